@@ -1,0 +1,63 @@
+# gd_embed_sql(<target>): turns sql/*.sql, one statement per file, into
+# gd::sql::<file name> constants in <gd/sql.hpp>, and the pairs
+# sql/schema/<NNN>_<name>.up.sql and .down.sql into gd::sql::migrations[] in
+# <gd/migrations.hpp>. Editing, adding or removing a file re-runs this.
+
+# Sets <result> to a C++ raw string literal with the text of <file>.
+function(gd_read_sql file result)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+  file(READ "${file}" text)
+  string(FIND "${text}" ")sql\"" end)
+  if(NOT end EQUAL -1)
+    message(FATAL_ERROR
+      "${file} contains )sql\", which ends the C++ literal it is embedded in")
+  endif()
+  set(${result} "R\"sql(${text})sql\"" PARENT_SCOPE)
+endfunction()
+
+function(gd_embed_sql target)
+  set(out "${PROJECT_BINARY_DIR}/generated/gd")
+
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/*.sql")
+  set(GD_SQL "")
+  set(GD_SQL_ALL "")
+  foreach(file IN LISTS files)
+    get_filename_component(name "${file}" NAME_WLE)
+    if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
+      message(FATAL_ERROR "${file}: its name must be a C++ identifier, [a-z0-9_]")
+    endif()
+    gd_read_sql("${file}" text)
+    string(APPEND GD_SQL
+      "inline constexpr statement ${name}{\"gd_${name}\", ${text}};\n\n")
+    string(APPEND GD_SQL_ALL "  &${name},\n")
+  endforeach()
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/sql.hpp.in" "${out}/sql.hpp" @ONLY)
+
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/schema/*.sql")
+  set(GD_MIGRATIONS "")
+  set(number 0)
+  while(files)
+    math(EXPR number "${number} + 1")
+    math(EXPR digits "1000 + ${number}")
+    string(SUBSTRING "${digits}" 1 3 digits)
+    list(POP_FRONT files down_file up_file) # sorted: down before up
+    get_filename_component(name "${down_file}" NAME)
+    string(REGEX MATCH "^${digits}_([a-z0-9_]+)\\.down\\.sql$" name "${name}")
+    set(title "${CMAKE_MATCH_1}")
+    get_filename_component(name "${up_file}" NAME)
+    if(NOT title OR NOT name STREQUAL "${digits}_${title}.up.sql")
+      message(FATAL_ERROR
+        "sql/schema must hold ${digits}_<name>.up.sql and ${digits}_<name>.down.sql"
+        " here, not: ${down_file} ${up_file}")
+    endif()
+    gd_read_sql("${up_file}" up)
+    gd_read_sql("${down_file}" down)
+    string(APPEND GD_MIGRATIONS
+      "  {${number}, \"${title}\",\n   ${up},\n   ${down}},\n")
+  endwhile()
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/migrations.hpp.in"
+                 "${out}/migrations.hpp" @ONLY)
+
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
+endfunction()
