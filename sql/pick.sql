@@ -1,0 +1,35 @@
+-- Takes a lease on the most urgent eligible rows of a queue, and returns them with their inbox, in pick order.
+-- The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
+-- $1 text queue, $2 int limit, $3 text[] machines that this node knows, as fsm/version, $4 text lease token,
+-- $5 bigint lease in us, $6 int signals of an inbox at the most
+with candidate as materialized (
+  select g.id
+  from :"schema".gen_durable g
+  where g.status = 'runnable' and g.queue = $1::text and g.eligible_at <= statement_timestamp()
+    and g.fsm || '/' || g.fsm_version = any($3::text[])
+    and g.partition_key is null and g.unique_key is null
+  order by g.priority, g.eligible_at
+  limit $2::int
+  for no key update skip locked
+), picked as (
+  update :"schema".gen_durable g
+  set status = 'executing', locked_by = $4::text,
+      lease_expires_at = clock_timestamp() + $5::bigint * interval '1 microsecond',
+      updated_at = clock_timestamp()
+  where g.id = any(array(select id from candidate))
+  returning g.id, g.fsm, g.fsm_version, g.step, g.state, g.attempt, g.wake_reason, g.priority, g.eligible_at
+)
+select p.id, p.fsm, p.fsm_version, p.step, p.state::text as state, p.attempt, p.wake_reason,
+  inbox.ids, inbox.names, inbox.payloads
+from picked p
+cross join lateral (
+  select array_agg(s.id) as ids, array_agg(s.name) as names, array_agg(s.payload::text) as payloads
+  from (
+    select s.id, s.name, s.payload
+    from :"schema".signals s
+    where s.target_id = p.id and s.consumed_at is null
+    order by s.id
+    limit $6::int
+  ) s
+) inbox
+order by p.priority, p.eligible_at, p.id

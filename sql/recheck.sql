@@ -1,0 +1,12 @@
+-- Wakes the rows that this transaction has parked and for which a signal had come that their step had not looked at.
+-- A new statement, so that it sees what was committed before the row's lock was ours (spec [A2]).
+-- $1 bigint[] parked ids, $2 bigint[] ids of the signals that their steps looked at
+update :"schema".gen_durable g
+set status = 'runnable', awaits = null, wake_reason = 'signal', eligible_at = clock_timestamp(),
+    updated_at = clock_timestamp()
+where g.id = any($1::bigint[]) and g.status = 'awaiting_signal' and g.xmin = pg_current_xact_id()::xid
+  and exists (
+    select from :"schema".signals s
+    where s.target_id = g.id and s.name = g.awaits and s.consumed_at is null and s.id <> all($2::bigint[])
+  )
+returning g.id

@@ -1,0 +1,12 @@
+-- Gives back what a pick of unknown fate may have taken; the attempt does not count (spec [A11]).
+-- $1 text[] lease tokens
+update :"schema".gen_durable g
+set status = 'runnable', locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
+where g.id = any(array(
+  select l.id
+  from :"schema".gen_durable l
+  where l.status = 'executing' and l.locked_by = any($1::text[])
+  order by l.id
+  for no key update skip locked
+))
+returning g.id

@@ -1,0 +1,2 @@
+-- Leaves a failed transaction, before anything else is sent on the connection.
+rollback

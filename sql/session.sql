@@ -1,0 +1,32 @@
+-- Pins what a connection of ours relies on (spec section 6), and tells what it is connected to.
+-- A pinned plan setting: with sequential scans off, a generic plan that was made while the tables were
+-- empty stays an index plan when they have grown.
+-- $1 text: statement timeout, with unit
+-- $2 text: lock timeout, with unit
+-- $3 text: interval of the check that the client still lives, with unit
+-- One row: server version as a number; whether it is read-only now; backend process id; encoding.
+select
+  current_setting('server_version_num')::int as version,
+  (pg_is_in_recovery() or current_setting('transaction_read_only') = 'on') as read_only,
+  pg_backend_pid() as backend,
+  current_setting('server_encoding') as encoding
+from (
+  select
+    set_config('default_transaction_isolation', 'read committed', false),
+    set_config('default_transaction_deferrable', 'off', false),
+    set_config('client_encoding', 'UTF8', false),
+    set_config('timezone', 'UTC', false),
+    set_config('datestyle', 'ISO', false),
+    set_config('search_path', 'pg_catalog', false),
+    set_config('row_security', 'off', false),
+    set_config('statement_timeout', $1::text, false),
+    set_config('lock_timeout', $2::text, false),
+    set_config('idle_in_transaction_session_timeout', $1::text, false),
+    set_config('client_connection_check_interval', $3::text, false),
+    set_config('tcp_keepalives_idle', '10', false),
+    set_config('tcp_keepalives_interval', '5', false),
+    set_config('tcp_keepalives_count', '3', false),
+    set_config('tcp_user_timeout', '30s', false),
+    set_config('enable_seqscan', 'off', false),
+    set_config('jit', 'off', false)
+) pinned

@@ -1,0 +1,50 @@
+-- Stores signals to the targets locked by lock_targets, and wakes those that wait for one of them. Its snapshot is
+-- younger than the locks, so that what it reads of a target is what it is (spec [A2], [A4]).
+-- $1 bigint[] target id, $2 text[] name, $3 text[] payload (JSON), $4 text[] dedup key, or null, $5 int inbox limit
+-- A row for each signal, in the order given: n from 1; answer: accepted, duplicate, no_such_target, target_finished,
+-- inbox_full, or busy (a stranger holds the target: try again); the queue of a target that it woke.
+with entry as materialized (
+  select e.n, e.target_id, e.name, e.payload, e.dedup_key, g.status, g.awaits, g.queue,
+    e.target_id = any(current_setting('gd.locked')::bigint[]) as locked,
+    nextval(pg_get_serial_sequence(quote_ident(:'schema') || '.signals', 'id')::regclass) as id,
+    row_number() over (partition by e.target_id order by e.n) as nth
+  from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) with ordinality
+    as e (target_id, name, payload, dedup_key, n)
+  left join :"schema".gen_durable g on g.id = e.target_id
+), weighed as materialized (
+  select e.*,
+    (select count(*) from (
+      select from :"schema".signals s
+      where s.target_id = e.target_id and s.consumed_at is null
+      limit $5::int) inbox) + e.nth > $5::int as full
+  from entry e
+  where e.locked and e.status not in ('done', 'failed')
+), accepted as (
+  insert into :"schema".signals (id, target_id, name, payload, dedup_key)
+  overriding system value
+  select w.id, w.target_id, w.name, w.payload::jsonb, w.dedup_key
+  from weighed w
+  where not w.full
+  order by w.target_id, w.n
+  on conflict (target_id, dedup_key) do nothing
+  returning id, target_id, name
+), woken as (
+  update :"schema".gen_durable g
+  set status = 'runnable', awaits = null, wake_reason = 'signal', eligible_at = clock_timestamp(),
+      updated_at = clock_timestamp()
+  where g.id = any(array(select target_id from accepted)) and g.status = 'awaiting_signal'
+    and exists (select from accepted a where a.target_id = g.id and a.name = g.awaits)
+  returning g.id
+)
+select e.n,
+  case when e.status is null then 'no_such_target'
+       when not e.locked then 'busy'
+       when e.status in ('done', 'failed') then 'target_finished'
+       when e.id = any(array(select id from accepted)) then 'accepted'
+       when e.dedup_key is not null and exists (
+         select from :"schema".signals s where s.target_id = e.target_id and s.dedup_key = e.dedup_key) then 'duplicate'
+       when e.dedup_key is not null and e.id <> all(array(select w.id from weighed w where w.full)) then 'duplicate'
+       else 'inbox_full' end as answer,
+  case when e.target_id = any(array(select id from woken)) then e.queue end as woken_queue
+from entry e
+order by e.n
