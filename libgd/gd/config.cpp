@@ -1,0 +1,109 @@
+#include <gd/config.hpp>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+template <class T>
+result<void> check_range(std::string_view field, T value, T least, T most) {
+  if (value >= least && value <= most)
+    return {};
+  return error{errc::invalid_argument,
+               fmt::format("{}: expected {} to {}, got {}", field, least, most,
+                           value),
+               {}};
+}
+
+result<void> check_time(std::string_view field, milliseconds value,
+                        milliseconds least) {
+  constexpr milliseconds most = std::chrono::hours{24 * 365};
+  if (value >= least && value <= most)
+    return {};
+  return error{errc::invalid_argument,
+               fmt::format("{}: expected {} to {} ms, got {}", field,
+                           least.count(), most.count(), value.count()),
+               {}};
+}
+
+} // namespace
+
+result<void> config::validate() const {
+  auto refuse = [](std::string text) {
+    return error{errc::invalid_argument, std::move(text), {}};
+  };
+  std::vector<result<void>> checks;
+  checks.push_back(pq::check_conninfo(database));
+  checks.push_back(check_name("schema", schema, {.name = 63}));
+  if (!node.empty())
+    checks.push_back(check_name("node", node, limits));
+  if (node.find('/') != std::string::npos)
+    return refuse("node: expected a name without '/', got " + node);
+  checks.push_back(check_time("lease", lease, milliseconds{100}));
+  checks.push_back(check_time("heartbeat", heartbeat, milliseconds{10}));
+  checks.push_back(check_time("poll", poll, milliseconds{1}));
+  checks.push_back(check_time("reaper", reaper, milliseconds{10}));
+  checks.push_back(check_time("stop_grace", stop_grace, milliseconds{0}));
+  checks.push_back(check_time("patience", patience, milliseconds{1}));
+  checks.push_back(check_time("statement_timeout", statement_timeout, milliseconds{100}));
+  checks.push_back(check_time("connect_timeout", connect_timeout, milliseconds{100}));
+  checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
+  checks.push_back(check_range("connections", connections, 3, 100));
+  checks.push_back(check_range("rows_per_turn", rows_per_turn, 1, 10'000));
+  checks.push_back(check_range<std::int64_t>("bytes_per_turn", bytes_per_turn, 1, 512 << 20));
+  checks.push_back(check_range("limits.inbox", limits.inbox, 1, 1'000'000));
+  if (heartbeat * 2 >= lease)
+    return refuse(fmt::format("heartbeat: expected less than half of the lease "
+                              "({} ms), got {} ms",
+                              lease.count(), heartbeat.count()));
+  std::set<std::string> names;
+  for (const auto& queue : queues) {
+    checks.push_back(check_name("queue", queue.name, limits));
+    checks.push_back(check_range("queue " + queue.name + ": slots", queue.slots, 1, 10'000));
+    checks.push_back(check_range("queue " + queue.name + ": ahead", queue.ahead, 0, 10'000));
+    if (!names.insert(queue.name).second)
+      return refuse("queues: " + queue.name + " is named twice");
+  }
+  std::set<std::pair<std::string, std::int32_t>> known;
+  for (const auto& machine : machines) {
+    checks.push_back(machine.validate());
+    if (!known.emplace(machine.name, machine.version).second)
+      return refuse("machines: " + machine.title() + " is registered twice");
+  }
+  for (const auto& check : checks)
+    if (!check)
+      return check;
+  return {};
+}
+
+pq::options config::connection_options() const {
+  return {.database = database,
+          .schema = schema,
+          .application_name = "gen_durable " + node,
+          .statement_timeout = statement_timeout,
+          .connect_timeout = connect_timeout};
+}
+
+std::string default_node_name() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0)
+    host = {"unknown"};
+  return fmt::format("{}:{}", host.data(), getpid());
+}
+
+std::string make_incarnation(const std::string& node) {
+  std::random_device random;
+  return fmt::format("{}/{:08x}{:08x}{:08x}{:08x}", node, random(), random(),
+                     random(), random());
+}
+
+} // namespace gd

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <gd/event.hpp>
+#include <gd/instance.hpp>
+#include <gd/machine.hpp>
+#include <gd/pq.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gd {
+
+/// A queue that a node serves.
+struct queue_config {
+  std::string name = "default";
+  /// Steps that run at the same time on this node. 1 to 10,000.
+  std::int32_t slots = 10;
+  /// Rows picked ahead at the most, for steps that end faster than a turn
+  /// takes; as many are picked ahead as have ended since the last pick. 0 to
+  /// 10,000.
+  std::int32_t ahead = 256;
+};
+
+/// Everything that can be set about a node, with its defaults.
+struct config {
+  /// A libpq connection string or URI; empty means libpq's own defaults (PG*).
+  std::string database{};
+  /// Where the tables are.
+  std::string schema = "public";
+  /// This node's name in lease tokens and logs; empty means "host:pid".
+  std::string node{};
+  /// What this node can run. Rows of other machines and versions are left
+  /// alone.
+  std::vector<machine> machines{};
+  std::vector<queue_config> queues = {{}};
+
+  /// How long a row stays with a node that has gone silent.
+  std::chrono::milliseconds lease{60'000};
+  /// How often leases are extended; below half of the lease.
+  std::chrono::milliseconds heartbeat{20'000};
+  /// How often an idle queue looks for work, and deadlines are swept.
+  std::chrono::milliseconds poll{1'000};
+  /// How often expired leases are looked for.
+  std::chrono::milliseconds reaper{30'000};
+  /// How much longer than its interval a sweep may wait, at random, so that
+  /// nodes do not sweep in step: a part of it, 0 to 1.
+  double jitter = 0.1;
+  /// What a stop gives to steps that are under way.
+  std::chrono::milliseconds stop_grace{10'000};
+  /// How long requests to the gateway wait for a connection.
+  std::chrono::milliseconds patience{10'000};
+
+  /// Connections of this node: one for control, one for the gateway, the rest
+  /// for queues. 3 to 100.
+  std::int32_t connections = 4;
+  /// By the server, for each statement.
+  std::chrono::milliseconds statement_timeout{30'000};
+  std::chrono::milliseconds connect_timeout{10'000};
+
+  /// Rows in one transaction: outcomes, picks, inserts, signals. 1 to 10,000.
+  std::int32_t rows_per_turn = 500;
+  /// Bytes of states and payloads in one transaction, unless one row has more.
+  std::int64_t bytes_per_turn = 8 << 20;
+  struct limits limits{};
+
+  event_sink on_event = log_to_stderr();
+
+  /// The first thing that cannot work, as a sentence with field, value and what
+  /// was expected.
+  result<void> validate() const;
+
+  pq::options connection_options() const;
+};
+
+/// "host:pid".
+std::string default_node_name();
+
+/// "<node>/<random 128 bits>", the beginning of all lease tokens of a process.
+std::string make_incarnation(const std::string& node);
+
+} // namespace gd

@@ -1,0 +1,79 @@
+#include <gd/error.hpp>
+
+namespace gd {
+
+std::string_view to_string(errc code) noexcept {
+  switch (code) {
+    case errc::invalid_argument:
+      return "invalid_argument";
+    case errc::codec:
+      return "codec";
+    case errc::unknown_machine:
+      return "unknown_machine";
+    case errc::unknown_step:
+      return "unknown_step";
+    case errc::unavailable:
+      return "unavailable";
+    case errc::unknown_fate:
+      return "unknown_fate";
+    case errc::conflict:
+      return "conflict";
+    case errc::busy:
+      return "busy";
+    case errc::rejected:
+      return "rejected";
+    case errc::sql:
+      return "sql";
+    case errc::schema_mismatch:
+      return "schema_mismatch";
+    case errc::no_such_target:
+      return "no_such_target";
+    case errc::target_finished:
+      return "target_finished";
+    case errc::inbox_full:
+      return "inbox_full";
+    case errc::not_found:
+      return "not_found";
+    case errc::stopped:
+      return "stopped";
+  }
+  return "unknown";
+}
+
+bool retryable(errc code) noexcept {
+  switch (code) {
+    case errc::unavailable:
+    case errc::unknown_fate:
+    case errc::conflict:
+    case errc::busy:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string to_string(const error& why) {
+  std::string text = "gd::";
+  text += to_string(why.code);
+  text += ": ";
+  text += why.message;
+  if (!why.sqlstate.empty()) {
+    text += " [";
+    text += why.sqlstate;
+    text += ']';
+  }
+  return text;
+}
+
+errc code_of_sqlstate(std::string_view sqlstate) noexcept {
+  if (sqlstate == "40001" || sqlstate == "40P01")
+    return errc::conflict;
+  if (sqlstate == "55P03")
+    return errc::busy;
+  auto of_class = sqlstate.substr(0, 2);
+  if (of_class == "22" || of_class == "23" || of_class == "54")
+    return errc::rejected;
+  return errc::sql;
+}
+
+} // namespace gd

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace gd {
+
+/// What went wrong. Policy (retry, isolate, give up) is a function of this
+/// code alone; the message is for people.
+enum class errc : std::uint8_t {
+  invalid_argument = 1, ///< an option, name, size or value that cannot be used
+  codec,                ///< JSON that does not decode, a value without JSON form
+  unknown_machine,      ///< no such (fsm, version)
+  unknown_step,         ///< the machine has no such step
+  unavailable,          ///< no connection; nothing was sent
+  unknown_fate,         ///< the connection died before the answer: may or may not have happened
+  conflict,             ///< serialization failure or deadlock: harmless to try again
+  busy,                 ///< a stranger's transaction holds the row
+  rejected,             ///< the server refuses the data of one row (SQLSTATE class 22, 23, 54)
+  sql,                  ///< any other answer of the server
+  schema_mismatch,      ///< the installed schema is missing, too old or too new
+  no_such_target,       ///< a signal to an instance that does not exist
+  target_finished,      ///< a signal to a terminal instance
+  inbox_full,           ///< a signal to an instance with a full inbox
+  not_found,            ///< a look-up that found nothing
+  stopped,              ///< the engine is shutting down
+};
+
+/// The code's name, for logs and for programs that print errors.
+std::string_view to_string(errc code) noexcept;
+
+/// Whether trying the same thing again, later, can succeed.
+bool retryable(errc code) noexcept;
+
+/// The one error type: a code, a sentence, and the server's SQLSTATE where
+/// there was one (five characters, else empty).
+struct error {
+  errc code{};
+  std::string message;
+  std::string sqlstate;
+
+  bool operator==(const error&) const = default;
+};
+
+/// "gd::<code>: <message>", with the SQLSTATE in brackets where there is one.
+std::string to_string(const error& why);
+
+/// The code that an SQLSTATE stands for: 40001 and 40P01 are `conflict`, 55P03
+/// is `busy`, classes 22, 23 and 54 are `rejected`, the rest is `sql`.
+errc code_of_sqlstate(std::string_view sqlstate) noexcept;
+
+/// A value or an error; what libgd returns wherever something can fail.
+template <class T>
+class [[nodiscard]] result {
+public:
+  result(T value) : data_(std::in_place_index<0>, std::move(value)) {
+    // nop
+  }
+  result(gd::error why) : data_(std::in_place_index<1>, std::move(why)) {
+    // nop
+  }
+
+  explicit operator bool() const noexcept {
+    return data_.index() == 0;
+  }
+
+  T& operator*() & {
+    return std::get<0>(data_);
+  }
+  const T& operator*() const& {
+    return std::get<0>(data_);
+  }
+  T&& operator*() && {
+    return std::get<0>(std::move(data_));
+  }
+  T* operator->() {
+    return &std::get<0>(data_);
+  }
+  const T* operator->() const {
+    return &std::get<0>(data_);
+  }
+
+  /// Only when there is no value.
+  const gd::error& error() const {
+    return std::get<1>(data_);
+  }
+
+private:
+  std::variant<T, gd::error> data_;
+};
+
+/// Success, or an error.
+template <>
+class [[nodiscard]] result<void> {
+public:
+  result() = default;
+  result(gd::error why) : why_(std::in_place_index<1>, std::move(why)) {
+    // nop
+  }
+
+  explicit operator bool() const noexcept {
+    return why_.index() == 0;
+  }
+
+  /// Only when there was no success.
+  const gd::error& error() const {
+    return std::get<1>(why_);
+  }
+
+private:
+  std::variant<std::monostate, gd::error> why_;
+};
+
+} // namespace gd

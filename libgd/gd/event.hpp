@@ -1,0 +1,140 @@
+#pragma once
+
+#include <gd/error.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+/// What happened, as plain structs, to one sink: logs, metrics and tests adapt
+/// to it. No event holds a state, a payload or a connection string.
+namespace gd {
+
+enum class severity : std::uint8_t { debug, info, warning, failure };
+
+std::string_view to_string(severity level) noexcept;
+
+namespace events {
+
+struct node_started {
+  std::string node{};
+};
+struct node_stopped {
+  std::string node{};
+  std::size_t given_back = 0; ///< rows not begun
+  std::size_t abandoned = 0;  ///< steps that did not end in time
+};
+/// The engine gives up: an incompatible schema, for example.
+struct node_failed {
+  error why{};
+};
+struct connected {
+  std::size_t lane = 0;
+  std::int64_t backend = 0;
+};
+struct disconnected {
+  std::size_t lane = 0;
+  error why{};
+  std::chrono::milliseconds retry_in{0};
+};
+struct step_started {
+  std::int64_t id = 0;
+  std::string fsm{};
+  std::int32_t version = 1;
+  std::string step{};
+  std::int32_t attempt = 0;
+  std::string token{};
+};
+/// The outcome is committed.
+struct step_committed {
+  std::int64_t id = 0;
+  std::string_view outcome{};
+  bool handled = false; ///< it is the handler's
+};
+/// Another lease holds the row: the outcome changed nothing.
+struct outcome_stale {
+  std::int64_t id = 0;
+  std::string token{};
+};
+/// The outcome was sent on a connection that died, and did not apply when it was
+/// sent again: applied the first time, or stale.
+struct outcome_unknown {
+  std::int64_t id = 0;
+  std::string token{};
+};
+/// The database refused this row's data; the handler is called.
+struct outcome_refused {
+  std::int64_t id = 0;
+  error why{};
+};
+/// A step actor went down without an outcome: the row waits for its lease.
+struct step_crashed {
+  std::int64_t id = 0;
+  std::string why{};
+};
+struct lease_lost {
+  std::int64_t id = 0;
+  std::string token{};
+};
+struct turn_failed {
+  std::string queue{};
+  error why{};
+};
+struct pick_lost {
+  std::string queue{};
+  std::string token{};
+};
+/// The attempt to give back what a lost pick may have taken found rows.
+struct pick_recovered {
+  std::string queue{};
+  std::size_t rows = 0;
+};
+struct sweep_failed {
+  std::string_view what{};
+  error why{};
+};
+struct reaped {
+  std::size_t rows = 0;
+};
+struct deadlines_fired {
+  std::size_t rows = 0;
+};
+struct actor_restarted {
+  std::string name{};
+  std::string why{};
+};
+/// A machine's queue is not served here: other nodes have to.
+struct queue_not_served {
+  std::string machine{};
+  std::string queue{};
+};
+
+} // namespace events
+
+using event
+  = std::variant<events::node_started, events::node_stopped,
+                 events::node_failed, events::connected, events::disconnected,
+                 events::step_started, events::step_committed,
+                 events::outcome_stale, events::outcome_unknown,
+                 events::outcome_refused, events::step_crashed,
+                 events::lease_lost, events::turn_failed, events::pick_lost,
+                 events::pick_recovered, events::sweep_failed, events::reaped,
+                 events::deadlines_fired, events::actor_restarted,
+                 events::queue_not_served>;
+
+/// Called from any thread, several at once; must not throw or block for long.
+using event_sink = std::function<void(const event&)>;
+
+severity level_of(const event& what) noexcept;
+
+/// One line without a line break.
+std::string describe(const event& what);
+
+/// Writes what is at least that severe to stderr.
+event_sink log_to_stderr(severity least = severity::warning);
+
+} // namespace gd

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <gd/instance.hpp>
+#include <gd/lease.hpp>
+#include <gd/machine.hpp>
+#include <gd/store.hpp>
+
+#include <memory>
+#include <string>
+
+namespace gd {
+
+/// One execution of a picked row: calls the step, turns what it throws into a
+/// call of the handler, validates and encodes the outcome (spec sections 3 and
+/// 4, [A6]). Whatever user code does, the result is an outcome that SQL can
+/// carry out.
+class execution {
+public:
+  execution(std::shared_ptr<const machine> of, store::picked_row row,
+            lease_ptr under, limits bounds);
+
+  /// Runs the step, and the handler if need be.
+  store::outcome_row run();
+
+  /// The database has refused the row that `run` (or `refused`) returned, and it
+  /// alone: the handler's turn, and if it was its outcome already, the end.
+  store::outcome_row refused(const error& why);
+
+  const lease_ptr& under() const noexcept {
+    return lease_;
+  }
+
+  /// Whether the handler was called.
+  bool failed() const noexcept {
+    return handling_;
+  }
+
+private:
+  context_base make_context() const;
+  store::outcome_row begin_row() const;
+  store::outcome_row handle(const failure& why);
+  store::outcome_row fail(std::string reason) const;
+  /// The outcome as a row, or why it cannot be carried out.
+  result<store::outcome_row> encode(outcome x, const context_base& ctx,
+                                    bool by_handler) const;
+
+  std::shared_ptr<const machine> machine_;
+  store::picked_row row_;
+  lease_ptr lease_;
+  limits limits_;
+  bool handling_ = false;
+  std::string first_failure_;
+};
+
+} // namespace gd

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <gd/error.hpp>
+#include <gd/json.hpp>
+#include <gd/state.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// What programs send to the engine and get back: plain structs, the same for
+/// the client and as messages of the gateway actor.
+namespace gd {
+
+/// Bounds of what a row may hold. Each is refused with a sentence.
+struct limits {
+  std::size_t name = 255;             ///< bytes of a machine, step, queue or signal name
+  std::size_t dedup_key = 1024;       ///< bytes
+  std::size_t state = 4 << 20;        ///< bytes of JSON
+  std::size_t result = 4 << 20;       ///< bytes of JSON
+  std::size_t payload = 1 << 20;      ///< bytes of JSON
+  std::size_t reason = 8 << 10;       ///< bytes of last_error; longer ones are cut
+  std::int32_t inbox = 1'000;         ///< signals not yet consumed
+};
+
+/// Makes an instance.
+struct insert {
+  /// The machine's name.
+  std::string fsm{};
+  /// Encoded by `to_json(state)`. Fields that it leaves out take their defaults.
+  json state{};
+  /// Zero: the newest version known.
+  std::int32_t version = 0;
+  /// Empty: the machine's initial step.
+  std::string step{};
+  /// Empty: the machine's queue.
+  std::string queue{};
+  /// Lower is more urgent.
+  std::int16_t priority = 0;
+  /// Not to be picked before; microseconds since 1970. Empty: at once.
+  std::optional<std::int64_t> eligible_at_us{};
+  /// Not to be picked before this many microseconds are over.
+  std::int64_t delay_us = 0;
+  std::optional<std::string> partition_key{};
+  std::optional<std::string> unique_key{};
+
+  GD_STATE(insert, fsm, state, version, step, queue, priority, eligible_at_us,
+           delay_us, partition_key, unique_key);
+};
+
+/// The answer to an insert: durable from now on.
+struct inserted {
+  std::int64_t id = 0;
+
+  GD_STATE(inserted, id);
+};
+
+/// A durable message to an instance.
+struct signal {
+  std::int64_t target = 0;
+  std::string name{};
+  json payload{};
+  /// At most one signal with this key ever reaches the target.
+  std::optional<std::string> dedup_key{};
+
+  GD_STATE(signal, target, name, payload, dedup_key);
+};
+
+/// The answer to a signal: it is in the inbox, durable.
+struct signalled {
+  /// The dedup key had been seen: nothing new was stored.
+  bool duplicate = false;
+
+  GD_STATE(signalled, duplicate);
+};
+
+/// Asks for one instance.
+struct look_up {
+  std::int64_t id = 0;
+
+  GD_STATE(look_up, id);
+};
+
+/// One instance, as it is in the database. Times are in microseconds since
+/// 1970.
+struct instance {
+  std::int64_t id = 0;
+  std::string fsm{};
+  std::int32_t version = 0;
+  std::string step{};
+  /// runnable, executing, awaiting_signal, done or failed.
+  std::string status{};
+  json state{};
+  /// Set when `status` is done.
+  std::optional<json> result{};
+  /// Set when `status` is awaiting_signal.
+  std::optional<std::string> awaits{};
+  std::string queue{};
+  std::int16_t priority = 0;
+  std::int32_t attempt = 0;
+  std::optional<std::string> last_error{};
+  std::optional<std::string> locked_by{};
+  /// Why it was woken last: signal or timeout.
+  std::optional<std::string> wake_reason{};
+  std::int64_t eligible_at_us = 0;
+  std::optional<std::int64_t> deadline_us{};
+  std::optional<std::int64_t> lease_expires_at_us{};
+  std::int64_t inserted_at_us = 0;
+  std::int64_t updated_at_us = 0;
+  /// Signals not yet consumed.
+  std::int64_t inbox = 0;
+
+  GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
+           queue, priority, attempt, last_error, locked_by, wake_reason,
+           eligible_at_us, deadline_us, lease_expires_at_us, inserted_at_us,
+           updated_at_us, inbox);
+};
+
+/// How many instances of one machine in one queue have one status.
+struct stats_row {
+  std::string queue{};
+  std::string fsm{};
+  std::int32_t version = 0;
+  std::string status{};
+  std::int64_t instances = 0;
+  /// Of those, runnable later than now.
+  std::int64_t future = 0;
+
+  GD_STATE(stats_row, queue, fsm, version, status, instances, future);
+};
+
+/// A name as it may stand in the database: 1 to `limits::name` bytes of UTF-8
+/// without control characters. `what` begins the error's sentence.
+result<void> check_name(std::string_view what, std::string_view name,
+                        const limits& bounds);
+
+/// Text that a text column takes whatever it was: broken UTF-8 and NUL become
+/// question marks, what is over `most` bytes is cut.
+std::string clean_text(std::string_view text, std::size_t most);
+
+/// JSON that the database can take, of at most `most` bytes.
+result<void> check_size(std::string_view what, const json& value,
+                        std::size_t most);
+
+/// Everything about a signal that can be told without the database.
+result<void> check(const signal& x, const limits& bounds);
+
+} // namespace gd

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <gd/batch.hpp>
+#include <gd/instance.hpp>
+#include <gd/registry.hpp>
+#include <gd/store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// How inserts and signals of many senders share transactions. Plain state
+/// machines like the turn, driven by the gateway actor and by the blocking
+/// client alike: send what `begin` returns, hand the reply to `finish`.
+namespace gd {
+
+struct intake_settings {
+  /// Machines that this program has; others are looked up in the database.
+  std::shared_ptr<const registry> machines = std::make_shared<registry>();
+  struct limits limits{};
+  std::size_t rows = 500;
+  std::size_t bytes = 8 << 20;
+};
+
+/// The end of one request. `ticket` is the sender's own number for it.
+template <class T>
+struct settled_request {
+  std::uint64_t ticket;
+  result<T> answer;
+};
+
+/// Retries that both intakes share: how long after which failure.
+class intake_base {
+public:
+  using clock = database::clock;
+
+  bool under_way() const noexcept {
+    return under_way_;
+  }
+
+protected:
+  /// Whether the group should be sent again; if not, its entries are answered
+  /// with `why`.
+  bool try_again(const error& why, clock::time_point now);
+
+  bool under_way_ = false;
+  int failures_ = 0;
+  clock::time_point not_before_{};
+};
+
+/// Inserts: resolve what was left open, draw ids, insert under those. An insert
+/// of unknown fate is sent again without duplicating [A11].
+class insert_intake : public intake_base {
+public:
+  explicit insert_intake(intake_settings how);
+
+  /// An error: refused at once, and no answer comes.
+  result<void> add(std::uint64_t ticket, insert what);
+  std::optional<pq::unit> begin(clock::time_point now);
+
+  struct report {
+    std::vector<settled_request<inserted>> answers;
+    /// Queues that have new rows, for hints.
+    std::vector<std::string> queues;
+  };
+  report finish(pq::reply reply, clock::time_point now);
+
+  bool idle() const noexcept {
+    return !under_way_ && fresh_.empty() && resolved_.empty();
+  }
+  clock::time_point due(clock::time_point now) const;
+
+private:
+  struct entry {
+    std::uint64_t ticket;
+    insert what;
+    store::insert_row row{};
+    int busy_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return row.id;
+    }
+    std::size_t bytes() const noexcept {
+      return what.state.text().size() + row.state.size() + 256;
+    }
+  };
+
+  result<void> check(const insert& x) const;
+  result<store::insert_row>
+  resolve(insert& x, const std::vector<store::known_machine>& known) const;
+
+  intake_settings how_;
+  std::vector<entry> fresh_;
+  std::vector<entry> drawing_;
+  bool looking_up_ = false;
+  batcher<entry> resolved_;
+  std::vector<entry> group_;
+};
+
+/// Signals: lock the targets, store, wake [A2].
+class signal_intake : public intake_base {
+public:
+  explicit signal_intake(intake_settings how);
+
+  /// An error: refused at once, and no answer comes.
+  result<void> add(std::uint64_t ticket, signal what);
+  std::optional<pq::unit> begin(clock::time_point now);
+
+  struct report {
+    std::vector<settled_request<signalled>> answers;
+    /// Queues in which an instance was woken, for hints.
+    std::vector<std::string> queues;
+  };
+  report finish(pq::reply reply, clock::time_point now);
+
+  bool idle() const noexcept {
+    return !under_way_ && waiting_.empty();
+  }
+  clock::time_point due(clock::time_point now) const;
+
+private:
+  struct entry {
+    std::uint64_t ticket;
+    signal what;
+    /// Makes every signal its own key: several to one target share a group.
+    std::int64_t number;
+    bool resent = false;
+    int busy_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return number;
+    }
+    std::size_t bytes() const noexcept {
+      return what.payload.text().size() + 256;
+    }
+  };
+
+  intake_settings how_;
+  batcher<entry> waiting_;
+  batcher<entry>::group group_;
+  std::int64_t numbers_ = 0;
+};
+
+} // namespace gd

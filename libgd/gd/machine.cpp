@@ -1,0 +1,106 @@
+#include <gd/machine.hpp>
+
+#include <gd/instance.hpp>
+#include <gd/lease.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace gd {
+
+undecodable_signal::undecodable_signal(std::string_view name, const error& why)
+  : what_("signal " + std::string{name} + ": " + why.message) {
+  // nop
+}
+
+context_base::entry* context_base::find(std::string_view name, mark as) {
+  for (auto& x : inbox_)
+    if (x.state != mark::consumed && x.content.name == name) {
+      x.state = as;
+      return &x;
+    }
+  return nullptr;
+}
+
+std::optional<raw_signal> context_base::take_raw(std::string_view name) {
+  if (auto* x = find(name, mark::consumed))
+    return x->content;
+  return std::nullopt;
+}
+
+std::vector<raw_signal> context_base::peek_all(std::string_view name) {
+  std::vector<raw_signal> xs;
+  for (auto& x : inbox_)
+    if (x.state != mark::consumed && x.content.name == name) {
+      x.state = mark::seen;
+      xs.push_back(x.content);
+    }
+  return xs;
+}
+
+bool context_base::discard(std::string_view name) {
+  return find(name, mark::consumed) != nullptr;
+}
+
+const std::string& context_base::lease_token() const noexcept {
+  return lease_->token;
+}
+
+bool context_base::lease_lost() const noexcept {
+  return lease_->lost;
+}
+
+const machine::step_definition*
+machine::find_step(std::string_view step) const {
+  auto i = std::find_if(steps.begin(), steps.end(),
+                        [step](const auto& x) { return x.name == step; });
+  return i != steps.end() ? &*i : nullptr;
+}
+
+std::string machine::step_names() const {
+  std::string names;
+  for (const auto& step : steps)
+    names += (names.empty() ? "" : "|") + step.name;
+  return names;
+}
+
+std::string machine::title() const {
+  return name + " v" + std::to_string(version);
+}
+
+result<void> machine::validate() const {
+  if (problem)
+    return *problem;
+  if (auto ok = check_name("machine name", name, {}); !ok)
+    return ok;
+  if (version < 1)
+    return error{errc::invalid_argument,
+                 name + ": version " + std::to_string(version)
+                   + ", expected 1 or more",
+                 {}};
+  if (auto ok = check_name(title() + ": queue", queue, {}); !ok)
+    return ok;
+  for (const auto& step : steps)
+    if (!step.run)
+      return error{errc::invalid_argument,
+                   title() + ": step " + step.name
+                     + " has no function, expected .step(" + step.name
+                     + ", ...)",
+                   {}};
+  return {};
+}
+
+std::chrono::milliseconds backoff(std::int32_t attempt,
+                                  std::chrono::milliseconds base,
+                                  std::chrono::milliseconds most) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  auto full = static_cast<double>(base.count())
+              * std::exp2(std::min(std::max(attempt, 0), 62));
+  full = std::min(full, static_cast<double>(most.count()));
+  std::uniform_real_distribution<double> part{0.5, 1.0};
+  return std::chrono::milliseconds{
+    static_cast<std::int64_t>(full * part(random))};
+}
+
+} // namespace gd

@@ -1,0 +1,305 @@
+#pragma once
+
+#include <gd/error.hpp>
+#include <gd/json.hpp>
+#include <gd/outcome.hpp>
+#include <gd/state.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+/// What a user writes: steps, the context that they get, the error handler.
+namespace gd {
+
+struct lease;
+
+// -- what a step gets ---------------------------------------------------------
+
+/// A signal as it lies in the inbox.
+struct raw_signal {
+  std::int64_t id = 0;
+  std::string name{};
+  std::string payload{};
+};
+
+/// Thrown by `take` and `peek` when a payload does not decode.
+class undecodable_signal : public std::exception {
+public:
+  undecodable_signal(std::string_view name, const error& why);
+
+  const char* what() const noexcept override {
+    return what_.c_str();
+  }
+
+private:
+  std::string what_{};
+};
+
+/// What the context knows apart from the typed state.
+class context_base {
+public:
+  std::int64_t id = 0;
+  std::string fsm{};
+  std::int32_t fsm_version = 1;
+  std::string step{};
+  /// How often this step has been tried before: 0 in its first execution.
+  std::int32_t attempt = 0;
+
+  /// Whether the deadline of the last `await`, and not a signal, has woken the
+  /// instance. Truthful also after a crash.
+  bool timed_out() const noexcept {
+    return wake_reason_ == "timeout";
+  }
+
+  /// Hands out the oldest signal of that name and marks it consumed: it is
+  /// removed with the outcome. Throws `undecodable_signal`.
+  template <class T>
+  std::optional<T> take(std::string_view name) {
+    return decode<T>(name, find(name, mark::consumed));
+  }
+
+  /// Looks at the oldest signal of that name and leaves it in the inbox. An
+  /// `await` does not wake for it again. Throws `undecodable_signal`.
+  template <class T>
+  std::optional<T> peek(std::string_view name) {
+    return decode<T>(name, find(name, mark::seen));
+  }
+
+  /// `take` without decoding.
+  std::optional<raw_signal> take_raw(std::string_view name);
+
+  /// Looks at all signals of that name, oldest first.
+  std::vector<raw_signal> peek_all(std::string_view name);
+
+  /// Marks the oldest signal of that name consumed, whatever it holds. False:
+  /// there was none.
+  bool discard(std::string_view name);
+
+  /// Unique to this execution, ordered by nothing: a fencing token for systems
+  /// that compare for equality.
+  const std::string& lease_token() const noexcept;
+
+  /// Whether another node may be running this step by now: the outcome will be
+  /// dropped. Turns true at any time.
+  bool lease_lost() const noexcept;
+
+private:
+  friend class execution;
+
+  enum class mark : std::uint8_t { none, seen, consumed };
+  struct entry {
+    raw_signal content;
+    mark state = mark::none;
+  };
+
+  entry* find(std::string_view name, mark as);
+
+  template <class T>
+  static std::optional<T> decode(std::string_view name, const entry* from) {
+    if (from == nullptr)
+      return std::nullopt;
+    auto x = from_json<T>(from->content.payload);
+    if (!x)
+      throw undecodable_signal{name, x.error()};
+    return std::move(*x);
+  }
+
+  std::string wake_reason_{};
+  std::vector<entry> inbox_{};
+  std::shared_ptr<const lease> lease_;
+};
+
+/// The argument of steps and handlers.
+template <class State>
+class context : public context_base {
+public:
+  /// As picked. Changes count only when an outcome carries them.
+  State state;
+
+  context(context_base base, State decoded)
+    : context_base(std::move(base)), state(std::move(decoded)) {
+    // nop
+  }
+};
+
+/// Why the handler is called.
+class failure {
+public:
+  explicit failure(std::string message, std::exception_ptr thrown = nullptr)
+    : message_(std::move(message)), thrown_(std::move(thrown)) {
+    // nop
+  }
+
+  const std::string& message() const noexcept {
+    return message_;
+  }
+
+  /// What the step has thrown; null if it returned an outcome that cannot be
+  /// carried out.
+  const std::exception_ptr& thrown() const noexcept {
+    return thrown_;
+  }
+
+private:
+  std::string message_{};
+  std::exception_ptr thrown_;
+};
+
+// -- machines -----------------------------------------------------------------
+
+/// A stored state that is not of the machine's type: the instance fails, its
+/// state untouched.
+struct undecodable_state {
+  error why{};
+};
+
+/// A machine without its types: what the engine works with. Made by `define`.
+class machine {
+public:
+  using body = std::function<outcome(context_base&, const std::string& state)>;
+  using handler = std::function<outcome(const failure&, context_base&,
+                                        const std::string& state)>;
+
+  struct step_definition {
+    std::string name;
+    body run; ///< empty: declared by the enum, defined by nobody
+  };
+
+  std::string name{};
+  std::int32_t version = 1;
+  std::string queue = "default";
+  std::string initial_step{};
+  std::vector<step_definition> steps{};
+  handler on_error;
+  std::type_index state_type = typeid(void);
+  std::type_index step_type = typeid(void);
+  /// Decodes strictly: what inserts are checked with.
+  std::function<result<void>(const std::string&)> check_state;
+  /// What `define` was given that cannot be.
+  std::optional<error> problem{};
+
+  /// Null: no such step.
+  const step_definition* find_step(std::string_view step) const;
+
+  /// "a|b|c", for error messages.
+  std::string step_names() const;
+
+  /// "name v2", for error messages.
+  std::string title() const;
+
+  /// Whether it can run.
+  result<void> validate() const;
+};
+
+/// Builds a machine; converts to it. See `define`.
+template <class State, class Step>
+class machine_builder {
+public:
+  machine_builder(std::string name, std::int32_t version) {
+    static_assert(detail::described<State>, "the state needs GD_STATE(...)");
+    static_assert(detail::named_enum<Step>, "the steps need GD_ENUM(...)");
+    built_.name = std::move(name);
+    built_.version = version;
+    built_.state_type = typeid(State);
+    built_.step_type = typeid(Step);
+    for (auto step : detail::enum_names_of<Step>)
+      built_.steps.push_back({std::string{step}, {}});
+    built_.initial_step = built_.steps.front().name;
+    built_.check_state = [](const std::string& text) -> result<void> {
+      if (auto x = from_json_strict<State>(text); !x)
+        return x.error();
+      return {};
+    };
+  }
+
+  /// The queue of instances that are inserted without one; "default" if unset.
+  machine_builder queue(std::string name) && {
+    built_.queue = std::move(name);
+    return std::move(*this);
+  }
+
+  /// Where instances begin; the first enumerator if unset.
+  machine_builder initial(Step step) && {
+    built_.initial_step = to_string(step);
+    return std::move(*this);
+  }
+
+  /// Defines a step: `outcome f(context<State>&)`.
+  template <class F>
+  machine_builder step(Step which, F f) && {
+    static_assert(std::is_invocable_r_v<outcome, F&, context<State>&>,
+                  "a step is an outcome(gd::context<State>&)");
+    auto& slot = built_.steps[static_cast<std::size_t>(which)];
+    if (slot.run)
+      built_.problem = error{errc::invalid_argument,
+                             built_.title() + ": step " + slot.name
+                               + " is defined twice",
+                             {}};
+    slot.run = [f = std::move(f)](context_base& base,
+                                  const std::string& state) mutable -> outcome {
+      auto ctx = typed(std::move(base), state);
+      auto result = f(ctx);
+      base = std::move(ctx); // with its marks on the inbox
+      return result;
+    };
+    return std::move(*this);
+  }
+
+  /// Handles what steps throw: `outcome f(const failure&, context<State>&)`.
+  template <class F>
+  machine_builder on_error(F f) && {
+    static_assert(
+      std::is_invocable_r_v<outcome, F&, const failure&, context<State>&>,
+      "a handler is an outcome(const gd::failure&, gd::context<State>&)");
+    built_.on_error = [f = std::move(f)](const failure& why, context_base& base,
+                                         const std::string& state) mutable
+      -> outcome {
+      auto ctx = typed(std::move(base), state);
+      return f(why, ctx);
+    };
+    return std::move(*this);
+  }
+
+  operator machine() && {
+    return std::move(built_);
+  }
+
+private:
+  static context<State> typed(context_base base, const std::string& state) {
+    auto decoded = from_json<State>(state);
+    if (!decoded)
+      throw undecodable_state{decoded.error()};
+    return {std::move(base), std::move(*decoded)};
+  }
+
+  machine built_;
+};
+
+/// Begins the definition of a machine with the steps of `Step` (a GD_ENUM) and
+/// the state `State` (a struct with GD_STATE). Functions may run on several
+/// threads at once.
+template <class State, class Step>
+machine_builder<State, Step> define(std::string name, std::int32_t version) {
+  return {std::move(name), version};
+}
+
+/// A delay for a handler: `base` x 2^attempt, at most `most`, of which a random
+/// half is kept, so that what failed together does not return together.
+std::chrono::milliseconds backoff(std::int32_t attempt,
+                                  std::chrono::milliseconds base
+                                  = std::chrono::seconds{1},
+                                  std::chrono::milliseconds most
+                                  = std::chrono::minutes{5});
+
+} // namespace gd

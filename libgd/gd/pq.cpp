@@ -1,0 +1,630 @@
+#include <gd/pq.hpp>
+
+#include <gd/sql.hpp>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace gd::pq {
+
+namespace {
+
+// -- the binary format of parameters and results ------------------------------
+
+constexpr std::int32_t oid_bool = 16;
+constexpr std::int32_t oid_int2 = 21;
+constexpr std::int32_t oid_int4 = 23;
+constexpr std::int32_t oid_int8 = 20;
+constexpr std::int32_t oid_text = 25;
+
+template <class T>
+void append_big_endian(std::string& out, T x) {
+  auto bits = static_cast<std::make_unsigned_t<T>>(x);
+  for (int shift = (sizeof(T) - 1) * 8; shift >= 0; shift -= 8)
+    out.push_back(static_cast<char>((bits >> shift) & 0xff));
+}
+
+template <class T>
+T read_big_endian(const char* in) {
+  std::make_unsigned_t<T> bits = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    bits = static_cast<std::make_unsigned_t<T>>(
+      (static_cast<std::uint64_t>(bits) << 8) | static_cast<unsigned char>(in[i]));
+  return static_cast<T>(bits);
+}
+
+void append_element(std::string& out, std::string_view x) {
+  append_big_endian(out, static_cast<std::int32_t>(x.size()));
+  out += x;
+}
+
+template <class T>
+  requires std::is_integral_v<T>
+void append_element(std::string& out, T x) {
+  append_big_endian(out, static_cast<std::int32_t>(sizeof(T)));
+  append_big_endian(out, x);
+}
+
+template <class T>
+void append_element(std::string& out, const std::optional<T>& x) {
+  if (x)
+    append_element(out, *x);
+  else
+    append_big_endian(out, std::int32_t{-1});
+}
+
+template <class T>
+bool is_absent(const T&) {
+  return false;
+}
+
+template <class T>
+bool is_absent(const std::optional<T>& x) {
+  return !x;
+}
+
+template <class T>
+std::string encode_array(std::int32_t element_oid, const std::vector<T>& xs) {
+  std::string out;
+  if (xs.empty()) {
+    append_big_endian(out, std::int32_t{0}); // dimensions
+    append_big_endian(out, std::int32_t{0});
+    append_big_endian(out, element_oid);
+    return out;
+  }
+  auto has_null = std::any_of(xs.begin(), xs.end(),
+                              [](const T& x) { return is_absent(x); });
+  append_big_endian(out, std::int32_t{1});
+  append_big_endian(out, std::int32_t{has_null});
+  append_big_endian(out, element_oid);
+  append_big_endian(out, static_cast<std::int32_t>(xs.size()));
+  append_big_endian(out, std::int32_t{1}); // lower bound
+  for (const auto& x : xs)
+    append_element(out, x);
+  return out;
+}
+
+/// Calls `f(data, length)` for each element of a one-dimensional array.
+template <class F>
+void each_element(std::string_view array, F f) {
+  if (array.size() < 20)
+    return; // no dimension: empty
+  auto count = read_big_endian<std::int32_t>(array.data() + 12);
+  const char* in = array.data() + 20;
+  for (std::int32_t i = 0; i < count; ++i) {
+    auto length = std::max(read_big_endian<std::int32_t>(in), std::int32_t{0});
+    f(in + 4, static_cast<std::size_t>(length));
+    in += 4 + length;
+  }
+}
+
+std::string milliseconds_text(std::chrono::milliseconds x) {
+  return fmt::format("{}ms", x.count());
+}
+
+std::string quoted(std::string_view name, char quote) {
+  std::string out(1, quote);
+  for (char c : name) {
+    if (c == quote)
+      out += c;
+    out += c;
+  }
+  out += quote;
+  return out;
+}
+
+/// libpq ends its messages with line breaks, and may send several lines.
+std::string one_line(const char* message) {
+  std::string out = message != nullptr ? message : "";
+  while (!out.empty() && (out.back() == '\n' || out.back() == ' '))
+    out.pop_back();
+  std::replace(out.begin(), out.end(), '\n', ' ');
+  return out;
+}
+
+error error_of(const PGresult* raw) {
+  auto field = [raw](int code) {
+    const char* text = PQresultErrorField(raw, code);
+    return std::string{text != nullptr ? text : ""};
+  };
+  auto state = field(PG_DIAG_SQLSTATE);
+  auto message = field(PG_DIAG_MESSAGE_PRIMARY);
+  if (message.empty())
+    message = one_line(PQresultErrorMessage(raw));
+  return {code_of_sqlstate(state), std::move(message), std::move(state)};
+}
+
+} // namespace
+
+// -- parameters ---------------------------------------------------------------
+
+params& params::add(std::int32_t x) {
+  append_big_endian(values_.emplace_back(), x);
+  return *this;
+}
+
+params& params::add(std::int64_t x) {
+  append_big_endian(values_.emplace_back(), x);
+  return *this;
+}
+
+params& params::add(std::string_view x) {
+  values_.emplace_back(x);
+  return *this;
+}
+
+params& params::add(const std::vector<std::int16_t>& xs) {
+  values_.push_back(encode_array(oid_int2, xs));
+  return *this;
+}
+
+params& params::add(const std::vector<std::int32_t>& xs) {
+  values_.push_back(encode_array(oid_int4, xs));
+  return *this;
+}
+
+params& params::add(const std::vector<std::int64_t>& xs) {
+  values_.push_back(encode_array(oid_int8, xs));
+  return *this;
+}
+
+params& params::add(const std::vector<std::string>& xs) {
+  values_.push_back(encode_array(oid_text, xs));
+  return *this;
+}
+
+params& params::add(const std::vector<std::string_view>& xs) {
+  values_.push_back(encode_array(oid_text, xs));
+  return *this;
+}
+
+params& params::add(const std::vector<std::optional<std::int64_t>>& xs) {
+  values_.push_back(encode_array(oid_int8, xs));
+  return *this;
+}
+
+params& params::add(const std::vector<std::optional<std::string_view>>& xs) {
+  values_.push_back(encode_array(oid_text, xs));
+  return *this;
+}
+
+// -- results ------------------------------------------------------------------
+
+rows::rows(pg_result* owned) : result_(owned, PQclear) {
+  // nop
+}
+
+std::size_t rows::size() const noexcept {
+  return result_ ? static_cast<std::size_t>(PQntuples(result_.get())) : 0;
+}
+
+bool rows::is_null(std::size_t row, int column) const {
+  return PQgetisnull(result_.get(), static_cast<int>(row), column) != 0;
+}
+
+std::int64_t rows::integer(std::size_t row, int column) const {
+  const char* in = PQgetvalue(result_.get(), static_cast<int>(row), column);
+  switch (PQgetlength(result_.get(), static_cast<int>(row), column)) {
+    case 2:
+      return read_big_endian<std::int16_t>(in);
+    case 4:
+      return read_big_endian<std::int32_t>(in);
+    case 8:
+      return read_big_endian<std::int64_t>(in);
+    default:
+      return 0;
+  }
+}
+
+bool rows::boolean(std::size_t row, int column) const {
+  auto value = text(row, column);
+  return !value.empty() && value.front() != '\0';
+}
+
+std::string_view rows::text(std::size_t row, int column) const {
+  auto r = static_cast<int>(row);
+  return {PQgetvalue(result_.get(), r, column),
+          static_cast<std::size_t>(PQgetlength(result_.get(), r, column))};
+}
+
+std::optional<std::int64_t> rows::maybe_integer(std::size_t row,
+                                                int column) const {
+  if (is_null(row, column))
+    return std::nullopt;
+  return integer(row, column);
+}
+
+std::optional<std::string> rows::maybe_text(std::size_t row, int column) const {
+  if (is_null(row, column))
+    return std::nullopt;
+  return std::string{text(row, column)};
+}
+
+std::vector<std::int64_t> rows::integers(std::size_t row, int column) const {
+  std::vector<std::int64_t> xs;
+  each_element(text(row, column), [&xs](const char* data, std::size_t size) {
+    if (size == sizeof(std::int64_t))
+      xs.push_back(read_big_endian<std::int64_t>(data));
+  });
+  return xs;
+}
+
+std::vector<std::string> rows::texts(std::size_t row, int column) const {
+  std::vector<std::string> xs;
+  each_element(text(row, column), [&xs](const char* data, std::size_t size) {
+    xs.emplace_back(data, size);
+  });
+  return xs;
+}
+
+// -- connection strings and schema names --------------------------------------
+
+result<void> check_conninfo(const std::string& database) {
+  char* message = nullptr;
+  auto* parsed = PQconninfoParse(database.c_str(), &message);
+  if (parsed != nullptr) {
+    PQconninfoFree(parsed);
+    return {};
+  }
+  std::string why = one_line(message);
+  PQfreemem(message);
+  std::string text = "the connection string is malformed: expected "
+                     "\"keyword=value ...\" or a postgresql:// URI";
+  // libpq's other messages repeat pieces of the string, maybe of a password.
+  if (why.starts_with("invalid connection option"))
+    text += " (" + why + ")";
+  return error{errc::invalid_argument, std::move(text), {}};
+}
+
+std::string substitute_schema(std::string_view text, std::string_view schema) {
+  constexpr std::string_view as_name = ":\"schema\"";
+  constexpr std::string_view as_literal = ":'schema'";
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    if (text.starts_with(as_name)) {
+      out += quoted(schema, '"');
+      text.remove_prefix(as_name.size());
+    } else if (text.starts_with(as_literal)) {
+      out += quoted(schema, '\'');
+      text.remove_prefix(as_literal.size());
+    } else {
+      out += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+// -- connections --------------------------------------------------------------
+
+connection::connection(options opts) : opts_(std::move(opts)) {
+  establish();
+}
+
+connection::~connection() {
+  PQfinish(handle_);
+}
+
+void connection::establish() {
+  connect_by_ = std::chrono::steady_clock::now() + opts_.connect_timeout;
+  if (auto ok = check_conninfo(opts_.database); !ok)
+    return die(ok.error());
+  // What comes before the user's string yields to it, what comes after wins.
+  std::array keys{"keepalives_idle", "keepalives_interval", "keepalives_count",
+                  "tcp_user_timeout", "application_name", "dbname",
+                  "client_encoding", static_cast<const char*>(nullptr)};
+  std::array values{"10", "5", "3", "30000", opts_.application_name.c_str(),
+                    opts_.database.c_str(), "UTF8",
+                    static_cast<const char*>(nullptr)};
+  handle_ = PQconnectStartParams(keys.data(), values.data(), 1);
+  if (handle_ == nullptr || PQstatus(handle_) == CONNECTION_BAD)
+    return die(last_error(errc::unavailable));
+  PQsetNoticeReceiver(handle_, [](void*, const PGresult*) {}, nullptr);
+  events_ = POLLOUT;
+}
+
+error connection::last_error(errc code) const {
+  auto text = one_line(handle_ != nullptr ? PQerrorMessage(handle_) : "");
+  if (text.empty())
+    text = "the connection is lost";
+  return {code, std::move(text), {}};
+}
+
+int connection::fd() const {
+  return phase_ == phase::dead ? -1 : PQsocket(handle_);
+}
+
+short connection::events() const noexcept {
+  return events_;
+}
+
+void connection::send(const unit& work) {
+  phase_ = phase::working;
+  if (!send_calls(work))
+    die(last_error(errc::unavailable));
+  else
+    flush();
+}
+
+bool connection::send_calls(const unit& work) {
+  transaction_ = work.transaction;
+  current_ = {};
+  awaited_.clear();
+  next_ = 0;
+  if (transaction_ && !queue_call({&sql::begin, {}}, expected::result))
+    return false;
+  for (const auto& one : work.calls)
+    if (!queue_call(one, expected::result))
+      return false;
+  if (transaction_ && !queue_call({&sql::commit, {}}, expected::commit))
+    return false;
+  awaited_.push_back({expected::sync, nullptr});
+  return PQpipelineSync(handle_) == 1;
+}
+
+bool connection::queue_call(const call& what, expected kind) {
+  std::string name{what.what->name};
+  if (!prepared_.contains(what.what)) {
+    auto text = substitute_schema(what.what->text, opts_.schema);
+    if (PQsendPrepare(handle_, name.c_str(), text.c_str(), 0, nullptr) != 1)
+      return false;
+    awaited_.push_back({expected::prepared, what.what});
+  }
+  const auto& values = what.args.values();
+  std::vector<const char*> data;
+  std::vector<int> lengths;
+  for (const auto& value : values) {
+    data.push_back(value.data());
+    lengths.push_back(static_cast<int>(value.size()));
+  }
+  std::vector<int> formats(values.size(), 1);
+  awaited_.push_back({kind, what.what});
+  return PQsendQueryPrepared(handle_, name.c_str(),
+                             static_cast<int>(values.size()), data.data(),
+                             lengths.data(), formats.data(), 1)
+         == 1;
+}
+
+void connection::flush() {
+  switch (PQflush(handle_)) {
+    case 0:
+      events_ = POLLIN;
+      break;
+    case 1:
+      events_ = POLLIN | POLLOUT;
+      break;
+    default:
+      die(last_error(errc::unavailable));
+  }
+}
+
+void connection::pump() {
+  if (phase_ == phase::dead)
+    return;
+  if (phase_ == phase::connecting && !pinning_) {
+    switch (PQconnectPoll(handle_)) {
+      case PGRES_POLLING_READING:
+        events_ = POLLIN;
+        break;
+      case PGRES_POLLING_WRITING:
+        events_ = POLLOUT;
+        break;
+      case PGRES_POLLING_OK:
+        return pin_session();
+      default:
+        return die(last_error(errc::unavailable));
+    }
+    if (std::chrono::steady_clock::now() >= connect_by_)
+      die({errc::unavailable, "the server does not answer the connection attempt", {}});
+    return;
+  }
+  if (PQconsumeInput(handle_) != 1) {
+    read_results(); // an answer may have come before the end
+    if (phase_ != phase::dead)
+      die(last_error(errc::unavailable));
+    return;
+  }
+  flush();
+  read_results();
+}
+
+void connection::pin_session() {
+  if (PQserverVersion(handle_) < 140'000)
+    return die({errc::schema_mismatch,
+                fmt::format("the server is PostgreSQL {}, expected 14 or newer",
+                            PQserverVersion(handle_) / 10'000),
+                {}});
+  PQsetnonblocking(handle_, 1);
+  PQenterPipelineMode(handle_);
+  pinning_ = true;
+  call pins{&sql::session, {}};
+  pins.args.add(milliseconds_text(opts_.statement_timeout))
+    .add(milliseconds_text(opts_.lock_timeout))
+    .add("5s");
+  if (!send_calls({{std::move(pins)}, false}))
+    return die(last_error(errc::unavailable));
+  flush();
+}
+
+void connection::finish_pinning(const reply& pinned) {
+  pinning_ = false;
+  if (!pinned.ok())
+    return die(*pinned.failure);
+  const auto& row = pinned.results.front();
+  backend_ = row.integer(0, 2);
+  if (row.boolean(0, 1))
+    return die({errc::unavailable, "the server is read-only", "25006"});
+  if (row.text(0, 3) != "UTF8")
+    return die({errc::schema_mismatch,
+                fmt::format("the database's encoding is {}, expected UTF8",
+                            row.text(0, 3)),
+                {}});
+  phase_ = phase::idle;
+}
+
+void connection::read_results() {
+  // A null result ends each command; three in a row mean that nothing is left.
+  int nulls = 0;
+  while (next_ < awaited_.size() && phase_ != phase::dead
+         && PQisBusy(handle_) == 0) {
+    auto* raw = PQgetResult(handle_);
+    if (raw == nullptr) {
+      if (++nulls > 2)
+        break;
+      continue;
+    }
+    nulls = 0;
+    take_result(raw);
+  }
+}
+
+void connection::take_result(pg_result* raw) {
+  rows owned{raw};
+  auto status = PQresultStatus(raw);
+  auto [kind, what] = awaited_[next_];
+  if (status == PGRES_PIPELINE_SYNC) {
+    next_ = awaited_.size();
+    return finish_pipeline();
+  }
+  if (kind == expected::sync) // an error of the sync itself
+    return die(error_of(raw));
+  ++next_;
+  if (status == PGRES_PIPELINE_ABORTED)
+    return;
+  if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+    if (!current_.failure) {
+      current_.failure = error_of(raw);
+      current_.failed_call = current_.results.size();
+      if (transaction_ && current_.failed_call > 0)
+        --current_.failed_call; // begin has a result, too
+    }
+    return;
+  }
+  if (kind == expected::prepared)
+    prepared_.insert(what);
+  else if (kind == expected::commit) {
+    if (std::string_view{PQcmdStatus(raw)} != "COMMIT") {
+      current_.failure = error{errc::sql, "the server rolled the transaction back", {}};
+      current_.failed_call = current_.results.size();
+    }
+  } else
+    current_.results.push_back(std::move(owned));
+}
+
+void connection::finish_pipeline() {
+  if (pinning_)
+    return finish_pinning(current_);
+  if (in_rollback_) {
+    in_rollback_ = false;
+  } else if (current_.failure && transaction_) {
+    // Before anything else is sent: the transaction is open, and has failed.
+    auto failed = std::move(current_);
+    in_rollback_ = true;
+    if (!send_calls({{{&sql::rollback, {}}}, false}))
+      return die(last_error(errc::unavailable));
+    current_ = std::move(failed);
+    return flush();
+  }
+  if (current_.failure)
+    current_.results.clear();
+  else if (transaction_ && !current_.results.empty())
+    current_.results.erase(current_.results.begin()); // that of begin
+  done_ = std::move(current_);
+  current_ = {};
+  phase_ = phase::idle;
+}
+
+std::optional<reply> connection::take_reply() {
+  return std::exchange(done_, std::nullopt);
+}
+
+void connection::abandon(error why) {
+  die(std::move(why));
+}
+
+void connection::die(error why) {
+  if (phase_ == phase::dead)
+    return;
+  if (phase_ == phase::working) {
+    reply lost;
+    // A failure that the server has told, but for its end: known only if the
+    // rollback was already on its way.
+    if (in_rollback_)
+      lost = std::move(current_);
+    else
+      lost.failure = error{errc::unknown_fate, why.message, why.sqlstate};
+    lost.results.clear();
+    done_ = std::move(lost);
+  }
+  phase_ = phase::dead;
+  events_ = 0;
+  why_dead_ = std::move(why);
+  PQfinish(handle_);
+  handle_ = nullptr;
+}
+
+// -- blocking -----------------------------------------------------------------
+
+result<void> connection::wait_ready() {
+  while (phase_ == phase::connecting || phase_ == phase::working) {
+    pollfd ready{fd(), events(), 0};
+    int patience = -1;
+    if (phase_ == phase::connecting) {
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        connect_by_ - std::chrono::steady_clock::now());
+      patience = static_cast<int>(std::max(left.count() + 1, std::int64_t{0}));
+    }
+    if (poll(&ready, 1, patience) == 0)
+      die({errc::unavailable, "the server does not answer the connection attempt", {}});
+    else
+      pump();
+  }
+  if (phase_ == phase::dead)
+    return why_dead_;
+  return {};
+}
+
+reply connection::run(const unit& work) {
+  if (auto ready = wait_ready(); !ready) {
+    reply failed;
+    failed.failure = ready.error();
+    return failed;
+  }
+  send(work);
+  // A connection that dies leaves its own reply.
+  static_cast<void>(static_cast<bool>(wait_ready()));
+  return take_reply().value_or(reply{{}, why_dead_, 0});
+}
+
+result<void> connection::execute(std::string_view text) {
+  if (auto ready = wait_ready(); !ready)
+    return ready;
+  auto script = substitute_schema(text, opts_.schema);
+  PQexitPipelineMode(handle_);
+  PQsetnonblocking(handle_, 0);
+  std::unique_ptr<PGresult, decltype(&PQclear)> raw{
+    PQexec(handle_, script.c_str()), PQclear};
+  result<void> outcome;
+  auto status = PQresultStatus(raw.get());
+  if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+    outcome = error_of(raw.get());
+  if (PQstatus(handle_) != CONNECTION_OK) {
+    die(last_error(errc::unavailable));
+    return outcome ? result<void>{why_dead_} : outcome;
+  }
+  PQsetnonblocking(handle_, 1);
+  PQenterPipelineMode(handle_);
+  return outcome;
+}
+
+} // namespace gd::pq

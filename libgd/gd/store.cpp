@@ -1,0 +1,394 @@
+#include <gd/store.hpp>
+
+#include <gd/migrations.hpp>
+#include <gd/sql.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
+
+namespace gd::store {
+
+namespace {
+
+using maybe_text = std::optional<std::string_view>;
+
+template <class Rows, class F>
+auto column(const Rows& rows, F f) {
+  std::vector<std::decay_t<decltype(f(*rows.begin()))>> xs;
+  xs.reserve(rows.size());
+  for (const auto& row : rows)
+    xs.push_back(f(row));
+  return xs;
+}
+
+} // namespace
+
+// -- picking ------------------------------------------------------------------
+
+pq::call pick(const std::string& queue, std::int32_t limit,
+              const std::vector<std::string>& machines,
+              const std::string& token, std::chrono::microseconds lease,
+              std::int32_t inbox_limit) {
+  pq::call x{&sql::pick, {}};
+  x.args.add(queue)
+    .add(limit)
+    .add(machines)
+    .add(token)
+    .add(std::int64_t{lease.count()})
+    .add(inbox_limit);
+  return x;
+}
+
+std::vector<picked_row> read_pick(const pq::rows& rows) {
+  std::vector<picked_row> xs(rows.size());
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    auto& x = xs[i];
+    x.id = rows.integer(i, 0);
+    x.fsm = rows.text(i, 1);
+    x.fsm_version = static_cast<std::int32_t>(rows.integer(i, 2));
+    x.step = rows.text(i, 3);
+    x.state = rows.text(i, 4);
+    x.attempt = static_cast<std::int32_t>(rows.integer(i, 5));
+    x.wake_reason = rows.text(i, 6);
+    auto ids = rows.integers(i, 7);
+    auto names = rows.texts(i, 8);
+    auto payloads = rows.texts(i, 9);
+    for (std::size_t j = 0; j < ids.size(); ++j)
+      x.inbox.push_back({ids[j], std::move(names[j]), std::move(payloads[j])});
+  }
+  return xs;
+}
+
+std::string machine_key(const machine& x) {
+  return fmt::format("{}/{}", x.name, x.version);
+}
+
+// -- outcomes -----------------------------------------------------------------
+
+std::string_view to_string(verb x) noexcept {
+  constexpr std::array<std::string_view, 6> names{"next", "replay", "await",
+                                                  "done", "stop",   "release"};
+  return names[static_cast<std::size_t>(x)];
+}
+
+std::size_t outcome_row::bytes() const noexcept {
+  return state.size() + result.size() + reason.size() + 256
+         + 8 * (consumed.size() + seen.size());
+}
+
+pq::call flush(const std::vector<outcome_row>& rows) {
+  auto when = [](bool there, const std::string& x) {
+    return there ? maybe_text{x} : std::nullopt;
+  };
+  std::vector<std::int64_t> consumed;
+  for (const auto& row : rows)
+    consumed.insert(consumed.end(), row.consumed.begin(), row.consumed.end());
+  pq::call x{&sql::flush, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
+    .add(column(rows, [](const auto& r) { return to_string(r.what); }))
+    .add(column(rows, [&](const auto& r) { return when(r.what == verb::next, r.step); }))
+    .add(column(rows, [&](const auto& r) { return when(!r.state.empty(), r.state); }))
+    .add(column(rows, [&](const auto& r) { return when(r.what == verb::done, r.result); }))
+    .add(column(rows, [](const auto& r) { return r.delay_us; }))
+    .add(column(rows, [&](const auto& r) { return when(r.what == verb::await, r.awaits); }))
+    .add(column(rows, [](const auto& r) { return r.timeout_us; }))
+    .add(column(rows, [](const auto& r) { return r.until_us; }))
+    .add(column(rows, [&](const auto& r) { return when(r.what == verb::stop, r.reason); }))
+    .add(consumed);
+  return x;
+}
+
+std::vector<std::pair<std::int64_t, bool>> read_flush(const pq::rows& rows) {
+  std::vector<std::pair<std::int64_t, bool>> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.emplace_back(rows.integer(i, 0), rows.boolean(i, 1));
+  return xs;
+}
+
+std::optional<pq::call> recheck(const std::vector<outcome_row>& rows) {
+  std::vector<std::int64_t> parked;
+  std::vector<std::int64_t> seen;
+  for (const auto& row : rows)
+    if (row.what == verb::await) {
+      parked.push_back(row.id);
+      seen.insert(seen.end(), row.seen.begin(), row.seen.end());
+    }
+  if (parked.empty())
+    return std::nullopt;
+  pq::call x{&sql::recheck, {}};
+  x.args.add(parked).add(seen);
+  return x;
+}
+
+pq::call lock_timeout(std::chrono::milliseconds wait) {
+  pq::call x{&sql::lock_timeout, {}};
+  x.args.add(fmt::format("{}ms", wait.count()));
+  return x;
+}
+
+pq::call lock(const std::vector<std::int64_t>& ids) {
+  pq::call x{&sql::lock, {}};
+  x.args.add(ids);
+  return x;
+}
+
+pq::call release_lost(const std::vector<std::string>& tokens) {
+  pq::call x{&sql::release_lost, {}};
+  x.args.add(tokens);
+  return x;
+}
+
+// -- leases and deadlines -----------------------------------------------------
+
+pq::call heartbeat(const std::vector<lease_ptr>& leases,
+                   std::chrono::microseconds duration) {
+  pq::call x{&sql::heartbeat, {}};
+  x.args.add(column(leases, [](const auto& l) { return l->id; }))
+    .add(column(leases, [](const auto& l) { return std::string_view{l->token}; }))
+    .add(std::int64_t{duration.count()});
+  return x;
+}
+
+std::vector<beat> read_heartbeat(const pq::rows& rows) {
+  std::vector<beat> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)},
+                  rows.boolean(i, 2)});
+  return xs;
+}
+
+pq::call reap(std::int32_t limit) {
+  pq::call x{&sql::reap, {}};
+  x.args.add(limit);
+  return x;
+}
+
+pq::call wake_due(std::int32_t limit) {
+  pq::call x{&sql::wake_due, {}};
+  x.args.add(limit);
+  return x;
+}
+
+std::vector<moved_row> read_moved(const pq::rows& rows) {
+  std::vector<moved_row> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)}});
+  return xs;
+}
+
+// -- machines -----------------------------------------------------------------
+
+pq::call register_machines(const std::vector<machine>& machines) {
+  auto joined = [](const machine& m) {
+    std::string names;
+    for (const auto& step : m.steps)
+      names += (names.empty() ? "" : ",") + step.name;
+    return names;
+  };
+  pq::call x{&sql::register_machines, {}};
+  x.args.add(column(machines, [](const auto& m) { return m.name; }))
+    .add(column(machines, [](const auto& m) { return m.version; }))
+    .add(column(machines, [](const auto& m) { return m.initial_step; }))
+    .add(column(machines, [](const auto& m) { return m.queue; }))
+    .add(column(machines, joined));
+  return x;
+}
+
+pq::call find_machines(const std::vector<std::string>& names) {
+  pq::call x{&sql::find_machines, {}};
+  x.args.add(names);
+  return x;
+}
+
+std::vector<known_machine> read_machines(const pq::rows& rows) {
+  std::vector<known_machine> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({std::string{rows.text(i, 0)},
+                  static_cast<std::int32_t>(rows.integer(i, 1)),
+                  std::string{rows.text(i, 2)}, std::string{rows.text(i, 3)},
+                  rows.texts(i, 4)});
+  return xs;
+}
+
+// -- inserts, signals, reading ------------------------------------------------
+
+pq::call draw_ids(std::int32_t count) {
+  pq::call x{&sql::draw_ids, {}};
+  x.args.add(count);
+  return x;
+}
+
+std::vector<std::int64_t> read_ids(const pq::rows& rows) {
+  std::vector<std::int64_t> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back(rows.integer(i, 0));
+  return xs;
+}
+
+pq::call insert(const std::vector<insert_row>& rows) {
+  pq::call x{&sql::insert, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
+    .add(column(rows, [](const auto& r) { return r.version; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.queue}; }))
+    .add(column(rows, [](const auto& r) { return r.priority; }))
+    .add(column(rows, [](const auto& r) { return r.delay_us; }))
+    .add(column(rows, [](const auto& r) { return r.at_us; }));
+  return x;
+}
+
+pq::call inserted(const std::vector<std::int64_t>& ids) {
+  pq::call x{&sql::inserted, {}};
+  x.args.add(ids);
+  return x;
+}
+
+pq::call lock_targets(const std::vector<gd::signal>& signals) {
+  pq::call x{&sql::lock_targets, {}};
+  x.args.add(column(signals, [](const auto& s) { return s.target; }));
+  return x;
+}
+
+pq::call send_signals(const std::vector<gd::signal>& signals,
+                      std::int32_t inbox_limit) {
+  pq::call x{&sql::signal, {}};
+  x.args.add(column(signals, [](const auto& s) { return s.target; }))
+    .add(column(signals, [](const auto& s) { return std::string_view{s.name}; }))
+    .add(column(signals, [](const auto& s) { return std::string_view{s.payload.text()}; }))
+    .add(column(signals, [](const auto& s) {
+      return s.dedup_key ? maybe_text{*s.dedup_key} : std::nullopt;
+    }))
+    .add(inbox_limit);
+  return x;
+}
+
+std::vector<signal_row> read_signals(const pq::rows& rows) {
+  constexpr std::array<std::string_view, 6> answers{
+    "accepted",        "duplicate",  "no_such_target",
+    "target_finished", "inbox_full", "busy"};
+  std::vector<signal_row> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto found = std::find(answers.begin(), answers.end(), rows.text(i, 1));
+    xs.push_back({static_cast<signal_answer>(found - answers.begin()),
+                  std::string{rows.text(i, 2)}});
+  }
+  return xs;
+}
+
+pq::call look_up(std::int64_t id) {
+  pq::call x{&sql::look_up, {}};
+  x.args.add(id);
+  return x;
+}
+
+std::optional<instance> read_instance(const pq::rows& rows) {
+  if (rows.size() == 0)
+    return std::nullopt;
+  instance x;
+  x.id = rows.integer(0, 0);
+  x.fsm = rows.text(0, 1);
+  x.version = static_cast<std::int32_t>(rows.integer(0, 2));
+  x.step = rows.text(0, 3);
+  x.status = rows.text(0, 4);
+  x.state = json::raw(std::string{rows.text(0, 5)});
+  if (auto result = rows.maybe_text(0, 6))
+    x.result = json::raw(std::move(*result));
+  x.awaits = rows.maybe_text(0, 7);
+  x.queue = rows.text(0, 8);
+  x.priority = static_cast<std::int16_t>(rows.integer(0, 9));
+  x.attempt = static_cast<std::int32_t>(rows.integer(0, 10));
+  x.last_error = rows.maybe_text(0, 11);
+  x.locked_by = rows.maybe_text(0, 12);
+  x.wake_reason = rows.maybe_text(0, 13);
+  x.eligible_at_us = rows.integer(0, 14);
+  x.deadline_us = rows.maybe_integer(0, 15);
+  x.lease_expires_at_us = rows.maybe_integer(0, 16);
+  x.inserted_at_us = rows.integer(0, 17);
+  x.updated_at_us = rows.integer(0, 18);
+  x.inbox = rows.integer(0, 19);
+  return x;
+}
+
+pq::call stats() {
+  return {&sql::stats, {}};
+}
+
+std::vector<stats_row> read_stats(const pq::rows& rows) {
+  std::vector<stats_row> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    stats_row x;
+    x.queue = rows.text(i, 0);
+    x.fsm = rows.text(i, 1);
+    x.version = static_cast<std::int32_t>(rows.integer(i, 2));
+    x.status = rows.text(i, 3);
+    x.instances = rows.integer(i, 4);
+    x.future = rows.integer(i, 5);
+    xs.push_back(std::move(x));
+  }
+  return xs;
+}
+
+// -- the schema ---------------------------------------------------------------
+
+pq::call schema_version() {
+  return {&sql::schema_version, {}};
+}
+
+result<void> check_schema(const pq::rows& rows, std::string_view schema) {
+  auto newest = std::size(sql::migrations);
+  auto refuse = [&](std::string why) {
+    return error{errc::schema_mismatch,
+                 fmt::format("schema {}: {}", schema, why), {}};
+  };
+  auto installed = read_schema_version(rows);
+  if (!installed)
+    return refuse(installed.error().message);
+  if (installed->version == 0)
+    return refuse("there is no table gen_durable, expected version "
+                  + std::to_string(newest) + " (gdctl migrate up)");
+  if (installed->version < static_cast<int>(newest))
+    return refuse(fmt::format("it has version {}, this library needs {} "
+                              "(gdctl migrate up)",
+                              installed->version, newest));
+  if (installed->works_from > static_cast<int>(newest))
+    return refuse(fmt::format("it has version {} and works with libraries from "
+                              "{}, this library knows {}: update the program",
+                              installed->version, installed->works_from, newest));
+  return {};
+}
+
+result<schema_state> read_schema_version(const pq::rows& rows) {
+  if (rows.size() == 0)
+    return schema_state{};
+  auto text = rows.text(0, 0);
+  constexpr std::string_view before = "gen_durable schema ";
+  constexpr std::string_view between = ", works with libraries from ";
+  schema_state x;
+  auto number = [&text](int& to) {
+    auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), to);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return failed == std::errc{} && to > 0;
+  };
+  auto skip = [&text](std::string_view prefix) {
+    if (!text.starts_with(prefix))
+      return false;
+    text.remove_prefix(prefix.size());
+    return true;
+  };
+  if (skip(before) && number(x.version) && skip(between) && number(x.works_from)
+      && text.empty())
+    return x;
+  return error{errc::schema_mismatch,
+               "there is a table gen_durable whose comment does not tell its "
+               "version: it is not ours, or was not made by gdctl migrate",
+               {}};
+}
+
+} // namespace gd::store

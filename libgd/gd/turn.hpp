@@ -1,0 +1,135 @@
+#pragma once
+
+#include <gd/batch.hpp>
+#include <gd/store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gd {
+
+/// A queue's work with the database, one transaction at a time: flushes all
+/// outcomes that have come in, wakes what was parked too late, and picks, in one
+/// pipeline (design section 4). A plain state machine: no thread, no clock and
+/// no connection of its own. Whoever drives it sends what `begin` returns and
+/// hands the reply to `finish`.
+class turn {
+public:
+  using clock = database::clock;
+
+  struct settings {
+    std::string queue;
+    /// "<node>/<incarnation>"; pick numbers are appended [A1].
+    std::string incarnation;
+    /// Distinguishes the turns of one incarnation, also after restarts.
+    std::uint64_t first_pick = 1;
+    std::vector<std::string> machines;
+    std::chrono::milliseconds lease{60'000};
+    std::size_t rows = 500;
+    std::size_t bytes = 8 << 20;
+    std::int32_t inbox = 1'000;
+  };
+
+  explicit turn(settings how);
+
+  /// An outcome or a give-back to be written.
+  void add(store::outcome_row row);
+
+  /// The next transaction, which picks at most `want` rows; nullopt if there is
+  /// nothing to do, one is under way, or it is too early after a failure.
+  std::optional<pq::unit> begin(std::int32_t want, clock::time_point now);
+
+  /// What became of a row that was added. `token` and `id` tell which.
+  struct settled {
+    enum class verdict : std::uint8_t {
+      applied,
+      stale,   ///< another lease is in force, nothing was changed
+      unknown, ///< sent twice; applied the first time, or stale
+      refused, ///< the database does not take this row's data: `why`
+    };
+    store::outcome_row row;
+    verdict what = verdict::applied;
+    error why{};
+  };
+
+  struct report {
+    std::vector<settled> rows;
+    std::vector<store::picked_row> picked;
+    /// The lease token of those.
+    std::string token{};
+    /// The pick took as many as it wanted: there may be more.
+    bool full = false;
+    /// How many rows were picked, of picks that had been lost, and given back.
+    std::size_t recovered = 0;
+    /// A pick of unknown fate: what it took is given back as soon as possible.
+    std::optional<std::string> lost_pick{};
+    /// The transaction failed and will be tried again by itself.
+    std::optional<error> failure{};
+  };
+
+  report finish(pq::reply reply, clock::time_point now);
+
+  bool under_way() const noexcept {
+    return under_way_;
+  }
+
+  /// Nothing is under way or waits to be written.
+  bool drained() const noexcept {
+    return !under_way_ && waiting_.empty();
+  }
+
+  /// When `begin` has something to do by itself; `max()`: not before `add`.
+  clock::time_point due(clock::time_point now) const;
+
+private:
+  struct entry {
+    store::outcome_row row;
+    /// Was in a transaction of unknown fate.
+    bool resent = false;
+    int busy_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return row.id;
+    }
+    std::size_t bytes() const noexcept {
+      return row.bytes();
+    }
+  };
+
+  struct lost_pick {
+    std::string token;
+    clock::time_point until;
+  };
+
+  /// Positions of the statements in the unit; -1: not in it.
+  struct layout {
+    int release = -1;
+    int flush = -1;
+    int recheck = -1;
+    int pick = -1;
+  };
+
+  void read_flush(const pq::rows& rows, report& to, clock::time_point now);
+  void fail(const pq::reply& reply, report& to, clock::time_point now);
+  void back_off(clock::time_point now);
+
+  settings how_;
+  std::uint64_t picks_;
+  batcher<entry> waiting_;
+  batcher<entry>::group group_;
+  std::vector<lost_pick> lost_;
+  layout layout_;
+  std::int32_t wanted_ = 0;
+  std::string token_;
+  bool under_way_ = false;
+  int failures_ = 0;
+  clock::time_point not_before_{};
+  clock::time_point no_pick_before_{};
+  clock::time_point release_at_{};
+};
+
+} // namespace gd
