@@ -73,7 +73,9 @@ store::outcome_row execution::run() {
   }
 }
 
-store::outcome_row execution::refused(const error& why) {
+std::optional<store::outcome_row> execution::refused(const error& why) {
+  if (failing_)
+    return std::nullopt;
   if (handling_)
     return fail(first_failure_ + "; the database then refused the handler's "
                                  "outcome: "
@@ -101,7 +103,8 @@ store::outcome_row execution::handle(const failure& why) {
   }
 }
 
-store::outcome_row execution::fail(std::string reason) const {
+store::outcome_row execution::fail(std::string reason) {
+  failing_ = true;
   auto row = begin_row();
   row.what = store::verb::stop;
   row.reason = clean_text(reason, limits_.reason);

@@ -6,6 +6,7 @@
 #include <gd/store.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace gd {
@@ -24,7 +25,8 @@ public:
 
   /// The database has refused the row that `run` (or `refused`) returned, and it
   /// alone: the handler's turn, and if it was its outcome already, the end.
-  store::outcome_row refused(const error& why);
+  /// nullopt: the end has been refused, too.
+  std::optional<store::outcome_row> refused(const error& why);
 
   const lease_ptr& under() const noexcept {
     return lease_;
@@ -39,7 +41,7 @@ private:
   context_base make_context() const;
   store::outcome_row begin_row() const;
   store::outcome_row handle(const failure& why);
-  store::outcome_row fail(std::string reason) const;
+  store::outcome_row fail(std::string reason);
   /// The outcome as a row, or why it cannot be carried out.
   result<store::outcome_row> encode(outcome x, const context_base& ctx,
                                     bool by_handler) const;
@@ -49,6 +51,7 @@ private:
   lease_ptr lease_;
   limits limits_;
   bool handling_ = false;
+  bool failing_ = false;
   std::string first_failure_;
 };
 

@@ -58,6 +58,30 @@ struct inserted {
   GD_STATE(inserted, id);
 };
 
+/// Makes many instances; each is accepted or refused by itself.
+struct insert_all {
+  std::vector<insert> rows{};
+
+  GD_STATE(insert_all, rows);
+};
+
+/// What became of one row of `insert_all`.
+struct insert_answer {
+  /// Empty: refused.
+  std::optional<std::int64_t> id{};
+  errc code{};
+  std::string message{};
+
+  GD_STATE(insert_answer, id, code, message);
+};
+
+/// In the order of the rows.
+struct inserted_all {
+  std::vector<insert_answer> rows{};
+
+  GD_STATE(inserted_all, rows);
+};
+
 /// A durable message to an instance.
 struct signal {
   std::int64_t target = 0;
@@ -130,6 +154,17 @@ struct stats_row {
   std::int64_t future = 0;
 
   GD_STATE(stats_row, queue, fsm, version, status, instances, future);
+};
+
+/// Asks for the counts of everything. Reads the whole table.
+struct stats_query {
+  GD_STATE(stats_query);
+};
+
+struct stats {
+  std::vector<stats_row> rows{};
+
+  GD_STATE(stats, rows);
 };
 
 /// A name as it may stand in the database: 1 to `limits::name` bytes of UTF-8

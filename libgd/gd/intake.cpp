@@ -24,6 +24,17 @@ error invalid(std::string text) {
   return {errc::invalid_argument, std::move(text), {}};
 }
 
+/// `why` as the answer to something that may have been stored, or cannot have
+/// been: another failure of a later attempt does not tell what became of an
+/// earlier one.
+error with_fate(error why, bool may_be_stored) {
+  if (may_be_stored)
+    why.code = errc::unknown_fate;
+  else if (why.code == errc::unknown_fate)
+    why.code = errc::unavailable;
+  return why;
+}
+
 } // namespace
 
 bool intake_base::try_again(const error& why, clock::time_point now) {
@@ -203,12 +214,16 @@ insert_intake::report insert_intake::finish(pq::reply reply,
     } else if (try_again(why, now)) {
       fresh_.insert(fresh_.begin(), std::make_move_iterator(drawing.begin()),
                     std::make_move_iterator(drawing.end()));
+      for (auto& x : group)
+        x.resent = x.resent || why.code == errc::unknown_fate;
       resolved_.put_back(std::move(group));
     } else {
-      for (const auto& x : drawing)
-        out.answers.push_back({x.ticket, why});
+      for (const auto& x : drawing) // an id that nobody uses does no harm
+        out.answers.push_back({x.ticket, with_fate(why, false)});
       for (const auto& x : group)
-        out.answers.push_back({x.ticket, why});
+        out.answers.push_back(
+          {x.ticket,
+           with_fate(why, x.resent || why.code == errc::unknown_fate)});
     }
     return out;
   }
@@ -315,7 +330,9 @@ signal_intake::report signal_intake::finish(pq::reply reply,
       waiting_.put_back(std::move(group));
     } else {
       for (const auto& x : group)
-        out.answers.push_back({x.ticket, why});
+        out.answers.push_back(
+          {x.ticket,
+           with_fate(why, x.resent || why.code == errc::unknown_fate)});
     }
     return out;
   }

@@ -78,6 +78,8 @@ private:
     std::uint64_t ticket;
     insert what;
     store::insert_row row{};
+    /// It has been sent before, and its fate is unknown.
+    bool resent = false;
     int busy_tries = 0;
     clock::time_point not_before{};
 
@@ -128,6 +130,7 @@ private:
     signal what;
     /// Makes every signal its own key: several to one target share a group.
     std::int64_t number;
+    /// It has been sent before, and its fate is unknown.
     bool resent = false;
     int busy_tries = 0;
     clock::time_point not_before{};

@@ -464,17 +464,22 @@ result<void> write_string(std::string& out, std::string_view x,
   if (!simdjson::validate_utf8(x))
     return at.expected("UTF-8 text", "invalid bytes");
   out += '"';
-  for (char c : x) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte == 0) // jsonb refuses \u0000
+  while (!x.empty()) {
+    auto special = std::find_if(x.begin(), x.end(), [](unsigned char c) {
+      return c < 0x20 || c == '"' || c == '\\';
+    });
+    auto plain = static_cast<std::size_t>(special - x.begin());
+    out += x.substr(0, plain);
+    x.remove_prefix(plain);
+    if (x.empty())
+      break;
+    if (x[0] == '\0') // jsonb refuses \u0000
       return at.expected("text without NUL", "a NUL byte");
-    if (byte < 0x20) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", byte);
-      continue;
-    }
-    if (c == '"' || c == '\\')
-      out += '\\';
-    out += c;
+    if (x[0] == '"' || x[0] == '\\')
+      (out += '\\') += x[0];
+    else
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", x[0]);
+    x.remove_prefix(1);
   }
   out += '"';
   return {};
@@ -551,10 +556,11 @@ result<void> write_time(std::string& out,
                         const json_path& at) {
   using namespace std::chrono;
   auto day = floor<days>(x);
+  if (day < sys_days{year{0} / 1 / 1} || day >= sys_days{year{10000} / 1 / 1})
+    return at.expected(
+      "time in the years 0 to 9999",
+      fmt::format("{} microseconds after 1970", x.time_since_epoch().count()));
   year_month_day date{day};
-  if (auto y = static_cast<int>(date.year()); y < 0 || y > 9999)
-    return at.expected("time in the years 0 to 9999",
-                       fmt::format("year {}", y));
   hh_mm_ss time{x - day};
   fmt::format_to(
     std::back_inserter(out), "\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z\"",

@@ -39,8 +39,12 @@ public:
   static json failed(error why);
 
   /// Empty for a failed one.
-  const std::string& text() const noexcept {
+  const std::string& text() const& noexcept {
     return text_;
+  }
+
+  std::string text() && noexcept {
+    return std::move(text_);
   }
 
   bool ok() const noexcept {
@@ -568,7 +572,8 @@ struct json_codec<T> {
     auto res = detail::open(out, '{', at);
     auto fields = detail::fields_of(x);
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
-      auto one = [&](std::string_view name, const auto& field) {
+      [[maybe_unused]] auto one =
+        [&](std::string_view name, const auto& field) {
         json_path here{&at, name};
         if (res = detail::write_key(out, name, here); res)
           res = write_json(out, field, here);
@@ -599,7 +604,7 @@ struct json_codec<T> {
     });
     auto fields = detail::fields_of(x);
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
-      auto one = [&](const auto& value, auto& field) {
+      [[maybe_unused]] auto one = [&](const auto& value, auto& field) {
         if (value)
           res = read_json(*value, field);
         return static_cast<bool>(res);

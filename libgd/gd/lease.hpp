@@ -40,6 +40,11 @@ public:
     leases_.erase(one);
   }
 
+  bool contains(const lease* one) const {
+    std::lock_guard guard{mutex_};
+    return leases_.contains(one);
+  }
+
   std::vector<lease_ptr> all() const {
     std::lock_guard guard{mutex_};
     std::vector<lease_ptr> xs;

@@ -143,6 +143,22 @@ error error_of(const PGresult* raw) {
   return {code_of_sqlstate(state), std::move(message), std::move(state)};
 }
 
+/// Whether a URI has an '@' that does not end its user and password: libpq then
+/// takes a piece of the password for a host, port or database, and would tell
+/// it in its message.
+bool has_stray_password(std::string_view database) {
+  auto begin = database.find("://");
+  if (begin == std::string_view::npos
+      || (!database.starts_with("postgresql://")
+          && !database.starts_with("postgres://")))
+    return false;
+  auto rest = database.substr(begin + 3);
+  rest = rest.substr(0, rest.find('?'));
+  auto first = rest.find('@');
+  return first != std::string_view::npos
+         && (rest.find('/') < first || rest.find('@', first + 1) != rest.npos);
+}
+
 } // namespace
 
 // -- parameters ---------------------------------------------------------------
@@ -273,16 +289,20 @@ result<void> check_conninfo(const std::string& database) {
   auto* parsed = PQconninfoParse(database.c_str(), &message);
   if (parsed != nullptr) {
     PQconninfoFree(parsed);
-    return {};
+    if (!has_stray_password(database))
+      return {};
+    return error{errc::invalid_argument,
+                 "the connection string is malformed: a URI's user, password "
+                 "and database write '@' as %40 and '/' as %2F",
+                 {}};
   }
-  std::string why = one_line(message);
+  // libpq's message repeats pieces of the string, maybe of a password.
   PQfreemem(message);
-  std::string text = "the connection string is malformed: expected "
-                     "\"keyword=value ...\" or a postgresql:// URI";
-  // libpq's other messages repeat pieces of the string, maybe of a password.
-  if (why.starts_with("invalid connection option"))
-    text += " (" + why + ")";
-  return error{errc::invalid_argument, std::move(text), {}};
+  return error{errc::invalid_argument,
+               "the connection string is malformed: expected "
+               "\"keyword=value ...\" with keywords that libpq knows, or a "
+               "postgresql:// URI",
+               {}};
 }
 
 std::string substitute_schema(std::string_view text, std::string_view schema) {
@@ -576,18 +596,26 @@ void connection::die(error why) {
 // -- blocking -----------------------------------------------------------------
 
 result<void> connection::wait_ready() {
+  using clock = std::chrono::steady_clock;
+  // A unit of several statements may take several timeouts.
+  auto give_up_at = opts_.statement_timeout.count() > 0
+                      ? clock::now() + 2 * opts_.statement_timeout
+                      : clock::time_point::max();
   while (phase_ == phase::connecting || phase_ == phase::working) {
     pollfd ready{fd(), events(), 0};
     int patience = -1;
-    if (phase_ == phase::connecting) {
+    auto until = phase_ == phase::connecting ? connect_by_ : give_up_at;
+    if (until != clock::time_point::max()) {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        connect_by_ - std::chrono::steady_clock::now());
+        until - clock::now());
       patience = static_cast<int>(std::max(left.count() + 1, std::int64_t{0}));
     }
-    if (poll(&ready, 1, patience) == 0)
+    if (poll(&ready, 1, patience) != 0)
+      pump();
+    else if (phase_ == phase::connecting)
       die({errc::unavailable, "the server does not answer the connection attempt", {}});
     else
-      pump();
+      die({errc::unavailable, "the server does not answer", {}});
   }
   if (phase_ == phase::dead)
     return why_dead_;
@@ -620,7 +648,7 @@ result<void> connection::execute(std::string_view text) {
     outcome = error_of(raw.get());
   if (PQstatus(handle_) != CONNECTION_OK) {
     die(last_error(errc::unavailable));
-    return outcome ? result<void>{why_dead_} : outcome;
+    return error{errc::unknown_fate, why_dead_.message, {}};
   }
   PQsetnonblocking(handle_, 1);
   PQenterPipelineMode(handle_);

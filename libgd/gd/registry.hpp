@@ -18,6 +18,10 @@ public:
   registry() = default;
   explicit registry(std::vector<machine> machines);
 
+  bool empty() const noexcept {
+    return machines_.empty();
+  }
+
   /// Null: unknown. Version 0 stands for the newest.
   std::shared_ptr<const machine> find(std::string_view fsm,
                                       std::int32_t version) const;

@@ -15,8 +15,8 @@
 // clang-format off
 
 /// Describes a struct once: its JSON form, CAF's inspect and operator==. Stands
-/// in a public part of the struct and lists every field, or none where there
-/// is none. A forgotten field would be lost without a word on the next step,
+/// in a public part of the struct, which may be nested in a class but not in a
+/// function, and lists every field, or none where there is none. A forgotten field would be lost without a word on the next step,
 /// so the structured binding makes it a compile error ("only 2 names provided
 /// while 'order' decomposes into 3 elements").
 #define GD_STATE(Type, ...)                                                    \
@@ -243,7 +243,7 @@ auto inspect(Inspector& f, wire<T>& sent) {
     else if (x)
       f(on_wire<Inspector>(*x));
     else
-      f(nullptr);
+      f(static_cast<const bool*>(nullptr));
   } else if constexpr (std::is_floating_point_v<T>) {
     using bits
       = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;

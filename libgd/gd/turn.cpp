@@ -24,8 +24,8 @@ turn::turn(settings how)
   // nop
 }
 
-void turn::add(store::outcome_row row) {
-  waiting_.push({std::move(row)});
+void turn::add(store::outcome_row row, std::uint64_t tag) {
+  waiting_.push({std::move(row), tag});
 }
 
 std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
@@ -113,7 +113,7 @@ void turn::read_flush(const pq::rows& rows, report& to, clock::time_point now) {
     auto what = !missing && found->second ? verdict::applied
                 : x.resent                ? verdict::unknown
                                           : verdict::stale;
-    to.rows.push_back({std::move(x.row), what});
+    to.rows.push_back({x.tag, std::move(x.row), what});
   }
   group_.entries.clear();
 }
@@ -139,7 +139,8 @@ void turn::fail(const pq::reply& reply, report& to, clock::time_point now) {
       if (of_pick || group.empty())
         break;
       if (auto guilty = waiting_.split(std::move(group)))
-        to.rows.push_back({std::move(guilty->row), settled::verdict::refused, why});
+        to.rows.push_back({guilty->tag, std::move(guilty->row),
+                           settled::verdict::refused, why});
       return;
     case errc::busy:
       if (!group_.alone)

@@ -35,14 +35,14 @@ public:
 
   explicit turn(settings how);
 
-  /// An outcome or a give-back to be written.
-  void add(store::outcome_row row);
+  /// An outcome or a give-back to be written; `tag` comes back with its fate.
+  void add(store::outcome_row row, std::uint64_t tag = 0);
 
   /// The next transaction, which picks at most `want` rows; nullopt if there is
   /// nothing to do, one is under way, or it is too early after a failure.
   std::optional<pq::unit> begin(std::int32_t want, clock::time_point now);
 
-  /// What became of a row that was added. `token` and `id` tell which.
+  /// What became of a row that was added.
   struct settled {
     enum class verdict : std::uint8_t {
       applied,
@@ -50,6 +50,7 @@ public:
       unknown, ///< sent twice; applied the first time, or stale
       refused, ///< the database does not take this row's data: `why`
     };
+    std::uint64_t tag = 0;
     store::outcome_row row;
     verdict what = verdict::applied;
     error why{};
@@ -87,6 +88,7 @@ public:
 private:
   struct entry {
     store::outcome_row row;
+    std::uint64_t tag = 0;
     /// Was in a transaction of unknown fate.
     bool resent = false;
     int busy_tries = 0;

@@ -1,0 +1,87 @@
+#include <gd/actors/compat.hpp>
+
+#include <caf/all.hpp>
+
+namespace gd::actors {
+
+namespace {
+
+// Our errors carry the sentence and the SQLSTATE.
+#if GD_CAF_017
+constexpr auto category = caf::atom("gd");
+#endif
+
+} // namespace
+
+caf::error to_caf(const gd::error& why) {
+  return caf::make_error(why.code, why.message, why.sqlstate);
+}
+
+#if GD_CAF_017
+
+gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
+  if (why && why.category() == category
+      && why.context().match_elements<std::string, std::string>())
+    return {static_cast<errc>(why.code()),
+            why.context().get_as<std::string>(0),
+            why.context().get_as<std::string>(1)};
+  return {errc::unavailable, render(sys, why), {}};
+}
+
+std::string render(caf::actor_system& sys, const caf::error& why) {
+  return why ? sys.render(why) : "a normal exit";
+}
+
+void register_errors(caf::actor_system_config& cfg) {
+  cfg.add_error_category(
+    category,
+    [](std::uint8_t code, caf::atom_value, const caf::message& context) {
+      gd::error why{static_cast<errc>(code), {}, {}};
+      if (context.match_elements<std::string, std::string>()) {
+        why.message = context.get_as<std::string>(0);
+        why.sqlstate = context.get_as<std::string>(1);
+      }
+      return to_string(why);
+    });
+}
+
+#else
+
+gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
+  if (why.category() == caf::type_id_v<errc>
+      && why.context().match_elements<std::string, std::string>())
+    return {static_cast<errc>(why.code()),
+            why.context().get_as<std::string>(0),
+            why.context().get_as<std::string>(1)};
+  return {errc::unavailable, render(sys, why), {}};
+}
+
+std::string render(caf::actor_system&, const caf::error& why) {
+  return why ? caf::to_string(why) : "a normal exit";
+}
+
+void register_errors(caf::actor_system_config&) {
+  // nop: to_string does it
+}
+
+#endif
+
+} // namespace gd::actors
+
+#if !GD_CAF_017
+namespace gd {
+
+bool from_integer(std::uint8_t value, errc& x) {
+  x = static_cast<errc>(value);
+  return to_string(x) != "unknown";
+}
+
+bool from_string(std::string_view name, errc& x) {
+  for (std::uint8_t value = 1; from_integer(value, x); ++value)
+    if (to_string(x) == name)
+      return true;
+  return false;
+}
+
+} // namespace gd
+#endif

@@ -1,0 +1,190 @@
+#pragma once
+
+/// CAF 0.17.6 (Debian 12) and CAF 1.x, told apart here and nowhere else. The
+/// actors keep to this vocabulary.
+
+// CAF_VERSION cannot be used: on 1.1.0 it is an octal literal.
+#if __has_include(<caf/anon_mail.hpp>)
+#  define GD_CAF_017 0
+#  include <caf/anon_mail.hpp>
+#  include <caf/init_global_meta_objects.hpp>
+#else
+#  define GD_CAF_017 1
+#  include <caf/send.hpp>
+#endif
+
+#include <caf/actor.hpp>
+#include <caf/actor_addr.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/error.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
+
+#include <gd/error.hpp>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+// -- gd::errc as an error code of CAF -----------------------------------------
+
+#if GD_CAF_017
+CAF_ERROR_CODE_ENUM(gd::errc, "gd")
+#else
+CAF_ERROR_CODE_ENUM(gd::errc)
+namespace gd {
+bool from_string(std::string_view name, errc& x);
+bool from_integer(std::uint8_t value, errc& x);
+template <class Inspector>
+bool inspect(Inspector& f, errc& x) {
+  return caf::default_enum_inspect(f, x);
+}
+} // namespace gd
+#endif
+
+namespace gd::actors {
+
+/// The one bridge between the error types.
+caf::error to_caf(const gd::error& why);
+
+/// The other way, for programs that want the code; errors that are not ours
+/// become `unavailable` with CAF's text.
+gd::error from_caf(caf::actor_system& sys, const caf::error& why);
+
+std::string render(caf::actor_system& sys, const caf::error& why);
+
+// -- typed interfaces ---------------------------------------------------------
+
+namespace detail {
+
+template <class>
+struct signature;
+
+#if GD_CAF_017
+template <class R, class... Args>
+struct signature<R(Args...)> {
+  using type = typename caf::replies_to<Args...>::template with<R>;
+};
+template <class... Args>
+struct signature<void(Args...)> {
+  using type = caf::reacts_to<Args...>;
+};
+#else
+template <class R, class... Args>
+struct signature<R(Args...)> {
+  using type = caf::result<R>(Args...);
+};
+#endif
+
+} // namespace detail
+
+template <class... Signatures>
+using typed_actor
+  = caf::typed_actor<typename detail::signature<Signatures>::type...>;
+
+template <class Base, class... Signatures>
+using extended =
+  typename Base::template extend<typename detail::signature<Signatures>::type...>;
+
+// -- sending ------------------------------------------------------------------
+
+#if GD_CAF_017
+template <class Self, class Dest, class... Ts>
+void post(Self* self, const Dest& dest, Ts&&... xs) {
+  self->send(dest, std::forward<Ts>(xs)...);
+}
+template <class Dest, class... Ts>
+void anon(const Dest& dest, Ts&&... xs) {
+  caf::anon_send(dest, std::forward<Ts>(xs)...);
+}
+template <class Self, class Duration, class T>
+void send_self_after(Self* self, Duration delay, T&& x) {
+  self->delayed_send(self, delay, std::forward<T>(x));
+}
+template <class Self, class Dest, class T>
+auto forward_to(Self* self, const Dest& dest, T&& x) {
+  return self->delegate(dest, std::forward<T>(x));
+}
+#else
+template <class Self, class Dest, class... Ts>
+void post(Self* self, const Dest& dest, Ts&&... xs) {
+  self->mail(std::forward<Ts>(xs)...).send(dest);
+}
+template <class Dest, class... Ts>
+void anon(const Dest& dest, Ts&&... xs) {
+  caf::anon_mail(std::forward<Ts>(xs)...).send(dest);
+}
+template <class Self, class Duration, class T>
+void send_self_after(Self* self, Duration delay, T&& x) {
+  self->mail(std::forward<T>(x)).delay(delay).send(self);
+}
+template <class Self, class Dest, class T>
+auto forward_to(Self* self, const Dest& dest, T&& x) {
+  return self->mail(std::forward<T>(x)).delegate(dest);
+}
+#endif
+
+// -- monitoring ---------------------------------------------------------------
+
+/// Calls back, once, when a watched actor is down.
+class watcher {
+public:
+  using callback = std::function<void(const caf::error&)>;
+
+#if GD_CAF_017
+  /// First thing in `make_behavior`: there is one down handler per actor.
+  template <class Self>
+  void install(Self* self) {
+    self->set_down_handler([this](caf::down_msg& x) {
+      auto found = watched_.find(x.source);
+      if (found == watched_.end())
+        return;
+      auto f = std::move(found->second);
+      watched_.erase(found);
+      f(x.reason);
+    });
+  }
+  template <class Self, class Handle>
+  void watch(Self* self, const Handle& x, callback f) {
+    watched_.emplace(x->address(), std::move(f));
+    self->monitor(x);
+  }
+
+private:
+  std::unordered_map<caf::actor_addr, callback> watched_;
+#else
+  template <class Self>
+  void install(Self*) {
+    // nop
+  }
+  template <class Self, class Handle>
+  void watch(Self* self, const Handle& x, callback f) {
+    self->monitor(x, std::move(f));
+  }
+#endif
+};
+
+// -- registration -------------------------------------------------------------
+
+#if GD_CAF_017
+template <class Block>
+void register_types(caf::actor_system_config& cfg) {
+  cfg.add_message_types<Block>();
+}
+#else
+template <class Block>
+void register_types(caf::actor_system_config&) {
+  caf::init_global_meta_objects<Block>();
+}
+#endif
+
+/// Makes `render` show our errors.
+void register_errors(caf::actor_system_config& cfg);
+
+} // namespace gd::actors

@@ -1,0 +1,168 @@
+#include <gd/actors/engine.hpp>
+
+#include <gd/actors/gateway.hpp>
+#include <gd/actors/node.hpp>
+#include <gd/actors/supervisor.hpp>
+
+#include <gd/reactor.hpp>
+
+#include <caf/all.hpp>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <future>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+/// Written to by the signal handler; -1 while nobody waits.
+std::atomic<int> signal_fd = -1;
+
+void poke(int fd) {
+  std::uint64_t one = 1;
+  [[maybe_unused]] auto written = write(fd, &one, sizeof(one));
+}
+
+extern "C" void gd_on_signal(int) {
+  if (auto fd = signal_fd.load(); fd >= 0)
+    poke(fd);
+}
+
+} // namespace
+
+void add_to(caf::actor_system_config& cfg) {
+  register_types<caf::id_block::gen_durable>(cfg);
+  register_errors(cfg);
+}
+
+struct engine::impl {
+  node_ptr home;
+  std::shared_ptr<reactor> db;
+  actors::gateway door;
+  caf::actor supervisor;
+  std::shared_ptr<engine_end> end = std::make_shared<engine_end>();
+  std::future<void> ended = end->ended.get_future();
+  /// Readable when the engine has given up, or a signal has come.
+  int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  mutable std::mutex mutex;
+  std::optional<error> failure;
+
+  ~impl() {
+    close(wake_fd);
+  }
+
+  void stop() {
+    if (!supervisor)
+      return;
+    anon(supervisor, drain{home->config.stop_grace});
+    supervisor = nullptr;
+    ended.wait();
+    db->stop();
+    door = nullptr;
+  }
+};
+
+engine::engine(std::unique_ptr<impl> x) : impl_(std::move(x)) {
+  // nop
+}
+
+engine::engine(engine&&) noexcept = default;
+
+engine& engine::operator=(engine&& other) noexcept {
+  if (impl_)
+    impl_->stop();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+engine::~engine() {
+  if (impl_)
+    impl_->stop();
+}
+
+const actors::gateway& engine::gateway() const {
+  return impl_->door;
+}
+
+void engine::stop() {
+  impl_->stop();
+}
+
+std::optional<error> engine::failed() const {
+  std::lock_guard guard{impl_->mutex};
+  return impl_->failure;
+}
+
+result<void> engine::run_until_signal() {
+  signal_fd = impl_->wake_fd;
+  struct sigaction action {};
+  struct sigaction old_int {};
+  struct sigaction old_term {};
+  action.sa_handler = gd_on_signal;
+  sigaction(SIGINT, &action, &old_int);
+  sigaction(SIGTERM, &action, &old_term);
+  pollfd ready{impl_->wake_fd, POLLIN, 0};
+  while (poll(&ready, 1, -1) < 1)
+    ; // interrupted: the handler has written by now
+  sigaction(SIGINT, &old_int, nullptr);
+  sigaction(SIGTERM, &old_term, nullptr);
+  signal_fd = -1;
+  stop();
+  if (auto why = failed())
+    return *why;
+  return {};
+}
+
+result<engine> start(caf::actor_system& sys, config options) {
+  if (auto ok = options.validate(); !ok)
+    return ok.error();
+  if (options.node.empty())
+    options.node = default_node_name();
+  auto x = std::make_unique<engine::impl>();
+  auto home = std::make_shared<node>();
+  home->config = std::move(options);
+  home->machines = std::make_shared<registry>(home->config.machines);
+  home->incarnation = make_incarnation(home->config.node);
+  x->home = home;
+  std::set<std::string> served;
+  for (const auto& queue : home->config.queues)
+    served.insert(queue.name);
+  for (const auto& machine : home->config.machines)
+    if (!served.contains(machine.queue))
+      home->tell(events::queue_not_served{machine.title(), machine.queue});
+
+  auto* self = x.get();
+  x->end->on_failure = [self](const error& why) {
+    {
+      std::lock_guard guard{self->mutex};
+      self->failure = why;
+    }
+    poke(self->wake_fd);
+  };
+  // The reactor may fail before there is a supervisor to tell.
+  auto supervisor = std::make_shared<std::promise<caf::actor>>();
+  x->db = std::make_shared<reactor>(
+    home->config.connection_options(),
+    static_cast<std::size_t>(home->config.connections), home->config.on_event,
+    [known = supervisor->get_future().share()](error why) {
+      anon(known.get(), give_up{std::move(why)});
+    });
+  home->db = x->db;
+  auto door = sys.spawn<gateway_door>();
+  x->door = door;
+  x->supervisor = sys.spawn<supervisor_actor>(
+    home, caf::actor_cast<caf::actor>(door), x->end);
+  supervisor->set_value(x->supervisor);
+  return engine{std::move(x)};
+}
+
+} // namespace gd::actors

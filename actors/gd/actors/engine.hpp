@@ -1,0 +1,56 @@
+#pragma once
+
+#include <gd/actors/compat.hpp>
+#include <gd/actors/messages.hpp>
+
+#include <gd/config.hpp>
+#include <gd/error.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+namespace gd::actors {
+
+/// Registers our message types and errors with a CAF configuration; call it in
+/// the constructor of yours.
+void add_to(caf::actor_system_config& cfg);
+
+/// A node's engine: the handle of what `start` has started. Stops it when it
+/// goes; has to go before the actor system.
+class engine {
+public:
+  engine(engine&&) noexcept;
+  engine& operator=(engine&&) noexcept;
+  ~engine();
+
+  /// What to send inserts and signals to; from other nodes, too.
+  const actors::gateway& gateway() const;
+
+  /// Ends picking, gives back what has not begun, waits up to
+  /// `config::stop_grace` for steps that run, and until their outcomes are
+  /// committed. Blocks; a second call does nothing.
+  void stop();
+
+  /// Why the engine has given up by itself (a schema that does not fit);
+  /// nullopt while it runs.
+  std::optional<error> failed() const;
+
+  /// Blocks until SIGINT or SIGTERM arrives or the engine gives up, then stops.
+  /// An error: it gave up.
+  result<void> run_until_signal();
+
+private:
+  friend result<engine> start(caf::actor_system&, config);
+  struct impl;
+  explicit engine(std::unique_ptr<impl> x);
+
+  std::unique_ptr<impl> impl_;
+};
+
+/// Starts an engine inside an actor system. Wrong options and machines are an
+/// error at once; the database is connected to in the background, with backoff,
+/// and may be down at first.
+result<engine> start(caf::actor_system& sys, config options);
+
+} // namespace gd::actors

@@ -1,0 +1,246 @@
+#include <gd/actors/gateway.hpp>
+
+#include <gd/store.hpp>
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+/// Tickets of units that are no single request's.
+constexpr std::uint64_t insert_unit = 1;
+constexpr std::uint64_t signal_unit = 2;
+constexpr std::uint64_t first_request = 100;
+
+intake_settings settings_of(const node& home) {
+  const auto& cfg = home.config;
+  return {.machines = home.machines,
+          .limits = cfg.limits,
+          .rows = static_cast<std::size_t>(cfg.rows_per_turn),
+          .bytes = static_cast<std::size_t>(cfg.bytes_per_turn)};
+}
+
+template <class Promise, class T>
+void deliver(Promise& promise, const result<T>& answer) {
+  if (answer)
+    promise.deliver(*answer);
+  else
+    promise.deliver(to_caf(answer.error()));
+}
+
+} // namespace
+
+gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
+  : gateway_impl::base(cfg),
+    home_(std::move(home)),
+    inserts_(settings_of(*home_)),
+    signals_(settings_of(*home_)),
+    tickets_(first_request) {
+  // nop
+}
+
+gateway_worker::behavior_type gateway_worker::make_behavior() {
+  return {
+    [this](gd::insert& x) -> caf::result<gd::inserted> {
+      auto promise = make_response_promise<gd::inserted>();
+      auto ticket = ++tickets_;
+      if (auto ok = inserts_.add(ticket, std::move(x)); !ok)
+        return to_caf(ok.error());
+      inserting_.emplace(ticket, promise);
+      drive();
+      return promise;
+    },
+    [this](gd::insert_all& x) { return insert_many(x); },
+    [this](gd::signal& x) -> caf::result<gd::signalled> {
+      auto promise = make_response_promise<gd::signalled>();
+      auto ticket = ++tickets_;
+      if (auto ok = signals_.add(ticket, std::move(x)); !ok)
+        return to_caf(ok.error());
+      signalling_.emplace(ticket, promise);
+      drive();
+      return promise;
+    },
+    [this](gd::look_up x) -> caf::result<gd::instance> {
+      auto promise = make_response_promise<gd::instance>();
+      looking_up_.emplace(++tickets_, promise);
+      submit(this, *home_->db, database::public_lane,
+             {{store::look_up(x.id)}, false}, tickets_, home_->config.patience);
+      return promise;
+    },
+    [this](gd::stats_query) -> caf::result<gd::stats> {
+      auto promise = make_response_promise<gd::stats>();
+      counting_.emplace(++tickets_, promise);
+      submit(this, *home_->db, database::public_lane, {{store::stats()}, false},
+             tickets_, home_->config.patience);
+      return promise;
+    },
+    [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
+    [this](tick x) {
+      if (x.generation != generation_)
+        return;
+      wake_at_ = clock::time_point::max();
+      drive();
+    },
+  };
+}
+
+void gateway_worker::on_exit() {
+  // Nobody else would: an actor that dies with an open promise answers nobody.
+  auto why = to_caf({errc::unavailable, "the gateway is down; what was asked "
+                                        "may or may not have happened",
+                     {}});
+  auto refuse = [&why](auto& promises) {
+    for (auto& [ticket, promise] : promises)
+      promise.deliver(why);
+    promises.clear();
+  };
+  for (auto& [ticket, one] : inserting_) {
+    if (auto* single = std::get_if<0>(&one))
+      single->deliver(why);
+    else if (auto& of = *std::get<1>(one).of; std::exchange(of.missing, 0) > 0)
+      of.promise.deliver(why);
+  }
+  inserting_.clear();
+  refuse(signalling_);
+  refuse(looking_up_);
+  refuse(counting_);
+}
+
+// -- inserts ------------------------------------------------------------------
+
+caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
+  auto promise = make_response_promise<gd::inserted_all>();
+  if (x.rows.empty())
+    return gd::inserted_all{};
+  auto all = std::make_shared<bulk>();
+  all->promise = promise;
+  all->missing = x.rows.size();
+  all->answer.rows.resize(x.rows.size());
+  for (std::size_t i = 0; i < x.rows.size(); ++i) {
+    bulk_row row{all, i};
+    auto ticket = ++tickets_;
+    if (auto ok = inserts_.add(ticket, std::move(x.rows[i])); !ok)
+      fill(row, ok.error());
+    else
+      inserting_.emplace(ticket, std::move(row));
+  }
+  drive();
+  return promise;
+}
+
+void gateway_worker::fill(bulk_row& row, const result<gd::inserted>& answer) {
+  auto& slot = row.of->answer.rows[row.index];
+  if (answer) {
+    slot.id = answer->id;
+  } else {
+    slot.code = answer.error().code;
+    slot.message = answer.error().message;
+  }
+  if (--row.of->missing == 0)
+    row.of->promise.deliver(std::move(row.of->answer));
+}
+
+void gateway_worker::answer_insert(std::uint64_t ticket,
+                                   const result<gd::inserted>& answer) {
+  auto found = inserting_.extract(ticket);
+  if (found.empty())
+    return;
+  if (auto* single = std::get_if<0>(&found.mapped()))
+    deliver(*single, answer);
+  else
+    fill(std::get<1>(found.mapped()), answer);
+}
+
+// -- units --------------------------------------------------------------------
+
+template <class Intake, class Answer>
+void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
+                                   Answer answer) {
+  auto report = intake.finish(std::move(reply), system().clock().now());
+  for (auto& x : report.answers)
+    answer(x.ticket, x.answer);
+  home_->pickers.wake(report.queues);
+  drive();
+}
+
+void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
+  if (ticket == insert_unit)
+    return finish_intake(inserts_, std::move(reply),
+                         [this](auto t, auto& x) { answer_insert(t, x); });
+  if (ticket == signal_unit)
+    return finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
+      if (auto found = signalling_.extract(t); !found.empty())
+        deliver(found.mapped(), x);
+    });
+  if (auto found = looking_up_.extract(ticket); !found.empty()) {
+    auto& promise = found.mapped();
+    if (!reply.ok())
+      promise.deliver(to_caf(*reply.failure));
+    else if (auto x = store::read_instance(reply.results.front()))
+      promise.deliver(std::move(*x));
+    else
+      promise.deliver(to_caf({errc::not_found, "there is no such instance", {}}));
+  }
+  if (auto found = counting_.extract(ticket); !found.empty()) {
+    if (reply.ok())
+      found.mapped().deliver(gd::stats{store::read_stats(reply.results.front())});
+    else
+      found.mapped().deliver(to_caf(*reply.failure));
+  }
+}
+
+void gateway_worker::drive() {
+  auto now = system().clock().now();
+  auto patience = home_->config.patience;
+  if (auto work = inserts_.begin(now))
+    submit(this, *home_->db, database::public_lane, std::move(*work),
+           insert_unit, patience);
+  if (auto work = signals_.begin(now))
+    submit(this, *home_->db, database::public_lane, std::move(*work),
+           signal_unit, patience);
+  auto at = std::min(inserts_.due(now), signals_.due(now));
+  if (at >= wake_at_)
+    return;
+  wake_at_ = at;
+  send_self_after(this, std::max(at - now, clock::duration::zero()),
+                  tick{++generation_});
+}
+
+// -- the door -----------------------------------------------------------------
+
+gateway_door::gateway_door(caf::actor_config& cfg)
+  : gateway_door_impl::base(cfg) {
+  // nop
+}
+
+template <class Answer, class Request>
+caf::result<Answer> gateway_door::forward(Request& x) {
+  if (!worker_)
+    return to_caf({errc::unavailable, "the gateway is being restarted", {}});
+  return forward_to(this, worker_, std::move(x));
+}
+
+gateway_door::behavior_type gateway_door::make_behavior() {
+  return {
+    [this](gd::insert& x) { return forward<gd::inserted>(x); },
+    [this](gd::insert_all& x) { return forward<gd::inserted_all>(x); },
+    [this](gd::signal& x) { return forward<gd::signalled>(x); },
+    [this](gd::look_up& x) { return forward<gd::instance>(x); },
+    [this](gd::stats_query& x) { return forward<gd::stats>(x); },
+    [this](set_worker& x) {
+      worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
+    },
+  };
+}
+
+void gateway_door::on_exit() {
+  worker_ = nullptr;
+}
+
+} // namespace gd::actors

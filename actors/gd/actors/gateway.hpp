@@ -1,0 +1,95 @@
+#pragma once
+
+#include <gd/actors/node.hpp>
+
+#include <gd/intake.hpp>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace gd::actors {
+
+/// The gateway with its private messages.
+using gateway_impl = extended<gateway, void(unit_done), void(tick)>;
+
+/// Does the gateway's work: groups the inserts and signals of all senders into
+/// shared transactions.
+class gateway_worker : public gateway_impl::base {
+public:
+  gateway_worker(caf::actor_config& cfg, node_ptr home);
+
+  behavior_type make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.gateway_worker";
+  }
+
+private:
+  using clock = database::clock;
+
+  /// An `insert_all` whose rows are answered one by one.
+  struct bulk {
+    caf::typed_response_promise<gd::inserted_all> promise;
+    gd::inserted_all answer;
+    std::size_t missing = 0;
+  };
+  struct bulk_row {
+    std::shared_ptr<bulk> of;
+    std::size_t index;
+  };
+  using insert_promise
+    = std::variant<caf::typed_response_promise<gd::inserted>, bulk_row>;
+
+  caf::result<gd::inserted_all> insert_many(gd::insert_all& x);
+  void answer_insert(std::uint64_t ticket, const result<gd::inserted>& answer);
+  static void fill(bulk_row& row, const result<gd::inserted>& answer);
+  void finish(std::uint64_t ticket, pq::reply reply);
+  template <class Intake, class Answer>
+  void finish_intake(Intake& intake, pq::reply reply, Answer answer);
+  void drive();
+
+  node_ptr home_;
+  insert_intake inserts_;
+  signal_intake signals_;
+  std::uint64_t tickets_;
+  std::uint64_t generation_ = 0;
+  clock::time_point wake_at_ = clock::time_point::max();
+  std::unordered_map<std::uint64_t, insert_promise> inserting_;
+  std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::signalled>>
+    signalling_;
+  std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::instance>>
+    looking_up_;
+  std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::stats>>
+    counting_;
+};
+
+/// The gateway with the message that tells it its worker.
+using gateway_door_impl = extended<gateway, void(set_worker)>;
+
+/// What users hold: forwards to the worker, and outlives its restarts.
+class gateway_door : public gateway_door_impl::base {
+public:
+  explicit gateway_door(caf::actor_config& cfg);
+
+  behavior_type make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.gateway";
+  }
+
+private:
+  template <class Answer, class Request>
+  caf::result<Answer> forward(Request& x);
+
+  gateway worker_;
+};
+
+} // namespace gd::actors

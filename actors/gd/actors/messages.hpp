@@ -1,0 +1,139 @@
+#pragma once
+
+#include <gd/actors/compat.hpp>
+
+#include <gd/instance.hpp>
+#include <gd/pq.hpp>
+#include <gd/store.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+/// Every message type on one page. Those of the gateway cross the network; the
+/// others stay on their node.
+namespace gd::actors {
+
+/// What users and other nodes talk to. Every answer comes after the commit; an
+/// error is a `gd::errc`.
+using gateway = typed_actor<gd::inserted(gd::insert),
+                            gd::inserted_all(gd::insert_all),
+                            gd::signalled(gd::signal),
+                            gd::instance(gd::look_up),
+                            gd::stats(gd::stats_query)>;
+
+// -- inside a node ------------------------------------------------------------
+
+/// The database has answered a unit; `ticket` tells which.
+struct unit_done {
+  std::uint64_t ticket = 0;
+  std::shared_ptr<pq::reply> reply;
+};
+
+/// Look at the clock: a poll, a retry or a sweep may be due.
+struct tick {
+  std::uint64_t generation = 0;
+};
+
+/// There may be new work in the receiver's queue; the poll finds it anyway.
+struct hint {};
+
+/// Runs the step that the receiver was spawned for.
+struct run_step {};
+
+/// A step has an outcome: to be written.
+struct step_outcome {
+  /// The picker's number for the execution.
+  std::uint64_t tag = 0;
+  std::shared_ptr<store::outcome_row> row;
+  bool handled = false;
+};
+
+/// The outcome is durable, or lost for good: the step actor's end.
+struct step_settled {};
+
+/// The database does not take the outcome.
+struct step_refused {
+  gd::error why;
+};
+
+/// Begin no more, give back what has not begun, write what ends within `grace`.
+struct drain {
+  std::chrono::milliseconds grace{0};
+};
+
+/// What a drained picker leaves behind.
+struct drained {
+  std::string queue;
+  std::size_t given_back = 0;
+  std::size_t abandoned = 0;
+};
+
+/// The gateway's door gets the actor to forward to; none: it is being restarted.
+struct set_worker {
+  caf::actor worker;
+};
+
+/// No connection will ever do.
+struct give_up {
+  gd::error why;
+};
+
+/// A child of the engine is to be started again.
+struct restart {
+  std::size_t child = 0;
+};
+
+} // namespace gd::actors
+
+// What follows only travels within a process.
+#define GD_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gd::actors::type)
+GD_LOCAL_MESSAGE(unit_done)
+GD_LOCAL_MESSAGE(tick)
+GD_LOCAL_MESSAGE(hint)
+GD_LOCAL_MESSAGE(run_step)
+GD_LOCAL_MESSAGE(step_outcome)
+GD_LOCAL_MESSAGE(step_settled)
+GD_LOCAL_MESSAGE(step_refused)
+GD_LOCAL_MESSAGE(drain)
+GD_LOCAL_MESSAGE(drained)
+GD_LOCAL_MESSAGE(set_worker)
+GD_LOCAL_MESSAGE(give_up)
+GD_LOCAL_MESSAGE(restart)
+#undef GD_LOCAL_MESSAGE
+
+// Users' own blocks begin at caf::first_custom_type_id and have 800 ids.
+CAF_BEGIN_TYPE_ID_BLOCK(gen_durable, 1000)
+  CAF_ADD_TYPE_ID(gen_durable, (gd::errc))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::json))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::insert))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::inserted))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::insert_all))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::insert_answer))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::inserted_all))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::signal))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::signalled))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::look_up))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::instance))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::stats_query))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::stats_row))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::stats))
+#if !GD_CAF_017
+  // CAF 1.x wants ids for local messages, too.
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::tick))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_refused))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
+  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
+#endif
+CAF_END_TYPE_ID_BLOCK(gen_durable)

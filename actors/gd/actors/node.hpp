@@ -1,0 +1,85 @@
+#pragma once
+
+#include <gd/actors/compat.hpp>
+#include <gd/actors/messages.hpp>
+
+#include <gd/config.hpp>
+#include <gd/database.hpp>
+#include <gd/lease.hpp>
+#include <gd/registry.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd::actors {
+
+/// Which picker serves which queue, for hints from anywhere.
+class picker_directory {
+public:
+  void set(const std::string& queue, caf::actor picker) {
+    std::lock_guard guard{mutex_};
+    pickers_[queue] = std::move(picker);
+  }
+
+  void clear() {
+    std::lock_guard guard{mutex_};
+    pickers_.clear();
+  }
+
+  /// Wakes the pickers of these queues, those that there are.
+  void wake(const std::vector<std::string>& queues) const {
+    std::lock_guard guard{mutex_};
+    for (const auto& queue : queues)
+      if (auto found = pickers_.find(queue); found != pickers_.end())
+        anon(found->second, hint{});
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::map<std::string, caf::actor> pickers_;
+};
+
+/// What the actors of a node share.
+struct node {
+  gd::config config;
+  std::shared_ptr<const registry> machines;
+  /// "<node>/<random 128 bits>".
+  std::string incarnation;
+  /// Numbers of picks, over all queues and restarts of pickers: each picker
+  /// starts a range of its own.
+  std::atomic<std::uint64_t> pick_ranges = 0;
+  lease_table leases;
+  picker_directory pickers;
+  std::shared_ptr<database> db;
+
+  void tell(const event& what) const {
+    config.on_event(what);
+  }
+};
+
+using node_ptr = std::shared_ptr<node>;
+
+/// Submits a unit whose reply comes to `self` as `unit_done` with `ticket`; an
+/// actor that is gone by then gets nothing.
+template <class Self>
+void submit(Self* self, database& db, std::size_t lane, pq::unit work,
+            std::uint64_t ticket, database::clock::duration patience
+                                  = database::clock::duration::max()) {
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(self);
+  db.submit(
+    lane, std::move(work),
+    [weak, ticket](pq::reply reply) {
+      if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        anon(caf::actor_cast<caf::actor>(strong),
+             unit_done{ticket, std::make_shared<pq::reply>(std::move(reply))});
+    },
+    patience);
+}
+
+} // namespace gd::actors

@@ -1,0 +1,171 @@
+#include <gd/actors/supervisor.hpp>
+
+#include <gd/actors/gateway.hpp>
+#include <gd/actors/heartbeat.hpp>
+#include <gd/actors/picker.hpp>
+#include <gd/actors/reaper.hpp>
+#include <gd/store.hpp>
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A child that has lived so long starts its backoff anew.
+constexpr std::chrono::seconds healthy_after{30};
+constexpr milliseconds first_backoff{50};
+constexpr milliseconds longest_backoff{10'000};
+/// Between attempts to make the machines known.
+constexpr milliseconds register_again{1'000};
+
+} // namespace
+
+supervisor_actor::supervisor_actor(caf::actor_config& cfg, node_ptr home,
+                                   caf::actor door,
+                                   std::shared_ptr<engine_end> end)
+  : caf::event_based_actor(cfg),
+    home_(std::move(home)),
+    door_(std::move(door)),
+    end_(std::move(end)) {
+  summary_.node = home_->config.node;
+}
+
+caf::behavior supervisor_actor::make_behavior() {
+  watcher_.install(this);
+  add("gateway", [this] {
+    auto worker = caf::actor_cast<caf::actor>(spawn<gateway_worker>(home_));
+    anon(door_, set_worker{worker});
+    return worker;
+  });
+  add("heartbeat",
+      [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
+  add("reaper", [this] { return spawn<reaper_actor>(home_); });
+  auto queue_lanes = static_cast<std::size_t>(home_->config.connections)
+                     - database::first_queue_lane;
+  std::size_t number = 0;
+  for (const auto& queue : home_->config.queues) {
+    auto lane = database::first_queue_lane + number++ % queue_lanes;
+    add("picker of " + queue.name, [this, queue, lane] {
+      auto picker = spawn<picker_actor>(home_, queue, lane);
+      home_->pickers.set(queue.name, picker);
+      return picker;
+    });
+  }
+  register_machines();
+  return {
+    [this](restart x) {
+      if (!draining_)
+        start(x.child);
+    },
+    [this](unit_done& x) {
+      if (x.reply->ok()) {
+        registered_ = true;
+        home_->tell(events::node_started{home_->config.node});
+      } else if (!draining_) {
+        home_->tell(events::sweep_failed{"making the machines known",
+                                         *x.reply->failure});
+        send_self_after(this, register_again, tick{});
+      }
+    },
+    [this](tick) {
+      if (!registered_ && !draining_)
+        register_machines();
+    },
+    [this](give_up& x) {
+      home_->tell(events::node_failed{x.why});
+      end_->why = x.why;
+      end_->on_failure(x.why);
+      begin_draining(milliseconds{0});
+    },
+    [this](drain x) { begin_draining(x.grace); },
+    [this](drained& x) {
+      summary_.given_back += x.given_back;
+      summary_.abandoned += x.abandoned;
+    },
+  };
+}
+
+void supervisor_actor::register_machines() {
+  pq::unit work{{store::register_machines(home_->config.machines)}, true};
+  submit(this, *home_->db, database::control_lane, std::move(work), 0);
+}
+
+void supervisor_actor::add(std::string name, std::function<caf::actor()> spawn) {
+  children_.push_back({std::move(name), std::move(spawn)});
+  start(children_.size() - 1);
+}
+
+void supervisor_actor::start(std::size_t index) {
+  auto& x = children_[index];
+  x.handle = x.spawn();
+  x.started = system().clock().now();
+  watcher_.watch(this, x.handle, [this, index](const caf::error& why) {
+    down(index, why);
+  });
+}
+
+void supervisor_actor::down(std::size_t index, const caf::error& why) {
+  auto& x = children_[index];
+  x.handle = nullptr;
+  if (draining_)
+    return finish_if_drained();
+  if (x.name == "gateway")
+    anon(door_, set_worker{});
+  if (system().clock().now() - x.started > healthy_after)
+    x.crashes = 0;
+  auto wait = std::min(first_backoff * (1 << std::min(x.crashes, 10)),
+                       longest_backoff);
+  ++x.crashes;
+  home_->tell(events::actor_restarted{x.name, render(system(), why)});
+  send_self_after(this, wait, restart{index});
+}
+
+void supervisor_actor::begin_draining(milliseconds grace) {
+  if (draining_)
+    return;
+  draining_ = true;
+  home_->pickers.clear();
+  // The heartbeat goes on until the last picker is done.
+  for (auto& x : children_)
+    if (x.handle && x.name.starts_with("picker"))
+      post(this, x.handle, drain{grace});
+  for (auto& x : children_)
+    if (x.handle && x.name == "reaper")
+      caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
+  finish_if_drained();
+}
+
+void supervisor_actor::finish_if_drained() {
+  bool picking = std::any_of(children_.begin(), children_.end(), [](auto& x) {
+    return x.handle && x.name.starts_with("picker");
+  });
+  if (picking)
+    return;
+  for (auto& x : children_)
+    if (x.handle && x.name != "reaper")
+      caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
+  bool any = std::any_of(children_.begin(), children_.end(),
+                         [](auto& x) { return static_cast<bool>(x.handle); });
+  if (!any) {
+    home_->tell(summary_);
+    quit();
+  }
+}
+
+void supervisor_actor::on_exit() {
+  for (auto& x : children_)
+    if (x.handle)
+      caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
+  children_.clear();
+  caf::anon_send_exit(door_, caf::exit_reason::user_shutdown);
+  door_ = nullptr;
+  end_->ended.set_value();
+}
+
+} // namespace gd::actors

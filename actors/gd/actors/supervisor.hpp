@@ -1,0 +1,67 @@
+#pragma once
+
+#include <gd/actors/node.hpp>
+
+#include <caf/event_based_actor.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gd::actors {
+
+/// What the engine's handle waits for.
+struct engine_end {
+  /// Set once all actors of the engine are gone.
+  std::promise<void> ended;
+  /// Written before `ended` is set, and by nobody later.
+  std::optional<error> why;
+  /// Called when the engine gives up by itself.
+  std::function<void(const error&)> on_failure;
+};
+
+/// Starts the actors of a node, watches them, and starts those again that
+/// crash, with backoff. Crashes are down messages: nothing is caught.
+class supervisor_actor : public caf::event_based_actor {
+public:
+  supervisor_actor(caf::actor_config& cfg, node_ptr home, caf::actor door,
+                   std::shared_ptr<engine_end> end);
+
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.supervisor";
+  }
+
+private:
+  struct child {
+    std::string name;
+    std::function<caf::actor()> spawn;
+    caf::actor handle{};
+    int crashes = 0;
+    database::clock::time_point started{};
+  };
+
+  void add(std::string name, std::function<caf::actor()> spawn);
+  void start(std::size_t index);
+  void down(std::size_t index, const caf::error& why);
+  void register_machines();
+  void begin_draining(std::chrono::milliseconds grace);
+  void finish_if_drained();
+
+  node_ptr home_;
+  caf::actor door_;
+  std::shared_ptr<engine_end> end_;
+  watcher watcher_;
+  std::vector<child> children_;
+  bool registered_ = false;
+  bool draining_ = false;
+  std::size_t pickers_left_ = 0;
+  events::node_stopped summary_;
+};
+
+} // namespace gd::actors

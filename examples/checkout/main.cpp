@@ -1,0 +1,88 @@
+/// A worker that runs the checkout machine until SIGINT or SIGTERM.
+
+#include "checkout.hpp"
+#include "effects.hpp"
+
+#include <gd/actors/engine.hpp>
+
+#include <CLI/CLI.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <variant>
+
+namespace {
+
+using std::chrono::milliseconds;
+
+struct options {
+  gd::config engine;
+  milliseconds pay_within = std::chrono::hours{24};
+  bool effects = false;
+};
+
+/// Seconds on the command line, milliseconds in the configuration.
+void add_time(CLI::App& app, const std::string& name, milliseconds& to,
+              const std::string& help) {
+  app.add_option_function<double>(
+       name,
+       [&to](double seconds) {
+         to = milliseconds{static_cast<std::int64_t>(seconds * 1000)};
+       },
+       help + " (seconds)")
+    ->default_str(std::to_string(to.count() / 1000));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  options opts;
+  opts.engine.queues = {{"checkout", 10}};
+  CLI::App app{"Runs the checkout machine until SIGINT or SIGTERM."};
+  app.add_option("--database", opts.engine.database,
+                 "libpq connection string or URI; else PG* variables")
+    ->envname("GD_DATABASE");
+  app.add_option("--schema", opts.engine.schema, "where the tables are")
+    ->envname("GD_SCHEMA");
+  app.add_option("--node", opts.engine.node, "this node's name [host:pid]");
+  add_time(app, "--pay-within", opts.pay_within, "until an order is cancelled");
+  add_time(app, "--lease", opts.engine.lease, "lease of a row");
+  add_time(app, "--heartbeat", opts.engine.heartbeat, "between heartbeats");
+  add_time(app, "--poll", opts.engine.poll, "between looks for work");
+  add_time(app, "--reaper", opts.engine.reaper, "between looks for dead leases");
+  app.add_flag("--effects", opts.effects,
+               "write a row for each step start, as tools/demo wants");
+  CLI11_PARSE(app, argc, argv);
+
+  opts.engine.machines = {checkout(opts.pay_within)};
+  std::shared_ptr<effect_log> effects;
+  if (opts.effects) {
+    effects = std::make_shared<effect_log>(opts.engine.database);
+    opts.engine.on_event = [effects, log = gd::log_to_stderr()](
+                             const gd::event& what) {
+      if (auto* step = std::get_if<gd::events::step_started>(&what))
+        effects->write(*step);
+      log(what);
+    };
+  }
+
+  caf::actor_system_config cfg;
+  gd::actors::add_to(cfg);
+  caf::actor_system sys{cfg};
+  auto engine = gd::actors::start(sys, std::move(opts.engine));
+  if (!engine) {
+    std::cerr << "checkout: " << to_string(engine.error()) << '\n';
+    return EXIT_FAILURE;
+  }
+  if (auto ended = engine->run_until_signal(); !ended) {
+    std::cerr << "checkout: " << to_string(ended.error()) << '\n';
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,167 @@
+#include <gd/client.hpp>
+
+#include <gd/machine.hpp>
+#include <gd/store.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+using clock_type = database::clock;
+
+/// Together about six seconds: a server that restarts is back by then.
+constexpr int connection_tries = 8;
+/// How often a read is sent again.
+constexpr int read_tries = 5;
+
+std::chrono::milliseconds pause(int failures) {
+  return backoff(failures - 1, std::chrono::milliseconds{100},
+                 std::chrono::seconds{2});
+}
+
+} // namespace
+
+client::client(pq::options opts, intake_settings how)
+  : opts_(std::move(opts)),
+    window_(2 * how.rows),
+    inserts_(how),
+    signals_(std::move(how)) {
+  // nop
+}
+
+result<client> client::connect(pq::options opts, intake_settings how) {
+  if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
+    return ok.error();
+  client made{std::move(opts), std::move(how)};
+  if (auto ok = made.open(); !ok)
+    return ok.error();
+  return made;
+}
+
+result<void> client::open() {
+  db_ = std::make_unique<pq::connection>(opts_);
+  auto version = db_->run({{store::schema_version()}, false});
+  auto ok = version.ok()
+              ? store::check_schema(version.results.front(), opts_.schema)
+              : result<void>{*version.failure};
+  if (!ok)
+    db_.reset();
+  return ok;
+}
+
+result<void> client::open_again() {
+  for (int failures = 0;;) {
+    auto ok = open();
+    if (ok || !retryable(ok.error().code) || ++failures == connection_tries)
+      return ok;
+    std::this_thread::sleep_for(pause(failures));
+  }
+}
+
+pq::reply client::run(const pq::unit& work) {
+  if (db_)
+    db_->pump(); // notices a connection that was lost while it was idle
+  if (!gave_up_ && (!db_ || db_->state() == pq::connection::phase::dead))
+    if (auto ok = open_again(); !ok)
+      gave_up_ = error{ok.error().code == errc::unknown_fate ? errc::unavailable
+                                                             : ok.error().code,
+                       ok.error().message, ok.error().sqlstate};
+  if (gave_up_)
+    return {{}, gave_up_, 0};
+  return db_->run(work);
+}
+
+template <class Answer, class Intake, class Request>
+std::vector<result<Answer>> client::drive(Intake& intake,
+                                          std::vector<Request> requests) {
+  gave_up_.reset();
+  std::vector<std::optional<result<Answer>>> answers(requests.size());
+  std::size_t next = 0;
+  std::size_t waiting = 0;
+  while (next < requests.size() || !intake.idle()) {
+    for (; next < requests.size() && waiting < window_; ++next)
+      if (auto ok = intake.add(next, std::move(requests[next])))
+        ++waiting;
+      else
+        answers[next].emplace(ok.error());
+    auto now = clock_type::now();
+    if (auto work = intake.begin(now)) {
+      auto reply = run(*work);
+      auto report = intake.finish(std::move(reply), clock_type::now());
+      waiting -= report.answers.size();
+      for (auto& x : report.answers)
+        answers[x.ticket].emplace(std::move(x.answer));
+    } else if (!intake.idle()) {
+      std::this_thread::sleep_until(intake.due(now));
+    }
+  }
+  std::vector<result<Answer>> out;
+  out.reserve(answers.size());
+  for (auto& x : answers)
+    out.push_back(std::move(*x));
+  return out;
+}
+
+std::vector<result<inserted>> client::insert_all(std::vector<gd::insert> rows) {
+  return drive<inserted>(inserts_, std::move(rows));
+}
+
+std::vector<result<signalled>>
+client::signal_all(std::vector<gd::signal> signals) {
+  return drive<signalled>(signals_, std::move(signals));
+}
+
+result<inserted> client::insert(gd::insert what) {
+  std::vector<gd::insert> one;
+  one.push_back(std::move(what));
+  return std::move(insert_all(std::move(one)).front());
+}
+
+result<signalled> client::signal(gd::signal what) {
+  std::vector<gd::signal> one;
+  one.push_back(std::move(what));
+  return std::move(signal_all(std::move(one)).front());
+}
+
+result<pq::rows> client::read(pq::call what) {
+  gave_up_.reset();
+  pq::unit work{{std::move(what)}, false};
+  for (int failures = 0;;) {
+    auto reply = run(work);
+    if (reply.ok())
+      return std::move(reply.results.front());
+    auto why = std::move(*reply.failure);
+    if (gave_up_ || !retryable(why.code) || ++failures == read_tries) {
+      if (why.code == errc::unknown_fate)
+        why.code = errc::unavailable; // a read has no effect to be unsure of
+      return why;
+    }
+    std::this_thread::sleep_for(pause(failures));
+  }
+}
+
+result<instance> client::look_up(std::int64_t id) {
+  auto rows = read(store::look_up(id));
+  if (!rows)
+    return rows.error();
+  auto found = store::read_instance(*rows);
+  if (!found)
+    return error{
+      errc::not_found, fmt::format("there is no instance {}", id), {}};
+  return std::move(*found);
+}
+
+result<std::vector<stats_row>> client::stats() {
+  auto rows = read(store::stats());
+  if (!rows)
+    return rows.error();
+  return store::read_stats(*rows);
+}
+
+} // namespace gd

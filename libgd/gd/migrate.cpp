@@ -1,0 +1,187 @@
+#include <gd/migrate.hpp>
+
+#include <gd/instance.hpp>
+#include <gd/migrations.hpp>
+#include <gd/sql.hpp>
+#include <gd/store.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+/// PostgreSQL cuts longer names off, and would then find another one's schema.
+constexpr std::size_t longest_schema_name = 63;
+
+/// One connection that migrates. Whatever it has not committed when it goes is
+/// rolled back by the server.
+class migrator {
+public:
+  explicit migrator(pq::options opts)
+    : schema_(opts.schema), db_(without_timeouts(std::move(opts))) {
+    // nop
+  }
+
+  result<int> up(int to) {
+    if (to < 1 || to > newest_schema())
+      return error{errc::invalid_argument,
+                   fmt::format("up: expected a version from 1 to {}, got {}",
+                               newest_schema(), to),
+                   {}};
+    return transaction([&](const store::schema_state& now) -> result<int> {
+      if (now.works_from > newest_schema())
+        return refuse(fmt::format("it has version {} and works with libraries "
+                                  "from {}, this library knows {}: update the "
+                                  "program",
+                                  now.version, now.works_from,
+                                  newest_schema()));
+      if (now.version == 0)
+        if (auto ok = create_schema(); !ok)
+          return ok.error();
+      int applied = 0;
+      for (const auto& x : sql::migrations)
+        if (x.number > now.version && x.number <= to) {
+          if (auto ok = apply(x, x.up, "up"); !ok)
+            return ok.error();
+          ++applied;
+        }
+      return applied;
+    });
+  }
+
+  result<int> down(int to) {
+    if (to < 0 || to > newest_schema())
+      return error{errc::invalid_argument,
+                   fmt::format("down: expected a version from 0 to {}, got {}",
+                               newest_schema(), to),
+                   {}};
+    return transaction([&](const store::schema_state& now) -> result<int> {
+      if (now.version > newest_schema())
+        return refuse(fmt::format("it has version {}, this library knows {}: "
+                                  "only a library that knows a migration can "
+                                  "take it back",
+                                  now.version, newest_schema()));
+      int applied = 0;
+      for (auto x = std::rbegin(sql::migrations);
+           x != std::rend(sql::migrations); ++x)
+        if (x->number <= now.version && x->number > to) {
+          if (auto ok = apply(*x, x->down, "down"); !ok)
+            return ok.error();
+          ++applied;
+        }
+      return applied;
+    });
+  }
+
+  result<schema_status> status() {
+    if (auto ok = check_name("schema", schema_, {.name = longest_schema_name});
+        !ok)
+      return ok.error();
+    auto now = installed();
+    if (!now)
+      return now.error();
+    schema_status x{now->version, now->works_from, newest_schema(), {}};
+    for (const auto& migration : sql::migrations)
+      x.names.emplace_back(migration.name);
+    return x;
+  }
+
+private:
+  /// A migration takes as long as its table is large.
+  static pq::options without_timeouts(pq::options opts) {
+    opts.statement_timeout = opts.lock_timeout = std::chrono::milliseconds{0};
+    return opts;
+  }
+
+  template <class F>
+  result<int> transaction(F body) {
+    if (auto ok = check_name("schema", schema_, {.name = longest_schema_name});
+        !ok)
+      return ok.error();
+    if (auto ok = db_.execute(sql::begin.text); !ok)
+      return ok.error();
+    if (auto locked = ask(sql::migration_lock); !locked)
+      return locked.error();
+    auto now = installed();
+    if (!now)
+      return now.error();
+    auto applied = body(*now);
+    if (!applied)
+      return applied;
+    if (auto ok = db_.execute(sql::commit.text); !ok)
+      return ok.error();
+    return applied;
+  }
+
+  result<store::schema_state> installed() {
+    auto rows = ask(sql::schema_version);
+    if (!rows)
+      return rows.error();
+    auto now = store::read_schema_version(*rows);
+    if (!now)
+      return refuse(now.error().message);
+    return now;
+  }
+
+  result<void> create_schema() {
+    auto exists = ask(sql::schema_exists);
+    if (!exists)
+      return exists.error();
+    if (exists->boolean(0, 0))
+      return {};
+    return db_.execute(sql::create_schema.text);
+  }
+
+  result<void> apply(const sql::migration& x, std::string_view text,
+                     std::string_view direction) {
+    auto ok = db_.execute(text);
+    if (ok)
+      return ok;
+    auto why = ok.error();
+    why.message = fmt::format("schema {}: migration {} {} {}: {}", schema_,
+                              x.number, x.name, direction, why.message);
+    return why;
+  }
+
+  result<pq::rows> ask(const sql::statement& what) {
+    auto reply = db_.run({{{&what, {}}}, false});
+    if (!reply.ok())
+      return *reply.failure;
+    return reply.results.front();
+  }
+
+  error refuse(std::string why) const {
+    return {
+      errc::schema_mismatch, fmt::format("schema {}: {}", schema_, why), {}};
+  }
+
+  std::string schema_;
+  pq::connection db_;
+};
+
+} // namespace
+
+int newest_schema() noexcept {
+  return static_cast<int>(std::size(sql::migrations));
+}
+
+result<int> migrate_up(pq::options opts, int to) {
+  return migrator{std::move(opts)}.up(to);
+}
+
+result<int> migrate_down(pq::options opts, int to) {
+  return migrator{std::move(opts)}.down(to);
+}
+
+result<schema_status> migration_status(pq::options opts) {
+  return migrator{std::move(opts)}.status();
+}
+
+} // namespace gd
