@@ -1,5 +1,6 @@
-#include <fmt/format.h>
 #include <gd/json.hpp>
+
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <charconv>
@@ -13,6 +14,7 @@ namespace gd {
 namespace {
 
 namespace ondemand = simdjson::ondemand;
+using text_result = simdjson::simdjson_result<std::string_view>;
 
 /// The limits of PostgreSQL's numeric: digits before and after the point.
 constexpr std::ptrdiff_t max_digits_before = 131'072;
@@ -163,7 +165,7 @@ private:
     std::string_view token;
     if (auto why = value.type().get(type))
       return malformed(at, why);
-    if (auto why = raw_token(value).get(token))
+    if (auto why = text_result{value.raw_json_token()}.get(token))
       return malformed(at, why);
     token = trim(token);
     auto add = [&](json_type kind, std::string_view unquoted = {}) {
@@ -264,10 +266,8 @@ private:
   }
 
   /// Takes a string out of its quotes; `parsed` is what simdjson makes of it.
-  result<std::string_view>
-  unquote(std::string_view token,
-          simdjson::simdjson_result<std::string_view> parsed,
-          const json_path& at) {
+  result<std::string_view> unquote(std::string_view token, text_result parsed,
+                                   const json_path& at) {
     std::string_view text;
     if (token.size() < 2 || !token.ends_with('"'))
       return malformed(at, excerpt(token));
@@ -315,16 +315,6 @@ private:
       i += is_high ? 12 : 2;
     }
     return false;
-  }
-
-  static simdjson::simdjson_result<std::string_view>
-  raw_token(ondemand::document& value) {
-    return value.raw_json_token();
-  }
-
-  static simdjson::simdjson_result<std::string_view>
-  raw_token(ondemand::value& value) {
-    return value.raw_json_token();
   }
 
   const char* end() const {
@@ -422,12 +412,14 @@ error json_value::expected(std::string_view what) const {
 
 result<void> json_codec<json>::write(std::string& out, const json& x,
                                      const json_path& at) {
-  // Either error names a path that begins at `x`.
-  if (auto why = x.failure())
-    return error{why->code,
-                 at.to_string()
-                   + why->message.substr(why->message.find('$') + 1),
-                 {}};
+  if (auto why = x.failure()) {
+    // Its own path, if it has one, goes on from here.
+    std::string_view tail = why->message;
+    if (!tail.starts_with('$'))
+      return at.expected("a value with a JSON form", tail);
+    tail.remove_prefix(1);
+    return error{why->code, at.to_string().append(tail), why->sqlstate};
+  }
   if (auto doc = detail::parse_json(x.text(), at); !doc)
     return doc.error();
   out += x.text();
@@ -444,20 +436,15 @@ result<json_document> parse_json(std::string_view text, const json_path& at) {
 }
 
 template <class T>
-static result<void> write_finite(std::string& out, T x, const json_path& at) {
+result<void> write_number(std::string& out, T x, const json_path& at) {
   if (!std::isfinite(x))
     return at.expected("finite number", fmt::to_string(x));
   fmt::format_to(std::back_inserter(out), "{}", x);
   return {};
 }
 
-result<void> write_number(std::string& out, float x, const json_path& at) {
-  return write_finite(out, x, at);
-}
-
-result<void> write_number(std::string& out, double x, const json_path& at) {
-  return write_finite(out, x, at);
-}
+template result<void> write_number(std::string&, float, const json_path&);
+template result<void> write_number(std::string&, double, const json_path&);
 
 result<void> write_string(std::string& out, std::string_view x,
                           const json_path& at) {
@@ -506,7 +493,7 @@ result<void> write_key(std::string& out, std::string_view key,
 }
 
 template <class T>
-static result<T> read_within(const json_value& in, T min, T max) {
+result<T> read_integer(const json_value& in, T min, T max) {
   auto token = in.raw();
   auto end = token.data() + token.size();
   T x{};
@@ -517,18 +504,13 @@ static result<T> read_within(const json_value& in, T min, T max) {
   return x;
 }
 
-result<std::int64_t> read_integer(const json_value& in, std::int64_t min,
-                                  std::int64_t max) {
-  return read_within(in, min, max);
-}
-
-result<std::uint64_t> read_integer(const json_value& in, std::uint64_t min,
-                                   std::uint64_t max) {
-  return read_within(in, min, max);
-}
+template result<std::int64_t> read_integer(const json_value&, std::int64_t,
+                                           std::int64_t);
+template result<std::uint64_t> read_integer(const json_value&, std::uint64_t,
+                                            std::uint64_t);
 
 template <class T>
-static result<void> read_finite(const json_value& in, T& x) {
+result<void> read_number(const json_value& in, T& x) {
   if (in.type() != json_type::number)
     return in.expected("number");
   auto token = in.raw();
@@ -543,13 +525,8 @@ static result<void> read_finite(const json_value& in, T& x) {
   return {};
 }
 
-result<void> read_number(const json_value& in, float& x) {
-  return read_finite(in, x);
-}
-
-result<void> read_number(const json_value& in, double& x) {
-  return read_finite(in, x);
-}
+template result<void> read_number(const json_value&, float&);
+template result<void> read_number(const json_value&, double&);
 
 result<void> write_time(std::string& out,
                         std::chrono::sys_time<std::chrono::microseconds> x,

@@ -193,9 +193,17 @@ private:
 namespace detail {
 
 template <class T>
-concept character
-  = std::same_as<T, char> || std::same_as<T, wchar_t> || std::same_as<
-    T, char8_t> || std::same_as<T, char16_t> || std::same_as<T, char32_t>;
+inline constexpr bool is_character = false;
+template <>
+inline constexpr bool is_character<char> = true;
+template <>
+inline constexpr bool is_character<wchar_t> = true;
+template <>
+inline constexpr bool is_character<char8_t> = true;
+template <>
+inline constexpr bool is_character<char16_t> = true;
+template <>
+inline constexpr bool is_character<char32_t> = true;
 
 } // namespace detail
 
@@ -210,10 +218,10 @@ concept character
 template <class T>
 struct json_codec {
   static_assert(!std::is_enum_v<T>, "declare the enum with GD_ENUM");
-  static_assert(!detail::character<T>,
+  static_assert(!detail::is_character<T>,
                 "a character is neither text nor a number: use std::string, "
                 "std::int8_t or std::uint8_t");
-  static_assert(std::is_enum_v<T> || detail::character<T>,
+  static_assert(std::is_enum_v<T> || detail::is_character<T>,
                 "no JSON form: add GD_STATE(...) to the struct or specialize "
                 "gd::json_codec<T>");
 };
@@ -271,13 +279,30 @@ result<T> from_json_strict(std::string_view text) {
 
 namespace detail {
 
-result<void> write_number(std::string& out, float x, const json_path& at);
-result<void> write_number(std::string& out, double x, const json_path& at);
+/// For float and double.
+template <class T>
+result<void> write_number(std::string& out, T x, const json_path& at);
+template <class T>
+result<void> read_number(const json_value& in, T& x);
+
+/// For the two 64-bit integers.
+template <class T>
+result<T> read_integer(const json_value& in, T min, T max);
+
 result<void> write_string(std::string& out, std::string_view x,
                           const json_path& at);
 result<void> write_time(std::string& out,
                         std::chrono::sys_time<std::chrono::microseconds> x,
                         const json_path& at);
+
+/// Calls `f` with the constants from 0 to N - 1 until it returns false.
+template <std::size_t N, class F>
+void all_below([[maybe_unused]] F f) {
+  auto call = [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+    return (f(std::integral_constant<std::size_t, Is>{}) && ...);
+  };
+  call(std::make_index_sequence<N>{});
+}
 
 /// Appends the bracket of an array or object, unless it is one level too deep.
 result<void> open(std::string& out, char bracket, const json_path& at);
@@ -289,12 +314,6 @@ void separate(std::string& out, char bracket);
 result<void> write_key(std::string& out, std::string_view key,
                        const json_path& at);
 
-result<std::int64_t> read_integer(const json_value& in, std::int64_t min,
-                                  std::int64_t max);
-result<std::uint64_t> read_integer(const json_value& in, std::uint64_t min,
-                                   std::uint64_t max);
-result<void> read_number(const json_value& in, float& x);
-result<void> read_number(const json_value& in, double& x);
 result<std::chrono::sys_time<std::chrono::microseconds>>
 read_time(const json_value& in, std::chrono::microseconds min,
           std::chrono::microseconds max);
@@ -324,7 +343,7 @@ struct json_codec<bool> {
 };
 
 template <std::integral T>
-  requires(!detail::character<T>)
+  requires(!detail::is_character<T>)
 struct json_codec<T> {
   using wide
     = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
@@ -566,22 +585,18 @@ struct json_codec<T> {
 template <detail::described T>
 struct json_codec<T> {
   static constexpr auto& names = detail::names_of<T>;
-  using indexes = std::make_index_sequence<names.size()>;
 
   static result<void> write(std::string& out, const T& x, const json_path& at) {
     auto res = detail::open(out, '{', at);
-    auto fields = detail::fields_of(x);
-    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
-      [[maybe_unused]] auto one =
-        [&](std::string_view name, const auto& field) {
-        json_path here{&at, name};
-        if (res = detail::write_key(out, name, here); res)
-          res = write_json(out, field, here);
-        return static_cast<bool>(res);
-      };
-      static_cast<void>(res && (one(names[Is], std::get<Is>(fields)) && ...));
-    }
-    (indexes{});
+    if (!res)
+      return res;
+    [[maybe_unused]] auto fields = detail::fields_of(x);
+    detail::all_below<names.size()>([&](auto i) {
+      json_path here{&at, names[i]};
+      if (res = detail::write_key(out, names[i], here); res)
+        res = write_json(out, std::get<i>(fields), here);
+      return static_cast<bool>(res);
+    });
     out += '}';
     return res;
   }
@@ -602,16 +617,14 @@ struct json_codec<T> {
       slot = child;
       return {};
     });
-    auto fields = detail::fields_of(x);
-    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
-      [[maybe_unused]] auto one = [&](const auto& value, auto& field) {
-        if (value)
-          res = read_json(*value, field);
-        return static_cast<bool>(res);
-      };
-      static_cast<void>(res && (one(found[Is], std::get<Is>(fields)) && ...));
-    }
-    (indexes{});
+    if (!res)
+      return res;
+    [[maybe_unused]] auto fields = detail::fields_of(x);
+    detail::all_below<names.size()>([&](auto i) {
+      if (found[i])
+        res = read_json(*found[i], std::get<i>(fields));
+      return static_cast<bool>(res);
+    });
     return res;
   }
 };

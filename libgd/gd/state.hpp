@@ -177,21 +177,21 @@ bool failed(const Error& why) {
   return static_cast<bool>(why);
 }
 
-/// Whether a CAF has no or a broken form for T: 0.17 hangs on an infinity and
-/// knows no std::optional, 1.x knows no enum without an inspect of its own.
+/// Whether a CAF has no or a broken form for T: 0.17 hangs on an infinity, knows
+/// no std::optional and reads a vector's enums through an uninitialized one;
+/// 1.x knows no enum without an inspect of its own.
 template <class Inspector, class T>
 consteval bool needs_wire() {
   if constexpr (described<T>)
     return false;
-  else if constexpr (std::is_enum_v<T>)
-    return object_inspector<Inspector, T>;
-  else if constexpr (is_optional<T>)
-    return !object_inspector<
-             Inspector, T> || needs_wire<Inspector, typename T::value_type>();
   else if constexpr (map_like<T>)
     return needs_wire<Inspector, typename T::mapped_type>();
-  else if constexpr (sequence<T> || is_array<T>)
+  else if constexpr (is_optional<T> && !object_inspector<Inspector, T>)
+    return true;
+  else if constexpr (is_optional<T> || is_array<T> || sequence<T>)
     return needs_wire<Inspector, typename T::value_type>();
+  else if constexpr (std::is_enum_v<T>)
+    return true;
   else
     return std::same_as<T, float> || std::same_as<T, double>;
 }
@@ -216,18 +216,27 @@ auto inspect_value(Inspector& f, T& x) {
   return f.apply(sent);
 }
 
-/// Sends the underlying value; refuses one that names no enumerator.
+/// Sends the underlying value. CAF 1.x refuses one that names no enumerator;
+/// with CAF 0.17, whose errors take its headers, encoding refuses it later.
 template <class Inspector, class T>
-bool inspect_enum(Inspector& f, T& x) {
+auto inspect_enum(Inspector& f, T& x) {
   using number = std::underlying_type_t<T>;
-  return f.apply([&x] { return static_cast<number>(x); },
-                 [&x](number n) {
+  auto set = [&x](number n) {
     x = static_cast<T>(n);
     if constexpr (named_enum<T>)
       return static_cast<std::size_t>(n) < enum_names_of<T>.size();
     else
       return true;
-  });
+  };
+  if constexpr (object_inspector<Inspector, T>) {
+    return f.apply([&x] { return static_cast<number>(x); }, set);
+  } else {
+    auto n = static_cast<number>(x);
+    auto res = f.apply(n);
+    if constexpr (loads<Inspector>())
+      set(n);
+    return res;
+  }
 }
 
 /// Floating-point numbers travel as their bits, an optional as a sequence of
@@ -304,18 +313,19 @@ auto inspect(Inspector& f, wire<T>& sent) {
 
 /// Hands the members of `x` to either CAF.
 template <class Inspector, class T, std::size_t N, class... Ts>
-auto inspect_members(Inspector& f, T& x,
-                     const std::array<std::string_view, N>& names,
-                     std::tuple<Ts&...> members) {
-  return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+auto inspect_members(
+  Inspector& f, T& x,
+  [[maybe_unused]] const std::array<std::string_view, N>& names,
+  std::tuple<Ts&...> members) {
+  auto call = [&]<std::size_t... Is>(std::index_sequence<Is...>) {
     std::tuple<decltype(on_wire<Inspector>(std::get<Is>(members)))...> sent{
       on_wire<Inspector>(std::get<Is>(members))...};
     if constexpr (object_inspector<Inspector, T>)
       return f.object(x).fields(f.field(names[Is], std::get<Is>(sent))...);
     else
       return f(std::get<Is>(sent)...);
-  }
-  (std::make_index_sequence<N>{});
+  };
+  return call(std::make_index_sequence<N>{});
 }
 
 template <class Inspector, described T>

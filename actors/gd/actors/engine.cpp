@@ -157,10 +157,12 @@ result<engine> start(caf::actor_system& sys, config options) {
       anon(known.get(), give_up{std::move(why)});
     });
   home->db = x->db;
-  auto door = sys.spawn<gateway_door>();
+  auto worker = sys.spawn<gateway_worker>(home);
+  auto door = sys.spawn<gateway_door>(worker);
   x->door = door;
   x->supervisor = sys.spawn<supervisor_actor>(
-    home, caf::actor_cast<caf::actor>(door), x->end);
+    home, caf::actor_cast<caf::actor>(door),
+    caf::actor_cast<caf::actor>(worker), x->end);
   supervisor->set_value(x->supervisor);
   return engine{std::move(x)};
 }

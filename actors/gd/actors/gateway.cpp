@@ -115,9 +115,9 @@ void gateway_worker::on_exit() {
 // -- inserts ------------------------------------------------------------------
 
 caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
-  auto promise = make_response_promise<gd::inserted_all>();
   if (x.rows.empty())
     return gd::inserted_all{};
+  auto promise = make_response_promise<gd::inserted_all>();
   auto all = std::make_shared<bulk>();
   all->promise = promise;
   all->missing = x.rows.size();
@@ -214,8 +214,8 @@ void gateway_worker::drive() {
 
 // -- the door -----------------------------------------------------------------
 
-gateway_door::gateway_door(caf::actor_config& cfg)
-  : gateway_door_impl::base(cfg) {
+gateway_door::gateway_door(caf::actor_config& cfg, gateway worker)
+  : gateway_door_impl::base(cfg), worker_(std::move(worker)) {
   // nop
 }
 

@@ -77,7 +77,7 @@ using gateway_door_impl = extended<gateway, void(set_worker)>;
 /// What users hold: forwards to the worker, and outlives its restarts.
 class gateway_door : public gateway_door_impl::base {
 public:
-  explicit gateway_door(caf::actor_config& cfg);
+  gateway_door(caf::actor_config& cfg, gateway worker);
 
   behavior_type make_behavior() override;
   void on_exit() override;

@@ -27,11 +27,12 @@ constexpr milliseconds register_again{1'000};
 } // namespace
 
 supervisor_actor::supervisor_actor(caf::actor_config& cfg, node_ptr home,
-                                   caf::actor door,
+                                   caf::actor door, caf::actor worker,
                                    std::shared_ptr<engine_end> end)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     door_(std::move(door)),
+    first_worker_(std::move(worker)),
     end_(std::move(end)) {
   summary_.node = home_->config.node;
 }
@@ -39,6 +40,8 @@ supervisor_actor::supervisor_actor(caf::actor_config& cfg, node_ptr home,
 caf::behavior supervisor_actor::make_behavior() {
   watcher_.install(this);
   add("gateway", [this] {
+    if (first_worker_)
+      return std::exchange(first_worker_, nullptr);
     auto worker = caf::actor_cast<caf::actor>(spawn<gateway_worker>(home_));
     anon(door_, set_worker{worker});
     return worker;

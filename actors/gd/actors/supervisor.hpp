@@ -28,8 +28,10 @@ struct engine_end {
 /// crash, with backoff. Crashes are down messages: nothing is caught.
 class supervisor_actor : public caf::event_based_actor {
 public:
+  /// Adopts the gateway's first worker: users may talk to it before this actor
+  /// has run for the first time.
   supervisor_actor(caf::actor_config& cfg, node_ptr home, caf::actor door,
-                   std::shared_ptr<engine_end> end);
+                   caf::actor worker, std::shared_ptr<engine_end> end);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -55,6 +57,7 @@ private:
 
   node_ptr home_;
   caf::actor door_;
+  caf::actor first_worker_;
   std::shared_ptr<engine_end> end_;
   watcher watcher_;
   std::vector<child> children_;

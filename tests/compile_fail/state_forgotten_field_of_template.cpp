@@ -1,0 +1,12 @@
+// expect: only 1 name provided
+#include <gd/json.hpp>
+
+template <class T>
+struct page {
+  T body{};
+  int number = 0;
+
+  GD_STATE(page, body);
+};
+
+auto text = gd::to_json(page<int>{});

@@ -1,0 +1,14 @@
+// expect: no JSON form: add GD_STATE(...) to the struct
+#include <gd/json.hpp>
+
+struct item {
+  int qty = 0;
+};
+
+struct order {
+  item first;
+
+  GD_STATE_PARTIAL(order, first);
+};
+
+auto x = gd::from_json<order>("{}");

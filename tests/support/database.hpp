@@ -1,0 +1,144 @@
+#pragma once
+
+#include <gd/pq.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct pg_conn;
+
+/// What tests need of PostgreSQL besides the library under test: databases of
+/// their own, and plain sessions that interfere with it. Everything throws where
+/// it cannot do as it is told.
+namespace gd::test {
+
+/// How long waiting for something goes on before it counts as a failure.
+inline constexpr std::chrono::seconds patience{20};
+
+/// A cell is nullopt where the column is null.
+using row = std::vector<std::optional<std::string>>;
+using row_list = std::vector<row>;
+
+/// The server's answer to a statement that fails.
+class sql_error : public std::runtime_error {
+public:
+  sql_error(std::string sqlstate, const std::string& message)
+    : std::runtime_error(message), sqlstate_(std::move(sqlstate)) {
+    // nop
+  }
+
+  const std::string& sqlstate() const noexcept {
+    return sqlstate_;
+  }
+
+private:
+  std::string sqlstate_;
+};
+
+/// A connection like that of some program that shares the database: raw SQL,
+/// transactions left open, statements that wait.
+class session {
+public:
+  using parameters = std::vector<std::optional<std::string>>;
+
+  explicit session(std::string conninfo);
+  session(session&&) noexcept = default;
+
+  /// Runs a statement, or, without parameters, several at once, and returns the
+  /// rows of the last.
+  row_list exec(const std::string& sql, const parameters& params = {});
+
+  /// The only cell of the only row; null is an empty string.
+  std::string scalar(const std::string& sql, const parameters& params = {});
+
+  /// Sends a statement and returns at once; `finish` waits for its end.
+  void start(const std::string& sql, const parameters& params = {});
+  row_list finish();
+  /// Whether the started statement has ended. Does not wait.
+  bool finished();
+
+  /// The server's process.
+  std::int64_t pid() const noexcept {
+    return pid_;
+  }
+
+  /// Waits until the started statement waits for what `pid` holds.
+  void wait_until_blocked_by(std::int64_t pid);
+  void wait_until_blocked_by(const session& other) {
+    wait_until_blocked_by(other.pid());
+  }
+
+  /// Waits until some other connection waits for what this one holds, and
+  /// returns its process.
+  std::int64_t wait_until_someone_is_blocked();
+
+  /// Ends another connection.
+  void terminate(std::int64_t pid);
+
+private:
+  struct closer {
+    void operator()(pg_conn* handle) const noexcept;
+  };
+
+  /// Looks again and again, over a connection of its own.
+  session& observer();
+
+  std::string conninfo_;
+  std::unique_ptr<pg_conn, closer> handle_;
+  std::int64_t pid_ = 0;
+  std::unique_ptr<session> observer_;
+};
+
+/// A new, empty database on the server of GD_DATABASE, gone with this object
+/// and whatever is still connected to it.
+class temporary_database {
+public:
+  explicit temporary_database(std::string schema = "public");
+  ~temporary_database();
+  temporary_database(const temporary_database&) = delete;
+  temporary_database& operator=(const temporary_database&) = delete;
+
+  /// A connection string, for `session` and for other programs. `user` and
+  /// `password` replace those of GD_DATABASE if not empty.
+  std::string conninfo(const std::string& user = {},
+                       const std::string& password = {}) const;
+  const std::string& name() const noexcept {
+    return name_;
+  }
+  const std::string& schema() const noexcept {
+    return schema_;
+  }
+
+  /// What the library wants to know to connect.
+  pq::options options() const;
+
+  /// Installs the newest schema.
+  void migrate();
+
+  /// For assertions, on a session of the database's own. Names are not
+  /// qualified by themselves: the search path is the schema.
+  std::string scalar(const std::string& sql,
+                     const session::parameters& params = {});
+  row_list rows(const std::string& sql, const session::parameters& params = {});
+
+  /// Waits until a query's only cell is `expected`.
+  void wait_until(const std::string& sql, std::string_view expected);
+
+private:
+  session& inspector();
+
+  std::string schema_;
+  std::string name_;
+  std::unique_ptr<session> inspector_;
+};
+
+/// A name in SQL's double quotes.
+std::string quoted_name(std::string_view name);
+
+} // namespace gd::test
