@@ -19,7 +19,7 @@ struct pg_conn;
 namespace gd::test {
 
 /// How long waiting for something goes on before it counts as a failure.
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds patience{60};
 
 /// A cell is nullopt where the column is null.
 using row = std::vector<std::optional<std::string>>;

@@ -32,12 +32,18 @@ public:
     pickers_.clear();
   }
 
+  /// Null: the queue is not served.
+  caf::actor find(const std::string& queue) const {
+    std::lock_guard guard{mutex_};
+    auto found = pickers_.find(queue);
+    return found != pickers_.end() ? found->second : nullptr;
+  }
+
   /// Wakes the pickers of these queues, those that there are.
   void wake(const std::vector<std::string>& queues) const {
-    std::lock_guard guard{mutex_};
     for (const auto& queue : queues)
-      if (auto found = pickers_.find(queue); found != pickers_.end())
-        anon(found->second, hint{});
+      if (auto picker = find(queue))
+        anon(picker, hint{});
   }
 
 private:

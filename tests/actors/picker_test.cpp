@@ -1,0 +1,422 @@
+#define CAF_SUITE picker
+
+#include "actors/harness.hpp"
+
+#include <gd/actors/heartbeat.hpp>
+#include <gd/actors/node.hpp>
+#include <gd/actors/picker.hpp>
+#include <gd/actors/reaper.hpp>
+#include <gd/actors/step.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <deque>
+
+using namespace gd::test;
+using namespace gd::actors;
+using gd::errc;
+namespace events = gd::events;
+
+namespace {
+
+/// The real server, asked when the test says so: actors see their simulated
+/// clock only, and every order of events can be made.
+class stepped_database : public gd::database {
+public:
+  explicit stepped_database(gd::pq::options opts) : connection_(std::move(opts)) {
+    // nop
+  }
+
+  void submit(std::size_t lane, gd::pq::unit work, callback done,
+              clock::duration) override {
+    queue_.push_back({lane, std::move(work), std::move(done)});
+    ++submitted;
+  }
+
+  std::optional<clock::time_point> connected_since(std::size_t) const override {
+    return since;
+  }
+
+  bool waiting() const {
+    return !queue_.empty();
+  }
+
+  /// Runs the oldest unit and delivers its reply.
+  void run_one() {
+    auto next = pop();
+    next.done(connection_.run(next.work));
+  }
+
+  /// Runs the oldest unit, and tells the actor that its fate is unknown.
+  void run_one_and_lose_the_answer() {
+    auto next = pop();
+    connection_.run(next.work);
+    fail(next, errc::unknown_fate);
+  }
+
+  /// Answers the oldest unit without running it.
+  void drop_one(errc code) {
+    auto next = pop();
+    fail(next, code);
+  }
+
+  int submitted = 0;
+  std::optional<clock::time_point> since;
+
+private:
+  struct job {
+    std::size_t lane;
+    gd::pq::unit work;
+    callback done;
+  };
+
+  job pop() {
+    if (queue_.empty())
+      throw std::runtime_error("nothing was submitted");
+    auto next = std::move(queue_.front());
+    queue_.pop_front();
+    return next;
+  }
+
+  static void fail(job& what, errc code) {
+    gd::pq::reply failed;
+    failed.failure = gd::error{code, "by the test", {}};
+    what.done(std::move(failed));
+  }
+
+  gd::pq::connection connection_;
+  std::deque<job> queue_;
+};
+
+struct picker_fixture : test_coordinator_fixture<system_config> {
+  temporary_database rows;
+  event_log log;
+  std::shared_ptr<stepped_database> db;
+  node_ptr home = std::make_shared<node>();
+  std::vector<caf::actor> actors;
+  int handled = 0;
+  probe machine;
+
+  picker_fixture() {
+    rows.migrate();
+    db = std::make_shared<stepped_database>(rows.options());
+    machine.handler = [this](const gd::failure& why, probe_context&) {
+      ++handled;
+      return gd::stop(why.message());
+    };
+  }
+
+  ~picker_fixture() {
+    for (auto& x : actors)
+      anon_send_exit(x, caf::exit_reason::kill);
+    sched.run();
+    home->db = nullptr;
+  }
+
+  void prepare() {
+    home->config.node = "a";
+    home->config.machines = {machine};
+    home->config.on_event = log.sink();
+    home->machines = std::make_shared<gd::registry>(home->config.machines);
+    home->incarnation = "a/0";
+    home->db = db;
+  }
+
+  caf::actor spawn_picker(gd::queue_config queue) {
+    prepare();
+    actors.push_back(sys.spawn<picker_actor>(home, std::move(queue), 2));
+    sched.run();
+    return actors.back();
+  }
+
+  void insert(int count) {
+    rows.rows("insert into gen_durable (fsm, step) select 'Probe', 'first' "
+              "from generate_series(1, $1::int)",
+              {std::to_string(count)});
+  }
+
+  std::string count(const std::string& condition) {
+    return rows.scalar("select count(*) from gen_durable where " + condition);
+  }
+
+  /// One turn, and what follows from it.
+  void turn() {
+    db->run_one();
+    sched.run();
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(picker_tests, picker_fixture)
+
+CAF_TEST(a killed step actor frees its slot at once and its row waits for its lease) {
+  insert(2);
+  auto picker = spawn_picker({"default", 1, 0});
+  db->run_one();
+  sched.run_once(); // the picker has the row, the step has not run
+  CAF_REQUIRE_EQUAL(home->leases.all().size(), 1u);
+  auto& step = sched.next_job<step_actor>();
+  // Urgent, or it would run first: a kill waits its turn in the mailbox.
+  anon_send<caf::message_priority::high>(
+    caf::actor_cast<caf::actor>(&step),
+    caf::exit_msg{step.address(), caf::exit_reason::kill});
+  sched.run();
+  CAF_CHECK_EQUAL(log.all<events::step_crashed>().size(), 1u);
+  CAF_CHECK_EQUAL(handled, 0);
+  CAF_CHECK(home->leases.all().empty());
+  CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "1");
+  // The slot is free: the other row runs.
+  CAF_REQUIRE(db->waiting());
+  turn();
+  CAF_REQUIRE(db->waiting());
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "1");
+  // The row comes back with its lease.
+  auto reaper = sys.spawn<reaper_actor>(home);
+  actors.push_back(reaper);
+  sched.run();
+  rows.rows("update gen_durable set lease_expires_at = now() - interval '1 s' where status = 'executing'");
+  db->since = sched.clock().now() - 1h;
+  while (db->waiting())
+    turn();
+  sched.advance_time(40s);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(log.all<events::reaped>().size(), 1u);
+  CAF_CHECK_EQUAL(count("attempt = 1"), "1");
+  CAF_CHECK_EQUAL(handled, 0);
+}
+
+CAF_TEST(a crashed picker takes its steps along and their rows wait for their leases) {
+  machine.first = [](probe_context&) -> gd::outcome { return gd::done(); };
+  insert(5);
+  auto picker = spawn_picker({"default", 2, 10});
+  db->run_one();
+  sched.run_once();
+  CAF_CHECK_EQUAL(home->leases.all().size(), 2u);
+  anon_send_exit(picker, caf::exit_reason::kill);
+  sched.run();
+  CAF_CHECK(home->leases.all().empty());
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "2");
+}
+
+CAF_TEST(an idle queue asks once per poll interval) {
+  spawn_picker({"default", 10, 10});
+  turn();
+  auto before = db->submitted;
+  for (int i = 0; i < 10; ++i) {
+    sched.advance_time(1s);
+    sched.run();
+    while (db->waiting())
+      turn();
+  }
+  CAF_CHECK_EQUAL(db->submitted - before, 10);
+}
+
+CAF_TEST(a hint wakes an idle queue before its poll) {
+  auto picker = spawn_picker({"default", 10, 10});
+  turn();
+  CAF_CHECK(!db->waiting());
+  insert(1);
+  anon(picker, hint{});
+  sched.run();
+  CAF_REQUIRE(db->waiting());
+  turn();
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+}
+
+CAF_TEST(a step is told that it is done only after its commit) {
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  // The step has reported; its outcome is on its way.
+  CAF_CHECK(log.all<events::step_committed>().empty());
+  CAF_CHECK_EQUAL(home->leases.all().size(), 1u);
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+  turn();
+  CAF_CHECK_EQUAL(log.all<events::step_committed>().size(), 1u);
+  CAF_CHECK(home->leases.all().empty());
+}
+
+CAF_TEST(what comes in during a turn shares the next one) {
+  insert(50);
+  spawn_picker({"default", 50, 0});
+  turn();
+  auto before = db->submitted;
+  CAF_REQUIRE(db->waiting());
+  turn(); // the first outcome went alone, or with what was there
+  turn(); // all others
+  CAF_CHECK_EQUAL(count("status = 'done'"), "50");
+  CAF_CHECK(db->submitted - before <= 2);
+}
+
+CAF_TEST(as many rows are picked ahead as have ended since the last pick) {
+  insert(100);
+  spawn_picker({"default", 4, 64});
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "4");
+  turn();
+  turn();
+  // The steps end at once: the queue looks further ahead from turn to turn.
+  CAF_CHECK(home->leases.all().size() > 4u);
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "100");
+}
+
+CAF_TEST(an outcome whose commit was not answered is sent again and applied once) {
+  machine.first = [](probe_context& ctx) { return gd::replay(ctx.state, 1h); };
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  db->run_one_and_lose_the_answer();
+  sched.run();
+  sched.advance_time(1s);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
+  CAF_CHECK_EQUAL(log.all<events::outcome_unknown>().size(), 1u);
+  CAF_CHECK(log.all<events::outcome_stale>().empty());
+}
+
+CAF_TEST(what a pick of unknown fate took is given back with its attempt unchanged) {
+  insert(10);
+  spawn_picker({"default", 4, 0});
+  db->run_one_and_lose_the_answer();
+  sched.run();
+  CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "4");
+  CAF_CHECK_EQUAL(log.all<events::pick_lost>().size(), 1u);
+  for (int i = 0; i < 100 && count("status = 'done'") != "10"; ++i) {
+    sched.advance_time(100ms);
+    sched.run();
+    while (db->waiting())
+      turn();
+  }
+  CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "10");
+}
+
+CAF_TEST(an outage keeps outcomes and leases until the database is back) {
+  insert(3);
+  spawn_picker({"default", 3, 0});
+  turn();
+  for (int i = 0; i < 20; ++i) {
+    if (db->waiting())
+      db->drop_one(errc::unavailable);
+    sched.run();
+    sched.advance_time(1s);
+    sched.run();
+  }
+  CAF_CHECK_EQUAL(home->leases.all().size(), 3u);
+  for (int i = 0; i < 20; ++i) {
+    while (db->waiting())
+      turn();
+    sched.advance_time(1s);
+    sched.run();
+  }
+  CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "3");
+}
+
+CAF_TEST(after a reconnect nothing is reaped for one heartbeat interval) {
+  prepare();
+  insert(1);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s'");
+  db->since = sched.clock().now();
+  home->config.heartbeat = 20s;
+  home->config.reaper = 1s;
+  home->config.jitter = 0;
+  actors.push_back(sys.spawn<reaper_actor>(home));
+  sched.run();
+  auto tick_through = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      sched.advance_time(1s);
+      sched.run();
+      while (db->waiting())
+        turn();
+    }
+  };
+  tick_through(19);
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+  tick_through(2);
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
+  // And no reaping at all while there is no connection.
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s'");
+  db->since = std::nullopt;
+  tick_through(30);
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+}
+
+CAF_TEST(expired leases and passed deadlines are swept until none is left) {
+  prepare();
+  insert(5'000);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s' where id <= 2500");
+  rows.rows("update gen_durable set status = 'awaiting_signal', awaits = 'x', "
+            "deadline = now() - interval '1 s' where id > 2500");
+  db->since = sched.clock().now() - 1h;
+  home->config.reaper = 1s;
+  home->config.jitter = 0;
+  actors.push_back(sys.spawn<reaper_actor>(home));
+  sched.run();
+  sched.advance_time(1s);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "2500");
+  CAF_CHECK_EQUAL(count("status = 'runnable' and wake_reason = 'timeout'"), "2500");
+  CAF_CHECK_EQUAL(log.all<events::reaped>().size(), 3u);
+}
+
+CAF_TEST(a lease whose row a stranger keeps locked is tried alone every second) {
+  prepare();
+  insert(2);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
+            "lease_expires_at = clock_timestamp() + interval '5 s'");
+  for (int id = 1; id <= 2; ++id)
+    home->leases.add(std::make_shared<gd::lease>(id, "a/0/1"));
+  home->config.heartbeat = 20s;
+  session stranger{rows.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id = 1 for update");
+  actors.push_back(sys.spawn<heartbeat_actor>(home));
+  sched.run();
+  sched.advance_time(20s);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("id = 2 and lease_expires_at > clock_timestamp() + interval '50 s'"), "1");
+  CAF_CHECK_EQUAL(home->leases.all().size(), 2u);
+  stranger.exec("rollback");
+  sched.advance_time(1s);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("lease_expires_at > clock_timestamp() + interval '50 s'"), "2");
+  CAF_CHECK(log.all<events::lease_lost>().empty());
+}
+
+CAF_TEST(draining gives back what was picked ahead and takes no more) {
+  machine.first = [](probe_context& ctx) { return gd::next(probe_step::second, ctx.state); };
+  insert(30);
+  auto picker = spawn_picker({"default", 2, 20});
+  turn();
+  turn(); // ended steps let it pick ahead
+  CAF_REQUIRE(db->waiting());
+  auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
+  actors.push_back(sink);
+  caf::send_as(sink, caf::actor_cast<caf::actor>(picker), drain{10s});
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "0");
+  CAF_CHECK_EQUAL(count("attempt = 0"), "30");
+  CAF_CHECK(home->leases.all().empty());
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,106 @@
+#define CAF_SUITE supervisor
+
+#include "actors/harness.hpp"
+
+#include <gd/actors/gateway.hpp>
+#include <gd/actors/node.hpp>
+#include <gd/actors/supervisor.hpp>
+#include <gd/reactor.hpp>
+
+#include <caf/test/unit_test.hpp>
+
+using namespace gd::test;
+using namespace gd::actors;
+namespace events = gd::events;
+
+namespace {
+
+/// An engine taken apart, so that its actors can be got at.
+struct supervisor_fixture : engine_fixture {
+  node_ptr home = std::make_shared<node>();
+  std::shared_ptr<engine_end> end = std::make_shared<engine_end>();
+  gateway worker;
+  gateway door;
+  caf::actor supervisor;
+
+  supervisor_fixture() {
+    home->config = options({probe{}});
+    home->machines = std::make_shared<gd::registry>(home->config.machines);
+    home->incarnation = gd::make_incarnation("a");
+    home->db = std::make_shared<gd::reactor>(home->config.connection_options(), 4,
+                                             log.sink(), [](gd::error) {});
+    end->on_failure = [](const gd::error&) {};
+    auto first = sys.spawn<gateway_worker>(home);
+    worker = first;
+    door = sys.spawn<gateway_door>(first);
+    supervisor = sys.spawn<supervisor_actor>(
+      home, caf::actor_cast<caf::actor>(door), caf::actor_cast<caf::actor>(first), end);
+  }
+
+  ~supervisor_fixture() {
+    anon(supervisor, drain{1s});
+    supervisor = nullptr;
+    end->ended.get_future().wait();
+    std::static_pointer_cast<gd::reactor>(home->db)->stop();
+    home->pickers.clear();
+    worker = nullptr;
+    door = nullptr;
+  }
+
+  gd::result<gd::inserted> insert_one() {
+    caf::scoped_actor self{sys};
+    gd::result<gd::inserted> answer = gd::error{};
+    self->request(door, patience, gd::insert{.fsm = "Probe"})
+      .receive([&](gd::inserted x) { answer = x; },
+               [&](caf::error& why) { answer = from_caf(sys, why); });
+    return answer;
+  }
+
+  void kill(const caf::actor& x) {
+    caf::anon_send_exit(x, caf::exit_reason::kill);
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(supervisor_tests, supervisor_fixture)
+
+CAF_TEST(a killed picker is started again and its rows come back with their leases) {
+  CAF_REQUIRE(insert_one());
+  wait_until_count("status = 'done'", 1);
+  kill(home->pickers.find("default"));
+  CAF_REQUIRE(log.wait_for<events::actor_restarted>());
+  insert(100);
+  wait_until_count("status = 'done'", 101);
+}
+
+CAF_TEST(a killed gateway worker is started again behind the same handle) {
+  CAF_REQUIRE(insert_one());
+  kill(caf::actor_cast<caf::actor>(worker));
+  CAF_REQUIRE(log.wait_for<events::actor_restarted>());
+  auto answer = insert_one();
+  while (!answer) { // while it is being restarted
+    CAF_CHECK(answer.error().code == gd::errc::unavailable);
+    answer = insert_one();
+  }
+  wait_until_count("status = 'done'", 2);
+}
+
+CAF_TEST(a request that the dying gateway had taken is answered) {
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable in exclusive mode");
+  caf::scoped_actor self{sys};
+  auto request = self->request(door, patience, gd::insert{.fsm = "Probe"});
+  stranger.wait_until_someone_is_blocked();
+  kill(caf::actor_cast<caf::actor>(worker));
+  bool refused = false;
+  request.receive([](gd::inserted) {},
+                  [&](caf::error& why) {
+                    refused = from_caf(sys, why).code == gd::errc::unavailable;
+                  });
+  CAF_CHECK(refused);
+  stranger.exec("rollback");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
