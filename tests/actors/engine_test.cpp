@@ -349,7 +349,8 @@ CAF_TEST(a step that outlives the stop waits for its lease and is not given back
   CAF_REQUIRE(slow.wait_for(1));
   auto stopping = std::async(std::launch::async, [&] { engine.stop(); });
   CAF_REQUIRE(log.wait_for<events::node_stopped>());
-  CAF_CHECK_EQUAL(log.all<events::node_stopped>().front().abandoned, 1u);
+  auto end = log.all<events::node_stopped>().front();
+  CAF_CHECK_EQUAL(end.abandoned, 1u);
   CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "1");
   slow.open();
   stopping.get();
