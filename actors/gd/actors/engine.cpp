@@ -64,8 +64,8 @@ struct engine::impl {
     if (!supervisor)
       return;
     anon(supervisor, drain{home->config.stop_grace});
-    supervisor = nullptr;
     ended.wait();
+    supervisor = nullptr; // not earlier: nobody else keeps it alive
     db->stop();
     door = nullptr;
   }
@@ -148,13 +148,15 @@ result<engine> start(caf::actor_system& sys, config options) {
     }
     poke(self->wake_fd);
   };
-  // The reactor may fail before there is a supervisor to tell.
-  auto supervisor = std::make_shared<std::promise<caf::actor>>();
+  // The reactor may fail before there is a supervisor to tell. It must not keep
+  // the supervisor, which keeps the reactor.
+  std::promise<caf::weak_actor_ptr> supervisor;
   x->db = std::make_shared<reactor>(
     home->config.connection_options(),
     static_cast<std::size_t>(home->config.connections), home->config.on_event,
-    [known = supervisor->get_future().share()](error why) {
-      anon(known.get(), give_up{std::move(why)});
+    [known = supervisor.get_future().share()](error why) {
+      if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
+        anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
     });
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);
@@ -163,7 +165,7 @@ result<engine> start(caf::actor_system& sys, config options) {
   x->supervisor = sys.spawn<supervisor_actor>(
     home, caf::actor_cast<caf::actor>(door),
     caf::actor_cast<caf::actor>(worker), x->end);
-  supervisor->set_value(x->supervisor);
+  supervisor.set_value(caf::actor_cast<caf::weak_actor_ptr>(x->supervisor));
   return engine{std::move(x)};
 }
 
