@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+// clang-format off
 // [readme]
 GD_ENUM(checkout_step, start, await_pay, ship); // stored by name
 
@@ -52,3 +53,4 @@ inline gd::machine checkout(std::chrono::milliseconds pay_within
     });
 }
 // [/readme]
+// clang-format on

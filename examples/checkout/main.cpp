@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <variant>
 
 namespace {
@@ -24,19 +27,33 @@ using std::chrono::milliseconds;
 struct options {
   gd::config engine;
   milliseconds pay_within = std::chrono::hours{24};
+  milliseconds step_time{0};
   bool effects = false;
 };
 
 /// Seconds on the command line, milliseconds in the configuration.
 void add_time(CLI::App& app, const std::string& name, milliseconds& to,
               const std::string& help) {
-  app.add_option_function<double>(
-       name,
-       [&to](double seconds) {
-         to = milliseconds{static_cast<std::int64_t>(seconds * 1000)};
-       },
-       help + " (seconds)")
-    ->default_str(std::to_string(to.count() / 1000));
+  app
+    .add_option_function<double>(
+      name,
+      [&to](double seconds) {
+    to = milliseconds{static_cast<std::int64_t>(seconds * 1000)};
+      },
+      help + " (seconds)")
+    ->default_str(fmt::format("{}", static_cast<double>(to.count()) / 1000));
+}
+
+/// The same machine with steps that take that long: it stands for work, and for
+/// something to be killed in.
+gd::machine slowed(gd::machine machine, milliseconds step_time) {
+  for (auto& step : machine.steps)
+    step.run = [run = std::move(step.run),
+                step_time](gd::context_base& ctx, const std::string& state) {
+      std::this_thread::sleep_for(step_time);
+      return run(ctx, state);
+    };
+  return machine;
 }
 
 } // namespace
@@ -45,8 +62,9 @@ int main(int argc, char** argv) {
   options opts;
   opts.engine.queues = {{"checkout", 10}};
   CLI::App app{"Runs the checkout machine until SIGINT or SIGTERM."};
-  app.add_option("--database", opts.engine.database,
-                 "libpq connection string or URI; else PG* variables")
+  app
+    .add_option("--database", opts.engine.database,
+                "libpq connection string or URI; else PG* variables")
     ->envname("GD_DATABASE");
   app.add_option("--schema", opts.engine.schema, "where the tables are")
     ->envname("GD_SCHEMA");
@@ -55,17 +73,19 @@ int main(int argc, char** argv) {
   add_time(app, "--lease", opts.engine.lease, "lease of a row");
   add_time(app, "--heartbeat", opts.engine.heartbeat, "between heartbeats");
   add_time(app, "--poll", opts.engine.poll, "between looks for work");
-  add_time(app, "--reaper", opts.engine.reaper, "between looks for dead leases");
+  add_time(app, "--reaper", opts.engine.reaper,
+           "between looks for dead leases");
+  add_time(app, "--step-time", opts.step_time, "how long each step takes");
   app.add_flag("--effects", opts.effects,
                "write a row for each step start, as tools/demo wants");
   CLI11_PARSE(app, argc, argv);
 
-  opts.engine.machines = {checkout(opts.pay_within)};
+  opts.engine.machines = {slowed(checkout(opts.pay_within), opts.step_time)};
   std::shared_ptr<effect_log> effects;
   if (opts.effects) {
     effects = std::make_shared<effect_log>(opts.engine.database);
-    opts.engine.on_event = [effects, log = gd::log_to_stderr()](
-                             const gd::event& what) {
+    opts.engine.on_event =
+      [effects, log = gd::log_to_stderr()](const gd::event& what) {
       if (auto* step = std::get_if<gd::events::step_started>(&what))
         effects->write(*step);
       log(what);

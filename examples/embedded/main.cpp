@@ -1,0 +1,63 @@
+/// An engine inside a program's own actor system, next to its own actors.
+
+#include "../checkout/checkout.hpp"
+
+#include <gd/actors/engine.hpp>
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <string>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// clang-format off
+// [readme]
+struct config : caf::actor_system_config {
+  std::string database;
+
+  config() {
+    gd::actors::add_to(*this); // our message types and errors
+    opt_group{custom_options_, "global"}
+      .add(database, "database", "libpq connection string");
+  }
+};
+
+/// An actor of the program: orders something, and pays for it.
+void shopper(caf::event_based_actor* self, const gd::actors::gateway& gateway) {
+  auto failed = [self](const caf::error& why) {
+    std::cerr << to_string(gd::actors::from_caf(self->system(), why)) << '\n';
+  };
+  gd::insert order{.fsm = "Checkout",
+                   .state = gd::to_json(checkout_state{.order = 42})};
+  self->request(gateway, 10s, order).then([=](const gd::inserted& row) {
+    // Committed: it goes its way from now on, whatever becomes of us.
+    gd::signal paid{row.id, "payment_confirmed", gd::to_json(payment{100}), "evt-7"};
+    self->request(gateway, 10s, paid).then([=](const gd::signalled&) {
+      std::cout << "order 42 is instance " << row.id << ", and paid" << std::endl;
+    }, failed);
+  }, failed);
+}
+
+void caf_main(caf::actor_system& sys, const config& cfg) {
+  auto engine = gd::actors::start(sys, {.database = cfg.database,
+                                        .machines = {checkout()},
+                                        .queues = {{"default", 10}, {"checkout", 5}}});
+  if (!engine) {
+    std::cerr << to_string(engine.error()) << '\n';
+    return;
+  }
+  sys.spawn(shopper, engine->gateway());
+  if (auto ended = engine->run_until_signal(); !ended) // SIGINT or SIGTERM
+    std::cerr << to_string(ended.error()) << '\n';
+}
+// [/readme]
+// clang-format on
+
+} // namespace
+
+CAF_MAIN()

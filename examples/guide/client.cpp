@@ -1,0 +1,60 @@
+/// The blocking client of docs/guide.md.
+
+#include "../checkout/checkout.hpp"
+
+#include <gd/client.hpp>
+#include <gd/migrate.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+// clang-format off
+namespace guide {
+
+// [migrate]
+bool migrate() {
+  auto applied = gd::migrate_up({.database = "dbname=shop"});
+  if (!applied)
+    std::cerr << to_string(applied.error()) << '\n';
+  return static_cast<bool>(applied);
+}
+// [/migrate]
+
+// [client]
+gd::result<std::int64_t> order(std::int64_t number) {
+  auto db = gd::client::connect({.database = "dbname=shop"});
+  if (!db)
+    return db.error();
+  auto row = db->insert({.fsm = "Checkout",
+                         .state = gd::to_json(checkout_state{.order = number})});
+  if (!row)
+    return row.error();
+  auto paid = db->signal({row->id, "payment_confirmed", gd::to_json(payment{100}), "evt-7"});
+  if (!paid)
+    return paid.error();
+  return row->id;
+}
+// [/client]
+
+// [insert_all]
+std::size_t order_all(gd::client& db, const std::vector<std::int64_t>& numbers) {
+  std::vector<gd::insert> rows;
+  for (auto number : numbers)
+    rows.push_back({.fsm = "Checkout",
+                    .state = gd::to_json(checkout_state{.order = number}),
+                    .priority = 5, // lower is more urgent
+                    .delay_us = 60'000'000});
+  std::size_t refused = 0;
+  for (const auto& answer : db.insert_all(std::move(rows)))
+    if (!answer)
+      ++refused;
+  return refused;
+}
+// [/insert_all]
+
+} // namespace guide
+// clang-format on

@@ -1,0 +1,163 @@
+/// The machines of docs/guide.md.
+
+#include <gd/machine.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// clang-format off
+namespace guide {
+
+using namespace std::chrono_literals;
+
+// [state]
+GD_ENUM(currency, eur, usd);
+
+struct line_item {
+  std::string sku;
+  std::int32_t quantity = 1;
+  GD_STATE(line_item, sku, quantity);
+};
+
+struct order_state {
+  std::string customer;
+  std::vector<line_item> items;
+  currency pays_in = currency::eur;
+  std::optional<std::string> voucher;
+  std::chrono::sys_time<std::chrono::microseconds> ordered_at{};
+  std::map<std::string, std::string> tags;
+  GD_STATE(order_state, customer, items, pays_in, voucher, ordered_at, tags);
+};
+// [/state]
+
+// -- signals ------------------------------------------------------------------
+
+GD_ENUM(parcel_step, collect);
+
+// [take]
+struct delivery {
+  std::int32_t parcels = 0;
+  GD_STATE(delivery, parcels);
+};
+
+struct parcel_state {
+  std::int32_t expected = 3;
+  std::int32_t delivered = 0;
+  GD_STATE(parcel_state, expected, delivered);
+};
+
+gd::outcome collect(gd::context<parcel_state>& ctx) {
+  while (auto some = ctx.take<delivery>("delivered"))
+    ctx.state.delivered += some->parcels;
+  if (ctx.state.delivered < ctx.state.expected)
+    return gd::await("delivered", ctx.state);
+  return gd::done(ctx.state);
+}
+// [/take]
+
+GD_ENUM(review_step, decide);
+
+struct review_state {
+  GD_STATE(review_state);
+};
+
+// [peek]
+gd::outcome decide(gd::context<review_state>& ctx) {
+  if (ctx.discard("withdrawn"))
+    return gd::stop("withdrawn");
+  if (ctx.peek_all("approved").size() < 2) // they stay in the inbox
+    return gd::await("approved", ctx.state).timeout(24h);
+  return gd::done();
+}
+// [/peek]
+
+GD_ENUM(billing_step, collect_payment, ship);
+
+struct billing_state {
+  std::int64_t paid = 0;
+  GD_STATE(billing_state, paid);
+};
+
+struct payment {
+  std::int64_t amount = 0;
+  GD_STATE(payment, amount);
+};
+
+// [undecodable]
+gd::outcome collect_payment(gd::context<billing_state>& ctx) {
+  try {
+    if (auto some = ctx.take<payment>("payment_confirmed")) {
+      ctx.state.paid = some->amount;
+      return gd::next(billing_step::ship, ctx.state);
+    }
+  } catch (const gd::undecodable_signal&) {
+    // Taken all the same: the outcome below removes it.
+  }
+  return gd::await("payment_confirmed", ctx.state);
+}
+// [/undecodable]
+
+// -- errors and effects -------------------------------------------------------
+
+struct declined : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Stands for another system.
+void charge(const std::string& idempotency_key, std::int64_t amount);
+
+// [effect]
+gd::outcome ship(gd::context<billing_state>& ctx) {
+  // The same key in every execution of this step: charged once.
+  charge(std::to_string(ctx.id) + "/" + ctx.step, ctx.state.paid);
+  return gd::done();
+}
+// [/effect]
+
+// [handler]
+gd::outcome on_error(const gd::failure& why, gd::context<billing_state>& ctx) {
+  try {
+    if (why.thrown())
+      std::rethrow_exception(why.thrown());
+  } catch (const declined&) {
+    return gd::stop("the bank has declined: " + why.message());
+  } catch (...) {
+    // Whatever else it was may be over by the next time.
+  }
+  if (ctx.attempt < 8)
+    return gd::replay(ctx.state, gd::backoff(ctx.attempt, 500ms, 1min));
+  return gd::stop(why.message());
+}
+// [/handler]
+
+// [machine]
+gd::machine billing() {
+  using enum billing_step;
+  return gd::define<billing_state, billing_step>("Billing", /*version*/ 1)
+    .queue("billing")           // default: "default"
+    .initial(collect_payment)   // default: the first one
+    .step(collect_payment, guide::collect_payment)
+    .step(ship, guide::ship)
+    .on_error(guide::on_error); // default: stop(reason)
+}
+// [/machine]
+
+gd::machine parcels() {
+  return gd::define<parcel_state, parcel_step>("Parcels", 1)
+    .step(parcel_step::collect, guide::collect);
+}
+
+gd::machine review() {
+  return gd::define<review_state, review_step>("Review", 1)
+    .step(review_step::decide, guide::decide);
+}
+
+} // namespace guide
+// clang-format on

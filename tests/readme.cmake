@@ -1,0 +1,100 @@
+# Documentation that cannot go stale: every C++ block of README.md and
+# docs/guide.md stands, but for its indentation, in a file that is compiled; what
+# is marked [readme] there is in README.md; and links lead to files.
+#
+# Run as cmake -P tests/readme.cmake [-DROOT=<tree>].
+
+cmake_minimum_required(VERSION 3.25)
+
+if(NOT ROOT)
+  cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
+endif()
+
+set(broken 0)
+macro(broken text)
+  message("${text}")
+  math(EXPR broken "${broken} + 1")
+endmacro()
+
+# A file without indentation.
+function(read_flat file result)
+  file(READ "${ROOT}/${file}" text)
+  string(REGEX REPLACE "\n[ \t]+" "\n" text "\n${text}")
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
+
+set(compiled "")
+file(GLOB_RECURSE files RELATIVE "${ROOT}"
+  "${ROOT}/examples/*.[ch]pp" "${ROOT}/libgd/*.[ch]pp" "${ROOT}/actors/*.[ch]pp")
+foreach(file IN LISTS files)
+  read_flat("${file}" text)
+  string(APPEND compiled "${text}")
+endforeach()
+
+# -- blocks are compiled -------------------------------------------------------
+
+set(blocks 0)
+foreach(file IN ITEMS README.md docs/guide.md)
+  read_flat("${file}" rest)
+  while(TRUE)
+    string(FIND "${rest}" "\n```cpp\n" begin)
+    if(begin EQUAL -1)
+      break()
+    endif()
+    math(EXPR begin "${begin} + 7")
+    string(SUBSTRING "${rest}" ${begin} -1 rest)
+    string(FIND "${rest}" "\n```\n" end)
+    math(EXPR length "${end} + 1")
+    string(SUBSTRING "${rest}" 0 ${length} block)
+    string(SUBSTRING "${rest}" ${length} -1 rest)
+    string(FIND "${compiled}" "${block}" found)
+    if(found EQUAL -1)
+      broken("${file}: in no file that is compiled:${block}")
+    endif()
+    math(EXPR blocks "${blocks} + 1")
+  endwhile()
+endforeach()
+if(blocks LESS 10)
+  broken("only ${blocks} blocks of C++ were found")
+endif()
+
+# -- what is marked is shown ---------------------------------------------------
+
+read_flat(README.md readme)
+foreach(file IN ITEMS examples/checkout/checkout.hpp examples/embedded/main.cpp)
+  read_flat("${file}" text)
+  string(FIND "${text}" "\n// [readme]\n" begin)
+  string(FIND "${text}" "\n// [/readme]\n" end)
+  if(begin EQUAL -1 OR end LESS begin)
+    broken("${file}: nothing is marked [readme]")
+    continue()
+  endif()
+  math(EXPR begin "${begin} + 12")
+  math(EXPR length "${end} - ${begin} + 1")
+  string(SUBSTRING "${text}" ${begin} ${length} marked)
+  string(FIND "${readme}" "${marked}" found)
+  if(found EQUAL -1)
+    broken("README.md does not show what ${file} marks [readme]")
+  endif()
+endforeach()
+
+# -- links lead somewhere ------------------------------------------------------
+
+foreach(file IN ITEMS README.md CHANGELOG.md docs/guide.md docs/ARCHITECTURE.md
+        docs/decisions.md sql/README.md)
+  file(READ "${ROOT}/${file}" text)
+  cmake_path(GET file PARENT_PATH directory)
+  string(REGEX REPLACE "[][;]" "|" text "${text}") # they mean something in lists
+  string(REGEX MATCHALL "\\|\\([A-Za-z0-9_./:#-]+\\)" links "${text}")
+  foreach(link IN LISTS links)
+    string(REGEX REPLACE "^..([^)#]*).*$" "\\1" target "${link}")
+    if(target AND NOT target MATCHES "^https?:"
+       AND NOT EXISTS "${ROOT}/${directory}/${target}")
+      broken("${file}: ${target} does not exist")
+    endif()
+  endforeach()
+endforeach()
+
+if(broken)
+  message(FATAL_ERROR "the documentation is wrong in ${broken} places")
+endif()
