@@ -1,11 +1,14 @@
 -- Stores signals to the targets locked by lock_targets, and wakes those that wait for one of them. Its snapshot is
 -- younger than the locks, so that what it reads of a target is what it is (spec [A2], [A4]).
+-- Membership is asked as a value ("is true", or inside a case): the planner makes a hash of the list then. As a plain
+-- condition it becomes a join, which a generic plan, expecting ten rows, does in nested loops.
 -- $1 bigint[] target id, $2 text[] name, $3 text[] payload (JSON), $4 text[] dedup key, or null, $5 int inbox limit
 -- A row for each signal, in the order given: n from 1; answer: accepted, duplicate, no_such_target, target_finished,
--- inbox_full, or busy (a stranger holds the target: try again); the queue of a target that it woke.
+-- inbox_full, or busy (a stranger holds the target: try again); the queue of a target that it woke; the queue of one that
+-- was runnable, which a pick may have passed over because it was locked here.
 with entry as materialized (
   select e.n, e.target_id, e.name, e.payload, e.dedup_key, g.status, g.awaits, g.queue,
-    e.target_id = any(current_setting('gd.locked')::bigint[]) as locked,
+    e.target_id in (select unnest(current_setting('gd.locked')::bigint[])) as locked,
     nextval(pg_get_serial_sequence(quote_ident(:'schema') || '.signals', 'id')::regclass) as id,
     row_number() over (partition by e.target_id order by e.n) as nth
   from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) with ordinality
@@ -27,24 +30,26 @@ with entry as materialized (
   where not w.full
   order by w.target_id, w.n
   on conflict (target_id, dedup_key) do nothing
-  returning id, target_id, name
+  returning id
 ), woken as (
   update :"schema".gen_durable g
   set status = 'runnable', awaits = null, wake_reason = 'signal', eligible_at = clock_timestamp(),
       updated_at = clock_timestamp()
-  where g.id = any(array(select target_id from accepted)) and g.status = 'awaiting_signal'
-    and exists (select from accepted a where a.target_id = g.id and a.name = g.awaits)
+  where g.id = any(array(
+      select e.target_id from entry e where e.name = e.awaits and (e.id in (select id from accepted)) is true))
+    and g.status = 'awaiting_signal'
   returning g.id
 )
 select e.n,
   case when e.status is null then 'no_such_target'
        when not e.locked then 'busy'
-       when e.status in ('done', 'failed') then 'target_finished'
-       when e.id = any(array(select id from accepted)) then 'accepted'
+       when e.id in (select id from accepted) then 'accepted'
        when e.dedup_key is not null and exists (
          select from :"schema".signals s where s.target_id = e.target_id and s.dedup_key = e.dedup_key) then 'duplicate'
-       when e.dedup_key is not null and e.id <> all(array(select w.id from weighed w where w.full)) then 'duplicate'
+       when e.status in ('done', 'failed') then 'target_finished'
+       when e.dedup_key is not null and e.id not in (select w.id from weighed w where w.full) then 'duplicate'
        else 'inbox_full' end as answer,
-  case when e.target_id = any(array(select id from woken)) then e.queue end as woken_queue
+  case when e.target_id in (select id from woken) then e.queue end as woken_queue,
+  case when e.status = 'runnable' then e.queue end as runnable_queue
 from entry e
 order by e.n

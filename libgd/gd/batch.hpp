@@ -52,25 +52,29 @@ public:
     bool alone = false;
   };
 
-  /// The next group; empty if nothing is due.
-  group take(clock::time_point now) {
+  /// The next group; empty if nothing is due. One that waits for a lock is
+  /// followed by one that does not if there is any, or `others` have work to do:
+  /// many rows that strangers hold must not starve the rest.
+  group take(clock::time_point now, bool others = false) {
     group next;
     if (!suspects_.empty()) {
       next.entries = std::move(suspects_.back());
       suspects_.pop_back();
       return next;
     }
+    bool may_wait = !waited_ || (ready_.empty() && !others);
+    waited_ = false;
     for (auto i = busy_.begin(); i != busy_.end();) {
-      if (i->not_before > now) {
-        ++i;
-      } else if (i->busy_tries < tries_before_alone) {
+      if (i->not_before <= now && i->busy_tries < tries_before_alone) {
         ready_.push_back(std::move(*i));
         i = busy_.erase(i);
-      } else {
+      } else if (i->not_before <= now && may_wait) {
         next.entries.push_back(std::move(*i));
-        next.alone = true;
+        next.alone = waited_ = true;
         busy_.erase(i);
         return next;
+      } else {
+        ++i;
       }
     }
     std::size_t bytes = 0;
@@ -140,6 +144,8 @@ private:
   std::deque<Entry> ready_;
   std::vector<std::vector<Entry>> suspects_;
   std::vector<Entry> busy_;
+  /// The last group was one that waits.
+  bool waited_ = false;
 };
 
 } // namespace gd

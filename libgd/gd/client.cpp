@@ -15,12 +15,13 @@ namespace {
 
 using clock_type = database::clock;
 
-/// Together about six seconds: a server that restarts is back by then.
+/// With the delays between them some five seconds: a server that restarts is
+/// back by then.
 constexpr int connection_tries = 8;
 /// How often a read is sent again.
 constexpr int read_tries = 5;
 
-std::chrono::milliseconds pause(int failures) {
+std::chrono::milliseconds delay_after(int failures) {
   return backoff(failures - 1, std::chrono::milliseconds{100},
                  std::chrono::seconds{2});
 }
@@ -50,9 +51,13 @@ result<void> client::open() {
   auto ok = version.ok()
               ? store::check_schema(version.results.front(), opts_.schema)
               : result<void>{*version.failure};
-  if (!ok)
-    db_.reset();
-  return ok;
+  if (ok)
+    return ok;
+  db_.reset();
+  auto why = ok.error();
+  if (why.code == errc::unknown_fate)
+    why.code = errc::unavailable; // a read has no effect to be unsure of
+  return why;
 }
 
 result<void> client::open_again() {
@@ -60,7 +65,7 @@ result<void> client::open_again() {
     auto ok = open();
     if (ok || !retryable(ok.error().code) || ++failures == connection_tries)
       return ok;
-    std::this_thread::sleep_for(pause(failures));
+    std::this_thread::sleep_for(delay_after(failures));
   }
 }
 
@@ -69,9 +74,7 @@ pq::reply client::run(const pq::unit& work) {
     db_->pump(); // notices a connection that was lost while it was idle
   if (!gave_up_ && (!db_ || db_->state() == pq::connection::phase::dead))
     if (auto ok = open_again(); !ok)
-      gave_up_ = error{ok.error().code == errc::unknown_fate ? errc::unavailable
-                                                             : ok.error().code,
-                       ok.error().message, ok.error().sqlstate};
+      gave_up_ = ok.error();
   if (gave_up_)
     return {{}, gave_up_, 0};
   return db_->run(work);
@@ -139,10 +142,10 @@ result<pq::rows> client::read(pq::call what) {
     auto why = std::move(*reply.failure);
     if (gave_up_ || !retryable(why.code) || ++failures == read_tries) {
       if (why.code == errc::unknown_fate)
-        why.code = errc::unavailable; // a read has no effect to be unsure of
+        why.code = errc::unavailable;
       return why;
     }
-    std::this_thread::sleep_for(pause(failures));
+    std::this_thread::sleep_for(delay_after(failures));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gd/intake.hpp>
 #include <gd/pq.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -103,7 +103,7 @@ store::outcome_row execution::handle(const failure& why) {
   }
 }
 
-store::outcome_row execution::fail(std::string reason) {
+store::outcome_row execution::fail(const std::string& reason) {
   failing_ = true;
   auto row = begin_row();
   row.what = store::verb::stop;

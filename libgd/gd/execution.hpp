@@ -41,7 +41,7 @@ private:
   context_base make_context() const;
   store::outcome_row begin_row() const;
   store::outcome_row handle(const failure& why);
-  store::outcome_row fail(std::string reason);
+  store::outcome_row fail(const std::string& reason);
   /// The outcome as a row, or why it cannot be carried out.
   result<store::outcome_row> encode(outcome x, const context_base& ctx,
                                     bool by_handler) const;

@@ -346,8 +346,9 @@ signal_intake::report signal_intake::finish(pq::reply reply,
     };
     switch (rows[i].answer) {
       case store::signal_answer::accepted:
-        if (!rows[i].woken_queue.empty())
-          queues.insert(rows[i].woken_queue);
+        for (const auto* queue : {&rows[i].woken_queue, &rows[i].runnable_queue})
+          if (!queue->empty())
+            queues.insert(*queue);
         out.answers.push_back({x.ticket, signalled{false}});
         break;
       case store::signal_answer::duplicate:

@@ -114,7 +114,7 @@ public:
 
   struct report {
     std::vector<settled_request<signalled>> answers;
-    /// Queues in which an instance was woken, for hints.
+    /// Queues that may have something to pick, for hints.
     std::vector<std::string> queues;
   };
   report finish(pq::reply reply, clock::time_point now);

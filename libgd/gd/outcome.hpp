@@ -90,11 +90,11 @@ outcome replay(const State& state, std::chrono::duration<Rep, Period> delay
 /// Parks the instance until a signal of that name comes; the same step runs
 /// again then. May take `.timeout(duration)` or `.until(time)`.
 template <class State>
-outcome await(std::string name, const State& state) {
+outcome await(std::string_view name, const State& state) {
   return {.kind = outcome_kind::await,
           .value = to_json(state),
           .state_type = typeid(State),
-          .awaits = std::move(name)};
+          .awaits = std::string{name}};
 }
 
 /// Ends the instance well.

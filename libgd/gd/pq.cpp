@@ -20,7 +20,6 @@ namespace {
 
 // -- the binary format of parameters and results ------------------------------
 
-constexpr std::int32_t oid_bool = 16;
 constexpr std::int32_t oid_int2 = 21;
 constexpr std::int32_t oid_int4 = 23;
 constexpr std::int32_t oid_int8 = 20;
@@ -394,7 +393,12 @@ bool connection::send_calls(const unit& work) {
 
 bool connection::queue_call(const call& what, expected kind) {
   std::string name{what.what->name};
-  if (!prepared_.contains(what.what)) {
+  // Its preparation may be in this very pipeline.
+  bool known = prepared_.contains(what.what)
+               || std::any_of(awaited_.begin(), awaited_.end(), [&](const auto& x) {
+                    return x.kind == expected::prepared && x.what == what.what;
+                  });
+  if (!known) {
     auto text = substitute_schema(what.what->text, opts_.schema);
     if (PQsendPrepare(handle_, name.c_str(), text.c_str(), 0, nullptr) != 1)
       return false;

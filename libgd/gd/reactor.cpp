@@ -162,7 +162,8 @@ void reactor::advance(lane_state& lane) {
       lane.waiting.pop_front();
       answer(one.done, *fatal_);
     }
-    return;
+    if (!lane.running)
+      return; // what is under way elsewhere may still end well
   }
   if (!lane.connection) {
     if (now >= lane.next_attempt && !stopping_)
@@ -194,7 +195,7 @@ void reactor::advance(lane_state& lane) {
   }
   if (conn.state() == phase::dead)
     return lost(lane);
-  if (conn.state() == phase::idle)
+  if (conn.state() == phase::idle && !fatal_)
     start_next(lane);
   expire(lane);
 }
@@ -211,8 +212,11 @@ void reactor::lost(lane_state& lane) {
   lane.ready = false;
   lane.checking = false;
   lane.since = 0;
+  if (fatal_)
+    return;
   if (why.code == errc::schema_mismatch || why.code == errc::invalid_argument) {
     fatal_ = why;
+    wake(); // what waits in lanes that have had their look already
     return on_fatal_(std::move(why));
   }
   thread_local std::minstd_rand random{std::random_device{}()};
@@ -253,9 +257,9 @@ void reactor::expire(lane_state& lane) {
 
 reactor::clock::time_point reactor::next_event() const {
   auto when = stopping_ ? stop_by_ : clock::time_point::max();
-  if (fatal_)
-    return when;
   for (const auto& lane : lanes_) {
+    if (fatal_ && !lane->running)
+      continue;
     if (!lane->connection && !stopping_)
       when = std::min(when, lane->next_attempt);
     if (lane->connection) {

@@ -277,7 +277,7 @@ std::vector<signal_row> read_signals(const pq::rows& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto found = std::find(answers.begin(), answers.end(), rows.text(i, 1));
     xs.push_back({static_cast<signal_answer>(found - answers.begin()),
-                  std::string{rows.text(i, 2)}});
+                  std::string{rows.text(i, 2)}, std::string{rows.text(i, 3)}});
   }
   return xs;
 }

@@ -152,6 +152,8 @@ struct signal_row {
   signal_answer answer = signal_answer::busy;
   /// Not empty: it woke an instance of this queue.
   std::string woken_queue{};
+  /// Not empty: a pick in this queue may have passed over the target.
+  std::string runnable_queue{};
 };
 /// In the order of the signals.
 std::vector<signal_row> read_signals(const pq::rows& rows);

@@ -45,8 +45,8 @@ std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
     layout_.release = append(store::release_lost(tokens));
     release_at_ = now + release_interval;
   }
-  bool suspicious = waiting_.isolating();
-  group_ = waiting_.take(now);
+  bool may_pick = want > 0 && !waiting_.isolating() && now >= no_pick_before_;
+  group_ = waiting_.take(now, may_pick);
   if (!group_.entries.empty()) {
     std::vector<store::outcome_row> rows;
     for (auto& x : group_.entries)
@@ -62,7 +62,7 @@ std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
       group_.entries[i].row = std::move(rows[i]);
   }
   // A group under suspicion, or one that waits for a lock, goes without a pick.
-  if (want > 0 && !suspicious && !group_.alone && now >= no_pick_before_) {
+  if (may_pick && !group_.alone) {
     wanted_ = std::min(want, static_cast<std::int32_t>(how_.rows));
     token_ = fmt::format("{}/{}", how_.incarnation, picks_++);
     layout_.pick = append(store::pick(how_.queue, wanted_, how_.machines, token_,

@@ -92,8 +92,8 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
 
 void gateway_worker::on_exit() {
   // Nobody else would: an actor that dies with an open promise answers nobody.
-  auto why = to_caf({errc::unavailable, "the gateway is down; what was asked "
-                                        "may or may not have happened",
+  auto why = to_caf({errc::unknown_fate, "the gateway is down; what was asked "
+                                         "may or may not have happened",
                      {}});
   auto refuse = [&why](auto& promises) {
     for (auto& [ticket, promise] : promises)

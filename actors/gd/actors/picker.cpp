@@ -282,7 +282,9 @@ void picker_actor::stop_if_drained() {
   if (!all && now() < drain_by_)
     return;
   // What still runs waits for its lease: giving it back would run it twice.
-  left_.abandoned = begun_.size();
+  left_.abandoned = static_cast<std::size_t>(
+    std::count_if(begun_.begin(), begun_.end(),
+                  [](const auto& x) { return static_cast<bool>(x.second.step); }));
   anon(caf::actor_cast<caf::actor>(drain_for_), left_);
   quit();
 }

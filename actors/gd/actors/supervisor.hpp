@@ -63,7 +63,6 @@ private:
   std::vector<child> children_;
   bool registered_ = false;
   bool draining_ = false;
-  std::size_t pickers_left_ = 0;
   events::node_stopped summary_;
 };
 

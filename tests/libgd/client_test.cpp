@@ -1,0 +1,572 @@
+// What programs without actors rely on: an answer for every row, in order, and
+// nothing twice when a connection goes.
+
+#define CAF_SUITE client
+
+#include "support/database.hpp"
+
+#include <gd/client.hpp>
+#include <gd/migrate.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <future>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+
+using gd::errc;
+using gd::json;
+using gd::test::session;
+using gd::test::temporary_database;
+using clock_type = gd::database::clock;
+
+namespace {
+
+template <class T>
+errc code_of(const gd::result<T>& x) {
+  return x ? errc{} : x.error().code;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// An insert that needs no machine.
+gd::insert row(std::string state = "{}") {
+  return {.fsm = "m",
+          .state = json::raw(std::move(state)),
+          .step = "s",
+          .queue = "q"};
+}
+
+struct fixture {
+  fixture() {
+    db.migrate();
+  }
+
+  gd::client connect(gd::intake_settings how = {}) {
+    return connect(db.options(), std::move(how));
+  }
+
+  gd::client connect(gd::pq::options opts, gd::intake_settings how = {}) {
+    auto x = gd::client::connect(std::move(opts), std::move(how));
+    CAF_REQUIRE(x);
+    return std::move(*x);
+  }
+
+  std::int64_t insert_one(gd::client& client) {
+    auto x = client.insert(row());
+    CAF_REQUIRE(x);
+    return x->id;
+  }
+
+  std::string count() {
+    return db.scalar("select count(*) from gen_durable");
+  }
+
+  temporary_database db;
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(client_tests, fixture)
+
+// -- inserts ------------------------------------------------------------------
+
+CAF_TEST(ten thousand rows go in one call and are answered in order) {
+  auto client = connect();
+  std::vector<gd::insert> rows;
+  for (int i = 0; i < 10'000; ++i)
+    rows.push_back(row("{\"n\": " + std::to_string(i) + "}"));
+  auto answers = client.insert_all(std::move(rows));
+  CAF_REQUIRE_EQUAL(answers.size(), 10'000u);
+  std::vector<std::pair<std::string, std::string>> answered;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    CAF_REQUIRE(answers[i]);
+    answered.emplace_back(std::to_string(answers[i]->id), std::to_string(i));
+  }
+  std::vector<std::pair<std::string, std::string>> stored;
+  for (auto& x : db.rows("select id, state ->> 'n' from gen_durable"
+                         " order by (state ->> 'n')::int"))
+    stored.emplace_back(x[0].value(), x[1].value());
+  CAF_CHECK(answered == stored);
+}
+
+CAF_TEST(no rows are no work) {
+  auto client = connect();
+  CAF_CHECK(client.insert_all({}).empty());
+  CAF_CHECK(client.signal_all({}).empty());
+}
+
+CAF_TEST(a known machine gives version and step and queue) {
+  db.rows("insert into gen_durable_machines values"
+          " ('Order', 1, 'old', 'slow', '{old}'),"
+          " ('Order', 10, 'start', 'fast', '{start,ship}'),"
+          " ('Order', 9, 'middle', 'fast', '{middle}')");
+  auto client = connect();
+  auto newest = client.insert({.fsm = "Order"});
+  CAF_REQUIRE(newest);
+  auto x = client.look_up(newest->id);
+  CAF_REQUIRE(x);
+  CAF_CHECK_EQUAL(x->version, 10);
+  CAF_CHECK_EQUAL(x->step, "start");
+  CAF_CHECK_EQUAL(x->queue, "fast");
+  CAF_CHECK_EQUAL(x->status, "runnable");
+  auto chosen = client.insert(
+    {.fsm = "Order", .version = 1, .step = "old", .queue = "other"});
+  CAF_REQUIRE(chosen);
+  x = client.look_up(chosen->id);
+  CAF_REQUIRE(x);
+  CAF_CHECK_EQUAL(x->version, 1);
+  CAF_CHECK_EQUAL(x->queue, "other");
+}
+
+CAF_TEST(rows that are refused stand among those that are not ) {
+  db.rows("insert into gen_durable_machines values"
+          " ('Order', 1, 'start', 'fast', '{start,ship}')");
+  auto deep = std::string(600, '[') + std::string(600, ']');
+  auto with = [](auto change) {
+    auto x = row();
+    change(x);
+    return x;
+  };
+  std::vector<std::pair<gd::insert, errc>> cases{
+    {row(), {}},
+    {{.fsm = "Nobody"}, errc::unknown_machine},
+    {{.fsm = "Order", .version = 7}, errc::unknown_machine},
+    {{.fsm = "Order", .step = "strat"}, errc::unknown_step},
+    {{.fsm = "Order", .step = "ship"}, {}},
+    {{.fsm = ""}, errc::invalid_argument},
+    {{.fsm = "a\tb"}, errc::invalid_argument},
+    {{.fsm = std::string(256, 'x')}, errc::invalid_argument},
+    {row(R"({"a": "\u0000"})"), errc::codec},
+    {row(R"({"\u0000": 1})"), errc::codec},
+    {row(R"({"a": "\ud800"})"), errc::codec},
+    {row(R"({"a": "\udc00\ud800"})"), errc::codec},
+    {row("{\"a\": \"\xff\"}"), errc::codec},
+    {row(R"({"a": 1e400000})"), errc::codec},
+    {row(R"({"a": )" + deep + "}"), errc::codec},
+    {row("{"), errc::codec},
+    {row(""), errc::codec},
+    {row("[1]"), errc::codec},
+    {row("{} {}"), errc::codec},
+    {row(R"({"big": ")" + std::string(5 << 20, 'x') + "\"}"),
+     errc::invalid_argument},
+    {with([](auto& x) {
+       x.state = json::failed({errc::codec, "$: no", {}});
+     }),
+     errc::codec},
+    {with([](auto& x) { x.version = -1; }), errc::invalid_argument},
+    {with([](auto& x) { x.delay_us = -1; }), errc::invalid_argument},
+    {with([](auto& x) { x.delay_us = gd::longest_delay.count() + 1; }),
+     errc::invalid_argument},
+    {with([](auto& x) { x.delay_us = gd::longest_delay.count(); }), {}},
+    {with([](auto& x) {
+       x.delay_us = 1;
+       x.eligible_at_us = 1;
+     }),
+     errc::invalid_argument},
+    {row(R"({"emoji": "\ud83d\ude00", "big": 1e100})"), {}},
+    {row(" \n{}"), {}},
+  };
+  auto client = connect();
+  std::vector<gd::insert> rows;
+  for (const auto& [x, expected] : cases)
+    rows.push_back(x);
+  auto answers = client.insert_all(std::move(rows));
+  CAF_REQUIRE_EQUAL(answers.size(), cases.size());
+  std::set<std::int64_t> ids;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    CAF_MESSAGE("row " << i);
+    CAF_CHECK_EQUAL(code_of(answers[i]), cases[i].second);
+    if (answers[i])
+      ids.insert(answers[i]->id);
+    else
+      CAF_CHECK(!answers[i].error().message.empty());
+  }
+  CAF_CHECK_EQUAL(std::to_string(ids.size()), count());
+}
+
+CAF_TEST(what the server refuses of one row does not touch its neighbours) {
+  db.rows("alter table gen_durable add check (step <> 'poison')");
+  auto client = connect();
+  std::vector<gd::insert> rows(1'234, row());
+  for (auto guilty : {0u, 617u, 618u, 1'233u})
+    rows[guilty].step = "poison";
+  auto answers = client.insert_all(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (code_of(answers[i])
+        != (rows[i].step == "poison" ? errc::rejected : errc{}))
+      CAF_FAIL("row " << i << " got the wrong answer");
+  CAF_CHECK_EQUAL(count(), "1230");
+}
+
+CAF_TEST(a delay counts from the insert and a time is kept to the microsecond) {
+  auto client = connect();
+  auto x = row();
+  x.delay_us = 3'600'000'000;
+  auto y = row();
+  y.eligible_at_us = 4'102'444'800'000'001;
+  auto answers = client.insert_all({x, y});
+  CAF_REQUIRE(answers[0] && answers[1]);
+  CAF_CHECK_EQUAL(
+    db.scalar("select eligible_at - inserted_at between '1 hour' and"
+              " '1 hour 1 minute' from gen_durable where id = $1::bigint",
+              {std::to_string(answers[0]->id)}),
+    "t");
+  auto found = client.look_up(answers[1]->id);
+  CAF_REQUIRE(found);
+  CAF_CHECK_EQUAL(found->eligible_at_us, 4'102'444'800'000'001);
+}
+
+// -- signals ------------------------------------------------------------------
+
+CAF_TEST(every signal gets its own answer) {
+  auto client = connect({.limits = {.inbox = 3}});
+  auto open = insert_one(client);
+  auto full = insert_one(client);
+  auto done = insert_one(client);
+  auto failed = insert_one(client);
+  db.rows("update gen_durable set status = 'done' where id = $1::bigint",
+          {std::to_string(done)});
+  db.rows("update gen_durable set status = 'failed' where id = $1::bigint",
+          {std::to_string(failed)});
+  auto to = [](std::int64_t target, std::optional<std::string> key = {}) {
+    return gd::signal{.target = target, .name = "n", .dedup_key = key};
+  };
+  auto answers = client.signal_all(
+    {to(open),
+     to(open, "k"),
+     to(open, "k"),
+     to(999'999),
+     to(done),
+     to(failed),
+     to(full),
+     to(full),
+     to(full),
+     to(full),
+     {.target = open, .name = ""},
+     {.target = open, .name = "n", .payload = json::raw("\"\\u0000\"")}});
+  std::vector<errc> codes;
+  for (const auto& x : answers)
+    codes.push_back(code_of(x));
+  CAF_CHECK_EQUAL(codes, (std::vector<errc>{{},
+                                            {},
+                                            {},
+                                            errc::no_such_target,
+                                            errc::target_finished,
+                                            errc::target_finished,
+                                            {},
+                                            {},
+                                            {},
+                                            errc::inbox_full,
+                                            errc::invalid_argument,
+                                            errc::codec}));
+  CAF_CHECK(!answers[1]->duplicate);
+  CAF_CHECK(answers[2]->duplicate);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "5");
+}
+
+CAF_TEST(signals of one call reach an instance in the order given) {
+  auto client = connect({.rows = 70});
+  std::vector<std::int64_t> targets{insert_one(client), insert_one(client)};
+  std::vector<gd::signal> signals;
+  for (int i = 0; i < 200; ++i)
+    signals.push_back({.target = targets[(i / 3) % 2],
+                       .name = "n",
+                       .payload = json::raw(std::to_string(i))});
+  for (const auto& x : client.signal_all(signals))
+    CAF_REQUIRE(x);
+  CAF_CHECK_EQUAL(
+    db.scalar("select bool_and(mine > before) from (select payload::int as"
+              " mine, lag(payload::int, 1, -1) over (partition by target_id"
+              " order by id) as before from signals) x"),
+    "t");
+}
+
+CAF_TEST(a signal stays a duplicate after it was consumed) {
+  auto client = connect();
+  gd::signal paid{.target = insert_one(client),
+                  .name = "paid",
+                  .payload = json::raw(R"({"amount": 1})"),
+                  .dedup_key = "evt-7"};
+  auto first = client.signal(paid);
+  CAF_REQUIRE(first);
+  CAF_CHECK(!first->duplicate);
+  db.rows("update signals set consumed_at = now(), payload = '{}'");
+  auto again = client.signal(paid);
+  CAF_REQUIRE(again);
+  CAF_CHECK(again->duplicate);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
+}
+
+CAF_TEST(a signal wakes the instance that waits for it) {
+  auto client = connect();
+  auto id = insert_one(client);
+  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid'");
+  CAF_REQUIRE(client.signal({.target = id, .name = "other"}));
+  auto x = client.look_up(id);
+  CAF_REQUIRE(x);
+  CAF_CHECK_EQUAL(x->status, "awaiting_signal");
+  CAF_REQUIRE(client.signal({.target = id, .name = "paid"}));
+  x = client.look_up(id);
+  CAF_REQUIRE(x);
+  CAF_CHECK_EQUAL(x->status, "runnable");
+  CAF_CHECK(x->wake_reason == "signal"s);
+  CAF_CHECK_EQUAL(x->inbox, 2);
+}
+
+CAF_TEST(a stranger who holds a target delays nobody but its own signal) {
+  auto client = connect();
+  auto held = insert_one(client);
+  auto open = insert_one(client);
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id = $1::bigint for update",
+                {std::to_string(held)});
+  auto answers = std::async(std::launch::async, [&] {
+    return client.signal_all(
+      {{.target = held, .name = "n"}, {.target = open, .name = "n"}});
+  });
+  db.wait_until("select count(*) from signals", "1");
+  stranger.wait_until_someone_is_blocked();
+  stranger.exec("commit");
+  for (const auto& x : answers.get())
+    CAF_CHECK(x);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "2");
+}
+
+// -- reading ------------------------------------------------------------------
+
+CAF_TEST(an instance that is not there is not found) {
+  auto client = connect();
+  CAF_CHECK_EQUAL(code_of(client.look_up(42)), errc::not_found);
+}
+
+CAF_TEST(stats count what is there) {
+  auto client = connect();
+  CAF_CHECK(client.stats()->empty());
+  auto later = row();
+  later.delay_us = 3'600'000'000;
+  client.insert_all({row(), row(), later});
+  db.rows("update gen_durable set status = 'failed' where id ="
+          " (select min(id) from gen_durable)");
+  auto rows = client.stats();
+  CAF_REQUIRE(rows);
+  CAF_REQUIRE_EQUAL(rows->size(), 2u);
+  CAF_CHECK(rows->at(0)
+            == (gd::stats_row{.queue = "q",
+                              .fsm = "m",
+                              .version = 1,
+                              .status = "runnable",
+                              .instances = 2,
+                              .future = 1}));
+  CAF_CHECK_EQUAL(rows->at(1).status, "failed");
+}
+
+// -- lost connections ---------------------------------------------------------
+
+CAF_TEST(a connection lost in the middle of inserts duplicates nothing) {
+  auto client = connect({.rows = 100});
+  std::vector<gd::insert> rows;
+  for (int i = 0; i < 1'000; ++i)
+    rows.push_back(row("{\"n\": " + std::to_string(i) + "}"));
+  // A trigger holds the fifth group up, whose connection is then cut.
+  db.rows("create function stall() returns trigger language plpgsql as $$"
+          " begin"
+          "   if new.state ->> 'n' = '450' then"
+          "     perform pg_advisory_xact_lock(1);"
+          "   end if;"
+          "   return new;"
+          " end $$");
+  db.rows("create trigger stall before insert on gen_durable"
+          " for each row execute function public.stall()");
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select pg_advisory_xact_lock(1)");
+  auto answers = std::async(std::launch::async,
+                            [&] { return client.insert_all(rows); });
+  for (int i = 0; i < 3; ++i)
+    stranger.terminate(stranger.wait_until_someone_is_blocked());
+  stranger.exec("commit");
+  std::set<std::int64_t> ids;
+  for (const auto& x : answers.get()) {
+    CAF_REQUIRE(x);
+    ids.insert(x->id);
+  }
+  CAF_CHECK_EQUAL(ids.size(), 1'000u);
+  CAF_CHECK_EQUAL(count(), "1000");
+  CAF_CHECK_EQUAL(db.scalar("select count(distinct state ->> 'n')"
+                            " from gen_durable"),
+                  "1000");
+}
+
+CAF_TEST(an insert that was committed unheard is not stored again) {
+  gd::insert_intake intake{{}};
+  gd::pq::connection conn{db.options()};
+  for (std::uint64_t i = 0; i < 3; ++i)
+    CAF_REQUIRE(intake.add(i, row()));
+  gd::pq::reply lost{{}, gd::error{errc::unknown_fate, "cut", {}}, 0};
+  auto now = clock_type::now();
+  auto draw = intake.begin(now);
+  CAF_REQUIRE(draw);
+  CAF_CHECK(intake.finish(conn.run(*draw), now).answers.empty());
+  auto first = intake.begin(now);
+  CAF_REQUIRE(first);
+  CAF_REQUIRE(conn.run(*first).ok());
+  CAF_CHECK(intake.finish(lost, now).answers.empty());
+  CAF_CHECK(!intake.begin(now)); // not in a hot loop
+  now = intake.due(now);
+  auto second = intake.begin(now);
+  CAF_REQUIRE(second);
+  auto report = intake.finish(conn.run(*second), now);
+  CAF_REQUIRE_EQUAL(report.answers.size(), 3u);
+  for (const auto& x : report.answers)
+    CAF_CHECK(x.answer);
+  CAF_CHECK(intake.idle());
+  CAF_CHECK_EQUAL(count(), "3");
+}
+
+CAF_TEST(a signal with a dedup key that was committed unheard is no duplicate) {
+  auto client = connect();
+  auto id = insert_one(client);
+  gd::signal_intake intake{{}};
+  gd::pq::connection conn{db.options()};
+  CAF_REQUIRE(intake.add(1, {.target = id, .name = "n", .dedup_key = "k"}));
+  gd::pq::reply lost{{}, gd::error{errc::unknown_fate, "cut", {}}, 0};
+  auto now = clock_type::now();
+  auto first = intake.begin(now);
+  CAF_REQUIRE(first);
+  CAF_REQUIRE(conn.run(*first).ok());
+  CAF_CHECK(intake.finish(lost, now).answers.empty());
+  now = intake.due(now);
+  auto second = intake.begin(now);
+  CAF_REQUIRE(second);
+  auto report = intake.finish(conn.run(*second), now);
+  CAF_REQUIRE_EQUAL(report.answers.size(), 1u);
+  CAF_REQUIRE(report.answers[0].answer);
+  CAF_CHECK(!report.answers[0].answer->duplicate);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
+}
+
+CAF_TEST(an unknown fate stays unknown when the next attempt finds no server) {
+  gd::pq::reply lost{{}, gd::error{errc::unknown_fate, "cut", {}}, 0};
+  gd::pq::reply none{{}, gd::error{errc::unavailable, "no server", {}}, 0};
+  gd::pq::connection conn{db.options()};
+  auto now = clock_type::now();
+  gd::insert_intake intake{{}};
+  CAF_REQUIRE(intake.add(1, row()));
+  // Drawing ids stores nothing.
+  CAF_REQUIRE(intake.begin(now));
+  auto report = intake.finish(none, now);
+  CAF_REQUIRE_EQUAL(report.answers.size(), 1u);
+  CAF_CHECK_EQUAL(code_of(report.answers[0].answer), errc::unavailable);
+  CAF_REQUIRE(intake.add(2, row()));
+  auto draw = intake.begin(now);
+  CAF_REQUIRE(draw);
+  static_cast<void>(intake.finish(conn.run(*draw), now));
+  CAF_REQUIRE(intake.begin(now));
+  CAF_CHECK(intake.finish(lost, now).answers.empty());
+  now = intake.due(now);
+  CAF_REQUIRE(intake.begin(now));
+  report = intake.finish(none, now);
+  CAF_REQUIRE_EQUAL(report.answers.size(), 1u);
+  CAF_CHECK_EQUAL(code_of(report.answers[0].answer), errc::unknown_fate);
+  // A signal that was never sent cannot have happened.
+  gd::signal_intake signals{{}};
+  CAF_REQUIRE(signals.add(1, {.target = 1, .name = "n"}));
+  CAF_REQUIRE(signals.begin(now));
+  auto sent = signals.finish(none, now);
+  CAF_REQUIRE_EQUAL(sent.answers.size(), 1u);
+  CAF_CHECK_EQUAL(code_of(sent.answers[0].answer), errc::unavailable);
+}
+
+CAF_TEST(a connection lost while idle is made again without a word) {
+  auto client = connect();
+  auto id = insert_one(client);
+  session stranger{db.conninfo()};
+  auto cut = [&] {
+    for (auto& x : db.rows("select pid from pg_stat_activity where"
+                           " application_name = 'gen_durable' and datname ="
+                           " current_database()"))
+      stranger.terminate(std::stoll(x[0].value()));
+  };
+  cut();
+  CAF_CHECK(client.look_up(id));
+  cut();
+  CAF_CHECK(client.stats());
+  cut();
+  CAF_CHECK(client.insert(row()));
+  cut();
+  CAF_CHECK(client.signal({.target = id, .name = "n"}));
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
+  CAF_CHECK_EQUAL(count(), "2");
+}
+
+CAF_TEST(a server process that stands still is given up) {
+  auto opts = db.options();
+  opts.statement_timeout = 100ms;
+  auto client = connect(opts);
+  auto pid = static_cast<pid_t>(
+    std::stoll(db.scalar("select pid from pg_stat_activity where"
+                         " application_name = 'gen_durable' and datname ="
+                         " current_database()")));
+  CAF_REQUIRE_EQUAL(kill(pid, SIGSTOP), 0);
+  auto answer = client.insert(row());
+  kill(pid, SIGCONT);
+  CAF_CHECK(answer);
+  CAF_CHECK_EQUAL(count(), "1");
+}
+
+// -- connecting ---------------------------------------------------------------
+
+CAF_TEST(a schema that is not there is told at the start) {
+  auto opts = db.options();
+  opts.schema = "elsewhere";
+  auto x = gd::client::connect(opts);
+  CAF_REQUIRE(!x);
+  CAF_CHECK_EQUAL(x.error().code, errc::schema_mismatch);
+  CAF_CHECK(contains(x.error().message, "elsewhere"));
+}
+
+CAF_TEST(a server that is not there is told at the start) {
+  auto x = gd::client::connect({.database = "host=127.0.0.1 port=1"});
+  CAF_CHECK_EQUAL(code_of(x), errc::unavailable);
+}
+
+CAF_TEST(no message repeats a malformed connection string) {
+  // The password is hun?ter2, with something that ends it too early.
+  for (auto text :
+       {"postgresql://user:hun/ter2@127.0.0.1:1/db"s,
+        "postgresql://user:hun@ter2@127.0.0.1:1/db"s,
+        "postgresql://user:hun%ter2@127.0.0.1:1/db"s,
+        "postgresql://user:hun%zzter2@127.0.0.1/db"s,
+        "postgresql://user:hunter2@127.0.0.1:port/db"s,
+        "postgresql://user:hunter2@[::1/db"s,
+        "postgresql://user:hunter2@127.0.0.1:1/db?ter2=x"s,
+        "postgres:/user:hunter2@127.0.0.1/db?sslmode=disable"s,
+        "http://user:hunter2@127.0.0.1/db"s, "user:hunter2@127.0.0.1"s,
+        "host=127.0.0.1 port=1 password=hun ter2"s,
+        "host=127.0.0.1 port=1 password=hun ter2=x"s,
+        "host=127.0.0.1 port=1 password='hunter2"s,
+        "host=127.0.0.1 port=1 password='hun'ter2'"s,
+        "host=127.0.0.1 port=1 pasword=hunter2"s,
+        "host=127.0.0.1 port=1 password = hunter2"s, "hunter2"s}) {
+    CAF_MESSAGE(text);
+    for (const auto& why : {gd::client::connect({.database = text}).error(),
+                            gd::migration_status({.database = text}).error()}) {
+      CAF_CHECK(!why.message.empty());
+      CAF_CHECK(!contains(to_string(why), "hun"));
+      CAF_CHECK(!contains(to_string(why), "ter2"));
+    }
+  }
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

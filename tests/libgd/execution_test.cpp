@@ -1,0 +1,605 @@
+#define CAF_SUITE execution
+
+#include <gd/execution.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+
+namespace parcels {
+
+GD_ENUM(parcel_phase, collect, ship);
+GD_ENUM(foreign_phase, collect, vanish);
+
+struct order {
+  std::int64_t number = 0;
+  double weight = 0;
+  std::string note{};
+
+  GD_STATE(order, number, weight, note);
+};
+
+struct parcel {
+  std::int64_t number = 0;
+
+  GD_STATE(parcel, number);
+};
+
+struct payment {
+  std::int64_t amount = 0;
+
+  GD_STATE(payment, amount);
+};
+
+} // namespace parcels
+
+namespace {
+
+using gd::store::verb;
+using parcels::order;
+using parcels::foreign_phase;
+using parcels::parcel;
+using parcels::payment;
+using parcels::parcel_phase;
+
+using context = gd::context<order>;
+using body = std::function<gd::outcome(context&)>;
+using handler = std::function<gd::outcome(const gd::failure&, context&)>;
+
+/// One execution of step `collect`, picked with number = 7 in its third attempt.
+struct fixture {
+  gd::store::picked_row picked{
+    .id = 42,
+    .fsm = "Order",
+    .fsm_version = 3,
+    .step = "collect",
+    .state = R"({"note": "as picked", "number": 7, "weight": 1.5})",
+    .attempt = 2};
+  gd::limits bounds;
+  gd::lease_ptr lease = std::make_shared<gd::lease>(42, "node/incarnation/9");
+  std::unique_ptr<gd::execution> under_test;
+
+  gd::store::outcome_row run(body step, handler on_error = nullptr) {
+    auto builder = gd::define<order, parcel_phase>("Order", 3)
+                     .step(parcel_phase::collect, std::move(step))
+                     .step(parcel_phase::ship, [](context&) { return gd::done(); });
+    gd::machine built = on_error
+                          ? std::move(builder).on_error(std::move(on_error))
+                          : std::move(builder);
+    under_test = std::make_unique<gd::execution>(
+      std::make_shared<const gd::machine>(std::move(built)), picked, lease,
+      bounds);
+    return under_test->run();
+  }
+
+  /// What the handler is told when the step is this.
+  std::string told(body step) {
+    std::string message = "the handler was not called";
+    auto row = run(std::move(step), [&](const gd::failure& why, context& ctx) {
+      message = why.message();
+      return gd::replay(ctx.state, 1s);
+    });
+    CAF_CHECK_EQUAL(row.what == verb::replay, under_test->failed());
+    return message;
+  }
+
+  void receive(std::string name, std::string payload) {
+    auto id = static_cast<std::int64_t>(picked.inbox.size()) + 100;
+    picked.inbox.push_back({id, std::move(name), std::move(payload)});
+  }
+};
+
+using ids = std::vector<std::int64_t>;
+
+/// An outcome that cannot be carried out, without a handler.
+gd::outcome impossible() {
+  return gd::next(foreign_phase::vanish, order{});
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(execution_tests, fixture)
+
+// -- outcomes -----------------------------------------------------------------
+
+CAF_TEST(every outcome carries id and token and what it needs and no more) {
+  auto row = run([](context& ctx) {
+    ctx.state.number += 1;
+    return gd::next(parcel_phase::ship, ctx.state);
+  });
+  CAF_CHECK_EQUAL(row.id, 42);
+  CAF_CHECK_EQUAL(row.token, "node/incarnation/9"s);
+  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK_EQUAL(row.step, "ship"s);
+  CAF_CHECK_EQUAL(row.state,
+                  R"({"number":8,"weight":1.5,"note":"as picked"})"s);
+  CAF_CHECK(!under_test->failed());
+
+  row = run([](context& ctx) { return gd::replay(ctx.state, 60 * 24h); });
+  CAF_CHECK(row.what == verb::replay);
+  CAF_CHECK_EQUAL(row.delay_us, 5'184'000'000'000);
+  CAF_CHECK(row.step.empty());
+
+  row = run([](context& ctx) {
+    return gd::await("paid", ctx.state).timeout(60 * 24h);
+  });
+  CAF_CHECK(row.what == verb::await);
+  CAF_CHECK_EQUAL(row.awaits, "paid"s);
+  CAF_CHECK(row.timeout_us == 5'184'000'000'000);
+  CAF_CHECK(!row.until_us);
+
+  row = run([](context& ctx) {
+    return gd::await("paid", ctx.state)
+      .until(std::chrono::system_clock::time_point{1s});
+  });
+  CAF_CHECK(row.until_us == 1'000'000);
+  CAF_CHECK(!row.timeout_us);
+
+  row = run([](context&) { return gd::done(parcel{.number = 5}); });
+  CAF_CHECK(row.what == verb::done);
+  CAF_CHECK_EQUAL(row.result, R"({"number":5})"s);
+  CAF_CHECK(row.state.empty());
+
+  row = run([](context&) { return gd::done(); });
+  CAF_CHECK_EQUAL(row.result, "{}"s);
+
+  row = run([](context&) { return gd::stop("enough"); });
+  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK_EQUAL(row.reason, "enough"s);
+  CAF_CHECK(row.state.empty());
+}
+
+CAF_TEST(delays and timeouts reach from zero to a hundred years) {
+  auto us = [this](auto delay) {
+    return run(
+             [=](context& ctx) {
+      return gd::replay(ctx.state, delay);
+    }).delay_us;
+  };
+  CAF_CHECK_EQUAL(us(0s), 0);
+  CAF_CHECK_EQUAL(us(1us), 1);
+  CAF_CHECK_EQUAL(us(1'500ns), 1);
+  CAF_CHECK_EQUAL(us(36'525 * 24h), 3'155'760'000'000'000);
+  CAF_CHECK_EQUAL(us(std::chrono::duration<double>{0.25}), 250'000);
+}
+
+// -- exceptions ---------------------------------------------------------------
+
+CAF_TEST(whatever a step throws reaches the handler) {
+  CAF_CHECK_EQUAL(
+    told([](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; }),
+    "no stock"s);
+  CAF_CHECK_EQUAL(told([](context&) -> gd::outcome { throw "no luck"; }),
+                  "no luck"s);
+  CAF_CHECK_EQUAL(told([](context&) -> gd::outcome { throw "no text"s; }),
+                  "no text"s);
+  CAF_CHECK_EQUAL(told([](context&) -> gd::outcome {
+                    throw static_cast<const char*>(nullptr);
+                  }),
+                  "a null pointer was thrown"s);
+  CAF_CHECK_EQUAL(told([](context&) -> gd::outcome { throw 5; }),
+                  "something that is no std::exception was thrown"s);
+}
+
+CAF_TEST(the handler can look at what was thrown) {
+  int thrown = 0;
+  run([](context&) -> gd::outcome { throw 5; },
+      [&](const gd::failure& why, context&) {
+    try {
+      std::rethrow_exception(why.thrown());
+    } catch (int x) {
+      thrown = x;
+    }
+    return gd::stop("seen");
+  });
+  CAF_CHECK_EQUAL(thrown, 5);
+  run([](context&) { return impossible(); },
+      [&](const gd::failure& why, context&) {
+    thrown = why.thrown() == nullptr ? 0 : 1;
+    return gd::stop("seen");
+  });
+  CAF_CHECK_EQUAL(thrown, 0);
+}
+
+CAF_TEST(the handler gets the state as picked and the whole context) {
+  picked.wake_reason = "timeout";
+  order state;
+  auto row = run(
+    [](context& ctx) -> gd::outcome {
+      ctx.state = {.number = 8, .weight = 0, .note = "changed"};
+      ctx.step = "changed";
+      ctx.attempt = 99;
+      throw std::runtime_error{"after the change"};
+    },
+    [&](const gd::failure&, context& ctx) {
+    state = ctx.state;
+    CAF_CHECK_EQUAL(ctx.id, 42);
+    CAF_CHECK_EQUAL(ctx.fsm, "Order"s);
+    CAF_CHECK_EQUAL(ctx.fsm_version, 3);
+    CAF_CHECK_EQUAL(ctx.step, "collect"s);
+    CAF_CHECK_EQUAL(ctx.attempt, 2);
+    CAF_CHECK(ctx.timed_out());
+    CAF_CHECK_EQUAL(ctx.lease_token(), "node/incarnation/9"s);
+    return gd::replay(ctx.state);
+    });
+  CAF_CHECK(state == (order{.number = 7, .weight = 1.5, .note = "as picked"}));
+  CAF_CHECK_EQUAL(row.state,
+                  R"({"number":7,"weight":1.5,"note":"as picked"})"s);
+}
+
+CAF_TEST(without a handler the instance stops with the reason) {
+  auto row = run(
+    [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; });
+  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK_EQUAL(row.reason, "no stock"s);
+  CAF_CHECK(under_test->failed());
+}
+
+CAF_TEST(a handler that throws fails the instance and both reasons are named) {
+  for (auto thrower : {handler{[](const gd::failure&, context&) -> gd::outcome {
+                         throw std::logic_error{"no idea"};
+                       }},
+                       handler{[](const gd::failure&, context&) -> gd::outcome {
+                         throw "no idea";
+                       }}}) {
+    auto row = run(
+      [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; },
+      thrower);
+    CAF_CHECK(row.what == verb::stop);
+    CAF_CHECK(contains(row.reason, "no stock"));
+    CAF_CHECK(contains(row.reason, "no idea"));
+  }
+}
+
+CAF_TEST(
+  a handler whose outcome is impossible fails the instance and both are named) {
+  auto row = run(
+    [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; },
+    [](const gd::failure&, context&) { return impossible(); });
+  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(contains(row.reason, "no stock"));
+  CAF_CHECK(contains(row.reason, "vanish"));
+}
+
+CAF_TEST(a reason is text that the database takes whatever was thrown) {
+  bounds.reason = 40;
+  auto row = run([](context&) -> gd::outcome {
+    throw std::runtime_error{"a\xff\xc3z" + std::string(1'000, 'x')};
+  });
+  CAF_CHECK(row.reason.starts_with("a??z"));
+  CAF_CHECK(row.reason.ends_with(" [...]"));
+  CAF_CHECK_LESS_OR_EQUAL(row.reason.size(), 40u);
+  row = run([](context&) { return gd::stop("a\0b"s); });
+  CAF_CHECK_EQUAL(row.reason, "a?b"s);
+}
+
+// -- outcomes that cannot be carried out [A6] ---------------------------------
+
+CAF_TEST(
+  an outcome that cannot be carried out counts as an exception of the step) {
+  auto reason = told([](context&) { return impossible(); });
+  CAF_CHECK(contains(reason, "vanish"));
+  CAF_CHECK(contains(reason, "collect|ship"));
+  // A step of another machine, even if this one has one of that name.
+  CAF_CHECK(contains(told([](context& ctx) {
+                       return gd::next(foreign_phase::collect, ctx.state);
+                     }),
+                     "no step collect"));
+  CAF_CHECK(contains(told([](context& ctx) {
+                       return gd::next(static_cast<parcel_phase>(17), ctx.state);
+                     }),
+                     "17"));
+  CAF_CHECK(
+    contains(told([](context&) { return gd::next(parcel_phase::ship, parcel{}); }),
+             "another type"));
+  CAF_CHECK(contains(told([](context&) { return gd::await("paid", parcel{}); }),
+                     "another type"));
+  CAF_CHECK(
+    contains(told([](context& ctx) { return gd::await("", ctx.state); }),
+             "signal name"));
+  CAF_CHECK(
+    contains(told([](context& ctx) { return gd::await("a\nb", ctx.state); }),
+             "signal name"));
+}
+
+CAF_TEST(a state
+         or result that has no JSON form counts as an exception of the step) {
+  CAF_CHECK(contains(told([](context& ctx) {
+                       ctx.state.weight = std::nan("");
+                       return gd::next(parcel_phase::ship, ctx.state);
+                     }),
+                     "$.weight"));
+  CAF_CHECK(contains(told([](context& ctx) {
+                       ctx.state.note = "a\0b"s;
+                       return gd::replay(ctx.state);
+                     }),
+                     "$.note"));
+  CAF_CHECK(contains(told([](context& ctx) {
+                       ctx.state.note = "\xff";
+                       return gd::await("paid", ctx.state);
+                     }),
+                     "$.note"));
+  CAF_CHECK(contains(
+    told([](context&) {
+      return gd::done(
+        order{.number = 1, .weight = std::numeric_limits<double>::infinity()});
+    }),
+    "$.weight"));
+}
+
+CAF_TEST(a state or result over its bound counts as an exception of the step) {
+  bounds.state = 100;
+  bounds.result = 50;
+  auto with_note = [](std::size_t n) {
+    return order{.note = std::string(n, 'x')};
+  };
+  CAF_CHECK(contains(
+    told([&](context&) { return gd::next(parcel_phase::ship, with_note(68)); }),
+    "at most 100 bytes"));
+  CAF_CHECK(contains(told([&](context&) { return gd::done(with_note(50)); }),
+                     "at most 50 bytes"));
+  auto row = run(
+    [&](context&) { return gd::next(parcel_phase::ship, with_note(67)); });
+  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK_EQUAL(row.state.size(), 100u);
+}
+
+CAF_TEST(a delay or timeout that is negative or too long
+         or no number counts as an exception) {
+  auto delayed = [this](auto delay) {
+    return told([=](context& ctx) { return gd::replay(ctx.state, delay); });
+  };
+  CAF_CHECK(contains(delayed(-1us), "0 to 100 years"));
+  CAF_CHECK(contains(delayed(36'525 * 24h + 1us), "0 to 100 years"));
+  CAF_CHECK(contains(delayed(std::chrono::hours::max()), "0 to 100 years"));
+  CAF_CHECK(contains(delayed(std::chrono::duration<double>{std::nan("")}),
+                     "0 to 100 years"));
+  CAF_CHECK(contains(told([](context& ctx) {
+                       return gd::await("paid", ctx.state).timeout(-1s);
+                     }),
+                     "the timeout of await"));
+}
+
+// -- stored states and steps --------------------------------------------------
+
+CAF_TEST(a stored state that does not decode fails the instance
+         and names the path) {
+  picked.state = R"({"number": "seven"})";
+  bool called = false;
+  auto row = run(
+    [&](context& ctx) {
+    called = true;
+    return gd::next(parcel_phase::ship, ctx.state);
+    },
+    [&](const gd::failure&, context& ctx) {
+    called = true;
+    return gd::replay(ctx.state);
+  });
+  CAF_CHECK(!called);
+  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(contains(row.reason, "$.number"));
+  CAF_CHECK(contains(row.reason, "Order v3"));
+  CAF_CHECK(row.state.empty());
+}
+
+CAF_TEST(a stored state with unknown and missing members decodes) {
+  picked.state = R"({"added_later": [1], "number": 3})";
+  auto row = run([](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
+  CAF_CHECK_EQUAL(row.state, R"({"number":3,"weight":0,"note":""})"s);
+}
+
+CAF_TEST(a stored step that the machine does not have fails the instance) {
+  picked.step = "packing";
+  auto row = run([](context&) { return gd::done(); },
+                 [](const gd::failure&, context& ctx) {
+    return gd::replay(ctx.state);
+  });
+  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK(contains(row.reason, "packing"));
+  CAF_CHECK(contains(row.reason, "collect|ship"));
+}
+
+// -- signals [A3] -------------------------------------------------------------
+
+CAF_TEST(taken and discarded signals are consumed and peeked ones
+           seen and others neither) {
+  receive("paid", R"({"amount": 1})");  // 100
+  receive("note", R"({"amount": 2})");  // 101
+  receive("paid", R"({"amount": 3})");  // 102
+  receive("paid", R"({"amount": 4})");  // 103
+  receive("other", R"({"amount": 5})"); // 104
+  receive("junk", R"("no object")");    // 105
+  auto row = run([](context& ctx) {
+    CAF_CHECK(ctx.peek<payment>("paid") == payment{1});
+    CAF_CHECK(ctx.take<payment>("paid") == payment{1});
+    CAF_CHECK(ctx.peek<payment>("paid") == payment{3});
+    CAF_CHECK(ctx.peek<payment>("paid") == payment{3});
+    CAF_CHECK(ctx.peek<payment>("note") == payment{2});
+    CAF_CHECK(ctx.discard("junk"));
+    CAF_CHECK(!ctx.discard("junk"));
+    CAF_CHECK(!ctx.take<payment>("nothing"));
+    return gd::await("paid", ctx.state);
+  });
+  CAF_CHECK(row.consumed == (ids{100, 105}));
+  CAF_CHECK(row.seen == (ids{100, 101, 102, 105}));
+}
+
+CAF_TEST(looking at all signals of a name marks all of them as seen) {
+  receive("paid", R"({"amount": 1})");
+  receive("note", "{}");
+  receive("paid", R"({"amount": 3})");
+  auto row = run([](context& ctx) {
+    auto all = ctx.peek_all("paid");
+    CAF_CHECK_EQUAL(all.size(), 2u);
+    CAF_CHECK_EQUAL(all.back().payload, R"({"amount": 3})"s);
+    return gd::await("paid", ctx.state);
+  });
+  CAF_CHECK(row.consumed.empty());
+  CAF_CHECK(row.seen == (ids{100, 102}));
+}
+
+CAF_TEST(a payload that does not decode throws and can be taken raw
+         or discarded) {
+  receive("paid", R"({"amount": "much"})");
+  CAF_CHECK(contains(told([](context& ctx) {
+                       ctx.take<payment>("paid");
+                       return gd::done();
+                     }),
+                     "signal paid: $.amount"));
+  CAF_CHECK(contains(told([](context& ctx) {
+                       ctx.peek<payment>("paid");
+                       return gd::done();
+                     }),
+                     "signal paid: $.amount"));
+  auto row = run([](context& ctx) {
+    auto raw = ctx.take_raw("paid");
+    CAF_CHECK(raw && raw->id == 100 && raw->name == "paid");
+    CAF_CHECK_EQUAL(raw->payload, R"({"amount": "much"})"s);
+    CAF_CHECK(!ctx.take_raw("paid"));
+    return gd::done();
+  });
+  CAF_CHECK(row.consumed == (ids{100}));
+}
+
+CAF_TEST(a replay consumes nothing) {
+  receive("paid", R"({"amount": 1})");
+  auto row = run([](context& ctx) {
+    ctx.take<payment>("paid");
+    return gd::replay(ctx.state);
+  });
+  CAF_CHECK(row.consumed.empty());
+}
+
+CAF_TEST(every other outcome consumes what the step took) {
+  receive("paid", R"({"amount": 1})");
+  for (auto outcome :
+       {body{[](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); }},
+        body{[](context& ctx) { return gd::await("paid", ctx.state); }},
+        body{[](context&) { return gd::done(); }},
+        body{[](context&) { return gd::stop("enough"); }}}) {
+    auto row = run([=](context& ctx) {
+      ctx.take<payment>("paid");
+      return outcome(ctx);
+    });
+    CAF_CHECK(row.consumed == (ids{100}));
+  }
+}
+
+CAF_TEST(a handler has an empty inbox and its outcome consumes nothing) {
+  receive("paid", R"({"amount": 1})");
+  auto row = run(
+    [](context& ctx) -> gd::outcome {
+      ctx.take<payment>("paid");
+      throw std::runtime_error{"after the take"};
+    },
+    [](const gd::failure&, context& ctx) {
+    CAF_CHECK(!ctx.take<payment>("paid"));
+    CAF_CHECK(ctx.peek_all("paid").empty());
+    return gd::await("paid", ctx.state);
+    });
+  CAF_CHECK(row.what == verb::await);
+  CAF_CHECK(row.consumed.empty());
+  CAF_CHECK(row.seen.empty());
+}
+
+CAF_TEST(an outcome that cannot be carried out consumes nothing) {
+  receive("paid", R"({"amount": 1})");
+  auto row = run(
+    [](context& ctx) {
+    ctx.take<payment>("paid");
+    return impossible();
+    },
+    [](const gd::failure&, context& ctx) {
+    return gd::next(parcel_phase::ship, ctx.state);
+  });
+  CAF_CHECK(row.what == verb::next);
+  CAF_CHECK(row.consumed.empty());
+}
+
+// -- the database refuses -----------------------------------------------------
+
+CAF_TEST(
+  a refused outcome is the turn of the handler with the state as picked) {
+  receive("paid", R"({"amount": 1})");
+  std::string reason;
+  run(
+    [](context& ctx) {
+    ctx.take<payment>("paid");
+    ctx.state.number = 99;
+    return gd::next(parcel_phase::ship, ctx.state);
+    },
+    [&](const gd::failure& why, context& ctx) {
+    reason = why.message();
+    CAF_CHECK_EQUAL(ctx.state.number, 7);
+    return gd::next(parcel_phase::ship, ctx.state);
+  });
+  CAF_CHECK(!under_test->failed());
+  auto row = under_test->refused({gd::errc::rejected, "too odd", "22P05"});
+  CAF_REQUIRE(row);
+  CAF_CHECK(under_test->failed());
+  CAF_CHECK(contains(reason, "too odd"));
+  CAF_CHECK(row->what == verb::next);
+  CAF_CHECK(row->consumed.empty());
+  CAF_CHECK(contains(row->state, "\"number\":7"));
+
+  // The handler's as well: the end, and it names both.
+  row = under_test->refused({gd::errc::rejected, "odd again", "22P05"});
+  CAF_REQUIRE(row);
+  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK(contains(row->reason, "too odd"));
+  CAF_CHECK(contains(row->reason, "odd again"));
+
+  // Nothing is left to try.
+  CAF_CHECK(!under_test->refused({gd::errc::rejected, "even so", "22P05"}));
+}
+
+CAF_TEST(a refused outcome without a handler fails the instance) {
+  run([](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
+  auto row = under_test->refused({gd::errc::rejected, "too odd", "22P05"});
+  CAF_REQUIRE(row);
+  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK(contains(row->reason, "too odd"));
+}
+
+CAF_TEST(a refused outcome of the handler is the end) {
+  int calls = 0;
+  run([](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; },
+      [&](const gd::failure&, context& ctx) {
+    ++calls;
+    return gd::replay(ctx.state);
+  });
+  auto row = under_test->refused({gd::errc::rejected, "too odd", "22P05"});
+  CAF_REQUIRE(row);
+  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK(contains(row->reason, "no stock"));
+  CAF_CHECK(contains(row->reason, "too odd"));
+  CAF_CHECK_EQUAL(calls, 1);
+}
+
+CAF_TEST(a lease that is lost is told to the step) {
+  run([this](context& ctx) {
+    CAF_CHECK(!ctx.lease_lost());
+    lease->lost = true;
+    CAF_CHECK(ctx.lease_lost());
+    return gd::done();
+  });
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

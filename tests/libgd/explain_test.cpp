@@ -1,0 +1,327 @@
+#define CAF_SUITE explain
+
+// What the hot statements read of a table with a million rows: a small multiple
+// of their batch, by index, whatever plan the server makes.
+
+#include <gd/pq.hpp>
+#include <gd/sql.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace sql = gd::sql;
+
+using gd::test::session;
+using gd::test::temporary_database;
+
+constexpr int batch = 500;
+
+// -- a million rows -----------------------------------------------------------
+
+/// Of each 100 rows 30 are runnable (3 of them later), 1 executes, 29 wait (14
+/// with a deadline), 30 are done, 10 have failed. Most of the rows that wait or
+/// execute have signals, some are tombstones.
+constexpr auto fill = R"(
+  insert into gen_durable (fsm, fsm_version, step, status, state, awaits, queue, priority,
+                           eligible_at, locked_by, lease_expires_at, deadline)
+  select 'Order', 1, 'collect', kind::durable_status, '{"n": 1}',
+    case when kind = 'awaiting_signal' then 'paid' end,
+    case when n % 5 = 0 then 'rare' else 'default' end, n / 100 % 3,
+    now() + case when n % 100 in (17, 42, 66) then interval '1 hour' else interval '-1 hour' end
+          + n % 1000000 * interval '1 microsecond',
+    case when kind = 'executing' then 'node/1/' || n / 100 % 50 end,
+    case when kind = 'executing' then now() + (n / 100 % 10 - 1) * interval '1 minute' end,
+    case when kind = 'awaiting_signal' and n % 2 = 0
+         then now() + (n / 100 % 10 - 1) * interval '1 hour' + n * interval '1 ms' end
+  from (
+    select n, case when n * 37 % 100 < 30 then 'runnable' when n * 37 % 100 < 31 then 'executing'
+                   when n * 37 % 100 < 60 then 'awaiting_signal' when n * 37 % 100 < 90 then 'done'
+                   else 'failed' end as kind
+    from generate_series(1, 1000000) n
+  ) numbered;
+  insert into signals (target_id, name, dedup_key, consumed_at)
+  select g.id, case when k = 1 then 'paid' else 'noted' end,
+    case when (g.id + k) % 3 = 0 then 'evt-' || k end,
+    case when (g.id + k) % 6 = 0 then now() end
+  from gen_durable g cross join generate_series(1, 3) k
+  where g.status = 'executing' or (g.status = 'awaiting_signal' and g.id % 3 = 0);
+)";
+
+std::string list(const std::vector<std::string>& xs) {
+  std::string out = "'{";
+  for (const auto& x : xs)
+    out += (out.size() > 2 ? "," : "") + x;
+  return out + "}'";
+}
+
+/// The same value for every row of the batch.
+std::string each(const std::string& value, const std::string& type) {
+  return "array_fill(" + value + "::" + type + ", array["
+         + std::to_string(batch) + "])";
+}
+
+// -- what a plan tells --------------------------------------------------------
+
+struct costs {
+  std::string scanned;       ///< tables that were read from end to end
+  std::int64_t sorted = 0;   ///< rows into the largest sort
+  std::int64_t filtered = 0; ///< rows read in vain
+  std::int64_t buffers
+    = 0; ///< pages of the shared buffers, read or found there
+};
+
+/// Adds up an `explain (analyze, buffers, format json)`. A data-modifying WITH
+/// that nobody reads runs after the main plan: its pages are not the root's.
+constexpr auto read_plan = R"(
+  with node as (
+    select n, (n ->> 'Actual Loops')::numeric as loops,
+      (n ->> 'Shared Hit Blocks')::bigint + (n ->> 'Shared Read Blocks')::bigint as buffers
+    from jsonb_path_query($1::jsonb, 'strict $.** ? (exists(@."Node Type"))') n
+  )
+  select
+    (select coalesce(string_agg(n ->> 'Relation Name', ','), '') from node
+     where n ->> 'Node Type' = 'Seq Scan'),
+    (select coalesce(max((input ->> 'Actual Rows')::numeric * (input ->> 'Actual Loops')::numeric), 0)::bigint
+     from node, jsonb_array_elements(n -> 'Plans') input
+     where n ->> 'Node Type' in ('Sort', 'Incremental Sort')),
+    (select coalesce(sum(value::numeric * loops), 0)::bigint from node, jsonb_each_text(n)
+     where key like 'Rows Removed by %'),
+    (select sum(buffers) from node
+     where not n ? 'Parent Relationship'
+       or (n ->> 'Node Type' = 'ModifyTable' and n ->> 'Subplan Name' not in (
+             select 'CTE ' || (s.n ->> 'CTE Name') from node s where s.n ? 'CTE Name')))
+)";
+
+// -- statements ---------------------------------------------------------------
+
+struct measured {
+  const sql::statement* what;
+  std::string arguments;
+  /// Rows that it is about.
+  int rows = batch;
+  /// Pages that it may touch for each.
+  int pages_per_row;
+  /// What runs before it in the same transaction.
+  std::string before{};
+};
+
+/// Those that are about one table's definition, or no table, or all of it.
+const std::vector<const sql::statement*> exempt{&sql::begin,
+                                                &sql::commit,
+                                                &sql::rollback,
+                                                &sql::lock_timeout,
+                                                &sql::session,
+                                                &sql::create_schema,
+                                                &sql::schema_exists,
+                                                &sql::schema_version,
+                                                &sql::migration_lock,
+                                                &sql::find_machines,
+                                                &sql::register_machines,
+                                                &sql::stats};
+
+bool is_exempt(const sql::statement& x) {
+  return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
+}
+
+std::string execute(const sql::statement& what, const std::string& arguments) {
+  auto text = "execute " + std::string{what.name};
+  return arguments.empty() ? text : text + " (" + arguments + ")";
+}
+
+struct million_rows {
+  temporary_database db;
+  /// Prepared everything, in generic plans, when the tables were empty.
+  std::unique_ptr<session> early;
+
+  million_rows() {
+    db.migrate();
+    early = std::make_unique<session>(db.conninfo());
+    pin(*early);
+    prepare(*early, "force_generic_plan");
+    for (const auto& x : statements())
+      early->exec("begin; " + (x.before.empty() ? "" : x.before + "; ")
+                  + execute(*x.what, x.arguments) + "; rollback");
+    db.rows("alter table gen_durable set (autovacuum_enabled = off);"
+            "alter table signals set (autovacuum_enabled = off)");
+    db.rows(fill);
+  }
+
+  void pin(session& s) {
+    s.exec(text(sql::session), {"30s", "10s", "5s"});
+  }
+
+  void prepare(session& s, const std::string& mode) {
+    s.exec("set plan_cache_mode = " + mode);
+    for (const auto* x : sql::all)
+      if (!is_exempt(*x))
+        s.exec("prepare " + std::string{x->name} + " as " + text(*x));
+  }
+
+  std::string text(const sql::statement& what) {
+    return gd::pq::substitute_schema(what.text, db.schema());
+  }
+
+  std::vector<std::string> column(const std::string& query) {
+    std::vector<std::string> xs;
+    for (const auto& row : db.rows(query))
+      xs.push_back(row.front().value_or("NULL"));
+    return xs;
+  }
+
+  /// Ids from all over the table, in no order.
+  std::vector<std::string> some(const std::string& status) {
+    return column("select id from gen_durable where status = '" + status
+                  + "' and awaits is not distinct from case when status = "
+                    "'awaiting_signal' then 'paid' end"
+                    " order by md5(id::text) limit "
+                  + std::to_string(batch));
+  }
+
+  std::vector<measured> statements() {
+    auto running = list(some("executing"));
+    auto waiting = list(some("awaiting_signal"));
+    auto tokens = list(column("select g.locked_by from unnest(" + running
+                              + "::bigint[]) with ordinality x (id, n) join "
+                                "gen_durable g using (id) order by n"));
+    auto consumed = list(column("select id from signals where target_id = any("
+                                + running + "::bigint[])"));
+    auto any_id = list(
+      column("select n * 1999 from generate_series(1, 500) n"));
+    auto new_id = list(
+      column("select 2000000 + n from generate_series(1, 500) n"));
+    // Of every kind, in turn.
+    auto verbs = list(column("select (array['next', 'replay', 'await', 'done', "
+                             "'stop', 'release'])[1 + n % 6]"
+                             " from generate_series(1, 500) n"));
+    auto keys = list(column("select case when n % 2 = 0 then 'new-' || n end "
+                            "from generate_series(1, 500) n"));
+    auto nothing = each("null", "bigint");
+    auto outcomes = [&](const std::string& verb) {
+      return running + ", " + tokens + ", " + verb + ", "
+             + each("'ship'", "text") + ", " + each("'{\"n\": 2}'", "text")
+             + ", " + each("'{\"n\": 2}'", "text") + ", " + each("5", "bigint")
+             + ", " + each("'paid'", "text") + ", " + nothing + ", " + nothing
+             + ", " + each("'reason'", "text") + ", ";
+    };
+    if (running == "'{}'") // while the tables are empty
+      tokens = verbs = keys = "'{}'";
+    auto parking = execute(sql::flush,
+                           outcomes(each("'await'", "text")) + "'{}'");
+    return {
+      {.what = &sql::pick,
+       .arguments
+       = "'default', 500, '{Order/1,Other/7}', 'node/1/99', 60000000, 1000",
+       .pages_per_row = 40},
+      {.what = &sql::flush,
+       .arguments = outcomes(verbs) + consumed,
+       .pages_per_row = 100},
+      {.what = &sql::recheck,
+       .arguments = running + ", " + consumed,
+       .pages_per_row = 40,
+       .before = parking},
+      {.what = &sql::recheck,
+       .arguments = running + ", '{}'",
+       .pages_per_row = 40,
+       .before = parking},
+      {.what = &sql::heartbeat,
+       .arguments = running + ", " + tokens + ", 60000000",
+       .pages_per_row = 40},
+      {.what = &sql::reap, .arguments = "500", .pages_per_row = 40},
+      {.what = &sql::wake_due, .arguments = "500", .pages_per_row = 40},
+      // Finds rows by token among those that execute: once in a while, after a
+      // connection was lost. 10,000 execute here.
+      {.what = &sql::release_lost,
+       .arguments = "'{node/1/7,node/1/8}'",
+       .rows = 10'000,
+       .pages_per_row = 2},
+      {.what = &sql::lock,
+       .arguments = "'{777777}'",
+       .rows = 1,
+       .pages_per_row = 20},
+      {.what = &sql::lock_targets, .arguments = waiting, .pages_per_row = 15},
+      {.what = &sql::signal,
+       .arguments = waiting + ", " + each("'paid'", "text") + ", "
+                    + each("'{\"a\": 1}'", "text") + ", " + keys + ", 1000",
+       .pages_per_row = 80,
+       .before = execute(sql::lock_targets, waiting)},
+      {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
+      {.what = &sql::insert,
+       .arguments = new_id + ", " + each("'Order'", "text") + ", "
+                    + each("1", "int") + ", " + each("'collect'", "text") + ", "
+                    + each("'{}'", "text") + ", " + each("'default'", "text")
+                    + ", " + each("1", "smallint") + ", " + nothing + ", "
+                    + nothing,
+       .pages_per_row = 40},
+      {.what = &sql::inserted, .arguments = any_id, .pages_per_row = 10},
+      {.what = &sql::look_up,
+       .arguments = "777777",
+       .rows = 1,
+       .pages_per_row = 20},
+    };
+  }
+
+  costs measure(session& s, const measured& x) {
+    s.exec("begin");
+    if (!x.before.empty())
+      s.exec(x.before);
+    auto plan = s.scalar("explain (analyze, buffers, format json) "
+                         + execute(*x.what, x.arguments));
+    s.exec("rollback");
+    auto row = db.rows(read_plan, {plan}).front();
+    return {row[0].value(), std::stoll(row[1].value()),
+            std::stoll(row[2].value()), std::stoll(row[3].value())};
+  }
+
+  void check_all(session& s, const std::string& how) {
+    for (const auto& x : statements()) {
+      auto cost = measure(s, x);
+      CAF_MESSAGE(x.what->name << ", " << how << ": " << cost.buffers
+                               << " buffers, " << cost.sorted << " sorted, "
+                               << cost.filtered << " filtered");
+      CAF_CHECK_EQUAL(cost.scanned, ""s);
+      CAF_CHECK_LESS_OR_EQUAL(cost.buffers, x.rows * x.pages_per_row);
+      // Signals are several for each row.
+      CAF_CHECK_LESS_OR_EQUAL(cost.sorted, 4 * x.rows);
+      CAF_CHECK_LESS_OR_EQUAL(cost.filtered, 4 * x.rows);
+    }
+  }
+};
+
+} // namespace
+
+CAF_TEST(statements cost what their batch costs in a table of a million rows) {
+  million_rows table;
+  auto hot = table.statements();
+  for (const auto* x : sql::all) {
+    CAF_MESSAGE(x->name << " is measured or exempt for a reason");
+    CAF_CHECK(is_exempt(*x)
+              || std::any_of(hot.begin(), hot.end(),
+                             [x](const auto& m) { return m.what == x; }));
+  }
+  // Before anybody has analyzed them, the tables have grown from nothing.
+  table.check_all(*table.early, "planned when empty");
+  table.early.reset();
+  table.db.rows("analyze");
+  for (bool pinned : {true, false})
+    for (const auto* mode : {"force_custom_plan", "force_generic_plan"}) {
+      session s{table.db.conninfo()};
+      if (pinned)
+        table.pin(s);
+      table.prepare(s, mode);
+      table.check_all(s,
+                      (pinned ? "pinned, "s : "server's defaults, "s) + mode);
+    }
+}

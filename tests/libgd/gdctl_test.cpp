@@ -1,0 +1,740 @@
+// gdctl as its users meet it: a process with arguments, streams and an exit
+// code.
+
+#define CAF_SUITE gdctl
+
+#include "support/database.hpp"
+
+#include <gd/json.hpp>
+#include <gd/state.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+
+using gd::test::patience;
+using gd::test::session;
+using gd::test::temporary_database;
+
+namespace printed {
+
+struct answer_line {
+  std::optional<std::string> ref;
+  std::int64_t line = 0;
+  std::int64_t id = 0;
+  std::int64_t target = 0;
+  std::string answer;
+  std::string error;
+  std::string code;
+
+  GD_STATE(answer_line, ref, line, id, target, answer, error, code);
+};
+
+} // namespace printed
+
+namespace {
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A running gdctl with pipes for its streams.
+class process {
+public:
+  process(std::vector<std::string> args,
+          const std::map<std::string, std::string>& env) {
+    std::array<std::array<int, 2>, 3> pipes{};
+    for (auto& x : pipes)
+      if (pipe2(x.data(), O_CLOEXEC) != 0)
+        throw std::runtime_error{"no pipe"};
+    std::vector<char*> argv{const_cast<char*>(GD_GDCTL)};
+    for (auto& x : args)
+      argv.push_back(x.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(pipes[0][0], STDIN_FILENO);
+      dup2(pipes[1][1], STDOUT_FILENO);
+      dup2(pipes[2][1], STDERR_FILENO);
+      unsetenv("GD_DATABASE");
+      for (const auto& [name, value] : env)
+        setenv(name.c_str(), value.c_str(), 1);
+      execv(GD_GDCTL, argv.data());
+      _exit(127);
+    }
+    close(pipes[0][0]);
+    close(pipes[1][1]);
+    close(pipes[2][1]);
+    in_ = pipes[0][1];
+    out_ = pipes[1][0];
+    err_ = pipes[2][0];
+  }
+
+  ~process() {
+    close_input();
+    close_output();
+    close(err_);
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+  }
+
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  /// Writes to its stdin, reading meanwhile what it says.
+  void type(std::string_view text) {
+    fcntl(in_, F_SETFL, O_NONBLOCK);
+    auto give_up = std::chrono::steady_clock::now() + patience;
+    while (!text.empty()) {
+      auto n = write(in_, text.data(), text.size());
+      if (n > 0)
+        text.remove_prefix(static_cast<std::size_t>(n));
+      else if (errno == EAGAIN)
+        listen(give_up, POLLOUT);
+      else
+        throw std::runtime_error{"gdctl reads no more"};
+    }
+  }
+
+  void close_input() {
+    if (in_ >= 0)
+      close(std::exchange(in_, -1));
+  }
+
+  void close_output() {
+    if (out_ >= 0)
+      close(std::exchange(out_, -1));
+  }
+
+  /// The next line of its stdout.
+  std::string answer() {
+    auto give_up = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+      auto end = said_.find('\n', read_);
+      if (end != std::string::npos)
+        return said_.substr(std::exchange(read_, end + 1), end - read_ + 1);
+      if (!listen(give_up))
+        throw std::runtime_error{"gdctl has ended: " + complained_};
+    }
+  }
+
+  void interrupt() {
+    kill(pid_, SIGINT);
+  }
+
+  /// Interrupts until it hears a second time: two that come together may
+  /// count as one.
+  void insist() {
+    auto give_up = std::chrono::steady_clock::now() + patience;
+    siginfo_t end{};
+    while (end.si_pid == 0 && std::chrono::steady_clock::now() < give_up) {
+      interrupt();
+      pollfd closed{out_, 0, 0};
+      poll(&closed, 1, 5);
+      waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT);
+    }
+  }
+
+  /// Waits for its end; a signal's number is negative.
+  int wait() {
+    auto give_up = std::chrono::steady_clock::now() + patience;
+    while (listen(give_up))
+      ;
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  const std::string& said() const {
+    return said_;
+  }
+
+  const std::string& complained() const {
+    return complained_;
+  }
+
+private:
+  /// Reads what there is; false when there will be no more.
+  bool listen(std::chrono::steady_clock::time_point give_up,
+              short input_events = 0) {
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      give_up - std::chrono::steady_clock::now());
+    std::array<pollfd, 3> fds{{{out_, POLLIN, 0},
+                               {err_, POLLIN, 0},
+                               {input_events ? in_ : -1, input_events, 0}}};
+    if (left.count() <= 0
+        || poll(fds.data(), 3, static_cast<int>(left.count())) == 0)
+      throw std::runtime_error{"gdctl takes too long: " + complained_};
+    bool more = fds[2].revents != 0;
+    auto take = [&more](const pollfd& from, std::string& to) {
+      std::array<char, 65'536> buffer;
+      if (from.revents == 0) {
+        more = more || from.fd >= 0;
+      } else if (auto n = read(from.fd, buffer.data(), buffer.size()); n > 0) {
+        to.append(buffer.data(), static_cast<std::size_t>(n));
+        more = true;
+      }
+    };
+    take(fds[0], said_);
+    take(fds[1], complained_);
+    return more;
+  }
+
+  pid_t pid_ = -1;
+  int in_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  std::string said_;
+  std::string complained_;
+  std::size_t read_ = 0;
+};
+
+struct ended {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+/// A file of a test's own, gone with this object.
+struct temporary_file {
+  explicit temporary_file(const std::string& text) {
+    auto fd = mkstemp(name.data());
+    if (fd < 0 || write(fd, text.data(), text.size()) != std::ssize(text))
+      throw std::runtime_error{"no temporary file"};
+    close(fd);
+  }
+
+  ~temporary_file() {
+    unlink(name.c_str());
+  }
+
+  std::string name = "/tmp/gd_test_XXXXXX";
+};
+
+std::vector<printed::answer_line> lines_of(const std::string& text) {
+  std::vector<printed::answer_line> xs;
+  for (std::size_t begin = 0; begin < text.size();) {
+    auto end = text.find('\n', begin);
+    auto x = gd::from_json_strict<printed::answer_line>(
+      text.substr(begin, end - begin));
+    if (!x)
+      CAF_FAIL(x.error().message << " in " << text);
+    xs.push_back(*x);
+    begin = end + 1;
+  }
+  return xs;
+}
+
+printed::answer_line line_of(const std::string& text) {
+  return lines_of(text).at(0);
+}
+
+/// A database without a schema.
+struct fixture {
+  fixture() {
+    // A gdctl that has ended must not end the tests.
+    signal(SIGPIPE, SIG_IGN);
+  }
+
+  using arguments = std::vector<std::string>;
+
+  std::map<std::string, std::string> env() {
+    return {{"GD_DATABASE", db.conninfo()}};
+  }
+
+  ended run(arguments args, const std::string& input = {}) {
+    return run_with(env(), std::move(args), input);
+  }
+
+  ended run_with(const std::map<std::string, std::string>& vars, arguments args,
+                 const std::string& input = {}) {
+    process gdctl{std::move(args), vars};
+    gdctl.type(input);
+    gdctl.close_input();
+    auto code = gdctl.wait();
+    return {code, gdctl.said(), gdctl.complained()};
+  }
+
+  std::string count() {
+    return db.scalar("select count(*) from gen_durable");
+  }
+
+  temporary_database db;
+};
+
+/// A database with a schema and one known machine.
+struct ready_fixture : fixture {
+  ready_fixture() {
+    db.migrate();
+    db.rows("insert into gen_durable_machines values"
+            " ('Order', 1, 'start', 'fast', '{start,ship}')");
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(migrations, fixture)
+
+CAF_TEST(migrations go up and down and tell where they are) {
+  auto status = run({"migrate", "status"});
+  CAF_CHECK_EQUAL(status.code, 4);
+  CAF_CHECK(contains(status.out, "nothing installed"));
+  auto up = run({"migrate", "up"});
+  CAF_CHECK_EQUAL(up.code, 0);
+  CAF_CHECK(contains(up.out, "schema public: 2 migrations; version 2"));
+  CAF_CHECK(contains(run({"migrate", "up"}).out, "0 migrations"));
+  CAF_CHECK_EQUAL(run({"migrate", "status"}).code, 0);
+  CAF_CHECK_EQUAL(run({"migrate", "down"}).code, 2);
+  CAF_CHECK_EQUAL(run({"migrate", "down", "--to", "1"}).code, 0);
+  status = run({"migrate", "status"});
+  CAF_CHECK_EQUAL(status.code, 4);
+  CAF_CHECK(contains(status.out, "version 1"));
+  CAF_CHECK_EQUAL(run({"migrate", "down", "--to", "0"}).code, 0);
+  CAF_CHECK_EQUAL(run({"migrate", "up", "--to", "9"}).code, 2);
+}
+
+CAF_TEST(the schema comes from an option or the environment) {
+  auto vars = env();
+  vars["GD_SCHEMA"] = "it's \"mine\"";
+  CAF_CHECK_EQUAL(run_with(vars, {"migrate", "up"}).code, 0);
+  CAF_CHECK_EQUAL(run({"stats", "--schema", "it's \"mine\""}).code, 0);
+  CAF_CHECK_EQUAL(run({"--schema", "it's \"mine\"", "stats"}).code, 0);
+  CAF_CHECK_EQUAL(run_with(vars, {"--schema", "other", "stats"}).code, 4);
+  CAF_CHECK_EQUAL(run({"--schema", "", "stats"}).code, 2);
+}
+
+CAF_TEST(a missing schema is told with the way to get it) {
+  for (const auto& args :
+       {arguments{"stats"}, arguments{"show", "1"},
+        arguments{"insert", "Order"}, arguments{"insert", "--file", "-"},
+        arguments{"signal", "1", "paid"}}) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, 4);
+    CAF_CHECK_EQUAL(x.out, "");
+    CAF_CHECK(contains(x.err, "schema public"));
+    CAF_CHECK(contains(x.err, "gdctl migrate up"));
+  }
+}
+
+CAF_TEST(a table that is not ours is told) {
+  db.rows("create table gen_durable ()");
+  auto x = run({"migrate", "up"});
+  CAF_CHECK_EQUAL(x.code, 4);
+  CAF_CHECK(contains(x.err, "not ours"));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+CAF_TEST_FIXTURE_SCOPE(commands, ready_fixture)
+
+// -- usage --------------------------------------------------------------------
+
+CAF_TEST(every command explains itself) {
+  for (const auto& args :
+       {arguments{"--help"}, arguments{"migrate", "--help"},
+        arguments{"migrate", "up", "--help"},
+        arguments{"migrate", "down", "--help"},
+        arguments{"migrate", "status", "--help"}, arguments{"insert", "--help"},
+        arguments{"signal", "--help"}, arguments{"show", "--help"},
+        arguments{"stats", "--help"}}) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, 0);
+    CAF_CHECK(contains(x.out, "Example"));
+    CAF_CHECK(contains(x.out, "Exit codes:"));
+    CAF_CHECK_EQUAL(x.err, "");
+  }
+  CAF_CHECK(run({"--version"}).out.starts_with("gdctl "));
+}
+
+CAF_TEST(what cannot be meant is refused before anything happens) {
+  for (const auto& args :
+       {arguments{},
+        arguments{"frobnicate"},
+        arguments{"insert"},
+        arguments{"insert", "Order", "extra"},
+        arguments{"insert", "Order", "--priority", "40000"},
+        arguments{"insert", "Order", "--version", "x"},
+        arguments{"insert", "Order", "--delay", "5"},
+        arguments{"insert", "Order", "--delay", "-5s"},
+        arguments{"insert", "Order", "--delay", "5 s"},
+        arguments{"insert", "Order", "--delay", "36526d"},
+        arguments{"insert", "Order", "--delay", "99999999999999999999s"},
+        arguments{"insert", "Order", "--at", "tomorrow"},
+        arguments{"insert", "Order", "--at", "1969-01-01T00:00:00Z"},
+        arguments{"insert", "Order", "--at", "2030-01-01T00:00:00Z", "--delay",
+                  "1s"},
+        arguments{"insert", "--file", "/nonexistent/rows"},
+        arguments{"insert", "--file", "/"},
+        arguments{"signal"},
+        arguments{"signal", "1"},
+        arguments{"signal", "1x", "paid"},
+        arguments{"signal", "x", "paid"},
+        arguments{"signal", "1", "paid", "--file", "-"},
+        arguments{"signal", "1", "paid", "--targets", "-"},
+        arguments{"signal", "--file", "-", "--targets", "-"},
+        arguments{"signal", "--file", "-", "--targets", "/nonexistent/rows"},
+        arguments{"show"},
+        arguments{"show", "x"},
+        arguments{"show", "9223372036854775808"}}) {
+    auto x = run(args);
+    CAF_MESSAGE((args.empty() ? "" : args.back()) << ": " << x.err);
+    CAF_CHECK_EQUAL(x.code, 2);
+    CAF_CHECK_EQUAL(x.out, "");
+    CAF_CHECK(x.err.starts_with("gdctl: "));
+  }
+  CAF_CHECK_EQUAL(count(), "0");
+}
+
+CAF_TEST(no message repeats a connection string) {
+  std::vector<std::pair<arguments, int>> cases{
+    {{"--database", "postgres:/u:hunter2@h/db?sslmode=disable", "stats"}, 2},
+    {{"--database", "postgresql://u:hunter2@127.0.0.1:1/db", "stats"}, 3},
+    {{"--database", "host=127.0.0.1 port=1 password=hunter2", "stats"}, 3},
+    {{"--database", "host=127.0.0.1 passwort=hunter2", "stats"}, 2},
+    {{"--database", "host=127.0.0.1", "password=hunter2", "stats"}, 2},
+    {{"--database", "host=127.0.0.1", "show", "password=hunter2"}, 2},
+    {{"stats", "postgresql://u:hunter2@127.0.0.1/db"}, 2}};
+  for (const auto& [args, code] : cases) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, code);
+    CAF_CHECK(!contains(x.out + x.err, "hunter2"));
+    CAF_CHECK(!x.err.empty());
+  }
+}
+
+// -- one at a time ------------------------------------------------------------
+
+CAF_TEST(an instance is inserted and shown) {
+  auto x = run({"insert", "Order", "--state", R"({"order": 42})", "--priority",
+                "-5", "--at", "2100-01-01T00:00:00.000001+00:00"});
+  CAF_CHECK_EQUAL(x.code, 0);
+  auto id = std::to_string(line_of(x.out).id);
+  CAF_CHECK_EQUAL(x.out, "{\"id\":" + id + "}\n");
+  auto shown = run({"show", id});
+  CAF_CHECK_EQUAL(shown.code, 0);
+  for (auto part : {"Order v1", "start", "runnable", R"({"order": 42})", "fast",
+                    "-5", "2100-01-01T00:00:00.000001Z"})
+    CAF_CHECK(contains(shown.out, part));
+  auto as_json = run({"show", id, "--json"});
+  CAF_CHECK(as_json.out.starts_with("{\"id\":" + id + ",\"fsm\":\"Order\""));
+  auto table = run({"stats"}).out;
+  CAF_CHECK(contains(table, "queue  machine  version  status"));
+  CAF_CHECK(contains(table, "fast   Order "));
+  CAF_CHECK_EQUAL(run({"stats", "--json"}).out,
+                  R"({"queue":"fast","fsm":"Order","version":1,)"
+                  R"("status":"runnable","instances":1,"future":1})"
+                  "\n");
+}
+
+CAF_TEST(a delay is counted in the unit that it says) {
+  std::map<std::string, std::string> seconds{{"1500ms", "1.5"},
+                                             {"10s", "10"},
+                                             {"5m", "300"},
+                                             {"2h", "7200"},
+                                             {"60d", "5184000"}};
+  for (const auto& [text, expected] : seconds) {
+    CAF_CHECK_EQUAL(run({"insert", "Order", "--delay", text}).code, 0);
+    CAF_CHECK_EQUAL(
+      db.scalar("select abs(extract(epoch from eligible_at - inserted_at)"
+                " - $1::numeric) < 1 from gen_durable"
+                " order by id desc limit 1",
+                {expected}),
+      "t");
+  }
+}
+
+CAF_TEST(what is not there is not found) {
+  auto x = run({"show", "42"});
+  CAF_CHECK_EQUAL(x.code, 5);
+  CAF_CHECK(contains(x.err, "42"));
+}
+
+CAF_TEST(a row that is refused says why) {
+  for (const auto& [args, part] :
+       std::vector<std::pair<arguments, std::string>>{
+         {{"insert", "Nobody"}, "Nobody"},
+         {{"insert", "Order", "--step", "strat"}, "start|ship"},
+         {{"insert", "Order", "--version", "3"}, "got 3"},
+         {{"insert", "Order", "--state", "{"}, "state: "},
+         {{"insert", "Order", "--state", "[]"}, "expected object"},
+         {{"signal", "42", "paid"}, "42"},
+         {{"signal", "42", "paid", "--payload", "}"}, "payload: "}}) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, 1);
+    CAF_CHECK_EQUAL(x.out, "");
+    CAF_CHECK(contains(x.err, part));
+  }
+  CAF_CHECK_EQUAL(run({"insert", "Nobody", "--step", "s", "--queue", "q"}).code,
+                  0);
+}
+
+CAF_TEST(a signal is accepted once per dedup key) {
+  auto id = std::to_string(line_of(run({"insert", "Order"}).out).id);
+  arguments args{"signal",    id,        "paid", "--payload",
+                 "{\"a\":1}", "--dedup", "evt-7"};
+  CAF_CHECK_EQUAL(run(args).out,
+                  "{\"target\":" + id + ",\"answer\":\"accepted\"}\n");
+  auto again = run(args);
+  CAF_CHECK_EQUAL(again.out,
+                  "{\"target\":" + id + ",\"answer\":\"duplicate\"}\n");
+  CAF_CHECK_EQUAL(again.code, 0);
+}
+
+// -- many ---------------------------------------------------------------------
+
+CAF_TEST(every line has its answer in order) {
+  auto x = run({"insert", "Order", "--file", "-", "--priority", "7"},
+               "{\"ref\": \"a\"}\n"
+               "\n"
+               "{\"ref\": \"b\", \"state\": {\"order\": 42}, \"priority\": 1}\n"
+               "nonsense\n"
+               "{\"ref\": \"c\", \"colour\": 1}\n"
+               "{\"ref\": \"d\", \"ref\": \"e\"}\n"
+               "[]\n"
+               "{\"fsm\": \"Nobody\"}\n"
+               "{\"step\": \"strat\"}\n"
+               "{\"state\": {\"a\": \"\\u0000\"}}\n"
+               "{\"state\": null}\n"
+               "{\"state\": {\"a\": \"\\ud800\"}}\n"
+               "{\"delay\": \"1 fortnight\"}\n"
+               "{\"delay\": \"1s\", \"at\": \"2100-01-01T00:00:00Z\"}\n"
+               "{\"priority\": 40000}\n"
+               "{\"ref\": \"\xff\"}\n"
+               "{\"step\": \"ship\", \"queue\": \"slow\", \"version\": 1}\r\n"
+               "{\"ref\": \"last \\\"one\\\"\", \"delay\": \"60d\"}");
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK_EQUAL(x.err, "");
+  std::vector<std::pair<std::int64_t, std::string>> expected{
+    {1, ""},
+    {3, ""},
+    {4, "codec"},
+    {5, "codec"},
+    {6, "codec"},
+    {7, "codec"},
+    {8, "unknown_machine"},
+    {9, "unknown_step"},
+    {10, "codec"},
+    {11, "codec"},
+    {12, "codec"},
+    {13, "invalid_argument"},
+    {14, "invalid_argument"},
+    {15, "codec"},
+    {16, "codec"},
+    {17, ""},
+    {18, ""}};
+  std::vector<std::pair<std::int64_t, std::string>> got;
+  auto lines = lines_of(x.out);
+  for (const auto& line : lines) {
+    got.emplace_back(line.line, line.code);
+    CAF_CHECK_EQUAL(line.id != 0, line.code.empty());
+    CAF_CHECK_EQUAL(line.error.empty(), line.code.empty());
+  }
+  CAF_CHECK_EQUAL(got, expected);
+  CAF_CHECK(lines.at(0).ref == "a"s);
+  CAF_CHECK(lines.at(3).ref == "c"s);
+  CAF_CHECK(contains(lines.at(3).error, "$.colour: unknown key"));
+  CAF_CHECK(lines.at(16).ref == "last \"one\""s);
+  std::string stored;
+  for (const auto& row :
+       db.rows("select step, queue, priority, state from gen_durable"
+               " order by id"))
+    stored += *row[0] + " " + *row[1] + " " + *row[2] + " " + *row[3] + "\n";
+  CAF_CHECK_EQUAL(stored, "start fast 7 {}\n"
+                          "start fast 1 {\"order\": 42}\n"
+                          "ship slow 7 {}\n"
+                          "start fast 7 {}\n");
+}
+
+CAF_TEST(a line that is left open gets its answer before the next) {
+  process gdctl{{"insert", "--file", "-"}, env()};
+  for (int i = 1; i <= 3; ++i) {
+    gdctl.type("{\"fsm\": \"Order\"}\n");
+    auto line = line_of(gdctl.answer());
+    CAF_CHECK_EQUAL(line.line, i);
+    CAF_CHECK_EQUAL(count(), std::to_string(i));
+  }
+  gdctl.type("{\"fsm\": \"Order\"}");
+  gdctl.close_input();
+  auto last = line_of(gdctl.answer());
+  CAF_CHECK_EQUAL(last.line, 4);
+  CAF_CHECK_EQUAL(gdctl.wait(), 0);
+}
+
+CAF_TEST(many lines come out as many) {
+  std::string input;
+  for (int i = 0; i < 2'345; ++i)
+    input += "{\"state\": {\"n\": " + std::to_string(i) + "}}\n";
+  temporary_file file{input};
+  auto x = run({"insert", "Order", "--file", file.name, "--progress"});
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.err, "2345 accepted, 0 refused"));
+  auto lines = lines_of(x.out);
+  CAF_REQUIRE_EQUAL(lines.size(), 2'345u);
+  auto rows = db.rows("select id from gen_durable order by (state->>'n')::int");
+  CAF_REQUIRE_EQUAL(rows.size(), lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (std::to_string(lines[i].id) != rows[i][0]
+        || lines[i].line != static_cast<std::int64_t>(i) + 1)
+      CAF_FAIL("line " << i + 1 << " has another one's answer");
+}
+
+CAF_TEST(a line that is too long is refused and the next one is not ) {
+  auto x = run({"insert", "--file", "-"},
+               "{\"fsm\": \"" + std::string(17 << 20, 'x')
+                 + "\"}\n{\"fsm\": \"Order\"}\n{\"fsm\": \"Order\"}\n");
+  auto lines = lines_of(x.out);
+  CAF_REQUIRE_EQUAL(lines.size(), 3u);
+  CAF_CHECK_EQUAL(lines[0].code, "invalid_argument");
+  CAF_CHECK(lines[1].id != 0);
+  CAF_CHECK_EQUAL(lines[2].line, 3);
+}
+
+CAF_TEST(no lines are no work) {
+  auto x = run({"insert", "--file", "-"}, "\n  \n");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.out, "");
+}
+
+CAF_TEST(signals find their targets by the refs of the inserts) {
+  auto inserts = run({"insert", "Order", "--file", "-"},
+                     "{\"ref\": \"a\"}\n{\"ref\": \"b\"}\n{}\n"
+                     "{\"ref\": \"bad\", \"step\": \"?\"}\n"
+                     "{\"ref\": \"twice\"}\n{\"ref\": \"twice\"}\n");
+  auto ids = lines_of(inserts.out);
+  temporary_file targets{inserts.out};
+  auto third = std::to_string(ids.at(2).id);
+  db.rows("update gen_durable set status = 'done' where id = " + third);
+  auto x = run(
+    {"signal", "--file", "-", "--targets", targets.name, "--payload", "[1]"},
+    "{\"ref\": \"b\", \"name\": \"paid\", \"dedup\": \"k\"}\n"
+    "{\"ref\": \"b\", \"name\": \"paid\", \"dedup\": \"k\"}\n"
+    "{\"ref\": \"a\", \"name\": \"paid\", \"payload\": null}\n"
+    "{\"ref\": \"nobody\", \"name\": \"paid\"}\n"
+    "{\"ref\": \"bad\", \"name\": \"paid\"}\n"
+    "{\"ref\": \"twice\", \"name\": \"paid\"}\n"
+    "{\"target\": "
+      + third
+      + ", \"name\": \"paid\"}\n"
+        "{\"target\": 999999, \"name\": \"paid\"}\n"
+        "{\"target\": 1, \"ref\": \"a\", \"name\": \"paid\"}\n"
+        "{\"name\": \"paid\"}\n"
+        "{\"ref\": \"a\"}\n"
+        "{\"ref\": \"a\", \"name\": \"paid\", \"id\": 1}\n"
+        "{\"ref\": \"a\", \"name\": \"paid\", \"payload\": \"\\u0000\"}\n");
+  CAF_CHECK_EQUAL(x.code, 1);
+  std::vector<std::string> got;
+  auto lines = lines_of(x.out);
+  for (const auto& line : lines)
+    got.push_back(line.answer + line.code);
+  CAF_CHECK_EQUAL(got,
+                  (std::vector<std::string>{
+                    "accepted", "duplicate", "accepted", "invalid_argument",
+                    "invalid_argument", "invalid_argument", "target_finished",
+                    "no_such_target", "invalid_argument", "invalid_argument",
+                    "invalid_argument", "codec", "codec"}));
+  CAF_REQUIRE_EQUAL(lines.size(), 13u);
+  CAF_CHECK_EQUAL(lines[0].target, ids.at(1).id);
+  CAF_CHECK(lines[0].ref == "b"s);
+  CAF_CHECK_EQUAL(lines[7].target, 999'999);
+  CAF_CHECK(lines[11].ref == "a"s);
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(payload::text, ' ' order by payload::text)"
+              " from signals"),
+    "[1] null");
+  auto without = run({"signal", "--file", "-"},
+                     "{\"ref\": \"a\", \"name\": \"paid\"}\n");
+  CAF_CHECK(contains(line_of(without.out).error, "--targets"));
+  temporary_file nonsense{"{\"ref\": \"a\", \"id\": 1}\nnonsense\n"};
+  auto bad = run({"signal", "--file", "-", "--targets", nonsense.name});
+  CAF_CHECK_EQUAL(bad.code, 2);
+  CAF_CHECK(contains(bad.err, "line 2"));
+}
+
+// -- ends before the end ------------------------------------------------------
+
+CAF_TEST(an interrupted stream ends with the signal and tells where) {
+  process gdctl{{"insert", "Order", "--file", "-"}, env()};
+  gdctl.type("{}\n");
+  gdctl.answer();
+  gdctl.interrupt();
+  CAF_CHECK_EQUAL(gdctl.wait(), -SIGINT);
+  CAF_CHECK(contains(gdctl.complained(), "interrupted; stopped after line 1"));
+}
+
+CAF_TEST(what is under way at an interruption still gets its answers) {
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable in share mode");
+  process gdctl{{"insert", "Order", "--file", "-"}, env()};
+  gdctl.type("{}\n");
+  stranger.wait_until_someone_is_blocked();
+  gdctl.interrupt();
+  stranger.exec("commit");
+  CAF_CHECK(line_of(gdctl.answer()).id != 0);
+  CAF_CHECK_EQUAL(gdctl.wait(), -SIGINT);
+  CAF_CHECK_EQUAL(count(), "1");
+}
+
+CAF_TEST(a second interruption ends it at once) {
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable in share mode");
+  process gdctl{{"insert", "Order", "--file", "-"}, env()};
+  gdctl.type("{}\n");
+  stranger.wait_until_someone_is_blocked();
+  gdctl.insist();
+  CAF_CHECK_EQUAL(gdctl.wait(), -SIGINT);
+  CAF_CHECK_EQUAL(gdctl.said(), "");
+}
+
+CAF_TEST(a reader that goes away ends the stream) {
+  process gdctl{{"insert", "Order", "--file", "-"}, env()};
+  gdctl.type("{}\n");
+  gdctl.answer();
+  gdctl.close_output();
+  gdctl.type("{}\n");
+  CAF_CHECK_EQUAL(gdctl.wait(), -SIGPIPE);
+  CAF_CHECK(contains(gdctl.complained(), "stopped after line 2"));
+}
+
+CAF_TEST(a server that goes away for good ends the stream) {
+  process gdctl{{"insert", "Order", "--file", "-"}, env()};
+  gdctl.type("{}\n");
+  gdctl.answer();
+  temporary_database elsewhere;
+  session admin{elsewhere.conninfo()};
+  admin.exec("alter database " + gd::test::quoted_name(db.name())
+             + " with allow_connections false");
+  for (const auto& row :
+       admin.exec("select pid from pg_stat_activity"
+                  " where datname = $1 and application_name = 'gdctl'",
+                  {db.name()}))
+    admin.terminate(std::stoll(row[0].value()));
+  gdctl.type("{}\n");
+  auto line = line_of(gdctl.answer());
+  CAF_CHECK_EQUAL(line.code, "unavailable");
+  CAF_CHECK_EQUAL(gdctl.wait(), 3);
+  CAF_CHECK(contains(gdctl.complained(), "stopped after line 2"));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

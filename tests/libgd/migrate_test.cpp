@@ -1,0 +1,352 @@
+// The schema comes and goes: alone, with company, in any schema, and never over
+// what is not ours.
+
+#define CAF_SUITE migrate
+
+#include "support/database.hpp"
+
+#include <gd/client.hpp>
+#include <gd/migrate.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <string>
+#include <vector>
+
+using namespace std::literals;
+
+using gd::errc;
+using gd::newest_schema;
+using gd::test::quoted_name;
+using gd::test::session;
+using gd::test::temporary_database;
+
+namespace {
+
+template <class T>
+errc code_of(const gd::result<T>& x) {
+  return x ? errc{} : x.error().code;
+}
+
+template <class T>
+std::string message_of(const gd::result<T>& x) {
+  return x ? "" : x.error().message;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// -1: an error.
+int count_of(const gd::result<int>& x) {
+  return x ? *x : -1;
+}
+
+gd::schema_status status_of(const gd::pq::options& opts) {
+  auto x = gd::migration_status(opts);
+  CAF_REQUIRE(x);
+  return *x;
+}
+
+/// Tables, columns, indexes, constraints and types of a schema, as text.
+std::string shape_of(temporary_database& db) {
+  std::string out;
+  auto rows = db.rows(
+    "select format('%s.%s %s %s %s', table_name, column_name, data_type,"
+    "   is_nullable, column_default)"
+    " from information_schema.columns where table_schema = $1"
+    " union all select indexdef from pg_indexes where schemaname = $1"
+    " union all select pg_get_constraintdef(oid) from pg_constraint"
+    "   where connamespace::regnamespace::text = quote_ident($1)"
+    " union all select typname from pg_type"
+    "   where typnamespace::regnamespace::text = quote_ident($1)"
+    " order by 1",
+    {db.schema()});
+  for (const auto& row : rows)
+    out += row.front().value_or("null") + "\n";
+  return out;
+}
+
+/// A role of the cluster, gone with this object.
+struct temporary_role {
+  explicit temporary_role(const temporary_database& db)
+    : admin(db.conninfo()), name(db.name() + "_role") {
+    admin.exec("create role " + quoted_name(name) + " login");
+  }
+
+  ~temporary_role() {
+    admin.exec("drop owned by " + quoted_name(name) + " cascade; drop role "
+               + quoted_name(name));
+  }
+
+  session admin;
+  std::string name;
+};
+
+} // namespace
+
+CAF_TEST(every migration is applied once) {
+  temporary_database db;
+  CAF_CHECK_EQUAL(status_of(db.options()).installed, 0);
+  CAF_CHECK(!status_of(db.options()).usable());
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema());
+  auto now = status_of(db.options());
+  CAF_CHECK_EQUAL(now.installed, newest_schema());
+  CAF_CHECK_EQUAL(now.newest, newest_schema());
+  CAF_CHECK_EQUAL(static_cast<int>(now.names.size()), newest_schema());
+  CAF_CHECK(now.usable());
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), 0);
+  CAF_CHECK(gd::client::connect(db.options()));
+}
+
+CAF_TEST(migrations stop at the one that was asked for) {
+  temporary_database db;
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options(), 1)), 1);
+  CAF_CHECK_EQUAL(status_of(db.options()).installed, 1);
+  CAF_CHECK(!status_of(db.options()).usable());
+  CAF_CHECK_EQUAL(code_of(gd::client::connect(db.options())),
+                  errc::schema_mismatch);
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema() - 1);
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options(), 1)), 0);
+}
+
+CAF_TEST(any name will do for a schema) {
+  for (auto name : {R"(we"ird ö)"s, "Select"s, R"(it's \ a 'b'.c)"s,
+                    ":\"schema\""s, std::string(63, 'x')}) {
+    CAF_MESSAGE(name);
+    temporary_database db{name};
+    CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema());
+    CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), 0);
+    auto client = gd::client::connect(db.options());
+    CAF_REQUIRE(client);
+    auto row = client->insert({.fsm = "m", .step = "s", .queue = "q"});
+    CAF_REQUIRE(row);
+    auto sent = client->signal({.target = row->id, .name = "n"});
+    CAF_REQUIRE(sent);
+    auto found = client->look_up(row->id);
+    CAF_REQUIRE(found);
+    CAF_CHECK_EQUAL(found->inbox, 1);
+    CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), 0)),
+                    newest_schema());
+    CAF_CHECK_EQUAL(shape_of(db), "");
+  }
+}
+
+CAF_TEST(a name that cannot be a schema is refused) {
+  temporary_database db;
+  for (auto name : {""s, std::string(64, 'x'), "a\nb"s, "\xff"s}) {
+    auto opts = db.options();
+    opts.schema = name;
+    CAF_CHECK_EQUAL(code_of(gd::migrate_up(opts)), errc::invalid_argument);
+    CAF_CHECK_EQUAL(code_of(gd::migrate_down(opts, 0)), errc::invalid_argument);
+    CAF_CHECK_EQUAL(code_of(gd::migration_status(opts)),
+                    errc::invalid_argument);
+    CAF_CHECK_EQUAL(code_of(gd::client::connect(opts)), errc::invalid_argument);
+  }
+}
+
+CAF_TEST(a version that does not exist is refused) {
+  temporary_database db;
+  for (auto to : {-1, 0, newest_schema() + 1})
+    CAF_CHECK_EQUAL(code_of(gd::migrate_up(db.options(), to)),
+                    errc::invalid_argument);
+  for (auto to : {-1, newest_schema() + 1})
+    CAF_CHECK_EQUAL(code_of(gd::migrate_down(db.options(), to)),
+                    errc::invalid_argument);
+  CAF_CHECK_EQUAL(shape_of(db), "");
+}
+
+CAF_TEST(a role needs no more than a schema of its own) {
+  temporary_database db{"own"};
+  temporary_role role{db};
+  db.rows("create schema own authorization " + quoted_name(role.name));
+  auto opts = db.options();
+  opts.database = db.conninfo(role.name);
+  CAF_CHECK_EQUAL(message_of(gd::migrate_up(opts)), "");
+  auto client = gd::client::connect(opts);
+  CAF_REQUIRE(client);
+  CAF_CHECK(client->insert({.fsm = "m", .step = "s", .queue = "q"}));
+  CAF_CHECK_EQUAL(count_of(gd::migrate_down(opts, 0)), newest_schema());
+}
+
+CAF_TEST(a role without rights is told so and leaves nothing behind) {
+  temporary_database db{"nobody_s"};
+  temporary_role role{db};
+  auto opts = db.options();
+  opts.database = db.conninfo(role.name);
+  auto answer = gd::migrate_up(opts);
+  CAF_CHECK_EQUAL(code_of(answer), errc::sql);
+  CAF_CHECK(!answer && answer.error().sqlstate == "42501");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from pg_namespace where nspname = 'nobody_s'"),
+    "0");
+}
+
+CAF_TEST(of several migrators one migrates while the others wait) {
+  temporary_database db{"shared"};
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec(
+    "select pg_advisory_xact_lock(hashtext('gen_durable migration'),"
+    " hashtext('shared'))");
+  std::vector<std::future<gd::result<int>>> migrators;
+  for (int i = 0; i < 3; ++i)
+    migrators.push_back(std::async(
+      std::launch::async, [&db] { return gd::migrate_up(db.options()); }));
+  db.wait_until("select count(*) from pg_locks where not granted"
+                " and locktype = 'advisory' and database ="
+                "   (select oid from pg_database where datname = "
+                "    current_database())",
+                "3");
+  stranger.wait_until_someone_is_blocked();
+  stranger.exec("commit");
+  std::vector<int> counts;
+  for (auto& x : migrators)
+    counts.push_back(count_of(x.get()));
+  std::sort(counts.begin(), counts.end());
+  CAF_CHECK_EQUAL(counts, (std::vector<int>{0, 0, newest_schema()}));
+}
+
+CAF_TEST(migrators of different schemas do not wait for each other) {
+  temporary_database db{"mine"};
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec(
+    "select pg_advisory_xact_lock(hashtext('gen_durable migration'),"
+    " hashtext('other'))");
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema());
+}
+
+CAF_TEST(no timeout ends a migration) {
+  temporary_database db;
+  db.rows("do $$ begin execute format('alter database %I set statement_timeout"
+          " = 1; alter database %I set lock_timeout = 1', current_database(),"
+          " current_database()); end $$");
+  session stranger{db.conninfo()};
+  stranger.exec("set statement_timeout = 0; set lock_timeout = 0");
+  stranger.exec("begin");
+  stranger.exec(
+    "select pg_advisory_xact_lock(hashtext('gen_durable migration'),"
+    " hashtext('public'))");
+  auto opts = db.options();
+  opts.statement_timeout = opts.lock_timeout = 1ms;
+  auto migrator = std::async(std::launch::async,
+                             [opts] { return gd::migrate_up(opts); });
+  db.wait_until("select exists (select from pg_stat_activity"
+                " where wait_event = 'advisory'"
+                "   and datname = current_database()"
+                "   and clock_timestamp() - query_start > interval '100 ms')",
+                "t");
+  stranger.exec("commit");
+  CAF_CHECK_EQUAL(message_of(migrator.get()), "");
+}
+
+CAF_TEST(down and up again makes the same schema) {
+  temporary_database db{"there and back"};
+  db.migrate();
+  auto before = shape_of(db);
+  CAF_CHECK(contains(before, "gen_durable_pick"));
+  for (int to = newest_schema() - 1; to >= 0; --to) {
+    CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), to)), 1);
+    CAF_CHECK_EQUAL(status_of(db.options()).installed, to);
+    CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), to)), 0);
+  }
+  CAF_CHECK_EQUAL(shape_of(db), "");
+  for (int to = 1; to <= newest_schema(); ++to)
+    CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options(), to)), 1);
+  CAF_CHECK_EQUAL(shape_of(db), before);
+}
+
+CAF_TEST(instances and their inboxes survive going down and up) {
+  temporary_database db;
+  db.migrate();
+  auto client = gd::client::connect(db.options());
+  CAF_REQUIRE(client);
+  auto row = client->insert({.fsm = "m",
+                             .state = gd::json::raw(R"({"n": 1})"),
+                             .step = "s",
+                             .queue = "q"});
+  CAF_REQUIRE(row);
+  CAF_REQUIRE(client->signal({.target = row->id, .name = "kept"}));
+  CAF_REQUIRE(
+    client->signal({.target = row->id, .name = "consumed", .dedup_key = "k"}));
+  db.rows("update signals set consumed_at = now() where name = 'consumed'");
+  CAF_REQUIRE(gd::migrate_down(db.options(), 1));
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(name, ' ') from signals"),
+                  "kept");
+  CAF_REQUIRE(gd::migrate_up(db.options()));
+  auto found = client->look_up(row->id);
+  CAF_REQUIRE(found);
+  CAF_CHECK_EQUAL(found->state.text(), R"({"n": 1})");
+  CAF_CHECK_EQUAL(found->inbox, 1);
+}
+
+CAF_TEST(a table that is not ours is left alone) {
+  temporary_database db;
+  db.rows("create table gen_durable (mine text)");
+  auto before = shape_of(db);
+  for (auto comment : {""s, "a table of the accounting department"s,
+                       "gen_durable schema 1, works with libraries from 0"s}) {
+    if (!comment.empty())
+      db.rows("comment on table gen_durable is '" + comment + "'");
+    auto up = gd::migrate_up(db.options());
+    CAF_CHECK_EQUAL(code_of(up), errc::schema_mismatch);
+    CAF_CHECK(contains(message_of(up), "schema public: "));
+    CAF_CHECK(contains(message_of(up), "not ours"));
+    CAF_CHECK_EQUAL(code_of(gd::migrate_down(db.options(), 0)),
+                    errc::schema_mismatch);
+    CAF_CHECK_EQUAL(code_of(gd::migration_status(db.options())),
+                    errc::schema_mismatch);
+    CAF_CHECK_EQUAL(code_of(gd::client::connect(db.options())),
+                    errc::schema_mismatch);
+  }
+  CAF_CHECK_EQUAL(shape_of(db), before);
+}
+
+CAF_TEST(a newer schema that still works with this library is left alone) {
+  temporary_database db;
+  db.migrate();
+  auto newer = std::to_string(newest_schema() + 1);
+  auto comment = "gen_durable schema " + newer + ", works with libraries from "
+                 + std::to_string(newest_schema());
+  db.rows("comment on table gen_durable is '" + comment + "'");
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), 0);
+  CAF_CHECK(status_of(db.options()).usable());
+  CAF_CHECK(gd::client::connect(db.options()));
+  auto down = gd::migrate_down(db.options(), 1);
+  CAF_CHECK_EQUAL(code_of(down), errc::schema_mismatch);
+  CAF_CHECK(contains(message_of(down), "version " + newer));
+  CAF_CHECK_EQUAL(db.scalar("select obj_description('gen_durable'::regclass)"),
+                  comment);
+}
+
+CAF_TEST(a newer schema that needs a newer library refuses this one) {
+  temporary_database db;
+  db.migrate();
+  auto newer = std::to_string(newest_schema() + 1);
+  db.rows("comment on table gen_durable is 'gen_durable schema " + newer
+          + ", works with libraries from " + newer + "'");
+  CAF_CHECK(!status_of(db.options()).usable());
+  auto up = gd::migrate_up(db.options());
+  CAF_CHECK_EQUAL(code_of(up), errc::schema_mismatch);
+  CAF_CHECK(contains(message_of(up), "update the program"));
+  CAF_CHECK_EQUAL(code_of(gd::migrate_down(db.options(), 0)),
+                  errc::schema_mismatch);
+  CAF_CHECK_EQUAL(code_of(gd::client::connect(db.options())),
+                  errc::schema_mismatch);
+}
+
+CAF_TEST(a migration that fails takes all of its run with it) {
+  temporary_database db;
+  db.rows("create table gen_durable_machines (in_the_way int)");
+  auto before = shape_of(db);
+  auto answer = gd::migrate_up(db.options());
+  CAF_CHECK_EQUAL(code_of(answer), errc::sql);
+  CAF_CHECK(contains(message_of(answer), "migration 2 waits up: "));
+  CAF_CHECK_EQUAL(shape_of(db), before);
+  db.rows("drop table gen_durable_machines");
+  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema());
+}

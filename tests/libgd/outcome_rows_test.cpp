@@ -1,0 +1,957 @@
+#define CAF_SUITE outcome_rows
+
+// What every statement leaves in the rows: all columns, before and after.
+
+#include <gd/pq.hpp>
+#include <gd/state.hpp>
+#include <gd/store.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace store = gd::store;
+namespace pq = gd::pq;
+
+using gd::test::temporary_database;
+using store::outcome_row;
+using store::signal_answer;
+using store::verb;
+
+using ids = std::vector<std::int64_t>;
+
+struct edges {
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::uint64_t all_bits = std::numeric_limits<std::uint64_t>::max();
+  double huge = std::numeric_limits<double>::max();
+  double tiny = std::numeric_limits<double>::denorm_min();
+  double inexact = 0.1;
+  double googol = 1e100;
+  std::string text = "\u00e4\n\t\"\\/\U0001f600";
+
+  GD_STATE(edges, most, least, all_bits, huge, tiny, inexact, googol, text);
+};
+
+/// A column's value: text as SQL shows it, times in microseconds since 1970.
+using columns = std::map<std::string, std::optional<std::string>>;
+
+/// A time that lies between two readings of the server's clock, both moved by
+/// `offset`.
+struct moment {
+  std::chrono::microseconds offset{0};
+};
+
+struct change {
+  change(std::nullopt_t) {
+    // nop
+  }
+  change(const char* x) : text(x) {
+    // nop
+  }
+  change(std::string x) : text(std::move(x)) {
+    // nop
+  }
+  change(moment x) : time(x) {
+    // nop
+  }
+
+  std::optional<std::string> text;
+  std::optional<moment> time;
+};
+
+using changes = std::map<std::string, change>;
+
+constexpr std::chrono::microseconds hundred_years = std::chrono::hours{24}
+                                                    * 36'525;
+
+struct fixture {
+  temporary_database db;
+  std::unique_ptr<pq::connection> engine;
+
+  fixture() {
+    db.migrate();
+    engine = std::make_unique<pq::connection>(db.options());
+    CAF_REQUIRE(engine->wait_ready());
+  }
+
+  std::vector<pq::rows> run(std::vector<pq::call> calls) {
+    auto reply = engine->run({std::move(calls)});
+    if (!reply.ok())
+      CAF_ERROR("" << to_string(*reply.failure));
+    CAF_REQUIRE(reply.ok());
+    return std::move(reply.results);
+  }
+
+  pq::rows run(pq::call one) {
+    return std::move(run(std::vector<pq::call>{std::move(one)}).front());
+  }
+
+  /// A row with something in every column that an outcome could spoil.
+  std::int64_t insert_row(const std::string& status) {
+    return std::stoll(db.scalar(
+      "insert into gen_durable (fsm, fsm_version, step, status, state, awaits, "
+      "queue, priority,"
+      " eligible_at, attempt, last_error, locked_by, lease_expires_at, "
+      "inserted_at, updated_at,"
+      " deadline, wake_reason)"
+      " values ('Order', 3, 'collect', $1::text::durable_status, '{\"n\": 1}',"
+      " case when $1 = 'awaiting_signal' then 'paid' end, 'checkout', 7, now() "
+      "- interval '1 hour', 4,"
+      " 'an old one', case when $1 = 'executing' then 'node/1/1' end,"
+      " case when $1 = 'executing' then now() + interval '1 minute' end,"
+      " now() - interval '2 hours', now() - interval '30 minutes',"
+      " now() - interval '10 minutes', 'timeout') returning id",
+      {status}));
+  }
+
+  std::int64_t executing() {
+    return insert_row("executing");
+  }
+
+  columns row(std::int64_t id) {
+    columns xs;
+    for (auto& x : db.rows(
+           "select key, case when value ~ '^\\d{4}-\\d\\d-\\d\\dT' then"
+           " (extract(epoch from value::timestamptz) * 1000000)::bigint::text "
+           "else value end"
+           " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
+           {std::to_string(id)}))
+      xs.emplace(x[0].value(), x[1]);
+    CAF_REQUIRE_EQUAL(xs.size(), 23u);
+    return xs;
+  }
+
+  std::int64_t now() {
+    return std::stoll(db.scalar(
+      "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"));
+  }
+
+  /// Runs the calls; the row may change as told, and in no other column.
+  template <class F>
+  void check(std::int64_t id, F f, const changes& expected) {
+    auto before = row(id);
+    auto since = now();
+    f();
+    auto until = now();
+    auto after = row(id);
+    for (const auto& [name, value] : after) {
+      CAF_MESSAGE("column " << name);
+      auto found = expected.find(name);
+      if (found == expected.end()) {
+        CAF_CHECK_EQUAL(value.value_or("null"), before[name].value_or("null"));
+      } else if (found->second.time) {
+        CAF_REQUIRE(value);
+        auto offset = found->second.time->offset.count();
+        CAF_CHECK_GREATER_OR_EQUAL(std::stoll(*value), since + offset);
+        CAF_CHECK_LESS_OR_EQUAL(std::stoll(*value), until + offset);
+      } else {
+        CAF_CHECK_EQUAL(value.value_or("null"),
+                        found->second.text.value_or("null"));
+      }
+    }
+  }
+
+  /// Writes one outcome.
+  void check(const outcome_row& written, changes expected) {
+    expected.insert({{"locked_by", std::nullopt},
+                     {"lease_expires_at", std::nullopt},
+                     {"updated_at", moment{}}});
+    check(
+      written.id,
+      [&] {
+      auto flushed = store::read_flush(run(store::flush({written})));
+      CAF_CHECK(flushed == (std::vector{std::pair{written.id, true}}));
+      },
+      expected);
+  }
+
+  outcome_row outcome(verb what) {
+    outcome_row x;
+    x.id = executing();
+    x.token = "node/1/1";
+    x.what = what;
+    if (what == verb::next || what == verb::replay || what == verb::await)
+      x.state = R"({"n": 2})";
+    if (what == verb::next)
+      x.step = "ship";
+    if (what == verb::await)
+      x.awaits = "paid";
+    if (what == verb::done)
+      x.result = R"({"ok": true})";
+    if (what == verb::stop)
+      x.reason = "enough";
+    return x;
+  }
+
+  /// A signal that is in the inbox already.
+  std::int64_t received(std::int64_t target, const std::string& name,
+                        const std::string& dedup = "") {
+    return std::stoll(
+      db.scalar("insert into signals (target_id, name, payload, dedup_key)"
+                " values ($1, $2, '{\"a\": 1}', nullif($3, '')) returning id",
+                {std::to_string(target), name, dedup}));
+  }
+
+  std::string signal(std::int64_t id) {
+    auto xs = db.rows("select signals::text from signals where id = $1",
+                      {std::to_string(id)});
+    return xs.empty() ? "none" : xs.front().front().value();
+  }
+
+  std::vector<store::signal_row> send(const std::vector<gd::signal>& signals,
+                                      std::int32_t limit = 1'000) {
+    return store::read_signals(
+      run({store::lock_targets(signals), store::send_signals(signals, limit)})
+        .back());
+  }
+};
+
+gd::signal to(std::int64_t target, std::string name,
+              std::optional<std::string> dedup = {},
+              std::string payload = "{}") {
+  return {.target = target,
+          .name = std::move(name),
+          .payload = gd::json::raw(std::move(payload)),
+          .dedup_key = std::move(dedup)};
+}
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(outcome_rows_tests, fixture)
+
+// -- outcomes (spec section 3) ------------------------------------------------
+
+CAF_TEST(next goes to the step at once with attempt 0 and clears the wait) {
+  check(outcome(verb::next), {{"status", "runnable"},
+                              {"step", "ship"},
+                              {"state", "{\"n\": 2}"},
+                              {"attempt", "0"},
+                              {"eligible_at", moment{}},
+                              {"deadline", std::nullopt},
+                              {"wake_reason", std::nullopt}});
+}
+
+CAF_TEST(
+  replay comes back later with one attempt more and keeps reason and deadline) {
+  auto x = outcome(verb::replay);
+  x.delay_us = 1'500'000;
+  check(x, {{"status", "runnable"},
+            {"state", "{\"n\": 2}"},
+            {"attempt", "5"},
+            {"eligible_at", moment{1'500ms}}});
+}
+
+CAF_TEST(await parks and leaves attempt and eligible_at alone) {
+  changes parked{{"status", "awaiting_signal"},
+                 {"state", "{\"n\": 2}"},
+                 {"awaits", "paid"},
+                 {"wake_reason", std::nullopt}};
+  auto with = [&](change deadline) {
+    auto xs = parked;
+    xs.emplace("deadline", std::move(deadline));
+    return xs;
+  };
+  auto x = outcome(verb::await);
+  check(x, with(std::nullopt));
+
+  x = outcome(verb::await);
+  x.timeout_us = 5'000'000;
+  check(x, with(moment{5s}));
+
+  x = outcome(verb::await);
+  x.until_us = 1'234'567'890'123'456;
+  check(x, with("1234567890123456"));
+}
+
+CAF_TEST(done records the result and leaves the state as it is) {
+  check(outcome(verb::done), {{"status", "done"},
+                              {"result", "{\"ok\": true}"},
+                              {"deadline", std::nullopt},
+                              {"wake_reason", std::nullopt}});
+  // Whatever else the row carries.
+  auto x = outcome(verb::done);
+  x.state = R"({"n": 99})";
+  x.step = "ship";
+  x.reason = "none";
+  check(x, {{"status", "done"},
+            {"result", "{\"ok\": true}"},
+            {"deadline", std::nullopt},
+            {"wake_reason", std::nullopt}});
+}
+
+CAF_TEST(stop records the reason and leaves the state as it is) {
+  check(outcome(verb::stop), {{"status", "failed"},
+                              {"last_error", "enough"},
+                              {"deadline", std::nullopt},
+                              {"wake_reason", std::nullopt}});
+}
+
+CAF_TEST(a release undoes the pick and nothing else) {
+  check(outcome(verb::release), {{"status", "runnable"}});
+}
+
+CAF_TEST(an await after an await starts from nothing) {
+  auto x = outcome(verb::await);
+  x.timeout_us = 5'000'000;
+  run(store::flush({x}));
+  db.rows("update gen_durable set status = 'executing', locked_by = "
+          "'node/1/2', wake_reason = 'signal'");
+  x.token = "node/1/2";
+  x.timeout_us.reset();
+  check(x, {{"status", "awaiting_signal"},
+            {"state", "{\"n\": 2}"},
+            {"awaits", "paid"},
+            {"deadline", std::nullopt},
+            {"wake_reason", std::nullopt}});
+}
+
+CAF_TEST(a group of all outcomes leaves each row as it would alone) {
+  std::vector<outcome_row> rows;
+  for (auto what : {verb::next, verb::replay, verb::await, verb::done,
+                    verb::stop, verb::release})
+    rows.push_back(outcome(what));
+  rows[1].delay_us = 60'000'000;
+  rows[2].timeout_us = 60'000'000;
+  auto flushed = run(store::flush(rows));
+  CAF_CHECK_EQUAL(flushed.size(), 6u);
+  std::string all;
+  for (const auto& x : db.rows("select concat_ws(' ', step, status, state, "
+                               "result, awaits, attempt, last_error,"
+                               " deadline > now(), wake_reason, eligible_at > "
+                               "now(), locked_by, lease_expires_at)"
+                               " from gen_durable order by id"))
+    all += x.front().value() + "\n";
+  CAF_CHECK_EQUAL(all,
+                  "ship runnable {\"n\": 2} 0 an old one f\n"
+                  "collect runnable {\"n\": 2} 5 an old one f timeout t\n"
+                  "collect awaiting_signal {\"n\": 2} paid 4 an old one t f\n"
+                  "collect done {\"n\": 1} {\"ok\": true} 4 an old one f\n"
+                  "collect failed {\"n\": 1} 4 enough f\n"
+                  "collect runnable {\"n\": 1} 4 an old one f timeout f\n"s);
+}
+
+// -- delays -------------------------------------------------------------------
+
+CAF_TEST(delays and timeouts of sixty days and a hundred years arrive to the
+           microsecond) {
+  for (std::chrono::microseconds d :
+       {0us, 1us, 999'999us, std::chrono::microseconds{25 * 24h},
+        std::chrono::microseconds{60 * 24h}, hundred_years}) {
+    CAF_MESSAGE("delay " << d.count());
+    auto x = outcome(verb::replay);
+    x.delay_us = d.count();
+    check(x, {{"status", "runnable"},
+              {"state", "{\"n\": 2}"},
+              {"attempt", "5"},
+              {"eligible_at", moment{d}}});
+    x = outcome(verb::await);
+    x.timeout_us = d.count();
+    check(x, {{"status", "awaiting_signal"},
+              {"state", "{\"n\": 2}"},
+              {"awaits", "paid"},
+              {"deadline", moment{d}},
+              {"wake_reason", std::nullopt}});
+  }
+}
+
+CAF_TEST(points in time arrive to the microsecond) {
+  for (std::int64_t us :
+       {-1'000'001LL, -1LL, 0LL, 1LL, 4'938'271'560'000'001LL}) {
+    auto x = outcome(verb::await);
+    x.until_us = us;
+    check(x, {{"status", "awaiting_signal"},
+              {"state", "{\"n\": 2}"},
+              {"awaits", "paid"},
+              {"deadline", std::to_string(us)},
+              {"wake_reason", std::nullopt}});
+  }
+}
+
+// -- picking and giving back --------------------------------------------------
+
+CAF_TEST(a pick takes a lease and changes nothing else) {
+  auto id = insert_row("runnable");
+  check(
+    id,
+    [&] {
+    auto picked = store::read_pick(
+      run(store::pick("checkout", 10, {"Order/3"}, "node/1/9", 60s, 1'000)));
+    CAF_REQUIRE_EQUAL(picked.size(), 1u);
+    const auto& x = picked.front();
+    CAF_CHECK_EQUAL(x.id, id);
+    CAF_CHECK_EQUAL(x.fsm, "Order"s);
+    CAF_CHECK_EQUAL(x.fsm_version, 3);
+    CAF_CHECK_EQUAL(x.step, "collect"s);
+    CAF_CHECK_EQUAL(x.state, "{\"n\": 1}"s);
+    CAF_CHECK_EQUAL(x.attempt, 4);
+    CAF_CHECK_EQUAL(x.wake_reason, "timeout"s);
+    CAF_CHECK(x.inbox.empty());
+    },
+    {{"status", "executing"},
+     {"locked_by", "node/1/9"},
+     {"lease_expires_at", moment{60s}},
+     {"updated_at", moment{}}});
+}
+
+CAF_TEST(a pick leaves what is not for this node) {
+  insert_row("runnable");
+  auto picked =
+    [&](const std::string& queue, std::vector<std::string> machines) {
+    auto reply = engine->run(
+      {{store::pick(queue, 10, machines, "node/1/9", 60s, 1'000)}});
+    CAF_REQUIRE(reply.ok());
+    return reply.results.front().size();
+  };
+  CAF_CHECK_EQUAL(picked("default", {"Order/3"}), 0u);
+  CAF_CHECK_EQUAL(picked("checkout", {"Order/2", "Order/33", "order/3"}), 0u);
+  CAF_CHECK_EQUAL(picked("checkout", {}), 0u);
+  db.rows("update gen_durable set eligible_at = now() + interval '1 hour'");
+  CAF_CHECK_EQUAL(picked("checkout", {"Order/3"}), 0u);
+  db.rows("update gen_durable set eligible_at = now()");
+  for (const auto* status :
+       {"executing", "awaiting_signal", "done", "failed"}) {
+    db.rows("update gen_durable set status = $1", {status});
+    CAF_CHECK_EQUAL(picked("checkout", {"Order/3"}), 0u);
+  }
+  db.rows("update gen_durable set status = 'runnable'");
+  CAF_CHECK_EQUAL(picked("checkout", {"Other/1", "Order/3"}), 1u);
+}
+
+CAF_TEST(a pick returns the most urgent rows in their order) {
+  std::vector<std::int64_t> by_urgency;
+  for (const auto* when : {"1 hour", "2 hours", "3 hours"})
+    for (int priority : {2, 1}) {
+      auto id = insert_row("runnable");
+      db.rows("update gen_durable set priority = $2, eligible_at = now() - "
+              "$3::interval where id = $1",
+              {std::to_string(id), std::to_string(priority), when});
+    }
+  for (const auto& x :
+       db.rows("select id from gen_durable order by priority, eligible_at"))
+    by_urgency.push_back(std::stoll(x.front().value()));
+  ids picked;
+  for (int i = 0; i < 3; ++i)
+    for (const auto& x : store::read_pick(run(
+           store::pick("checkout", 2, {"Order/3"}, "node/1/9", 60s, 1'000))))
+      picked.push_back(x.id);
+  CAF_CHECK(picked == by_urgency);
+}
+
+CAF_TEST(
+  a pick brings the inbox in order without tombstones and up to its bound) {
+  auto id = insert_row("runnable");
+  auto first = received(id, "paid");
+  auto gone = received(id, "paid", "evt-1");
+  auto second = received(id, "noted", "evt-2");
+  auto third = received(id, "paid");
+  db.rows("update signals set consumed_at = now() where id = $1",
+          {std::to_string(gone)});
+  auto inbox = [&](std::int32_t bound) {
+    ids xs;
+    auto picked = store::read_pick(
+      run(store::pick("checkout", 1, {"Order/3"}, "node/1/9", 60s, bound)));
+    for (const auto& x : picked.front().inbox)
+      xs.push_back(x.id);
+    db.rows("update gen_durable set status = 'runnable'");
+    return xs;
+  };
+  CAF_CHECK(inbox(1'000) == (ids{first, second, third}));
+  CAF_CHECK(inbox(2) == (ids{first, second}));
+}
+
+CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
+  auto id = executing();
+  db.rows("update gen_durable set lease_expires_at = now() - interval '1 ms'");
+  check(
+    id,
+    [&] {
+    auto moved = store::read_moved(run(store::reap(10)));
+    CAF_REQUIRE_EQUAL(moved.size(), 1u);
+    CAF_CHECK_EQUAL(moved.front().id, id);
+    CAF_CHECK_EQUAL(moved.front().queue, "checkout"s);
+    },
+    {{"status", "runnable"},
+     {"attempt", "5"},
+     {"locked_by", std::nullopt},
+     {"lease_expires_at", std::nullopt},
+     {"updated_at", moment{}}});
+}
+
+CAF_TEST(the reaper leaves living leases and takes the longest dead first) {
+  auto living = executing();
+  std::vector<std::int64_t> dead;
+  for (const auto* ago : {"1 s", "3 s", "2 s"}) {
+    dead.push_back(executing());
+    db.rows("update gen_durable set lease_expires_at = now() - $2::interval "
+            "where id = $1",
+            {std::to_string(dead.back()), ago});
+  }
+  auto reaped = [&] {
+    ids xs;
+    for (const auto& x : store::read_moved(run(store::reap(1))))
+      xs.push_back(x.id);
+    return xs;
+  };
+  CAF_CHECK(reaped() == (ids{dead[1]}));
+  CAF_CHECK(reaped() == (ids{dead[2]}));
+  CAF_CHECK(reaped() == (ids{dead[0]}));
+  CAF_CHECK(reaped().empty());
+  check(living, [&] { reaped(); }, {});
+}
+
+CAF_TEST(what a lost pick took is given back as if it had not been picked) {
+  auto id = executing();
+  check(
+    id,
+    [&] {
+    CAF_CHECK_EQUAL(run(store::release_lost({"node/1/0", "node/1/1"})).size(),
+                    1u);
+    },
+    {{"status", "runnable"},
+     {"locked_by", std::nullopt},
+     {"lease_expires_at", std::nullopt},
+     {"updated_at", moment{}}});
+}
+
+CAF_TEST(a heartbeat extends the lease and changes nothing else) {
+  auto id = executing();
+  check(
+    id,
+    [&] {
+    auto beats = store::read_heartbeat(run(
+      store::heartbeat({std::make_shared<gd::lease>(id, "node/1/1")}, 90s)));
+    CAF_REQUIRE_EQUAL(beats.size(), 1u);
+    CAF_CHECK(beats.front().extended);
+    CAF_CHECK_EQUAL(beats.front().token, "node/1/1"s);
+    },
+    {{"lease_expires_at", moment{90s}}});
+}
+
+CAF_TEST(a heartbeat of two leases of one row extends the living one) {
+  auto id = executing();
+  auto beats = store::read_heartbeat(
+    run(store::heartbeat({std::make_shared<gd::lease>(id, "node/1/0"),
+                          std::make_shared<gd::lease>(id, "node/1/1")},
+                         90s)));
+  CAF_REQUIRE_EQUAL(beats.size(), 2u);
+  for (const auto& x : beats)
+    CAF_CHECK_EQUAL(x.extended, x.token == "node/1/1");
+}
+
+// -- waking -------------------------------------------------------------------
+
+CAF_TEST(a signal wakes with its reason and keeps the deadline) {
+  auto id = insert_row("awaiting_signal");
+  check(
+    id,
+    [&] {
+    auto answer = send({to(id, "paid")}).front();
+    CAF_CHECK(answer.answer == signal_answer::accepted);
+    CAF_CHECK_EQUAL(answer.woken_queue, "checkout"s);
+    },
+    {{"status", "runnable"},
+     {"awaits", std::nullopt},
+     {"wake_reason", "signal"},
+     {"eligible_at", moment{}},
+     {"updated_at", moment{}}});
+}
+
+CAF_TEST(a deadline wakes with its reason) {
+  auto id = insert_row("awaiting_signal");
+  check(
+    id,
+    [&] {
+    auto moved = store::read_moved(run(store::wake_due(10)));
+    CAF_REQUIRE_EQUAL(moved.size(), 1u);
+    CAF_CHECK_EQUAL(moved.front().queue, "checkout"s);
+    },
+    {{"status", "runnable"},
+     {"awaits", std::nullopt},
+     {"wake_reason", "timeout"},
+     {"eligible_at", moment{}},
+     {"updated_at", moment{}}});
+  // Once.
+  check(id, [&] { CAF_CHECK_EQUAL(run(store::wake_due(10)).size(), 0u); }, {});
+}
+
+CAF_TEST(a signal that came before the park wakes with its reason) {
+  auto x = outcome(verb::await);
+  x.timeout_us = 5'000'000;
+  received(x.id, "paid");
+  check(
+    x.id,
+    [&] {
+    auto results = run({store::flush({x}), *store::recheck({x})});
+    CAF_CHECK_EQUAL(results.back().size(), 1u);
+    },
+    {{"status", "runnable"},
+     {"state", "{\"n\": 2}"},
+     {"wake_reason", "signal"},
+     {"deadline", moment{5s}},
+     {"eligible_at", moment{}},
+     {"locked_by", std::nullopt},
+     {"lease_expires_at", std::nullopt},
+     {"updated_at", moment{}}});
+}
+
+CAF_TEST(a signal of another name
+         or to a row that does not wait wakes nothing) {
+  for (const auto* status : {"awaiting_signal", "runnable", "executing"}) {
+    auto id = insert_row(status);
+    auto* name = status == "awaiting_signal"s ? "refunded" : "paid";
+    check(
+      id,
+      [&] {
+      auto answer = send({to(id, name)}).front();
+      CAF_CHECK(answer.answer == signal_answer::accepted);
+      CAF_CHECK_EQUAL(answer.woken_queue, ""s);
+      },
+      {});
+  }
+}
+
+CAF_TEST(a sweep of deadlines leaves what waits without one or has time left) {
+  auto later = insert_row("awaiting_signal");
+  db.rows("update gen_durable set deadline = now() + interval '1 hour'");
+  auto never = insert_row("awaiting_signal");
+  db.rows("update gen_durable set deadline = null where id = $1",
+          {std::to_string(never)});
+  check(
+    later,
+    [&] {
+    check(never, [&] { CAF_CHECK_EQUAL(run(store::wake_due(10)).size(), 0u); },
+          {});
+    },
+    {});
+}
+
+// -- signals ------------------------------------------------------------------
+
+CAF_TEST(exactly the consumed signals go and those with a dedup key leave a
+           tombstone) {
+  for (auto what : {verb::next, verb::await, verb::done, verb::stop}) {
+    auto x = outcome(what);
+    auto plain = received(x.id, "paid");
+    auto dedup = received(x.id, "paid", "evt-1");
+    auto left = received(x.id, "paid");
+    auto left_dedup = received(x.id, "noted", "evt-2");
+    auto stranger = executing();
+    auto not_its = received(stranger, "paid");
+    x.consumed = {plain, dedup, not_its};
+    auto before = signal(left) + signal(left_dedup) + signal(not_its);
+    run(store::flush({x}));
+    CAF_CHECK_EQUAL(signal(plain), "none"s);
+    CAF_CHECK_EQUAL(signal(left) + signal(left_dedup) + signal(not_its),
+                    before);
+    CAF_CHECK_EQUAL(
+      db.scalar(
+        "select concat_ws(' ', target_id = $2, name, payload, dedup_key,"
+        " consumed_at > now() - interval '1 minute') from signals where id = "
+        "$1",
+        {std::to_string(dedup), std::to_string(x.id)}),
+      "t paid {} evt-1 t");
+    db.rows("delete from signals");
+  }
+}
+
+CAF_TEST(a signal is stored as it is sent) {
+  auto id = executing();
+  send({to(id, "paid", "evt-1", R"({"a":  [1, "x"]})")});
+  CAF_CHECK_EQUAL(
+    db.scalar(
+      "select concat_ws(' ', target_id, name, payload, dedup_key, consumed_at,"
+      " inserted_at > now() - interval '1 minute') from signals"),
+    std::to_string(id) + " paid {\"a\": [1, \"x\"]} evt-1 t");
+}
+
+CAF_TEST(every signal of a group gets its own answer in the order given) {
+  auto parked = insert_row("awaiting_signal");
+  auto running = executing();
+  auto finished = insert_row("done");
+  auto failed = insert_row("failed");
+  received(running, "paid", "old");
+  auto gone = received(running, "paid", "tombstone");
+  db.rows("update signals set consumed_at = now() where id = $1",
+          {std::to_string(gone)});
+  auto xs = send({to(running, "noted"), to(999'999, "paid"),
+                  to(parked, "refunded", "a"), to(finished, "paid"),
+                  to(running, "paid", "old"), to(parked, "paid", "b"),
+                  to(running, "paid", "new"), to(running, "other", "new"),
+                  to(failed, "paid"), to(running, "paid", "tombstone"),
+                  to(parked, "paid", "c"), to(running, "noted")});
+  std::vector<signal_answer> answers;
+  for (const auto& x : xs)
+    answers.push_back(x.answer);
+  using enum signal_answer;
+  CAF_CHECK(answers
+            == (std::vector{accepted, no_such_target, accepted, target_finished,
+                            duplicate, accepted, accepted, duplicate,
+                            target_finished, duplicate, accepted, accepted}));
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(concat_ws(':', target_id, name, dedup_key), ' "
+              "' order by target_id, id)"
+              " from signals where inserted_at > (select inserted_at from "
+              "signals where id = $1)",
+              {std::to_string(gone)}),
+    std::to_string(parked) + ":refunded:a " + std::to_string(parked)
+      + ":paid:b " + std::to_string(parked) + ":paid:c "
+      + std::to_string(running) + ":noted " + std::to_string(running)
+      + ":paid:new " + std::to_string(running) + ":noted");
+  CAF_CHECK_EQUAL(db.scalar("select status from gen_durable where id = $1",
+                            {std::to_string(parked)}),
+                  "runnable");
+}
+
+CAF_TEST(an inbox takes signals up to its limit and tombstones do not count) {
+  auto id = executing();
+  auto answers = [&](int n) {
+    std::string out;
+    for (const auto& x :
+         send(std::vector(static_cast<std::size_t>(n), to(id, "noted")), 3))
+      out += x.answer == signal_answer::accepted     ? 'a'
+             : x.answer == signal_answer::inbox_full ? 'f'
+                                                     : '?';
+    return out;
+  };
+  CAF_CHECK_EQUAL(answers(2), "aa"s);
+  CAF_CHECK_EQUAL(answers(3), "aff"s);
+  CAF_CHECK_EQUAL(answers(1), "f"s);
+  // A duplicate of what is stored is no news, however full the inbox.
+  db.rows("update signals set dedup_key = 'evt-1' where id = (select min(id) "
+          "from signals)");
+  CAF_CHECK(send({to(id, "noted", "evt-1")}, 3).front().answer
+            == signal_answer::duplicate);
+  db.rows("update signals set consumed_at = now() where dedup_key = 'evt-1'");
+  CAF_CHECK_EQUAL(answers(2), "af"s);
+}
+
+CAF_TEST(a tombstone answers duplicate as long as the instance exists) {
+  auto x = outcome(verb::await);
+  CAF_CHECK(send({to(x.id, "paid", "evt-7")}).front().answer
+            == signal_answer::accepted);
+  x.consumed = {std::stoll(db.scalar("select id from signals"))};
+  run({store::flush({x}), *store::recheck({x})});
+  for (int i = 0; i < 2; ++i) {
+    auto answer = send({to(x.id, "paid", "evt-7")}).front();
+    CAF_CHECK(answer.answer == signal_answer::duplicate);
+    CAF_CHECK_EQUAL(answer.woken_queue, ""s);
+  }
+  CAF_CHECK_EQUAL(db.scalar("select status from gen_durable"),
+                  "awaiting_signal");
+  // Another key of the same name does wake, and so does none.
+  auto answer = send({to(x.id, "paid", "evt-8")}).front();
+  CAF_CHECK_EQUAL(answer.woken_queue, "checkout"s);
+}
+
+// -- inserts ------------------------------------------------------------------
+
+CAF_TEST(an insert leaves the row as given and everything else at its default) {
+  auto drawn = store::read_ids(run(store::draw_ids(2)));
+  CAF_REQUIRE_EQUAL(drawn.size(), 2u);
+  store::insert_row x{.id = drawn[0],
+                      .fsm = "Order",
+                      .version = std::numeric_limits<std::int32_t>::max(),
+                      .step = "collect",
+                      .state = R"({"n": 1})",
+                      .queue = "checkout",
+                      .priority = std::numeric_limits<std::int16_t>::min()};
+  auto since = now();
+  run(store::insert({x}));
+  auto row = this->row(drawn[0]);
+  auto until = now();
+  for (const auto* name : {"eligible_at", "inserted_at", "updated_at"}) {
+    CAF_CHECK_GREATER_OR_EQUAL(std::stoll(row[name].value()), since);
+    CAF_CHECK_LESS_OR_EQUAL(std::stoll(row[name].value()), until);
+    row.erase(name);
+  }
+  CAF_CHECK(row
+            == (columns{{"id", std::to_string(drawn[0])},
+                        {"fsm", "Order"},
+                        {"fsm_version", "2147483647"},
+                        {"step", "collect"},
+                        {"status", "runnable"},
+                        {"state", "{\"n\": 1}"},
+                        {"result", std::nullopt},
+                        {"awaits", std::nullopt},
+                        {"queue", "checkout"},
+                        {"priority", "-32768"},
+                        {"partition_key", std::nullopt},
+                        {"attempt", "0"},
+                        {"last_error", std::nullopt},
+                        {"locked_by", std::nullopt},
+                        {"lease_expires_at", std::nullopt},
+                        {"unique_key", std::nullopt},
+                        {"unique_scope", "[]"},
+                        {"unique_guard", std::nullopt},
+                        {"deadline", std::nullopt},
+                        {"wake_reason", std::nullopt}}));
+
+  x.id = drawn[1];
+  x.at_us = 1'234'567'890'123'456;
+  x.priority = std::numeric_limits<std::int16_t>::max();
+  run(store::insert({x}));
+  row = this->row(x.id);
+  CAF_CHECK_EQUAL(row["eligible_at"].value(), "1234567890123456");
+  CAF_CHECK_EQUAL(row["priority"].value(), "32767");
+}
+
+CAF_TEST(an insert may wait for a hundred years) {
+  for (auto d : {std::chrono::microseconds{60 * 24h}, hundred_years}) {
+    auto id = store::read_ids(run(store::draw_ids(1))).front();
+    auto since = now();
+    run(store::insert({{.id = id,
+                        .fsm = "Order",
+                        .version = 1,
+                        .step = "collect",
+                        .state = "{}",
+                        .queue = "default",
+                        .delay_us = d.count()}}));
+    auto at = std::stoll(row(id)["eligible_at"].value());
+    CAF_CHECK_GREATER_OR_EQUAL(at, since + d.count());
+    CAF_CHECK_LESS_OR_EQUAL(at, now() + d.count());
+  }
+}
+
+CAF_TEST(six thousand rows go in and out in one statement each) {
+  auto drawn = store::read_ids(run(store::draw_ids(6'000)));
+  std::vector<store::insert_row> rows;
+  for (auto id : drawn)
+    rows.push_back({.id = id,
+                    .fsm = "Order",
+                    .version = 3,
+                    .step = "collect",
+                    .state = "{}",
+                    .queue = "checkout"});
+  run(store::insert(rows));
+  CAF_CHECK_EQUAL(run(store::inserted(drawn)).size(), 6'000u);
+  auto picked = store::read_pick(
+    run(store::pick("checkout", 10'000, {"Order/3"}, "node/1/1", 60s, 1'000)));
+  CAF_CHECK_EQUAL(picked.size(), 6'000u);
+  std::vector<outcome_row> outcomes;
+  for (const auto& x : picked) {
+    outcomes.push_back({.id = x.id, .token = "node/1/1", .what = verb::done});
+    outcomes.back().result = "{}";
+  }
+  CAF_CHECK_EQUAL(run(store::flush(outcomes)).size(), 6'000u);
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from gen_durable where status = 'done'"),
+    "6000");
+}
+
+CAF_TEST(nothing at all is a valid batch) {
+  CAF_CHECK_EQUAL(run(store::insert({})).size(), 0u);
+  CAF_CHECK_EQUAL(run(store::inserted({})).size(), 0u);
+  CAF_CHECK_EQUAL(run(store::flush({})).size(), 0u);
+  CAF_CHECK_EQUAL(run(store::heartbeat({}, 60s)).size(), 0u);
+  CAF_CHECK(send({}).empty());
+}
+
+// -- [A8] JSON ----------------------------------------------------------------
+
+CAF_TEST(every write path stores JSON and not a string with JSON in it) {
+  auto object = R"({"n": "2"})"s;
+  auto type =
+    [&](const std::string& what, const std::string& table, std::int64_t id) {
+    return db.scalar("select jsonb_typeof(" + what + ") || ' ' || (" + what
+                       + " ->> 'n') from " + table + " where id = $1",
+                     {std::to_string(id)});
+  };
+  auto drawn = store::read_ids(run(store::draw_ids(1))).front();
+  run(store::insert({{.id = drawn,
+                      .fsm = "Order",
+                      .version = 1,
+                      .step = "collect",
+                      .state = object,
+                      .queue = "default"}}));
+  CAF_CHECK_EQUAL(type("state", "gen_durable", drawn), "object 2");
+  for (auto what : {verb::next, verb::replay, verb::await}) {
+    auto x = outcome(what);
+    x.state = object;
+    run(store::flush({x}));
+    CAF_CHECK_EQUAL(type("state", "gen_durable", x.id), "object 2");
+  }
+  auto x = outcome(verb::done);
+  x.result = object;
+  run(store::flush({x}));
+  CAF_CHECK_EQUAL(type("result", "gen_durable", x.id), "object 2");
+  send({to(drawn, "paid", {}, object)});
+  CAF_CHECK_EQUAL(
+    type("payload", "signals", std::stoll(db.scalar("select id from signals"))),
+    "object 2");
+  // And what is a string stays one.
+  send({to(drawn, "text", {}, R"("a \"b\"")")});
+  CAF_CHECK_EQUAL(
+    db.scalar("select payload #>> '{}' from signals where name = 'text'"),
+    "a \"b\"");
+}
+
+CAF_TEST(numbers and text at the edges survive the way through the database) {
+  auto x = outcome(verb::next);
+  auto encoded = gd::to_json(edges{});
+  CAF_REQUIRE(encoded.ok());
+  x.state = encoded.text();
+  run(store::flush({x}));
+  send({to(x.id, "paid", {}, encoded.text())});
+  auto picked = store::read_pick(
+    run(store::pick("checkout", 1, {"Order/3"}, "node/1/9", 60s, 1'000)));
+  CAF_REQUIRE_EQUAL(picked.size(), 1u);
+  auto state = gd::from_json<edges>(picked.front().state);
+  CAF_REQUIRE(state);
+  CAF_CHECK(*state == edges{});
+  auto payload = gd::from_json<edges>(picked.front().inbox.front().payload);
+  CAF_REQUIRE(payload);
+  CAF_CHECK(*payload == edges{});
+}
+
+CAF_TEST(a look up shows the row as it is) {
+  auto id = executing();
+  received(id, "paid");
+  db.rows("update signals set consumed_at = now() where id = $1",
+          {std::to_string(received(id, "paid", "evt-1"))});
+  auto found = store::read_instance(run(store::look_up(id)));
+  CAF_REQUIRE(found);
+  auto columns = row(id);
+  CAF_CHECK_EQUAL(found->id, id);
+  CAF_CHECK_EQUAL(found->fsm, "Order"s);
+  CAF_CHECK_EQUAL(found->version, 3);
+  CAF_CHECK_EQUAL(found->step, "collect"s);
+  CAF_CHECK_EQUAL(found->status, "executing"s);
+  CAF_CHECK_EQUAL(found->state.text(), "{\"n\": 1}"s);
+  CAF_CHECK(!found->result);
+  CAF_CHECK(!found->awaits);
+  CAF_CHECK_EQUAL(found->queue, "checkout"s);
+  CAF_CHECK_EQUAL(found->priority, 7);
+  CAF_CHECK_EQUAL(found->attempt, 4);
+  CAF_CHECK(found->last_error == "an old one");
+  CAF_CHECK(found->locked_by == "node/1/1");
+  CAF_CHECK(found->wake_reason == "timeout");
+  CAF_CHECK_EQUAL(found->inbox, 1);
+  CAF_CHECK_EQUAL(std::to_string(found->eligible_at_us),
+                  columns["eligible_at"].value());
+  CAF_CHECK_EQUAL(std::to_string(found->deadline_us.value()),
+                  columns["deadline"].value());
+  CAF_CHECK_EQUAL(std::to_string(found->lease_expires_at_us.value()),
+                  columns["lease_expires_at"].value());
+  CAF_CHECK_EQUAL(std::to_string(found->inserted_at_us),
+                  columns["inserted_at"].value());
+  CAF_CHECK_EQUAL(std::to_string(found->updated_at_us),
+                  columns["updated_at"].value());
+  CAF_CHECK(!store::read_instance(run(store::look_up(id + 1))));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

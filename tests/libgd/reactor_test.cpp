@@ -1,0 +1,464 @@
+#define CAF_SUITE reactor
+
+#include <gd/reactor.hpp>
+#include <gd/sql.hpp>
+#include <gd/store.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace pq = gd::pq;
+namespace sql = gd::sql;
+
+using gd::test::session;
+using gd::test::temporary_database;
+
+constexpr sql::statement append_number{
+  "append_number",
+  "insert into public.numbers (n) values ($1::bigint) returning n"};
+constexpr sql::statement divide{"divide", "select 1 / $1::bigint"};
+constexpr sql::statement wait_for_lock{
+  "wait_for_lock", "select pg_advisory_xact_lock($1::bigint)"};
+
+pq::call call(const sql::statement& what, std::int64_t argument) {
+  pq::call x{&what, {}};
+  x.args.add(argument);
+  return x;
+}
+
+/// Everything that a reactor tells, waited for.
+class notes {
+public:
+  /// A callback that keeps its reply as number `n`.
+  gd::database::callback reply(std::int64_t n) {
+    return [this, n](pq::reply x) {
+      change([&] { replies_.emplace_back(n, std::move(x)); });
+    };
+  }
+
+  gd::event_sink sink() {
+    return [this](const gd::event& x) {
+      change([&] {
+        if (const auto* up = std::get_if<gd::events::connected>(&x))
+          backends_.push_back(up->backend);
+        else if (std::holds_alternative<gd::events::disconnected>(x))
+          ++disconnected_;
+      });
+    };
+  }
+
+  gd::reactor::fatal_callback fatal() {
+    return
+      [this](gd::error x) { change([&] { fatal_.push_back(std::move(x)); }); };
+  }
+
+  /// The replies, when there are so many.
+  std::vector<std::pair<std::int64_t, pq::reply>> replies(std::size_t count) {
+    wait([=, this] { return replies_.size() >= count; });
+    std::lock_guard guard{mutex_};
+    return replies_;
+  }
+
+  pq::reply only_reply() {
+    return replies(1).front().second;
+  }
+
+  std::vector<std::int64_t> backends(std::size_t count) {
+    wait([=, this] { return backends_.size() >= count; });
+    std::lock_guard guard{mutex_};
+    return backends_;
+  }
+
+  std::vector<gd::error> fatal_errors(std::size_t count) {
+    wait([=, this] { return fatal_.size() >= count; });
+    std::lock_guard guard{mutex_};
+    return fatal_;
+  }
+
+  void wait_until_disconnected() {
+    wait([this] { return disconnected_ > 0; });
+  }
+
+private:
+  template <class F>
+  void change(F f) {
+    {
+      std::lock_guard guard{mutex_};
+      f();
+    }
+    changed_.notify_all();
+  }
+
+  void wait(const std::function<bool()>& until) {
+    std::unique_lock guard{mutex_};
+    CAF_REQUIRE(changed_.wait_for(guard, gd::test::patience, until));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::pair<std::int64_t, pq::reply>> replies_;
+  std::vector<std::int64_t> backends_;
+  std::vector<gd::error> fatal_;
+  int disconnected_ = 0;
+};
+
+gd::errc code(const pq::reply& x) {
+  return x.failure ? x.failure->code : gd::errc{};
+}
+
+struct fixture {
+  temporary_database db;
+  notes seen;
+  std::unique_ptr<gd::reactor> tested;
+
+  fixture() {
+    db.migrate();
+    db.rows("create table numbers (position int generated always as identity, "
+            "n bigint)");
+  }
+
+  void start(std::size_t lanes = 1) {
+    start(lanes, db.options());
+  }
+
+  void start(std::size_t lanes, pq::options opts) {
+    tested = std::make_unique<gd::reactor>(std::move(opts), lanes, seen.sink(),
+                                           seen.fatal());
+  }
+
+  void submit(std::int64_t n, pq::unit work, std::size_t lane = 0,
+              gd::database::clock::duration patience = 1min) {
+    tested->submit(lane, std::move(work), seen.reply(n), patience);
+  }
+
+  std::string numbers() {
+    return db.scalar("select coalesce(string_agg(n::text, ' ' order by "
+                     "position), '') from numbers");
+  }
+};
+
+/// Makes `wait_for_lock(5)` wait.
+struct held_lock {
+  explicit held_lock(temporary_database& db) : stranger(db.conninfo()) {
+    stranger.exec("select pg_advisory_lock(5)");
+  }
+
+  void let_go() {
+    stranger.exec("select pg_advisory_unlock(5)");
+  }
+
+  session stranger;
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(reactor_tests, fixture)
+
+CAF_TEST(units of a lane run in the order of their submission) {
+  start();
+  std::string expected;
+  for (std::int64_t n = 1; n <= 200; ++n) {
+    submit(n, {{call(append_number, n)}, n % 2 == 0});
+    expected += (n > 1 ? " " : "") + std::to_string(n);
+  }
+  auto replies = seen.replies(200);
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    CAF_CHECK_EQUAL(replies[i].first, static_cast<std::int64_t>(i) + 1);
+    CAF_REQUIRE(replies[i].second.ok());
+    CAF_CHECK_EQUAL(replies[i].second.results.size(), 1u);
+    CAF_CHECK_EQUAL(replies[i].second.results.front().integer(0, 0),
+                    replies[i].first);
+  }
+  CAF_CHECK_EQUAL(numbers(), expected);
+  CAF_CHECK(tested->connected_since(0).has_value());
+}
+
+CAF_TEST(lanes do not wait for each other) {
+  held_lock held{db};
+  start(2);
+  submit(1, {{call(wait_for_lock, 5)}}, 0);
+  held.stranger.wait_until_someone_is_blocked();
+  submit(2, {{call(append_number, 2)}}, 1);
+  auto replies = seen.replies(1);
+  CAF_CHECK_EQUAL(replies.front().first, 2);
+  held.let_go();
+  replies = seen.replies(2);
+  CAF_CHECK_EQUAL(replies.back().first, 1);
+}
+
+CAF_TEST(a unit that fails leaves nothing behind and the next one is fine) {
+  start();
+  submit(1,
+         {{call(append_number, 1), call(divide, 0), call(append_number, 1)}});
+  submit(2, {{call(divide, 1), call(append_number, 2)}});
+  submit(3, {{call(divide, 0)}, false});
+  submit(4, {{call(append_number, 4)}, false});
+  auto replies = seen.replies(4);
+  CAF_CHECK(code(replies[0].second) == gd::errc::rejected);
+  CAF_CHECK_EQUAL(replies[0].second.failure->sqlstate, "22012"s);
+  CAF_CHECK_EQUAL(replies[0].second.failed_call, 1u);
+  CAF_CHECK(replies[0].second.results.empty());
+  CAF_CHECK(replies[1].second.ok());
+  CAF_CHECK_EQUAL(replies[1].second.results.size(), 2u);
+  CAF_CHECK(code(replies[2].second) == gd::errc::rejected);
+  CAF_CHECK(replies[3].second.ok());
+  CAF_CHECK_EQUAL(numbers(), "2 4");
+  CAF_CHECK_EQUAL(seen.backends(1).size(), 1u);
+}
+
+CAF_TEST(a unit may run a statement twice the first time as well) {
+  start();
+  submit(1, {{call(append_number, 1), call(append_number, 2)}});
+  CAF_CHECK(seen.only_reply().ok());
+  CAF_CHECK_EQUAL(numbers(), "1 2");
+}
+
+CAF_TEST(
+  a connection that dies in the middle of a unit leaves its fate unknown) {
+  held_lock held{db};
+  start();
+  submit(1, {{call(append_number, 1), call(wait_for_lock, 5)}});
+  submit(2, {{call(append_number, 2)}});
+  auto victim = held.stranger.wait_until_someone_is_blocked();
+  held.stranger.terminate(victim);
+  auto replies = seen.replies(2);
+  CAF_CHECK_EQUAL(replies[0].first, 1);
+  CAF_CHECK(code(replies[0].second) == gd::errc::unknown_fate);
+  // What waited goes over the next connection.
+  CAF_CHECK(replies[1].second.ok());
+  auto backends = seen.backends(2);
+  CAF_CHECK_EQUAL(backends[0], victim);
+  CAF_CHECK_NOT_EQUAL(backends[1], victim);
+  CAF_CHECK_EQUAL(numbers(), "2");
+}
+
+CAF_TEST(a connection that dies idle is replaced before anybody needs it) {
+  start();
+  auto victim = seen.backends(1).front();
+  auto since = tested->connected_since(0);
+  session{db.conninfo()}.terminate(victim);
+  seen.backends(2);
+  submit(1, {{call(append_number, 1)}});
+  CAF_CHECK(seen.only_reply().ok());
+  CAF_CHECK(tested->connected_since(0) != since);
+}
+
+CAF_TEST(without a server a unit waits for its patience and is not sent) {
+  auto opts = db.options();
+  opts.database = "host=/nowhere/to/be/found";
+  start(1, opts);
+  submit(1, {{call(append_number, 1)}}, 0, 30ms);
+  submit(2, {{call(append_number, 2)}}, 0, 0ms);
+  auto replies = seen.replies(2);
+  for (const auto& [n, x] : replies)
+    CAF_CHECK(code(x) == gd::errc::unavailable);
+  CAF_CHECK_EQUAL(replies[0].first, 2);
+  CAF_CHECK(!tested->connected_since(0));
+  seen.wait_until_disconnected();
+}
+
+CAF_TEST(a server that does not answer is no server) {
+  auto listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  CAF_REQUIRE_EQUAL(bind(listener, raw, size), 0);
+  CAF_REQUIRE_EQUAL(listen(listener, 10), 0);
+  CAF_REQUIRE_EQUAL(getsockname(listener, raw, &size), 0);
+  auto opts = db.options();
+  opts.database = "host=127.0.0.1 port="
+                  + std::to_string(ntohs(address.sin_port));
+  opts.connect_timeout = 30ms;
+  start(1, opts);
+  seen.wait_until_disconnected();
+  submit(1, {{call(append_number, 1)}}, 0, 50ms);
+  CAF_CHECK(code(seen.only_reply()) == gd::errc::unavailable);
+  tested.reset();
+  close(listener);
+}
+
+CAF_TEST(patience is for connections and not for other units) {
+  held_lock held{db};
+  start();
+  submit(1, {{call(wait_for_lock, 5)}});
+  held.stranger.wait_until_someone_is_blocked();
+  submit(2, {{call(append_number, 2)}}, 0, 0ms);
+  held.let_go();
+  for (const auto& [n, x] : seen.replies(2))
+    CAF_CHECK(x.ok());
+}
+
+CAF_TEST(a stop lets everything end that ends in time) {
+  start();
+  seen.backends(1);
+  for (std::int64_t n = 1; n <= 50; ++n)
+    submit(n, {{call(append_number, n)}});
+  tested->stop(gd::test::patience);
+  auto replies = seen.replies(50);
+  CAF_CHECK_EQUAL(replies.size(), 50u);
+  for (const auto& [n, x] : replies)
+    CAF_CHECK(x.ok());
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from numbers"), "50");
+}
+
+CAF_TEST(a stop answers everything exactly once) {
+  held_lock held{db};
+  start(2);
+  submit(1, {{call(wait_for_lock, 5)}}, 0);
+  held.stranger.wait_until_someone_is_blocked();
+  for (std::int64_t n = 2; n <= 20; ++n)
+    submit(n, {{call(append_number, n)}}, 0);
+  tested->stop(10ms);
+  submit(21, {{call(append_number, 21)}}, 0);
+  submit(22, {{call(append_number, 22)}}, 1);
+  tested->stop();
+  tested.reset();
+  auto replies = seen.replies(22);
+  CAF_CHECK_EQUAL(replies.size(), 22u);
+  for (const auto& [n, x] : replies)
+    CAF_CHECK(code(x) == (n == 1 ? gd::errc::unknown_fate : gd::errc::stopped));
+  CAF_CHECK_EQUAL(numbers(), "");
+}
+
+CAF_TEST(a stop before there is a connection answers what waits) {
+  auto opts = db.options();
+  opts.database = "host=/nowhere/to/be/found";
+  start(1, opts);
+  submit(1, {{call(append_number, 1)}});
+  tested->stop();
+  CAF_CHECK(code(seen.only_reply()) == gd::errc::stopped);
+}
+
+CAF_TEST(a missing schema is told once and is the answer to everything) {
+  auto opts = db.options();
+  opts.schema = "elsewhere";
+  start(3, opts);
+  submit(1, {{call(append_number, 1)}}, 0);
+  CAF_CHECK(code(seen.only_reply()) == gd::errc::schema_mismatch);
+  for (std::int64_t n = 2; n <= 4; ++n)
+    submit(n, {{call(append_number, n)}}, static_cast<std::size_t>(n) - 2);
+  for (const auto& [n, x] : seen.replies(4))
+    CAF_CHECK(code(x) == gd::errc::schema_mismatch);
+  tested->stop();
+  auto fatal = seen.fatal_errors(1);
+  CAF_CHECK_EQUAL(fatal.size(), 1u);
+  CAF_CHECK(fatal.front().message.find("elsewhere") != std::string::npos);
+}
+
+CAF_TEST(what waits for the first connection is told of a missing schema at once) {
+  auto opts = db.options();
+  opts.schema = "elsewhere";
+  start(1, opts);
+  // Before or after: with one lane nothing else wakes the reactor.
+  for (std::int64_t n = 1; n <= 20; ++n)
+    submit(n, {{call(append_number, n)}});
+  for (const auto& [n, x] : seen.replies(20))
+    CAF_CHECK(code(x) == gd::errc::schema_mismatch);
+}
+
+CAF_TEST(a connection string that is none is told once) {
+  auto opts = db.options();
+  opts.database = "no=thing";
+  start(2, opts);
+  submit(1, {{call(append_number, 1)}});
+  CAF_CHECK(code(seen.only_reply()) == gd::errc::invalid_argument);
+  tested->stop();
+  CAF_CHECK_EQUAL(seen.fatal_errors(1).size(), 1u);
+}
+
+CAF_TEST(
+  a schema that is replaced is told and what runs elsewhere gets its answer) {
+  held_lock held{db};
+  start(2);
+  seen.backends(2);
+  submit(1, {{call(wait_for_lock, 5)}}, 0);
+  auto working = held.stranger.wait_until_someone_is_blocked();
+  submit(2, {{call(append_number, 2)}}, 0);
+  db.rows("comment on table gen_durable is 'gen_durable schema 99, works with "
+          "libraries from 99'");
+  for (auto backend : seen.backends(2))
+    if (backend != working)
+      held.stranger.terminate(backend);
+  CAF_CHECK(seen.fatal_errors(1).front().code == gd::errc::schema_mismatch);
+  CAF_CHECK(code(seen.replies(1).front().second) == gd::errc::schema_mismatch);
+  held.let_go();
+  auto replies = seen.replies(2);
+  CAF_CHECK_EQUAL(replies.back().first, 1);
+  CAF_CHECK(replies.back().second.ok());
+  submit(3, {{call(append_number, 3)}}, 0);
+  CAF_CHECK(code(seen.replies(3).back().second) == gd::errc::schema_mismatch);
+  tested->stop();
+  CAF_CHECK_EQUAL(seen.fatal_errors(1).size(), 1u);
+  CAF_CHECK_EQUAL(numbers(), "");
+}
+
+CAF_TEST(
+  many threads submit and each unit is answered once with its own result) {
+  start(3);
+  constexpr int threads = 8;
+  constexpr int each = 100;
+  std::vector<std::thread> submitters;
+  for (int t = 0; t < threads; ++t)
+    submitters.emplace_back([this, t] {
+      for (int i = 0; i < each; ++i) {
+        std::int64_t n = t * each + i;
+        submit(n, {{call(append_number, n)}}, static_cast<std::size_t>(i % 3));
+      }
+    });
+  for (auto& x : submitters)
+    x.join();
+  std::vector<int> answered(threads * each);
+  for (const auto& [n, x] : seen.replies(threads * each)) {
+    CAF_REQUIRE(x.ok());
+    CAF_CHECK_EQUAL(x.results.front().integer(0, 0), n);
+    ++answered[static_cast<std::size_t>(n)];
+  }
+  CAF_CHECK(answered == std::vector<int>(threads * each, 1));
+  CAF_CHECK_EQUAL(db.scalar("select count(distinct n) from numbers"),
+                  std::to_string(threads * each));
+}
+
+CAF_TEST(a callback may submit the next unit) {
+  start();
+  std::function<void(std::int64_t)> go_on = [&](std::int64_t n) {
+    tested->submit(
+      0, {{call(append_number, n)}},
+      [this, n, &go_on](pq::reply x) {
+      if (n < 20)
+        go_on(n + 1);
+      else
+        seen.reply(n)(std::move(x));
+      },
+      1min);
+  };
+  go_on(1);
+  CAF_CHECK(seen.only_reply().ok());
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from numbers"), "20");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,657 @@
+#define CAF_SUITE turn
+
+// A queue's transactions: first the state machine alone, with replies made by
+// hand, then with a server.
+
+#include <gd/pq.hpp>
+#include <gd/sql.hpp>
+#include <gd/turn.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace pq = gd::pq;
+namespace sql = gd::sql;
+namespace store = gd::store;
+
+using gd::test::session;
+using gd::test::temporary_database;
+using store::outcome_row;
+using store::verb;
+using verdict = gd::turn::settled::verdict;
+using clock_type = gd::turn::clock;
+using ids = std::vector<std::int64_t>;
+
+gd::turn make_turn(std::size_t rows = 500, std::size_t bytes = 8 << 20) {
+  return gd::turn{{.queue = "default",
+                   .incarnation = "node/1",
+                   .first_pick = 7,
+                   .machines = {"Order/1"},
+                   .lease = 60s,
+                   .rows = rows,
+                   .bytes = bytes}};
+}
+
+outcome_row next_row(std::int64_t id, std::string state = R"({"n": 2})") {
+  outcome_row row;
+  row.id = id;
+  row.token = "node/1/1";
+  row.what = verb::next;
+  row.step = "ship";
+  row.state = std::move(state);
+  return row;
+}
+
+/// The statements of a unit, in order.
+std::string names(const pq::unit& work) {
+  std::string out;
+  for (const auto& x : work.calls)
+    out += (out.empty() ? "" : " ") + std::string{x.what->name.substr(3)};
+  return out;
+}
+
+std::optional<std::size_t> position(const pq::unit& work,
+                                    const sql::statement& what) {
+  for (std::size_t i = 0; i < work.calls.size(); ++i)
+    if (work.calls[i].what == &what)
+      return i;
+  return std::nullopt;
+}
+
+/// The first parameter of a statement, an array of bigint in binary form.
+ids first_parameter(const pq::call& what) {
+  const auto& raw = what.args.values().front();
+  auto number = [&raw](std::size_t at, std::size_t size) {
+    std::uint64_t x = 0;
+    for (std::size_t i = 0; i < size; ++i)
+      x = x << 8 | static_cast<unsigned char>(raw[at + i]);
+    return x;
+  };
+  ids xs;
+  for (std::size_t at = 20; at < raw.size(); at += 12)
+    xs.push_back(static_cast<std::int64_t>(number(at + 4, 8)));
+  return xs;
+}
+
+ids flushed(const pq::unit& work) {
+  auto at = position(work, sql::flush);
+  return at ? first_parameter(work.calls[*at]) : ids{};
+}
+
+/// A reply in which no statement returned a row: everything was busy.
+pq::reply no_rows(const pq::unit& work) {
+  pq::reply x;
+  x.results.resize(work.calls.size());
+  return x;
+}
+
+pq::reply failed(gd::errc code, std::size_t call = 0) {
+  pq::reply x;
+  x.failure = gd::error{code, "made by hand", {}};
+  x.failed_call = call;
+  return x;
+}
+
+/// Without a server.
+struct by_hand {
+  clock_type::time_point now = clock_type::now();
+
+  pq::unit begin(gd::turn& turn, std::int32_t want = 0) {
+    auto work = turn.begin(want, now);
+    CAF_REQUIRE(work);
+    return std::move(*work);
+  }
+
+  /// Waits as long as the turn wants to.
+  pq::unit begin_when_due(gd::turn& turn, std::int32_t want = 0) {
+    CAF_REQUIRE(turn.due(now) != clock_type::time_point::max());
+    now = std::max(now, turn.due(now));
+    return begin(turn, want);
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(turns_by_hand, by_hand)
+
+CAF_TEST(a turn with nothing to do does nothing and waits for nothing) {
+  auto turn = make_turn();
+  CAF_CHECK(!turn.begin(0, now));
+  CAF_CHECK(turn.due(now) == clock_type::time_point::max());
+  CAF_CHECK(turn.drained());
+}
+
+CAF_TEST(one transaction flushes and rechecks and picks in this order) {
+  auto turn = make_turn();
+  turn.add(next_row(1));
+  auto work = begin(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "flush pick"s);
+  CAF_CHECK(work.transaction);
+  CAF_CHECK(turn.under_way());
+  CAF_CHECK(!turn.begin(5, now));
+  CAF_CHECK(turn.due(now) == clock_type::time_point::max());
+  turn.finish(no_rows(work), now);
+
+  turn = make_turn();
+  turn.add(next_row(1));
+  auto parked = next_row(2);
+  parked.what = verb::await;
+  turn.add(parked);
+  work = begin(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "flush recheck pick"s);
+  CAF_CHECK(first_parameter(work.calls[1]) == (ids{2}));
+
+  turn = make_turn();
+  CAF_CHECK_EQUAL(names(begin(turn, 5)), "pick"s);
+}
+
+CAF_TEST(every pick has a token of its own) {
+  auto turn = make_turn();
+  std::set<std::string> tokens;
+  for (auto code : {gd::errc::conflict, gd::errc::sql, gd::errc::rejected,
+                    gd::errc::unavailable}) {
+    now += 10s;
+    auto work = begin(turn, 1);
+    tokens.insert(work.calls.back().args.values()[3]);
+    turn.finish(failed(code, work.calls.size() - 1), now);
+  }
+  now += 10s;
+  auto work = begin(turn, 1);
+  tokens.insert(work.calls.back().args.values()[3]);
+  CAF_CHECK_EQUAL(tokens.size(), 5u);
+  CAF_CHECK(tokens.contains("node/1/7"));
+  auto report = turn.finish(no_rows(work), now);
+  CAF_CHECK_EQUAL(report.token, "node/1/11"s);
+}
+
+CAF_TEST(a group holds an id once and the rest in order) {
+  auto turn = make_turn();
+  for (std::int64_t id : {3, 1, 3, 2, 3})
+    turn.add(next_row(id), 10 * static_cast<std::uint64_t>(id));
+  auto work = begin(turn);
+  CAF_CHECK(flushed(work) == (ids{3, 1, 2}));
+  turn.finish(failed(gd::errc::unavailable), now); // none has left
+  work = begin_when_due(turn);
+  CAF_CHECK(flushed(work) == (ids{3, 1, 2}));
+}
+
+CAF_TEST(rows and bytes of a group are bounded but one row always goes) {
+  auto turn = make_turn(3);
+  for (std::int64_t id = 1; id <= 7; ++id)
+    turn.add(next_row(id));
+  CAF_CHECK(flushed(begin(turn)) == (ids{1, 2, 3}));
+
+  turn = make_turn(500, 10'000);
+  for (std::int64_t id = 1; id <= 4; ++id)
+    turn.add(next_row(id, std::string(4'000, 'x')));
+  turn.add(next_row(5, std::string(50'000, 'x')));
+  turn.add(next_row(6));
+  CAF_CHECK(flushed(begin(turn)) == (ids{1, 2}));
+
+  turn = make_turn(500, 10'000);
+  turn.add(next_row(5, std::string(50'000, 'x')));
+  turn.add(next_row(6));
+  CAF_CHECK(flushed(begin(turn)) == (ids{5}));
+}
+
+CAF_TEST(a pick wants no more rows than a transaction may have) {
+  auto turn = make_turn(3);
+  auto work = begin(turn, 100);
+  const auto& limit = work.calls.front().args.values()[1];
+  CAF_CHECK_EQUAL(limit, "\0\0\0\x03"s);
+}
+
+CAF_TEST(a failed pick is left out for a while and loses no outcome) {
+  for (auto code : {gd::errc::sql, gd::errc::rejected, gd::errc::conflict}) {
+    auto turn = make_turn();
+    turn.add(next_row(1));
+    turn.add(next_row(2));
+    auto work = begin(turn, 5);
+    auto report = turn.finish(failed(code, *position(work, sql::pick)), now);
+    CAF_CHECK(report.failure && report.failure->code == code);
+    CAF_CHECK(report.rows.empty());
+    CAF_CHECK(!report.lost_pick);
+    work = begin(turn, 5);
+    CAF_CHECK_EQUAL(names(work), "flush"s);
+    CAF_CHECK(flushed(work) == (ids{1, 2}));
+    turn.finish(no_rows(work), now);
+    now += 2s;
+    CAF_CHECK_EQUAL(names(begin(turn, 5)), "flush pick"s);
+  }
+}
+
+CAF_TEST(a failure without a culprit is tried again later and later) {
+  auto turn = make_turn();
+  turn.add(next_row(1), 77);
+  clock_type::duration last{0};
+  for (int i = 0; i < 12; ++i) {
+    auto work = begin_when_due(turn);
+    CAF_CHECK(flushed(work) == (ids{1}));
+    auto report = turn.finish(failed(gd::errc::conflict), now);
+    CAF_CHECK(report.failure && report.rows.empty());
+    auto wait = turn.due(now) - now;
+    CAF_CHECK(!turn.begin(5, now)); // not even to pick
+    CAF_CHECK(!turn.begin(5, now + wait - 1ms));
+    CAF_CHECK_GREATER_OR_EQUAL(wait.count(), last.count());
+    CAF_CHECK(wait <= 5s);
+    last = wait;
+  }
+  CAF_CHECK(last == 5s);
+  // Success forgets.
+  auto work = begin_when_due(turn);
+  turn.finish(no_rows(work), now);
+  work = begin_when_due(turn);
+  turn.finish(failed(gd::errc::conflict), now);
+  CAF_CHECK(turn.due(now) - now == 20ms);
+}
+
+CAF_TEST(of a group that is refused the guilty row alone is told) {
+  constexpr std::int64_t guilty = 37;
+  auto turn = make_turn();
+  for (std::int64_t id = 1; id <= 100; ++id)
+    turn.add(next_row(id), static_cast<std::uint64_t>(id) + 1'000);
+  ids written;
+  std::vector<gd::turn::settled> told;
+  int transactions = 0;
+  while (told.empty() || written.size() < 99) {
+    CAF_REQUIRE_LESS(transactions, 20);
+    ++transactions;
+    auto work = begin(turn, 5);
+    auto group = flushed(work);
+    if (std::find(group.begin(), group.end(), guilty) != group.end()) {
+      auto report = turn.finish(
+        failed(gd::errc::rejected, *position(work, sql::flush)), now);
+      told.insert(told.end(), report.rows.begin(), report.rows.end());
+      // A group that a stranger's row has failed is no failure of the turn.
+      CAF_CHECK(!report.failure);
+    } else {
+      // Under suspicion a group goes without a pick.
+      CAF_CHECK_EQUAL(names(work), "flush"s);
+      written.insert(written.end(), group.begin(), group.end());
+      turn.finish(no_rows(work), now);
+    }
+  }
+  CAF_CHECK_LESS_OR_EQUAL(transactions, 15);
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK_EQUAL(told.front().row.id, guilty);
+  CAF_CHECK_EQUAL(told.front().tag, 1'037u);
+  CAF_CHECK(told.front().what == verdict::refused);
+  CAF_CHECK_EQUAL(told.front().why.message, "made by hand"s);
+  CAF_CHECK_EQUAL(told.front().row.state, R"({"n": 2})"s);
+}
+
+CAF_TEST(a busy row is tried again soon and then alone without a pick) {
+  auto turn = make_turn();
+  turn.add(next_row(1), 77);
+  clock_type::duration waited{0};
+  for (int tries = 0; tries < 5; ++tries) {
+    auto work = begin_when_due(turn, 1);
+    CAF_CHECK_EQUAL(names(work), "flush pick"s);
+    auto report = turn.finish(no_rows(work), now);
+    CAF_CHECK(report.rows.empty() && !report.failure);
+    CAF_CHECK(!turn.drained());
+    waited += turn.due(now) - now;
+  }
+  CAF_CHECK(waited < 1s);
+  // The lock is not to be had: other work goes in between.
+  for (int tries = 0; tries < 20; ++tries) {
+    auto work = begin_when_due(turn, 1);
+    CAF_REQUIRE_EQUAL(names(work), "lock_timeout lock flush"s);
+    auto report = turn.finish(failed(gd::errc::busy, 1), now);
+    CAF_CHECK(report.rows.empty() && !report.failure);
+    CAF_CHECK(turn.due(now) - now <= 1s);
+    work = begin(turn, 1);
+    CAF_CHECK_EQUAL(names(work), "pick"s);
+    turn.finish(no_rows(work), now);
+  }
+  // Locked and not there: deleted.
+  auto work = begin_when_due(turn);
+  auto report = turn.finish(no_rows(work), now);
+  CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
+  CAF_CHECK(report.rows.front().what == verdict::stale);
+  CAF_CHECK_EQUAL(report.rows.front().tag, 77u);
+  CAF_CHECK(turn.drained());
+}
+
+CAF_TEST(many rows that strangers hold do not starve the others) {
+  auto turn = make_turn();
+  for (std::int64_t id = 1; id <= 100; ++id)
+    turn.add(next_row(id));
+  for (int tries = 0; tries < 5; ++tries)
+    turn.finish(no_rows(begin_when_due(turn)), now);
+  now += 10s; // all of them are due, alone
+  int picks = 0;
+  for (int i = 0; i < 10; ++i) {
+    auto work = begin(turn, 1);
+    picks += position(work, sql::pick).has_value();
+    turn.finish(position(work, sql::lock) ? failed(gd::errc::busy, 1)
+                                          : no_rows(work),
+                now);
+  }
+  CAF_CHECK_EQUAL(picks, 5);
+
+  // A new outcome is in one of the next two.
+  turn.add(next_row(1'000));
+  ids next_two;
+  for (int i = 0; i < 2; ++i) {
+    auto work = begin(turn);
+    for (auto id : flushed(work))
+      next_two.push_back(id);
+    turn.finish(position(work, sql::lock) ? failed(gd::errc::busy, 1)
+                                          : no_rows(work),
+                now);
+  }
+  CAF_CHECK(std::count(next_two.begin(), next_two.end(), 1'000) == 1);
+}
+
+CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
+  auto turn = make_turn();
+  turn.add(next_row(1), 77);
+  auto work = begin(turn, 5);
+  auto report = turn.finish(failed(gd::errc::unknown_fate), now);
+  CAF_CHECK(report.lost_pick == "node/1/7");
+  CAF_CHECK(report.failure);
+  CAF_CHECK(report.rows.empty());
+
+  work = begin_when_due(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "release_lost flush pick"s);
+  CAF_CHECK(flushed(work) == (ids{1}));
+  CAF_CHECK_EQUAL(work.calls.back().args.values()[3], "node/1/8"s);
+  CAF_CHECK(work.calls.front().args.values().front().ends_with("node/1/7"));
+  turn.finish(no_rows(work), now);
+
+  // Not there or not the lease's any more: nobody knows whether it applied.
+  for (int tries = 1; tries < 5; ++tries)
+    turn.finish(no_rows(begin_when_due(turn)), now);
+  gd::turn::report last;
+  while (last.rows.empty())
+    last = turn.finish(no_rows(begin_when_due(turn)), now);
+  CAF_CHECK(last.rows.front().what == verdict::unknown);
+  CAF_CHECK_EQUAL(last.rows.front().tag, 77u);
+}
+
+CAF_TEST(rows of lost picks are looked for until one lease has passed) {
+  auto turn = make_turn();
+  auto lost_at = now;
+  begin(turn, 5);
+  turn.finish(failed(gd::errc::unknown_fate), now);
+  begin_when_due(turn, 5);
+  turn.finish(failed(gd::errc::unknown_fate), now); // and the next one, too
+  int releases = 0;
+  while (turn.due(now) != clock_type::time_point::max()) {
+    now = std::max(now, turn.due(now));
+    auto work = turn.begin(0, now);
+    if (!work)
+      continue;
+    CAF_REQUIRE_EQUAL(names(*work), "release_lost"s);
+    turn.finish(no_rows(*work), now);
+    ++releases;
+    CAF_REQUIRE_LESS(releases, 1'000);
+  }
+  CAF_CHECK_GREATER(releases, 100);
+  CAF_CHECK(now - lost_at >= 60s);
+  CAF_CHECK(now - lost_at < 62s);
+}
+
+CAF_TEST(a lost transaction without a pick loses no pick) {
+  auto turn = make_turn();
+  turn.add(next_row(1));
+  begin(turn);
+  auto report = turn.finish(failed(gd::errc::unknown_fate), now);
+  CAF_CHECK(!report.lost_pick);
+  CAF_CHECK_EQUAL(names(begin_when_due(turn)), "flush"s);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- with a server ------------------------------------------------------------
+
+namespace {
+
+struct with_server {
+  temporary_database db;
+  std::unique_ptr<pq::connection> engine;
+  clock_type::time_point now = clock_type::now();
+  int transactions = 0;
+
+  with_server() {
+    db.migrate();
+    engine = std::make_unique<pq::connection>(db.options());
+    CAF_REQUIRE(engine->wait_ready());
+  }
+
+  ids executing(int n) {
+    ids xs;
+    for (auto& x : db.rows("insert into gen_durable (fsm, step, status, "
+                           "locked_by, lease_expires_at)"
+                           " select 'Order', 'collect', 'executing', "
+                           "'node/1/1', now() + interval '1 minute'"
+                           " from generate_series(1, $1) returning id",
+                           {std::to_string(n)}))
+      xs.push_back(std::stoll(x.front().value()));
+    return xs;
+  }
+
+  void runnable(int n) {
+    db.rows("insert into gen_durable (fsm, step) select 'Order', 'collect' "
+            "from generate_series(1, $1)",
+            {std::to_string(n)});
+  }
+
+  gd::turn::report once(gd::turn& turn, std::int32_t want = 0) {
+    auto due = turn.due(now);
+    if (want == 0)
+      CAF_REQUIRE(due != clock_type::time_point::max());
+    if (due != clock_type::time_point::max())
+      now = std::max(now, due);
+    auto work = turn.begin(want, now);
+    CAF_REQUIRE(work);
+    ++transactions;
+    auto report = turn.finish(engine->run(*work), now);
+    CAF_CHECK(engine->state() == pq::connection::phase::idle);
+    return report;
+  }
+
+  /// Until nothing waits; the fates by id.
+  std::map<std::int64_t, gd::turn::settled> drain(gd::turn& turn) {
+    std::map<std::int64_t, gd::turn::settled> xs;
+    while (!turn.drained()) {
+      CAF_REQUIRE_LESS(transactions, 500);
+      for (auto& x : once(turn).rows) {
+        auto id = x.row.id;
+        CAF_CHECK(xs.emplace(id, std::move(x)).second); // each once
+      }
+    }
+    return xs;
+  }
+
+  std::string count(const std::string& where) {
+    return db.scalar("select count(*) from gen_durable where " + where);
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(turns_with_a_server, with_server)
+
+CAF_TEST(one poisoned row of a hundred is told and ninety nine commit) {
+  for (const auto* poison :
+       {R"({"n": "\u0000"})", R"({"n": 1)", "{\"n\": \"\xff\"}"}) {
+    auto rows = executing(100);
+    auto guilty = rows[61];
+    auto turn = make_turn();
+    for (auto id : rows)
+      turn.add(next_row(id, id == guilty ? poison : R"({"n": 2})"));
+    transactions = 0;
+    auto fates = drain(turn);
+    CAF_CHECK_EQUAL(fates.size(), 100u);
+    for (const auto& [id, x] : fates)
+      CAF_CHECK(x.what == (id == guilty ? verdict::refused : verdict::applied));
+    CAF_CHECK(fates[guilty].why.code == gd::errc::rejected);
+    CAF_CHECK(!fates[guilty].why.message.empty());
+    CAF_CHECK_EQUAL(fates[guilty].row.state, poison);
+    CAF_CHECK_LESS_OR_EQUAL(transactions, 15);
+    CAF_CHECK_EQUAL(count("step = 'ship' and state = '{\"n\": 2}'"), "99");
+    CAF_CHECK_EQUAL(count("status = 'executing' and locked_by = 'node/1/1'"),
+                    "1");
+    db.rows("delete from gen_durable");
+  }
+}
+
+CAF_TEST(several poisoned rows are told each and the others commit) {
+  auto rows = executing(64);
+  std::set<std::int64_t> guilty{rows[0], rows[1], rows[31], rows[63]};
+  auto turn = make_turn();
+  for (auto id : rows)
+    turn.add(next_row(id, guilty.contains(id) ? "{" : "{}"));
+  auto fates = drain(turn);
+  CAF_CHECK_EQUAL(fates.size(), 64u);
+  for (const auto& [id, x] : fates)
+    CAF_CHECK(x.what
+              == (guilty.contains(id) ? verdict::refused : verdict::applied));
+}
+
+CAF_TEST(an error in a turn leaves the connection usable and nothing behind) {
+  auto rows = executing(2);
+  runnable(1);
+  auto turn = make_turn();
+  turn.add(next_row(rows[0], "{"));
+  auto report = once(turn, 5);
+  CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
+  CAF_CHECK(report.rows.front().what == verdict::refused);
+  CAF_CHECK(report.picked.empty());
+  CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from pg_stat_activity where pid = "
+                            + std::to_string(engine->backend())
+                            + " and state = 'idle'"),
+                  "1");
+  turn.add(next_row(rows[1]));
+  report = once(turn, 5);
+  CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
+  CAF_CHECK(report.rows.front().what == verdict::applied);
+  CAF_CHECK_EQUAL(report.picked.size(),
+                  2u); // what it has just made runnable, too
+}
+
+CAF_TEST(a pick that fails loses no outcome) {
+  auto rows = executing(3);
+  runnable(3);
+  db.rows("create function refuse() returns trigger language plpgsql as"
+          " 'begin raise exception using errcode = ''XX000'', message = ''no "
+          "picks''; end';"
+          "create trigger refuse before update on gen_durable for each row"
+          " when (new.status = 'executing') execute function refuse()");
+  auto turn = make_turn();
+  for (auto id : rows)
+    turn.add(next_row(id));
+  auto report = once(turn, 5);
+  CAF_CHECK(report.failure && report.failure->message == "no picks");
+  CAF_CHECK(report.rows.empty());
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "3");
+  report = once(turn, 5);
+  CAF_CHECK(!report.failure);
+  CAF_CHECK_EQUAL(report.rows.size(), 3u);
+  CAF_CHECK_EQUAL(count("step = 'ship'"), "3");
+  db.rows("drop trigger refuse on gen_durable");
+  now += 2s;
+  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 5u);
+}
+
+CAF_TEST(a pick tells whether there may be more) {
+  runnable(3);
+  auto turn = make_turn();
+  auto report = once(turn, 2);
+  CAF_CHECK_EQUAL(report.picked.size(), 2u);
+  CAF_CHECK(report.full);
+  report = once(turn, 2);
+  CAF_CHECK_EQUAL(report.picked.size(), 1u);
+  CAF_CHECK(!report.full);
+  CAF_CHECK_EQUAL(report.token, "node/1/8"s);
+  CAF_CHECK_EQUAL(count("locked_by = 'node/1/8'"), "1");
+}
+
+CAF_TEST(a busy row is written when its stranger is gone and holds up nobody) {
+  auto rows = executing(10);
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id = $1 for update",
+                {std::to_string(rows[4])});
+  auto turn = make_turn();
+  for (auto id : rows)
+    turn.add(next_row(id));
+  auto report = once(turn);
+  CAF_CHECK_EQUAL(report.rows.size(), 9u);
+  CAF_CHECK_EQUAL(count("step = 'ship'"), "9");
+  for (int i = 0; i < 8; ++i) // beyond those that only look
+    CAF_CHECK(once(turn).rows.empty());
+  stranger.exec("commit");
+  auto fates = drain(turn);
+  CAF_CHECK_EQUAL(fates.size(), 1u);
+  CAF_CHECK(fates[rows[4]].what == verdict::applied);
+  CAF_CHECK_EQUAL(count("step = 'ship'"), "10");
+}
+
+CAF_TEST(a row that is deleted is stale in the end) {
+  auto rows = executing(2);
+  db.rows("delete from gen_durable where id = $1", {std::to_string(rows[0])});
+  auto turn = make_turn();
+  for (auto id : rows)
+    turn.add(next_row(id));
+  auto fates = drain(turn);
+  CAF_CHECK(fates[rows[0]].what == verdict::stale);
+  CAF_CHECK(fates[rows[1]].what == verdict::applied);
+}
+
+CAF_TEST(two outcomes of one row apply once whoever is first) {
+  auto id = executing(1).front();
+  db.rows("update gen_durable set locked_by = 'node/1/2'");
+  auto turn = make_turn();
+  auto late = next_row(id);
+  auto current = next_row(id);
+  current.token = "node/1/2";
+  turn.add(late, 1);
+  turn.add(current, 2);
+  std::map<std::uint64_t, verdict> fates;
+  while (!turn.drained())
+    for (auto& x : once(turn).rows)
+      fates.emplace(x.tag, x.what);
+  CAF_CHECK(fates
+            == (std::map<std::uint64_t, verdict>{{1, verdict::stale},
+                                                 {2, verdict::applied}}));
+}
+
+CAF_TEST(what applied before its connection died is unknown when sent again) {
+  auto rows = executing(2);
+  auto turn = make_turn();
+  for (auto id : rows)
+    turn.add(next_row(id));
+  auto work = turn.begin(0, now);
+  CAF_REQUIRE(work);
+  CAF_REQUIRE(engine->run(*work).ok()); // but nobody hears of it
+  turn.finish(failed(gd::errc::unknown_fate), now);
+  auto added = executing(1).front();
+  turn.add(next_row(added));
+  auto fates = drain(turn);
+  CAF_CHECK(fates[rows[0]].what == verdict::unknown);
+  CAF_CHECK(fates[rows[1]].what == verdict::unknown);
+  CAF_CHECK(fates[added].what == verdict::applied);
+  CAF_CHECK_EQUAL(count("step = 'ship'"), "3");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,118 @@
+#include "common.hpp"
+
+#include <gd/instance.hpp>
+#include <gd/json.hpp>
+#include <gd/time.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace gdctl {
+
+namespace {
+
+using std::chrono::microseconds;
+using time_point = std::chrono::sys_time<microseconds>;
+
+} // namespace
+
+exit_code exit_code_of(gd::errc code) noexcept {
+  switch (code) {
+    case gd::errc::invalid_argument:
+      return usage;
+    case gd::errc::unavailable:
+    case gd::errc::unknown_fate:
+      return unreachable;
+    case gd::errc::schema_mismatch:
+      return bad_schema;
+    case gd::errc::not_found:
+      return not_found;
+    default:
+      return refused;
+  }
+}
+
+int fail(const gd::error& why) {
+  auto state = why.sqlstate.empty() ? "" : fmt::format(" [{}]", why.sqlstate);
+  fmt::print(stderr, "gdctl: {}{}\n", why.message, state);
+  return exit_code_of(why.code);
+}
+
+gd::error bad_usage(std::string text) {
+  return {gd::errc::invalid_argument, std::move(text), {}};
+}
+
+bool may_tell_a_secret(std::string_view text) noexcept {
+  // CLI11's own messages say " = ".
+  for (auto i = text.find('='); i != text.npos; i = text.find('=', i + 1))
+    if (i == 0 || text[i - 1] != ' ')
+      return true;
+  return text.find("://") != text.npos;
+}
+
+gd::pq::options globals::connection() const {
+  return {.database = database, .schema = schema, .application_name = "gdctl"};
+}
+
+gd::result<std::int64_t> parse_id(std::string_view text) {
+  std::int64_t id = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(),
+                                       id);
+  if (failed == std::errc{} && end == text.data() + text.size())
+    return id;
+  return bad_usage(fmt::format("ID: expected an instance's number, got {}",
+                               may_tell_a_secret(text) ? "something else"
+                                                       : json_string(text)));
+}
+
+gd::result<std::int64_t> parse_delay(std::string_view what,
+                                     std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 6> units{{
+    {"us", 1},
+    {"ms", 1'000},
+    {"s", 1'000'000},
+    {"m", 60'000'000},
+    {"h", 3'600'000'000},
+    {"d", 86'400'000'000},
+  }};
+  std::int64_t count = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(),
+                                       count);
+  if (failed == std::errc{} && count >= 0)
+    for (auto [name, us] : units)
+      if (std::string_view{end, text.data() + text.size()} == name
+          && count <= gd::longest_delay.count() / us)
+        return count * us;
+  return bad_usage(fmt::format("{}: expected a whole number with a unit (us, "
+                               "ms, s, m, h, d), at most 100 years, got {}",
+                               what, json_string(text)));
+}
+
+gd::result<std::int64_t> parse_time(std::string_view what,
+                                    std::string_view text) {
+  auto time = gd::from_json_strict<time_point>(json_string(text));
+  if (time && time->time_since_epoch().count() >= 0)
+    return std::int64_t{time->time_since_epoch().count()};
+  return bad_usage(fmt::format("{}: expected a time since 1970 like "
+                               "2030-01-31T12:00:00Z, got {}",
+                               what, json_string(text)));
+}
+
+std::string time_text(std::int64_t us) {
+  auto text = gd::to_json(time_point{microseconds{us}}).text();
+  return text.size() > 2 ? text.substr(1, text.size() - 2)
+                         : fmt::format("{} us since 1970", us);
+}
+
+std::string json_string(std::string_view text) {
+  constexpr auto all = std::numeric_limits<std::size_t>::max();
+  return gd::to_json(gd::clean_text(text, all)).text();
+}
+
+} // namespace gdctl

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <gd/error.hpp>
+#include <gd/pq.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace gdctl {
+
+enum exit_code : int {
+  ok = 0,
+  refused = 1,
+  usage = 2,
+  unreachable = 3,
+  bad_schema = 4,
+  not_found = 5,
+};
+
+/// What the help says about them.
+inline constexpr std::string_view exit_code_help
+  = "Exit codes:\n"
+    "  0  all is well\n"
+    "  1  refused: some rows, or the whole request, by the database\n"
+    "  2  usage: an option, argument or file that cannot be used\n"
+    "  3  the database cannot be reached, or was lost\n"
+    "  4  the schema is missing, or this gdctl cannot work with it\n"
+    "  5  there is no such instance\n";
+
+exit_code exit_code_of(gd::errc code) noexcept;
+
+/// Prints the sentence to stderr and returns the exit code that goes with it.
+int fail(const gd::error& why);
+
+gd::error bad_usage(std::string text);
+
+/// Whether a text repeats what may be a piece of a connection string, such as
+/// one with spaces that was not quoted for the shell.
+bool may_tell_a_secret(std::string_view text) noexcept;
+
+/// The options of all commands.
+struct globals {
+  std::string database;
+  std::string schema = "public";
+
+  gd::pq::options connection() const;
+};
+
+/// What the command line asks for, once all of it is parsed.
+using action = std::function<int()>;
+
+void add_migrate(CLI::App& app, const globals& global, action& chosen);
+void add_insert(CLI::App& app, const globals& global, action& chosen);
+void add_signal(CLI::App& app, const globals& global, action& chosen);
+void add_show(CLI::App& app, const globals& global, action& chosen);
+void add_stats(CLI::App& app, const globals& global, action& chosen);
+
+/// An instance's id, as the command line gives it.
+gd::result<std::int64_t> parse_id(std::string_view text);
+
+/// "250ms", "10s", "5m", "2h" or "60d" in microseconds. `what` begins the
+/// error's sentence.
+gd::result<std::int64_t> parse_delay(std::string_view what,
+                                     std::string_view text);
+
+/// An RFC 3339 time in microseconds since 1970.
+gd::result<std::int64_t> parse_time(std::string_view what,
+                                    std::string_view text);
+
+/// The reverse, in UTC.
+std::string time_text(std::int64_t us);
+
+/// A string's JSON form, whatever it holds.
+std::string json_string(std::string_view text);
+
+} // namespace gdctl

@@ -1,0 +1,190 @@
+#include "bulk.hpp"
+#include "common.hpp"
+#include "lines.hpp"
+
+#include <gd/client.hpp>
+#include <gd/json.hpp>
+#include <gd/state.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gdctl {
+
+namespace {
+
+/// What a line, or the command line, says about an instance. Empty: nothing.
+struct row {
+  std::optional<std::string> ref;
+  std::optional<std::string> fsm;
+  gd::json state = gd::json::raw({});
+  std::optional<std::int32_t> version;
+  std::optional<std::string> step;
+  std::optional<std::string> queue;
+  std::optional<std::int16_t> priority;
+  std::optional<std::string> delay;
+  std::optional<std::string> at;
+
+  GD_STATE(row, ref, fsm, state, version, step, queue, priority, delay, at);
+};
+
+/// All that is read of a line that is refused.
+struct label {
+  std::optional<std::string> ref;
+
+  GD_STATE(label, ref);
+};
+
+struct options {
+  row defaults;
+  std::optional<std::string> state;
+  std::string file;
+  bool progress = false;
+};
+
+template <class T>
+T first_of(std::optional<T> x, const std::optional<T>& otherwise) {
+  return std::move(x ? x : otherwise).value_or(T{});
+}
+
+gd::result<gd::insert> complete(row x, const row& defaults) {
+  if (!x.delay && !x.at) {
+    x.delay = defaults.delay;
+    x.at = defaults.at;
+  }
+  if (x.delay && x.at)
+    return bad_usage("delay and at: expected one of them, got both");
+  if (!x.fsm && !defaults.fsm)
+    return bad_usage("fsm: expected a machine's name, got nothing");
+  gd::insert made;
+  made.fsm = first_of(std::move(x.fsm), defaults.fsm);
+  made.version = first_of(x.version, defaults.version);
+  made.step = first_of(std::move(x.step), defaults.step);
+  made.queue = first_of(std::move(x.queue), defaults.queue);
+  made.priority = first_of(x.priority, defaults.priority);
+  made.state = x.state.text().empty() ? defaults.state : std::move(x.state);
+  if (x.delay) {
+    auto us = parse_delay("delay", *x.delay);
+    if (!us)
+      return us.error();
+    made.delay_us = *us;
+  }
+  if (x.at) {
+    auto us = parse_time("at", *x.at);
+    if (!us)
+      return us.error();
+    made.eligible_at_us = *us;
+  }
+  return made;
+}
+
+parsed_line<gd::insert> parse(std::string_view text, const row& defaults) {
+  auto x = gd::from_json_strict<row>(text);
+  if (!x) {
+    auto known = gd::from_json<label>(text);
+    return {known ? known->ref : std::nullopt, x.error()};
+  }
+  auto ref = x->ref;
+  return {std::move(ref), complete(std::move(*x), defaults)};
+}
+
+int insert_one(gd::client& db, const row& what) {
+  auto request = complete({}, what);
+  if (!request)
+    return fail(request.error());
+  auto answer = db.insert(std::move(*request));
+  if (!answer) {
+    // What is wrong is the row, not how gdctl was called.
+    auto code = fail(answer.error());
+    return code == usage ? refused : code;
+  }
+  fmt::print("{{\"id\":{}}}\n", answer->id);
+  return ok;
+}
+
+int run(const globals& global, options opts) {
+  opts.defaults.state = gd::json::raw(opts.state.value_or("{}"));
+  std::optional<line_reader> input;
+  if (!opts.file.empty()) {
+    auto opened = line_reader::open(opts.file);
+    if (!opened)
+      return fail(opened.error());
+    input.emplace(std::move(*opened));
+  }
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  if (!input)
+    return insert_one(*db, opts.defaults);
+  bulk_job<gd::insert, gd::inserted> job{
+    [&](std::string_view text) { return parse(text, opts.defaults); },
+    [&](std::vector<gd::insert> rows) {
+    return db->insert_all(std::move(rows));
+    },
+    [](const gd::insert&) { return std::string{}; },
+    [](const gd::inserted& x) { return fmt::format(",\"id\":{}", x.id); },
+    };
+  return run_bulk(std::move(*input), opts.progress, job);
+}
+
+} // namespace
+
+void add_insert(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<options>();
+  auto& x = opts->defaults;
+  auto* sub = app.add_subcommand("insert", "Make one instance, or many");
+  auto* fsm = sub->add_option("FSM", x.fsm, "The machine's name");
+  sub->add_option("--state", opts->state,
+                  "A JSON object; fields left out take their defaults");
+  sub->add_option("--version", x.version,
+                  "The machine's version; default: the newest known");
+  sub->add_option("--step", x.step, "Default: the machine's initial step");
+  sub->add_option("--queue", x.queue, "Default: the machine's queue");
+  sub->add_option("--priority", x.priority,
+                  "Lower is more urgent, -32768 to 32767; default: 0");
+  auto* delay = sub->add_option("--delay", x.delay,
+                                "Do not start before: 250ms, 10s, 5m, 2h, 60d");
+  sub
+    ->add_option("--at", x.at,
+                 "Do not start before, a time: 2030-01-31T12:00:00Z")
+    ->excludes(delay);
+  auto* file = sub->add_option("--file", opts->file,
+                               "Many instances, as JSON Lines; - is stdin");
+  sub->add_flag("--progress", opts->progress,
+                "Tell the progress even if stderr is no terminal");
+  sub->footer(
+    "A line of FILE is an object:\n"
+    "  {\"fsm\": \"Checkout\", \"state\": {\"order\": 42}, \"ref\": \"a\"}\n"
+    "with any of ref (a string of your own), fsm, state, version, step, "
+    "queue,\n"
+    "priority, delay, at. What a line leaves out, the options say for all.\n"
+    "For each line, in order, there is a line on stdout: {\"ref\": \"a\", "
+    "\"line\": 1,\n"
+    "\"id\": 7}, or \"error\" and \"code\" in the place of \"id\": a bad line "
+    "is refused\n"
+    "by itself. Blank lines are skipped.\n"
+    "\n"
+    "A machine that no node has made known is refused, unless step and queue\n"
+    "are given.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl insert Checkout --state '{\"order\": 42}'\n"
+    "  gdctl insert Reminder --delay 60d --queue slow\n"
+    "  gdctl insert --file orders.jsonl > inserted.jsonl\n"
+    "  make-orders | gdctl insert Checkout --file - | tee inserted.jsonl\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    if (fsm->empty() && file->empty())
+      throw CLI::RequiredError("FSM or --file");
+    chosen = [opts, &global] { return run(global, *opts); };
+  });
+}
+
+} // namespace gdctl

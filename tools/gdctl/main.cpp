@@ -1,0 +1,72 @@
+// gdctl: migrations, inserts, signals and questions from the command line.
+
+#include "common.hpp"
+
+#include <gd/migrate.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+int refuse(const CLI::App& app, const CLI::ParseError& why) {
+  if (why.get_exit_code() == 0) { // --help, --version
+    app.exit(why);
+    return gdctl::ok;
+  }
+  std::string message = why.what();
+  if (auto rest = app.remaining();
+      !rest.empty() && app.get_subcommands().empty())
+    message = rest.front() + ": expected a command";
+  if (gdctl::may_tell_a_secret(message))
+    message = "an argument was not expected; a connection string with spaces "
+              "needs quotes";
+  fmt::print(stderr, "gdctl: {}\nRun with --help for more.\n", message);
+  return gdctl::usage;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Works with instances of durable state machines in PostgreSQL.",
+               "gdctl"};
+  gdctl::globals global;
+  gdctl::action chosen;
+  app
+    .add_option("--database", global.database,
+                "A libpq connection string or postgresql:// URI; default: "
+                "libpq's PG* variables")
+    ->envname("GD_DATABASE");
+  app.add_option("--schema", global.schema, "Where the tables are")
+    ->envname("GD_SCHEMA")
+    ->capture_default_str();
+  app.set_version_flag(
+    "--version",
+    fmt::format("gdctl {} (schema {})", GD_VERSION, gd::newest_schema()));
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(
+    "Each command has its own --help, with examples.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl --database 'host=db dbname=shop' migrate up\n"
+    "  gdctl insert Checkout --state '{\"order\": 42}'\n"
+    "  gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'\n"
+    "  gdctl show 7\n"
+    "\n"
+    + std::string{gdctl::exit_code_help});
+  gdctl::add_migrate(app, global, chosen);
+  gdctl::add_insert(app, global, chosen);
+  gdctl::add_signal(app, global, chosen);
+  gdctl::add_show(app, global, chosen);
+  gdctl::add_stats(app, global, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& why) {
+    return refuse(app, why);
+  }
+  return chosen();
+}

@@ -1,0 +1,156 @@
+#include "common.hpp"
+
+#include <gd/client.hpp>
+#include <gd/json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gdctl {
+
+namespace {
+
+/// Without what could drive a terminal.
+std::string printable(std::string text) {
+  std::replace_if(
+    text.begin(), text.end(),
+    [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; },
+    ' ');
+  return text;
+}
+
+void print(const gd::instance& x) {
+  auto line = [](std::string_view name, const std::string& value) {
+    fmt::print("{:14} {}\n", name, printable(value));
+  };
+  auto maybe =
+    [&](std::string_view name, const std::optional<std::string>& value) {
+    if (value)
+      line(name, *value);
+  };
+  auto time = [&](std::string_view name, std::optional<std::int64_t> us) {
+    if (us)
+      line(name, time_text(*us));
+  };
+  line("instance", std::to_string(x.id));
+  line("machine", fmt::format("{} v{}", x.fsm, x.version));
+  line("step", x.step);
+  line("status", x.status);
+  maybe("awaits", x.awaits);
+  time("deadline", x.deadline_us);
+  maybe("woken by", x.wake_reason);
+  line("state", x.state.text());
+  if (x.result)
+    line("result", x.result->text());
+  maybe("last error", x.last_error);
+  line("attempt", std::to_string(x.attempt));
+  line("inbox", fmt::format("{} signal{}", x.inbox, x.inbox == 1 ? "" : "s"));
+  line("queue", x.queue);
+  line("priority", std::to_string(x.priority));
+  time("eligible at", x.eligible_at_us);
+  maybe("lease of", x.locked_by);
+  time("lease until", x.lease_expires_at_us);
+  time("inserted", x.inserted_at_us);
+  time("updated", x.updated_at_us);
+}
+
+int show(const globals& global, const std::string& which, bool as_json) {
+  auto id = parse_id(which);
+  if (!id)
+    return fail(id.error());
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto found = db->look_up(*id);
+  if (!found)
+    return fail(found.error());
+  if (as_json)
+    fmt::print("{}\n", gd::to_json(*found).text());
+  else
+    print(*found);
+  return ok;
+}
+
+void print(const std::vector<gd::stats_row>& rows) {
+  using cells = std::array<std::string, 6>;
+  std::vector<cells> table{
+    {"queue", "machine", "version", "status", "instances", "future"}};
+  for (const auto& x : rows)
+    table.push_back({printable(x.queue), printable(x.fsm),
+                     std::to_string(x.version), x.status,
+                     std::to_string(x.instances), std::to_string(x.future)});
+  std::array<std::size_t, 6> widths{};
+  for (const auto& row : table)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  for (const auto& row : table)
+    fmt::print("{:{}}  {:{}}  {:>{}}  {:{}}  {:>{}}  {:>{}}\n", row[0],
+               widths[0], row[1], widths[1], row[2], widths[2], row[3],
+               widths[3], row[4], widths[4], row[5], widths[5]);
+}
+
+int stats(const globals& global, bool as_json) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto rows = db->stats();
+  if (!rows)
+    return fail(rows.error());
+  if (!as_json)
+    print(*rows);
+  else
+    for (const auto& x : *rows)
+      fmt::print("{}\n", gd::to_json(x).text());
+  return ok;
+}
+
+} // namespace
+
+void add_show(CLI::App& app, const globals& global, action& chosen) {
+  struct options {
+    std::string id;
+    bool as_json = false;
+  };
+  auto opts = std::make_shared<options>();
+  auto* sub = app.add_subcommand("show", "Show an instance");
+  sub->add_option("ID", opts->id, "The instance")->required();
+  sub->add_flag("--json", opts->as_json,
+                "One JSON object; times in microseconds since 1970");
+  sub->footer("Examples:\n"
+              "  gdctl show 7\n"
+              "  gdctl show 7 --json | jq .state\n"
+              "\n"
+              + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [opts, &global] { return show(global, opts->id, opts->as_json); };
+  });
+}
+
+void add_stats(CLI::App& app, const globals& global, action& chosen) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand(
+    "stats", "Count the instances by queue, machine and status");
+  sub->add_flag("--json", *as_json, "A JSON object for each line of the table");
+  sub->footer("Reads the whole table. \"future\": of the instances, those that "
+              "are\nnot to start yet.\n"
+              "\n"
+              "Examples:\n"
+              "  gdctl stats\n"
+              "  gdctl stats --json | jq 'select(.status == \"failed\")'\n"
+              "\n"
+              + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [as_json, &global] { return stats(global, *as_json); };
+  });
+}
+
+} // namespace gdctl

@@ -1,0 +1,243 @@
+#include "bulk.hpp"
+#include "common.hpp"
+#include "lines.hpp"
+
+#include <gd/client.hpp>
+#include <gd/json.hpp>
+#include <gd/state.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace gdctl {
+
+namespace {
+
+/// What a line, or the command line, says about a signal.
+struct row {
+  std::optional<std::int64_t> target;
+  std::optional<std::string> ref;
+  std::optional<std::string> name;
+  gd::json payload = gd::json::raw({});
+  std::optional<std::string> dedup;
+
+  GD_STATE(row, target, ref, name, payload, dedup);
+};
+
+/// All that is read of a line that is refused.
+struct label {
+  std::optional<std::string> ref;
+
+  GD_STATE(label, ref);
+};
+
+/// A line of what `gdctl insert` prints.
+struct inserted_line {
+  std::optional<std::string> ref;
+  std::optional<std::int64_t> id;
+
+  GD_STATE(inserted_line, ref, id);
+};
+
+/// Ids by ref; 0: there is none, or there are several.
+using target_map = std::unordered_map<std::string, std::int64_t>;
+
+struct options {
+  row one;
+  std::string id;
+  std::optional<std::string> payload;
+  std::string file;
+  std::string targets;
+  bool progress = false;
+};
+
+gd::result<target_map> read_targets(const std::string& path) {
+  auto input = line_reader::open(path);
+  if (!input)
+    return input.error();
+  target_map ids;
+  for (;;) {
+    auto lines = input->next_batch(batch_rows, batch_bytes);
+    for (const auto& line : lines) {
+      auto x = gd::from_json<inserted_line>(line.text);
+      if (!x)
+        return bad_usage(fmt::format(
+          "{}: line {}: expected a line as gdctl insert prints it: {}", path,
+          line.number, x.error().message));
+      if (!x->ref)
+        continue;
+      auto id = x->id.value_or(0);
+      auto [pos, added] = ids.emplace(*x->ref, id);
+      if (!added && pos->second != id)
+        pos->second = 0;
+    }
+    if (lines.empty())
+      break;
+  }
+  if (input->failure())
+    return *input->failure();
+  return ids;
+}
+
+gd::result<gd::signal> complete(row x, const options& opts,
+                                const target_map& ids) {
+  if (x.target.has_value() == x.ref.has_value())
+    return bad_usage(fmt::format("target and ref: expected one of them, got {}",
+                                 x.target ? "both" : "none"));
+  gd::signal made;
+  if (x.target) {
+    made.target = *x.target;
+  } else {
+    auto found = ids.find(*x.ref);
+    if (found == ids.end())
+      return bad_usage(
+        fmt::format("ref: {} is not in --targets{}", json_string(*x.ref),
+                    opts.targets.empty() ? ", which is not given" : ""));
+    if (found->second == 0)
+      return bad_usage(
+        fmt::format("ref: expected one instance in --targets, {} "
+                    "has none, or several",
+                    json_string(*x.ref)));
+    made.target = found->second;
+  }
+  made.name = std::move(x.name).value_or("");
+  made.payload = x.payload.text().empty() ? opts.one.payload
+                                          : std::move(x.payload);
+  made.dedup_key = std::move(x.dedup);
+  return made;
+}
+
+parsed_line<gd::signal> parse(std::string_view text, const options& opts,
+                              const target_map& ids) {
+  auto x = gd::from_json_strict<row>(text);
+  if (!x) {
+    auto known = gd::from_json<label>(text);
+    return {known ? known->ref : std::nullopt, x.error()};
+  }
+  auto ref = x->ref;
+  return {std::move(ref), complete(std::move(*x), opts, ids)};
+}
+
+std::string target_label(const gd::signal& x) {
+  return fmt::format(",\"target\":{}", x.target);
+}
+
+std::string answer_text(const gd::signalled& x) {
+  return fmt::format(",\"answer\":\"{}\"",
+                     x.duplicate ? "duplicate" : "accepted");
+}
+
+int send_one(gd::client& db, const options& opts) {
+  auto request = complete(opts.one, opts, {});
+  if (!request)
+    return fail(request.error());
+  auto head = target_label(*request).substr(1);
+  auto answer = db.signal(std::move(*request));
+  if (!answer) {
+    // What is wrong is the signal, not how gdctl was called.
+    auto code = fail(answer.error());
+    return code == usage ? refused : code;
+  }
+  fmt::print("{{{}{}}}\n", head, answer_text(*answer));
+  return ok;
+}
+
+int run(const globals& global, options opts) {
+  opts.one.payload = gd::json::raw(opts.payload.value_or("{}"));
+  if (opts.file.empty()) {
+    auto id = parse_id(opts.id);
+    if (!id)
+      return fail(id.error());
+    opts.one.target = *id;
+  }
+  target_map ids;
+  if (!opts.targets.empty()) {
+    auto read = read_targets(opts.targets);
+    if (!read)
+      return fail(read.error());
+    ids = std::move(*read);
+  }
+  std::optional<line_reader> input;
+  if (!opts.file.empty()) {
+    auto opened = line_reader::open(opts.file);
+    if (!opened)
+      return fail(opened.error());
+    input.emplace(std::move(*opened));
+  }
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  if (!input)
+    return send_one(*db, opts);
+  bulk_job<gd::signal, gd::signalled> job{
+    [&](std::string_view text) { return parse(text, opts, ids); },
+    [&](std::vector<gd::signal> rows) {
+    return db->signal_all(std::move(rows));
+    },
+    target_label,
+    answer_text,
+    };
+  return run_bulk(std::move(*input), opts.progress, job);
+}
+
+} // namespace
+
+void add_signal(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<options>();
+  auto& x = opts->one;
+  auto* sub = app.add_subcommand("signal", "Send one signal, or many");
+  auto* target = sub->add_option("ID", opts->id, "The instance");
+  auto* name = sub->add_option("NAME", x.name, "The signal's name");
+  sub->add_option("--payload", opts->payload, "JSON; default: {}");
+  auto* dedup = sub->add_option("--dedup", x.dedup,
+                                "At most one signal with this key ever reaches "
+                                "the instance");
+  auto* file = sub
+                 ->add_option("--file", opts->file,
+                              "Many signals, as JSON Lines; - is stdin")
+                 ->excludes(target)
+                 ->excludes(name)
+                 ->excludes(dedup);
+  sub
+    ->add_option("--targets", opts->targets,
+                 "What gdctl insert printed, to find instances by their ref")
+    ->needs(file);
+  sub->add_flag("--progress", opts->progress,
+                "Tell the progress even if stderr is no terminal");
+  sub->footer(
+    "A line of FILE is an object:\n"
+    "  {\"target\": 7, \"name\": \"payment_confirmed\", \"payload\": "
+    "{\"amount\": 100},\n"
+    "   \"dedup\": \"evt-7\"}\n"
+    "without line breaks; \"ref\" in the place of \"target\" names an instance "
+    "by the\n"
+    "ref that it was inserted with. --payload is for lines without one.\n"
+    "For each line, in order, there is a line on stdout: {\"line\": 1, "
+    "\"target\": 7,\n"
+    "\"answer\": \"accepted\"} (or \"duplicate\"), or \"error\" and \"code\" "
+    "in the place of\n"
+    "\"answer\": a bad line is refused by itself. Blank lines are skipped.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}' --dedup "
+    "evt-7\n"
+    "  gdctl signal --file payments.jsonl --targets inserted.jsonl\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    if (file->empty() && (target->empty() || name->empty()))
+      throw CLI::RequiredError("ID and NAME, or --file");
+    if (opts->file == "-" && opts->targets == "-")
+      throw CLI::ValidationError("--targets", "stdin cannot be --file as well");
+    chosen = [opts, &global] { return run(global, *opts); };
+  });
+}
+
+} // namespace gdctl
