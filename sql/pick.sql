@@ -3,7 +3,8 @@
 -- The machines are compared by array_position, which the planner takes to hold for nearly every row; an "= any" it takes
 -- to hold for one in 200, and then reads and sorts the whole backlog rather than follow the index.
 -- $1 text queue, $2 int limit, $3 text[] machines that this node knows, as fsm/version, $4 text lease token,
--- $5 bigint lease in us, $6 int signals of an inbox at the most
+-- $5 bigint lease in us, $6 int signals of an inbox at the most; of those, the oldest 8 MiB and one more: a pick that
+-- cannot be answered would stop the whole queue. What a step has not been shown wakes it when it parks.
 with candidate as materialized (
   select g.id
   from :"schema".gen_durable g
@@ -27,11 +28,13 @@ from picked p
 cross join lateral (
   select array_agg(s.id) as ids, array_agg(s.name) as names, array_agg(s.payload::text) as payloads
   from (
-    select s.id, s.name, s.payload
+    select s.id, s.name, s.payload,
+      sum(octet_length(s.payload::text)) over (order by s.id rows between unbounded preceding and 1 preceding) as before
     from :"schema".signals s
     where s.target_id = p.id and s.consumed_at is null
     order by s.id
     limit $6::int
   ) s
+  where s.before is null or s.before < 8388608
 ) inbox
 order by p.priority, p.eligible_at, p.id

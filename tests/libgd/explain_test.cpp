@@ -225,6 +225,10 @@ struct million_rows {
        .arguments
        = "'default', 500, '{Order/1,Other/7}', 'node/1/99', 60000000, 1000",
        .pages_per_row = 40},
+      {.what = &sql::pick,
+       .arguments
+       = "'rare', 500, '{Order/1,Other/7}', 'node/1/99', 60000000, 1000",
+       .pages_per_row = 40},
       {.what = &sql::flush,
        .arguments = outcomes(verbs) + consumed,
        .pages_per_row = 100},

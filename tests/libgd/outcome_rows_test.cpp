@@ -474,6 +474,17 @@ CAF_TEST(
   CAF_CHECK(inbox(2) == (ids{first, second}));
 }
 
+CAF_TEST(an inbox of any size can be picked) {
+  auto id = insert_row("runnable");
+  db.rows("insert into signals (target_id, name, payload) "
+          "select $1, 'big', to_jsonb(repeat('x', 1000000)) from generate_series(1, 20)",
+          {std::to_string(id)});
+  auto picked = store::read_pick(
+    run(store::pick("checkout", 1, {"Order/3"}, "node/1/9", 60s, 1'000)));
+  CAF_REQUIRE_EQUAL(picked.size(), 1u);
+  CAF_CHECK_EQUAL(picked.front().inbox.size(), 9u);
+}
+
 CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
   auto id = executing();
   db.rows("update gen_durable set lease_expires_at = now() - interval '1 ms'");
