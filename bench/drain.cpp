@@ -87,7 +87,9 @@ int main(int argc, char** argv) {
   const char* database = std::getenv("GD_DATABASE");
   const char* data = std::getenv("GD_TEST_POSTGRES_DATA");
   if (argc < 3 || argc > 4 || database == nullptr || data == nullptr) {
-    fmt::print(stderr, "usage: tools/private-postgres run -- drain ROWS STEPS [SLOTS]\n");
+    fmt::print(
+      stderr,
+      "usage: tools/private-postgres run -- drain ROWS STEPS [SLOTS]\n");
     return 2;
   }
   auto rows = std::stoul(argv[1]);
@@ -101,7 +103,8 @@ int main(int argc, char** argv) {
   if (auto ok = gd::migrate_up(options.connection_options()); !ok)
     return fail(ok.error());
   auto machines = std::make_shared<gd::registry>(options.machines);
-  auto client = gd::client::connect(options.connection_options(), {.machines = machines});
+  auto client = gd::client::connect(options.connection_options(),
+                                    {.machines = machines});
   if (!client)
     return fail(client.error());
   gd::insert one{.fsm = "CountDown", .state = gd::to_json(counter{steps})};
@@ -109,8 +112,8 @@ int main(int argc, char** argv) {
   for (const auto& answer : client->insert_all(std::vector(rows, one)))
     if (!answer)
       return fail(answer.error());
-  std::chrono::duration<double> inserting
-    = std::chrono::steady_clock::now() - began_inserting;
+  std::chrono::duration<double> inserting = std::chrono::steady_clock::now()
+                                            - began_inserting;
 
   std::mutex mutex;
   std::condition_variable finished;
@@ -137,12 +140,16 @@ int main(int argc, char** argv) {
     std::unique_lock guard{mutex};
     finished.wait(guard, [&] { return done == rows; });
   }
-  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now()
+                                          - began;
   cpu = own_cpu() - cpu;
   server = server_cpu(data) - server;
   fmt::print("{} x {} steps: {:.0f} steps/s ({:.2f} s; CPU: worker {:.2f} s, "
              "server {:.2f} s); inserted {:.0f}/s\n",
-             rows, steps, static_cast<double>(rows) * static_cast<double>(steps) / seconds.count(),
-             seconds.count(), cpu, server, static_cast<double>(rows) / inserting.count());
+             rows, steps,
+             static_cast<double>(rows) * static_cast<double>(steps)
+               / seconds.count(),
+             seconds.count(), cpu, server,
+             static_cast<double>(rows) / inserting.count());
   return EXIT_SUCCESS;
 }

@@ -101,7 +101,8 @@ public:
   std::optional<Entry> split(std::vector<Entry> failed) {
     if (failed.size() == 1)
       return std::move(failed.front());
-    auto middle = failed.begin() + static_cast<std::ptrdiff_t>(failed.size() / 2);
+    auto middle = failed.begin()
+                  + static_cast<std::ptrdiff_t>(failed.size() / 2);
     suspects_.emplace_back(std::make_move_iterator(middle),
                            std::make_move_iterator(failed.end()));
     failed.erase(middle, failed.end());
@@ -120,7 +121,8 @@ public:
   void put_busy(Entry x, clock::time_point now) {
     constexpr std::chrono::milliseconds first{5};
     constexpr std::chrono::milliseconds most{1'000};
-    x.not_before = now + std::min(first * (1 << std::min(x.busy_tries, 10)), most);
+    x.not_before = now
+                   + std::min(first * (1 << std::min(x.busy_tries, 10)), most);
     ++x.busy_tries;
     busy_.push_back(std::move(x));
   }

@@ -18,10 +18,10 @@ template <class T>
 result<void> check_range(std::string_view field, T value, T least, T most) {
   if (value >= least && value <= most)
     return {};
-  return error{errc::invalid_argument,
-               fmt::format("{}: expected {} to {}, got {}", field, least, most,
-                           value),
-               {}};
+  return error{
+    errc::invalid_argument,
+    fmt::format("{}: expected {} to {}, got {}", field, least, most, value),
+    {}};
 }
 
 result<void> check_time(std::string_view field, milliseconds value,
@@ -54,12 +54,15 @@ result<void> config::validate() const {
   checks.push_back(check_time("reaper", reaper, milliseconds{10}));
   checks.push_back(check_time("stop_grace", stop_grace, milliseconds{0}));
   checks.push_back(check_time("patience", patience, milliseconds{1}));
-  checks.push_back(check_time("statement_timeout", statement_timeout, milliseconds{100}));
-  checks.push_back(check_time("connect_timeout", connect_timeout, milliseconds{100}));
+  checks.push_back(
+    check_time("statement_timeout", statement_timeout, milliseconds{100}));
+  checks.push_back(
+    check_time("connect_timeout", connect_timeout, milliseconds{100}));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("connections", connections, 3, 100));
   checks.push_back(check_range("rows_per_turn", rows_per_turn, 1, 10'000));
-  checks.push_back(check_range<std::int64_t>("bytes_per_turn", bytes_per_turn, 1, 512 << 20));
+  checks.push_back(
+    check_range<std::int64_t>("bytes_per_turn", bytes_per_turn, 1, 512 << 20));
   checks.push_back(check_range("limits.inbox", limits.inbox, 1, 1'000'000));
   if (heartbeat * 2 >= lease)
     return refuse(fmt::format("heartbeat: expected less than half of the lease "
@@ -68,8 +71,10 @@ result<void> config::validate() const {
   std::set<std::string> names;
   for (const auto& queue : queues) {
     checks.push_back(check_name("queue", queue.name, limits));
-    checks.push_back(check_range("queue " + queue.name + ": slots", queue.slots, 1, 10'000));
-    checks.push_back(check_range("queue " + queue.name + ": ahead", queue.ahead, 0, 10'000));
+    checks.push_back(
+      check_range("queue " + queue.name + ": slots", queue.slots, 1, 10'000));
+    checks.push_back(
+      check_range("queue " + queue.name + ": ahead", queue.ahead, 0, 10'000));
     if (!names.insert(queue.name).second)
       return refuse("queues: " + queue.name + " is named twice");
   }

@@ -63,7 +63,7 @@ struct config {
   std::int32_t rows_per_turn = 500;
   /// Bytes of states and payloads in one transaction, unless one row has more.
   std::int64_t bytes_per_turn = 8 << 20;
-  struct limits limits{};
+  struct limits limits {};
 
   event_sink on_event = log_to_stderr();
 

@@ -27,7 +27,8 @@ public:
   /// connection it waits for one, at most `patience`; then the reply is
   /// `unavailable`, and nothing has been sent.
   virtual void submit(std::size_t lane, pq::unit work, callback done,
-                      clock::duration patience) = 0;
+                      clock::duration patience)
+    = 0;
 
   /// Since when the lane has had its connection; nullopt: it has none.
   virtual std::optional<clock::time_point>

@@ -12,21 +12,21 @@ namespace gd {
 /// code alone; the message is for people.
 enum class errc : std::uint8_t {
   invalid_argument = 1, ///< an option, name, size or value that cannot be used
-  codec,                ///< JSON that does not decode, a value without JSON form
-  unknown_machine,      ///< no such (fsm, version)
-  unknown_step,         ///< the machine has no such step
-  unavailable,          ///< no connection; nothing was sent
-  unknown_fate,         ///< the connection died before the answer: may or may not have happened
-  conflict,             ///< serialization failure or deadlock: harmless to try again
-  busy,                 ///< a stranger's transaction holds the row
-  rejected,             ///< the server refuses the data of one row (SQLSTATE class 22, 23, 54)
-  sql,                  ///< any other answer of the server
-  schema_mismatch,      ///< the installed schema is missing, too old or too new
-  no_such_target,       ///< a signal to an instance that does not exist
-  target_finished,      ///< a signal to a terminal instance
-  inbox_full,           ///< a signal to an instance with a full inbox
-  not_found,            ///< a look-up that found nothing
-  stopped,              ///< the engine is shutting down
+  codec,           ///< JSON that does not decode, a value without JSON form
+  unknown_machine, ///< no such (fsm, version)
+  unknown_step,    ///< the machine has no such step
+  unavailable,     ///< no connection; nothing was sent
+  unknown_fate, ///< the connection died before the answer: may or may not have happened
+  conflict, ///< serialization failure or deadlock: harmless to try again
+  busy,     ///< a stranger's transaction holds the row
+  rejected, ///< the server refuses the data of one row (SQLSTATE class 22, 23, 54)
+  sql,      ///< any other answer of the server
+  schema_mismatch, ///< the installed schema is missing, too old or too new
+  no_such_target,  ///< a signal to an instance that does not exist
+  target_finished, ///< a signal to a terminal instance
+  inbox_full,      ///< a signal to an instance with a full inbox
+  not_found,       ///< a look-up that found nothing
+  stopped,         ///< the engine is shutting down
 };
 
 /// The code's name, for logs and for programs that print errors.

@@ -35,103 +35,103 @@ std::string_view to_string(severity level) noexcept {
 
 severity level_of(const event& what) noexcept {
   using namespace events;
-  return std::visit(
-    overloaded{
-      [](const node_started&) { return severity::info; },
-      [](const node_stopped&) { return severity::info; },
-      [](const node_failed&) { return severity::failure; },
-      [](const connected&) { return severity::info; },
-      [](const step_started&) { return severity::debug; },
-      [](const step_committed&) { return severity::debug; },
-      [](const pick_recovered&) { return severity::info; },
-      [](const deadlines_fired&) { return severity::info; },
-      [](const queue_not_served&) { return severity::info; },
-      [](const auto&) { return severity::warning; },
-    },
-    what);
+  return std::visit(overloaded{
+                      [](const node_started&) { return severity::info; },
+                      [](const node_stopped&) { return severity::info; },
+                      [](const node_failed&) { return severity::failure; },
+                      [](const connected&) { return severity::info; },
+                      [](const step_started&) { return severity::debug; },
+                      [](const step_committed&) { return severity::debug; },
+                      [](const pick_recovered&) { return severity::info; },
+                      [](const deadlines_fired&) { return severity::info; },
+                      [](const queue_not_served&) { return severity::info; },
+                      [](const auto&) { return severity::warning; },
+                    },
+                    what);
 }
 
 std::string describe(const event& what) {
   using namespace events;
   return std::visit(
     overloaded{
-      [](const node_started& e) { return fmt::format("node {} started", e.node); },
+      [](const node_started& e) {
+    return fmt::format("node {} started", e.node);
+      },
       [](const node_stopped& e) {
-        return fmt::format("node {} stopped: {} rows given back, {} steps "
-                           "abandoned to their leases",
-                           e.node, e.given_back, e.abandoned);
-      },
-      [](const node_failed& e) {
-        return fmt::format("the engine gives up: {}", to_string(e.why));
-      },
-      [](const connected& e) {
-        return fmt::format("connection {}: connected, backend {}", e.lane,
-                           e.backend);
-      },
-      [](const disconnected& e) {
-        return fmt::format("connection {}: {}; next attempt in {} ms", e.lane,
-                           to_string(e.why), e.retry_in.count());
-      },
-      [](const step_started& e) {
-        return fmt::format("instance {}: {} v{} begins step {}, attempt {}",
-                           e.id, e.fsm, e.version, e.step, e.attempt);
-      },
-      [](const step_committed& e) {
-        return fmt::format("instance {}: {}{} committed", e.id, e.outcome,
-                           e.handled ? " (by the handler)" : "");
-      },
-      [](const outcome_stale& e) {
-        return fmt::format("instance {}: outcome dropped, lease {} is not in "
-                           "force",
-                           e.id, e.token);
-      },
-      [](const outcome_unknown& e) {
-        return fmt::format("instance {}: outcome under lease {} was sent twice, "
-                           "its fate is unknown",
-                           e.id, e.token);
-      },
-      [](const outcome_refused& e) {
-        return fmt::format("instance {}: the database refuses the outcome: {}",
-                           e.id, to_string(e.why));
-      },
-      [](const step_crashed& e) {
-        return fmt::format("instance {}: the step crashed ({}); the row waits "
-                           "for its lease",
-                           e.id, e.why);
-      },
-      [](const lease_lost& e) {
-        return fmt::format("instance {}: lease {} is lost", e.id, e.token);
-      },
-      [](const turn_failed& e) {
-        return fmt::format("queue {}: turn failed, will be tried again: {}",
-                           e.queue, to_string(e.why));
-      },
-      [](const pick_lost& e) {
-        return fmt::format("queue {}: fate of pick {} unknown", e.queue, e.token);
-      },
-      [](const pick_recovered& e) {
-        return fmt::format("queue {}: {} rows of lost picks given back", e.queue,
-                           e.rows);
-      },
-      [](const sweep_failed& e) {
-        return fmt::format("{} failed, will be tried again: {}", e.what,
-                           to_string(e.why));
-      },
-      [](const reaped& e) {
-        return fmt::format("{} rows returned after their lease", e.rows);
-      },
-      [](const deadlines_fired& e) {
-        return fmt::format("{} deadlines fired", e.rows);
-      },
-      [](const actor_restarted& e) {
-        return fmt::format("{} restarted after: {}", e.name, e.why);
-      },
-      [](const queue_not_served& e) {
-        return fmt::format("machine {}: its queue {} is not served by this node",
-                           e.machine, e.queue);
-      },
+    return fmt::format("node {} stopped: {} rows given back, {} steps "
+                       "abandoned to their leases",
+                       e.node, e.given_back, e.abandoned);
     },
-    what);
+    [](const node_failed& e) {
+    return fmt::format("the engine gives up: {}", to_string(e.why));
+    },
+    [](const connected& e) {
+    return fmt::format("connection {}: connected, backend {}", e.lane,
+                       e.backend);
+  },
+    [](const disconnected& e) {
+    return fmt::format("connection {}: {}; next attempt in {} ms", e.lane,
+                       to_string(e.why), e.retry_in.count());
+    },
+    [](const step_started& e) {
+    return fmt::format("instance {}: {} v{} begins step {}, attempt {}", e.id,
+                       e.fsm, e.version, e.step, e.attempt);
+    },
+    [](const step_committed& e) {
+    return fmt::format("instance {}: {}{} committed", e.id, e.outcome,
+                       e.handled ? " (by the handler)" : "");
+    },
+    [](const outcome_stale& e) {
+    return fmt::format("instance {}: outcome dropped, lease {} is not in "
+                       "force",
+                       e.id, e.token);
+    },
+    [](const outcome_unknown& e) {
+    return fmt::format("instance {}: outcome under lease {} was sent twice, "
+                       "its fate is unknown",
+                       e.id, e.token);
+    },
+    [](const outcome_refused& e) {
+    return fmt::format("instance {}: the database refuses the outcome: {}",
+                       e.id, to_string(e.why));
+    },
+    [](const step_crashed& e) {
+    return fmt::format("instance {}: the step crashed ({}); the row waits "
+                       "for its lease",
+                       e.id, e.why);
+    },
+    [](const lease_lost& e) {
+    return fmt::format("instance {}: lease {} is lost", e.id, e.token);
+    },
+    [](const turn_failed& e) {
+    return fmt::format("queue {}: turn failed, will be tried again: {}",
+                       e.queue, to_string(e.why));
+    },
+    [](const pick_lost& e) {
+    return fmt::format("queue {}: fate of pick {} unknown", e.queue, e.token);
+    },
+    [](const pick_recovered& e) {
+    return fmt::format("queue {}: {} rows of lost picks given back", e.queue,
+                       e.rows);
+    },
+    [](const sweep_failed& e) {
+    return fmt::format("{} failed, will be tried again: {}", e.what,
+                       to_string(e.why));
+    },
+    [](const reaped& e) {
+    return fmt::format("{} rows returned after their lease", e.rows);
+    },
+    [](const deadlines_fired& e) {
+    return fmt::format("{} deadlines fired", e.rows);
+    },
+    [](const actor_restarted& e) {
+    return fmt::format("{} restarted after: {}", e.name, e.why);
+    },
+    [](const queue_not_served& e) {
+    return fmt::format("machine {}: its queue {} is not served by this node",
+                       e.machine, e.queue);
+    },
+    }, what);
 }
 
 event_sink log_to_stderr(severity least) {

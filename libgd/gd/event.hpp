@@ -115,16 +115,14 @@ struct queue_not_served {
 
 } // namespace events
 
-using event
-  = std::variant<events::node_started, events::node_stopped,
-                 events::node_failed, events::connected, events::disconnected,
-                 events::step_started, events::step_committed,
-                 events::outcome_stale, events::outcome_unknown,
-                 events::outcome_refused, events::step_crashed,
-                 events::lease_lost, events::turn_failed, events::pick_lost,
-                 events::pick_recovered, events::sweep_failed, events::reaped,
-                 events::deadlines_fired, events::actor_restarted,
-                 events::queue_not_served>;
+using event = std::variant<
+  events::node_started, events::node_stopped, events::node_failed,
+  events::connected, events::disconnected, events::step_started,
+  events::step_committed, events::outcome_stale, events::outcome_unknown,
+  events::outcome_refused, events::step_crashed, events::lease_lost,
+  events::turn_failed, events::pick_lost, events::pick_recovered,
+  events::sweep_failed, events::reaped, events::deadlines_fired,
+  events::actor_restarted, events::queue_not_served>;
 
 /// Called from any thread, several at once; must not throw or block for long.
 using event_sink = std::function<void(const event&)>;

@@ -77,8 +77,9 @@ std::optional<store::outcome_row> execution::refused(const error& why) {
   if (failing_)
     return std::nullopt;
   if (handling_)
-    return fail(first_failure_ + "; the database then refused the handler's "
-                                 "outcome: "
+    return fail(first_failure_
+                + "; the database then refused the handler's "
+                  "outcome: "
                 + why.message);
   return handle(failure{"the database refused the outcome: " + why.message});
 }
@@ -94,7 +95,8 @@ store::outcome_row execution::handle(const failure& why) {
     auto encoded = encode(machine_->on_error(why, ctx, row_.state), ctx, true);
     if (encoded)
       return std::move(*encoded);
-    return fail(why.message() + "; the handler's outcome cannot be carried out: "
+    return fail(why.message()
+                + "; the handler's outcome cannot be carried out: "
                 + encoded.error().message);
   } catch (const undecodable_state& e) {
     return fail("state of " + machine_->title() + ": " + e.why.message);

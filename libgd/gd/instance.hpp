@@ -17,12 +17,12 @@ namespace gd {
 
 /// Bounds of what a row may hold. Each is refused with a sentence.
 struct limits {
-  std::size_t name = 255;             ///< bytes of a machine, step, queue or signal name
-  std::size_t dedup_key = 1024;       ///< bytes
-  std::size_t state = 1 << 20;        ///< bytes of JSON
-  std::size_t result = 1 << 20;       ///< bytes of JSON
-  std::size_t payload = 1 << 20;      ///< bytes of JSON
-  std::size_t reason = 8 << 10;       ///< bytes of last_error; longer ones are cut
+  std::size_t name = 255; ///< bytes of a machine, step, queue or signal name
+  std::size_t dedup_key = 1024;  ///< bytes
+  std::size_t state = 1 << 20;   ///< bytes of JSON
+  std::size_t result = 1 << 20;  ///< bytes of JSON
+  std::size_t payload = 1 << 20; ///< bytes of JSON
+  std::size_t reason = 8 << 10;  ///< bytes of last_error; longer ones are cut
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
 };

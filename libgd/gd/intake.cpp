@@ -58,7 +58,8 @@ result<void> insert_intake::check(const insert& x) const {
   if (auto ok = check_name("fsm", x.fsm, how_.limits); !ok)
     return ok;
   if (x.version < 0)
-    return invalid(fmt::format("version: expected 1 or more, or 0 for the newest, got {}", x.version));
+    return invalid(fmt::format(
+      "version: expected 1 or more, or 0 for the newest, got {}", x.version));
   if (!x.step.empty())
     if (auto ok = check_name("step", x.step, how_.limits); !ok)
       return ok;
@@ -73,11 +74,14 @@ result<void> insert_intake::check(const insert& x) const {
     return invalid(fmt::format("delay_us: expected 0 to {} (100 years), got {}",
                                longest_delay.count(), x.delay_us));
   constexpr std::int64_t year_3000 = 32'503'680'000'000'000;
-  if (x.eligible_at_us && (*x.eligible_at_us < 0 || *x.eligible_at_us > year_3000))
-    return invalid(fmt::format("eligible_at_us: expected microseconds since 1970, at most {}, got {}",
-                               year_3000, *x.eligible_at_us));
+  if (x.eligible_at_us
+      && (*x.eligible_at_us < 0 || *x.eligible_at_us > year_3000))
+    return invalid(fmt::format(
+      "eligible_at_us: expected microseconds since 1970, at most {}, got {}",
+      year_3000, *x.eligible_at_us));
   if (x.eligible_at_us && x.delay_us > 0)
-    return invalid("eligible_at_us and delay_us: expected one of them, got both");
+    return invalid(
+      "eligible_at_us and delay_us: expected one of them, got both");
   if (auto ok = check_size("state", x.state, how_.limits.state); !ok)
     return ok;
   if (auto ok = check_json(x.state.text()); !ok)
@@ -124,7 +128,8 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
     work.calls.push_back(store::draw_ids(static_cast<std::int32_t>(n)));
     looking_up_ = !unknown.empty();
     if (looking_up_)
-      work.calls.push_back(store::find_machines({unknown.begin(), unknown.end()}));
+      work.calls.push_back(
+        store::find_machines({unknown.begin(), unknown.end()}));
   } else {
     return std::nullopt;
   }
@@ -153,7 +158,8 @@ insert_intake::resolve(insert& x,
     if (machine->find_step(row.step) == nullptr)
       return error{errc::unknown_step,
                    fmt::format("step: expected one of {} of {}, got {}",
-                               machine->step_names(), machine->title(), row.step),
+                               machine->step_names(), machine->title(),
+                               row.step),
                    {}};
     if (auto ok = machine->check_state(x.state.text()); !ok)
       return error{ok.error().code, "state: " + ok.error().message, {}};
@@ -163,9 +169,11 @@ insert_intake::resolve(insert& x,
     for (const auto& candidate : known) {
       if (candidate.fsm != x.fsm)
         continue;
-      versions += fmt::format("{}{}", versions.empty() ? "" : "|", candidate.version);
-      if (x.version == 0 ? found == nullptr || candidate.version > found->version
-                         : candidate.version == x.version)
+      versions += fmt::format("{}{}", versions.empty() ? "" : "|",
+                              candidate.version);
+      if (x.version == 0
+            ? found == nullptr || candidate.version > found->version
+            : candidate.version == x.version)
         found = &candidate;
     }
     if (found != nullptr) {
@@ -182,16 +190,18 @@ insert_intake::resolve(insert& x,
                                  found->version, row.step),
                      {}};
     } else if (row.step.empty() || row.queue.empty()) {
-      auto what = x.version == 0 ? x.fsm : fmt::format("{} v{}", x.fsm, x.version);
-      return error{errc::unknown_machine,
-                   versions.empty()
-                     ? fmt::format("fsm: no node has made {} known; expected a "
-                                   "known machine, or step and queue as well",
-                                   what)
-                     : fmt::format("version: {} is known in version {}, got {}; "
-                                   "or give step and queue as well",
-                                   x.fsm, versions, x.version),
-                   {}};
+      auto what = x.version == 0 ? x.fsm
+                                 : fmt::format("{} v{}", x.fsm, x.version);
+      return error{
+        errc::unknown_machine,
+        versions.empty()
+          ? fmt::format("fsm: no node has made {} known; expected a "
+                        "known machine, or step and queue as well",
+                        what)
+          : fmt::format("version: {} is known in version {}, got {}; "
+                        "or give step and queue as well",
+                        x.fsm, versions, x.version),
+        {}};
     } else {
       row.version = std::max(x.version, 1);
     }
@@ -313,9 +323,11 @@ signal_intake::report signal_intake::finish(pq::reply reply,
     if (x.busy_tries < busy_tries_at_most)
       return waiting_.put_busy(std::move(x), now);
     out.answers.push_back(
-      {x.ticket, error{errc::busy,
-                       fmt::format("target {}: another transaction holds the row", x.what.target),
-                       {}}});
+      {x.ticket,
+       error{errc::busy,
+             fmt::format("target {}: another transaction holds the row",
+                         x.what.target),
+             {}}});
   };
   if (!reply.ok()) {
     const auto& why = *reply.failure;
@@ -346,7 +358,8 @@ signal_intake::report signal_intake::finish(pq::reply reply,
     };
     switch (rows[i].answer) {
       case store::signal_answer::accepted:
-        for (const auto* queue : {&rows[i].woken_queue, &rows[i].runnable_queue})
+        for (const auto* queue :
+             {&rows[i].woken_queue, &rows[i].runnable_queue})
           if (!queue->empty())
             queues.insert(*queue);
         out.answers.push_back({x.ticket, signalled{false}});
@@ -364,9 +377,10 @@ signal_intake::report signal_intake::finish(pq::reply reply,
                fmt::format("target: instance {} is finished", x.what.target));
         break;
       case store::signal_answer::inbox_full:
-        refuse(errc::inbox_full,
-               fmt::format("target: the inbox of instance {} is full: {} signals",
-                           x.what.target, how_.limits.inbox));
+        refuse(
+          errc::inbox_full,
+          fmt::format("target: the inbox of instance {} is full: {} signals",
+                      x.what.target, how_.limits.inbox));
         break;
       case store::signal_answer::busy:
         busy(std::move(x));

@@ -20,7 +20,7 @@ namespace gd {
 struct intake_settings {
   /// Machines that this program has; others are looked up in the database.
   std::shared_ptr<const registry> machines = std::make_shared<registry>();
-  struct limits limits{};
+  struct limits limits {};
   std::size_t rows = 500;
   std::size_t bytes = 8 << 20;
 };

@@ -262,9 +262,9 @@ public:
     static_assert(
       std::is_invocable_r_v<outcome, F&, const failure&, context<State>&>,
       "a handler is an outcome(const gd::failure&, gd::context<State>&)");
-    built_.on_error = [f = std::move(f)](const failure& why, context_base& base,
-                                         const std::string& state) mutable
-      -> outcome {
+    built_.on_error =
+      [f = std::move(f)](const failure& why, context_base& base,
+                         const std::string& state) mutable -> outcome {
       auto ctx = typed(std::move(base), state);
       return f(why, ctx);
     };
@@ -296,10 +296,9 @@ machine_builder<State, Step> define(std::string name, std::int32_t version) {
 
 /// A delay for a handler: `base` x 2^attempt, at most `most`, of which a random
 /// half is kept, so that what failed together does not return together.
-std::chrono::milliseconds backoff(std::int32_t attempt,
-                                  std::chrono::milliseconds base
-                                  = std::chrono::seconds{1},
-                                  std::chrono::milliseconds most
-                                  = std::chrono::minutes{5});
+std::chrono::milliseconds
+backoff(std::int32_t attempt,
+        std::chrono::milliseconds base = std::chrono::seconds{1},
+        std::chrono::milliseconds most = std::chrono::minutes{5});
 
 } // namespace gd

@@ -20,7 +20,8 @@ std::string_view to_string(outcome_kind kind) noexcept {
 
 error outcome::out_of_range(std::string_view what) {
   return {errc::invalid_argument,
-          std::string{what} + ": expected 0 to 100 years", {}};
+          std::string{what} + ": expected 0 to 100 years",
+          {}};
 }
 
 } // namespace gd

@@ -37,7 +37,8 @@ T read_big_endian(const char* in) {
   std::make_unsigned_t<T> bits = 0;
   for (std::size_t i = 0; i < sizeof(T); ++i)
     bits = static_cast<std::make_unsigned_t<T>>(
-      (static_cast<std::uint64_t>(bits) << 8) | static_cast<unsigned char>(in[i]));
+      (static_cast<std::uint64_t>(bits) << 8)
+      | static_cast<unsigned char>(in[i]));
   return static_cast<T>(bits);
 }
 
@@ -339,16 +340,23 @@ void connection::establish() {
   if (auto ok = check_conninfo(opts_.database); !ok)
     return die(ok.error());
   // What comes before the user's string yields to it, what comes after wins.
-  std::array keys{"keepalives_idle", "keepalives_interval", "keepalives_count",
-                  "tcp_user_timeout", "application_name", "dbname",
-                  "client_encoding", static_cast<const char*>(nullptr)};
-  std::array values{"10", "5", "3", "30000", opts_.application_name.c_str(),
-                    opts_.database.c_str(), "UTF8",
+  std::array keys{"keepalives_idle",  "keepalives_interval",
+                  "keepalives_count", "tcp_user_timeout",
+                  "application_name", "dbname",
+                  "client_encoding",  static_cast<const char*>(nullptr)};
+  std::array values{"10",
+                    "5",
+                    "3",
+                    "30000",
+                    opts_.application_name.c_str(),
+                    opts_.database.c_str(),
+                    "UTF8",
                     static_cast<const char*>(nullptr)};
   handle_ = PQconnectStartParams(keys.data(), values.data(), 1);
   if (handle_ == nullptr || PQstatus(handle_) == CONNECTION_BAD)
     return die(last_error(errc::unavailable));
-  PQsetNoticeReceiver(handle_, [](void*, const PGresult*) {}, nullptr);
+  PQsetNoticeReceiver(
+    handle_, [](void*, const PGresult*) {}, nullptr);
   events_ = POLLOUT;
 }
 
@@ -395,8 +403,9 @@ bool connection::queue_call(const call& what, expected kind) {
   std::string name{what.what->name};
   // Its preparation may be in this very pipeline.
   bool known = prepared_.contains(what.what)
-               || std::any_of(awaited_.begin(), awaited_.end(), [&](const auto& x) {
-                    return x.kind == expected::prepared && x.what == what.what;
+               || std::any_of(awaited_.begin(), awaited_.end(),
+                              [&](const auto& x) {
+    return x.kind == expected::prepared && x.what == what.what;
                   });
   if (!known) {
     auto text = substitute_schema(what.what->text, opts_.schema);
@@ -449,7 +458,9 @@ void connection::pump() {
         return die(last_error(errc::unavailable));
     }
     if (std::chrono::steady_clock::now() >= connect_by_)
-      die({errc::unavailable, "the server does not answer the connection attempt", {}});
+      die({errc::unavailable,
+           "the server does not answer the connection attempt",
+           {}});
     return;
   }
   if (PQconsumeInput(handle_) != 1) {
@@ -538,7 +549,8 @@ void connection::take_result(pg_result* raw) {
     prepared_.insert(what);
   else if (kind == expected::commit) {
     if (std::string_view{PQcmdStatus(raw)} != "COMMIT") {
-      current_.failure = error{errc::sql, "the server rolled the transaction back", {}};
+      current_.failure = error{
+        errc::sql, "the server rolled the transaction back", {}};
       current_.failed_call = current_.results.size();
     }
   } else
@@ -617,7 +629,9 @@ result<void> connection::wait_ready() {
     if (poll(&ready, 1, patience) != 0)
       pump();
     else if (phase_ == phase::connecting)
-      die({errc::unavailable, "the server does not answer the connection attempt", {}});
+      die({errc::unavailable,
+           "the server does not answer the connection attempt",
+           {}});
     else
       die({errc::unavailable, "the server does not answer", {}});
   }

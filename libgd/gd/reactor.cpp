@@ -73,8 +73,7 @@ void reactor::submit(std::size_t lane, pq::unit work, callback done,
   {
     std::lock_guard guard{mutex_};
     if (!closed_) {
-      arrivals_.push_back(
-        {lane, {std::move(work), std::move(done), expires}});
+      arrivals_.push_back({lane, {std::move(work), std::move(done), expires}});
       done = nullptr;
     }
   }
@@ -114,12 +113,15 @@ void reactor::run() {
     fds.assign(1, {wake_fd_, POLLIN, 0});
     for (auto& lane : lanes_)
       fds.push_back({lane->connection ? lane->connection->fd() : -1,
-                     lane->connection ? lane->connection->events() : short{0}, 0});
+                     lane->connection ? lane->connection->events() : short{0},
+                     0});
     auto until = next_event();
     auto patience = -1;
     if (until != clock::time_point::max()) {
-      auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
-      patience = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+      auto left = std::chrono::ceil<std::chrono::milliseconds>(until
+                                                               - clock::now());
+      patience = static_cast<int>(
+        std::clamp<std::int64_t>(left.count(), 0, 60'000));
     }
     poll(fds.data(), fds.size(), patience);
     std::uint64_t count = 0;
@@ -173,14 +175,17 @@ void reactor::advance(lane_state& lane) {
   using phase = pq::connection::phase;
   auto& conn = *lane.connection;
   if (conn.state() == phase::connecting && now >= conn.connect_by())
-    conn.abandon({errc::unavailable, "the server does not answer the connection attempt", {}});
+    conn.abandon({errc::unavailable,
+                  "the server does not answer the connection attempt",
+                  {}});
   if (conn.state() == phase::working && now >= lane.give_up_at)
     conn.abandon({errc::unavailable, "the server does not answer", {}});
   if (auto reply = conn.take_reply()) {
     if (lane.checking) {
       lane.checking = false;
-      auto ok = reply->ok() ? store::check_schema(reply->results.front(), opts_.schema)
-                            : result<void>{*reply->failure};
+      auto ok = reply->ok()
+                  ? store::check_schema(reply->results.front(), opts_.schema)
+                  : result<void>{*reply->failure};
       if (ok) {
         lane.ready = true;
         lane.failures = 0;
@@ -251,7 +256,8 @@ void reactor::expire(lane_state& lane) {
   auto expired = [now](const job& x) { return x.expires <= now; };
   for (auto& x : lane.waiting)
     if (expired(x))
-      answer(x.done, {errc::unavailable, "there is no connection to the database", {}});
+      answer(x.done,
+             {errc::unavailable, "there is no connection to the database", {}});
   std::erase_if(lane.waiting, expired);
 }
 

@@ -186,8 +186,8 @@ consteval bool needs_wire() {
     return false;
   else if constexpr (map_like<T>)
     return needs_wire<Inspector, typename T::mapped_type>();
-  else if constexpr (std::is_enum_v<T>
-                     || (is_optional<T> && !object_inspector<Inspector, T>))
+  else if constexpr (
+    std::is_enum_v<T> || (is_optional<T> && !object_inspector<Inspector, T>))
     return true;
   else if constexpr (is_optional<T> || is_array<T> || sequence<T>)
     return needs_wire<Inspector, typename T::value_type>();

@@ -91,14 +91,22 @@ pq::call flush(const std::vector<outcome_row>& rows) {
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
     .add(column(rows, [](const auto& r) { return to_string(r.what); }))
-    .add(column(rows, [&](const auto& r) { return when(r.what == verb::next, r.step); }))
-    .add(column(rows, [&](const auto& r) { return when(!r.state.empty(), r.state); }))
-    .add(column(rows, [&](const auto& r) { return when(r.what == verb::done, r.result); }))
+    .add(column(
+      rows, [&](const auto& r) { return when(r.what == verb::next, r.step); }))
+    .add(column(rows,
+                [&](const auto& r) { return when(!r.state.empty(), r.state); }))
+    .add(column(
+      rows,
+      [&](const auto& r) { return when(r.what == verb::done, r.result); }))
     .add(column(rows, [](const auto& r) { return r.delay_us; }))
-    .add(column(rows, [&](const auto& r) { return when(r.what == verb::await, r.awaits); }))
+    .add(column(
+      rows,
+      [&](const auto& r) { return when(r.what == verb::await, r.awaits); }))
     .add(column(rows, [](const auto& r) { return r.timeout_us; }))
     .add(column(rows, [](const auto& r) { return r.until_us; }))
-    .add(column(rows, [&](const auto& r) { return when(r.what == verb::stop, r.reason); }))
+    .add(column(
+      rows,
+      [&](const auto& r) { return when(r.what == verb::stop, r.reason); }))
     .add(consumed);
   return x;
 }
@@ -149,7 +157,8 @@ pq::call heartbeat(const std::vector<lease_ptr>& leases,
                    std::chrono::microseconds duration) {
   pq::call x{&sql::heartbeat, {}};
   x.args.add(column(leases, [](const auto& l) { return l->id; }))
-    .add(column(leases, [](const auto& l) { return std::string_view{l->token}; }))
+    .add(
+      column(leases, [](const auto& l) { return std::string_view{l->token}; }))
     .add(std::int64_t{duration.count()});
   return x;
 }
@@ -157,8 +166,8 @@ pq::call heartbeat(const std::vector<lease_ptr>& leases,
 std::vector<beat> read_heartbeat(const pq::rows& rows) {
   std::vector<beat> xs;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)},
-                  rows.boolean(i, 2)});
+    xs.push_back(
+      {rows.integer(i, 0), std::string{rows.text(i, 1)}, rows.boolean(i, 2)});
   return xs;
 }
 
@@ -260,11 +269,16 @@ pq::call send_signals(const std::vector<gd::signal>& signals,
                       std::int32_t inbox_limit) {
   pq::call x{&sql::signal, {}};
   x.args.add(column(signals, [](const auto& s) { return s.target; }))
-    .add(column(signals, [](const auto& s) { return std::string_view{s.name}; }))
-    .add(column(signals, [](const auto& s) { return std::string_view{s.payload.text()}; }))
-    .add(column(signals, [](const auto& s) {
-      return s.dedup_key ? maybe_text{*s.dedup_key} : std::nullopt;
-    }))
+    .add(
+      column(signals, [](const auto& s) { return std::string_view{s.name}; }))
+    .add(
+      column(signals,
+             [](const auto& s) { return std::string_view{s.payload.text()}; }))
+    .add(column(
+      signals,
+      [](const auto& s) {
+    return s.dedup_key ? maybe_text{*s.dedup_key} : std::nullopt;
+      }))
     .add(inbox_limit);
   return x;
 }
@@ -344,8 +358,8 @@ pq::call schema_version() {
 result<void> check_schema(const pq::rows& rows, std::string_view schema) {
   auto newest = std::size(sql::migrations);
   auto refuse = [&](std::string why) {
-    return error{errc::schema_mismatch,
-                 fmt::format("schema {}: {}", schema, why), {}};
+    return error{
+      errc::schema_mismatch, fmt::format("schema {}: {}", schema, why), {}};
   };
   auto installed = read_schema_version(rows);
   if (!installed)
@@ -360,7 +374,8 @@ result<void> check_schema(const pq::rows& rows, std::string_view schema) {
   if (installed->works_from > static_cast<int>(newest))
     return refuse(fmt::format("it has version {} and works with libraries from "
                               "{}, this library knows {}: update the program",
-                              installed->version, installed->works_from, newest));
+                              installed->version, installed->works_from,
+                              newest));
   return {};
 }
 
@@ -372,7 +387,8 @@ result<schema_state> read_schema_version(const pq::rows& rows) {
   constexpr std::string_view between = ", works with libraries from ";
   schema_state x;
   auto number = [&text](int& to) {
-    auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), to);
+    auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(),
+                                         to);
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return failed == std::errc{} && to > 0;
   };

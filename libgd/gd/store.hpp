@@ -168,7 +168,7 @@ std::vector<stats_row> read_stats(const pq::rows& rows);
 pq::call schema_version();
 
 struct schema_state {
-  int version = 0; ///< 0: not installed
+  int version = 0;    ///< 0: not installed
   int works_from = 0; ///< the oldest library version that can work with it
 };
 result<schema_state> read_schema_version(const pq::rows& rows);

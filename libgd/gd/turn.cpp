@@ -20,7 +20,9 @@ constexpr milliseconds alone_wait{20};
 } // namespace
 
 turn::turn(settings how)
-  : how_(std::move(how)), picks_(how_.first_pick), waiting_(how_.rows, how_.bytes) {
+  : how_(std::move(how)),
+    picks_(how_.first_pick),
+    waiting_(how_.rows, how_.bytes) {
   // nop
 }
 
@@ -65,8 +67,8 @@ std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
   if (may_pick && !group_.alone) {
     wanted_ = std::min(want, static_cast<std::int32_t>(how_.rows));
     token_ = fmt::format("{}/{}", how_.incarnation, picks_++);
-    layout_.pick = append(store::pick(how_.queue, wanted_, how_.machines, token_,
-                                      how_.lease, how_.inbox));
+    layout_.pick = append(store::pick(how_.queue, wanted_, how_.machines,
+                                      token_, how_.lease, how_.inbox));
   }
   if (work.calls.empty())
     return std::nullopt;

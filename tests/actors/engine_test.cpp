@@ -37,7 +37,8 @@ probe chain() {
 
 CAF_TEST_FIXTURE_SCOPE(engine_tests, engine_fixture)
 
-CAF_TEST(an inserted instance runs to its end with the state that each step returned) {
+CAF_TEST(
+  an inserted instance runs to its end with the state that each step returned) {
   auto engine = start(options({chain()}));
   auto row = ask<gd::inserted>(engine, probe_insert(40));
   CAF_REQUIRE(row);
@@ -51,7 +52,8 @@ CAF_TEST(an inserted instance runs to its end with the state that each step retu
   CAF_CHECK_EQUAL(result->n, 42);
 }
 
-CAF_TEST(two engines in one process share the work and run no row twice while leases live) {
+CAF_TEST(two engines in one process share the work and run no row
+           twice while leases live) {
   insert(600);
   auto a = start(options({chain()}, "a"));
   auto b = start(options({chain()}, "b"));
@@ -70,12 +72,15 @@ CAF_TEST(an unknown machine or version waits for a node that knows it untouched)
   insert(3, "Probe", "first", 2);
   insert(3, "Other");
   insert(1);
-  auto before = db.rows("select * from gen_durable where fsm_version = 2 or fsm = 'Other' order by id");
+  auto before = db.rows("select * from gen_durable where fsm_version = 2 or "
+                        "fsm = 'Other' order by id");
   auto a = start(options({chain()}, "a"));
   wait_until_count("status = 'done'", 1);
-  auto after = db.rows("select * from gen_durable where fsm_version = 2 or fsm = 'Other' order by id");
+  auto after = db.rows("select * from gen_durable where fsm_version = 2 or fsm "
+                       "= 'Other' order by id");
   CAF_CHECK(before == after);
-  auto b = start(options({chain().named("Probe", 2), chain().named("Other", 1)}, "b"));
+  auto b = start(
+    options({chain().named("Probe", 2), chain().named("Other", 1)}, "b"));
   wait_until_count("status = 'done'", 7);
 }
 
@@ -92,18 +97,26 @@ CAF_TEST(a signal wakes an instance and is gone when the outcome is committed) {
   auto row = ask<gd::inserted>(engine, probe_insert());
   CAF_REQUIRE(row);
   wait_until_count("status = 'awaiting_signal'", 1);
-  auto other = ask<gd::signalled>(engine, gd::signal{row->id, "other", gd::to_json(word{"x"})});
+  auto other = ask<gd::signalled>(
+    engine, gd::signal{row->id, "other", gd::to_json(word{"x"})});
   CAF_CHECK(other);
-  auto first = ask<gd::signalled>(engine, gd::signal{row->id, "say", gd::to_json(word{"hello"}), "evt-1"});
+  auto first = ask<gd::signalled>(
+    engine, gd::signal{row->id, "say", gd::to_json(word{"hello"}), "evt-1"});
   CAF_REQUIRE(first);
   CAF_CHECK(!first->duplicate);
   wait_until_count("status = 'done'", 1);
-  CAF_CHECK_EQUAL(db.scalar("select result ->> 'note' from gen_durable"), "hello");
-  CAF_CHECK_EQUAL(db.scalar("select string_agg(name, ',') from signals where consumed_at is null"), "other");
-  auto late = ask<gd::signalled>(engine, gd::signal{row->id, "say", gd::to_json(word{"more"})});
+  CAF_CHECK_EQUAL(db.scalar("select result ->> 'note' from gen_durable"),
+                  "hello");
+  CAF_CHECK_EQUAL(
+    db.scalar(
+      "select string_agg(name, ',') from signals where consumed_at is null"),
+    "other");
+  auto late = ask<gd::signalled>(
+    engine, gd::signal{row->id, "say", gd::to_json(word{"more"})});
   CAF_REQUIRE(!late);
   CAF_CHECK(late.error().code == errc::target_finished);
-  auto nobody = ask<gd::signalled>(engine, gd::signal{row->id + 1, "say", gd::to_json(word{"more"})});
+  auto nobody = ask<gd::signalled>(
+    engine, gd::signal{row->id + 1, "say", gd::to_json(word{"more"})});
   CAF_REQUIRE(!nobody);
   CAF_CHECK(nobody.error().code == errc::no_such_target);
 }
@@ -121,7 +134,8 @@ CAF_TEST(a signal that came before the await wakes it) {
   auto row = ask<gd::inserted>(engine, probe_insert());
   CAF_REQUIRE(row);
   CAF_REQUIRE(arrived.wait_for(1));
-  CAF_CHECK(ask<gd::signalled>(engine, gd::signal{row->id, "say", gd::to_json(word{"x"})}));
+  CAF_CHECK(ask<gd::signalled>(
+    engine, gd::signal{row->id, "say", gd::to_json(word{"x"})}));
   arrived.open();
   wait_until_count("status = 'done'", 1);
 }
@@ -140,7 +154,8 @@ CAF_TEST(a step that peeks and awaits again sleeps until something new comes) {
   auto row = ask<gd::inserted>(engine, probe_insert());
   CAF_REQUIRE(row);
   CAF_REQUIRE(log.wait_for<events::step_committed>(1));
-  CAF_CHECK(ask<gd::signalled>(engine, gd::signal{row->id, "say", gd::to_json(word{"1"})}));
+  CAF_CHECK(ask<gd::signalled>(
+    engine, gd::signal{row->id, "say", gd::to_json(word{"1"})}));
   CAF_REQUIRE(log.wait_for<events::step_committed>(2));
   // It is parked on a signal that it has; another instance shows that the
   // engine has had turns since.
@@ -149,12 +164,14 @@ CAF_TEST(a step that peeks and awaits again sleeps until something new comes) {
   CAF_REQUIRE(after);
   CAF_REQUIRE(log.wait_for<events::step_committed>(3));
   CAF_CHECK_EQUAL(runs.load(), 3);
-  CAF_CHECK(ask<gd::signalled>(engine, gd::signal{row->id, "say", gd::to_json(word{"2"})}));
+  CAF_CHECK(ask<gd::signalled>(
+    engine, gd::signal{row->id, "say", gd::to_json(word{"2"})}));
   wait_until_count("status = 'done'", 1);
   CAF_CHECK_EQUAL(runs.load(), 4);
 }
 
-CAF_TEST(a deadline wakes once and the step learns that it was the timeout also after a crash) {
+CAF_TEST(a deadline wakes once and the step learns that it was the timeout also
+           after a crash) {
   gate crash_here;
   std::atomic<int> runs = 0;
   probe x;
@@ -168,20 +185,24 @@ CAF_TEST(a deadline wakes once and the step learns that it was the timeout also 
   };
   auto engine = start(options({x}, "a"));
   CAF_REQUIRE(ask<gd::inserted>(engine, probe_insert()));
-  wait_until_count("status = 'awaiting_signal' and deadline > now() + interval '59 days'", 1);
+  wait_until_count(
+    "status = 'awaiting_signal' and deadline > now() + interval '59 days'", 1);
   db.rows("update gen_durable set deadline = now() - interval '1 s'");
   CAF_REQUIRE(crash_here.wait_for(1));
   // Its lease ends, as if the process had died.
-  db.rows("update gen_durable set locked_by = 'somebody/else/1', lease_expires_at = now() - interval '1 s'");
+  db.rows("update gen_durable set locked_by = 'somebody/else/1', "
+          "lease_expires_at = now() - interval '1 s'");
   wait_until_count("status = 'done'", 1);
-  CAF_CHECK_EQUAL(db.scalar("select result ->> 'note' from gen_durable"), "late");
+  CAF_CHECK_EQUAL(db.scalar("select result ->> 'note' from gen_durable"),
+                  "late");
   CAF_CHECK_EQUAL(db.scalar("select attempt from gen_durable"), "1");
   crash_here.open();
   CAF_CHECK(log.wait_for<events::outcome_stale>());
   CAF_CHECK_EQUAL(log.all<events::deadlines_fired>().size(), 1u);
 }
 
-CAF_TEST(a worker whose lease was reaped and picked again cannot write or consume) {
+CAF_TEST(a worker whose lease was reaped and picked again cannot write
+         or consume) {
   gate slow;
   std::atomic<int> runs = 0;
   probe x;
@@ -196,17 +217,20 @@ CAF_TEST(a worker whose lease was reaped and picked again cannot write or consum
     return gd::replay(ctx.state, 1h);
   };
   insert(1);
-  db.rows("insert into signals (target_id, name, payload) select id, 'say', '{\"text\": \"kept\"}' from gen_durable");
+  db.rows("insert into signals (target_id, name, payload) select id, 'say', "
+          "'{\"text\": \"kept\"}' from gen_durable");
   auto engine = start(options({x}, "a"));
   CAF_REQUIRE(slow.wait_for(1));
-  db.rows("update gen_durable set locked_by = 'somebody/else/1', lease_expires_at = now() - interval '1 s'");
+  db.rows("update gen_durable set locked_by = 'somebody/else/1', "
+          "lease_expires_at = now() - interval '1 s'");
   // This very node picks it again, under another token.
   wait_until_count("status = 'runnable' and attempt = 2", 1);
   auto before = db.rows("select * from gen_durable");
   slow.open();
   CAF_CHECK(log.wait_for<events::outcome_stale>());
   CAF_CHECK(db.rows("select * from gen_durable") == before);
-  CAF_CHECK_EQUAL(db.scalar("select state ->> 'note' from gen_durable"), "kept");
+  CAF_CHECK_EQUAL(db.scalar("select state ->> 'note' from gen_durable"),
+                  "kept");
   CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
 }
 
@@ -240,7 +264,8 @@ CAF_TEST(heartbeats keep a lease alive for as long as the step runs) {
   auto engine = start(options({x}));
   CAF_REQUIRE(slow.wait_for(1));
   // Nearly over, and extended before it is.
-  db.rows("update gen_durable set lease_expires_at = clock_timestamp() + interval '5 s'");
+  db.rows("update gen_durable set lease_expires_at = clock_timestamp() + "
+          "interval '5 s'");
   wait_until_count("lease_expires_at > clock_timestamp() + interval '50 s'", 1);
   slow.open();
   wait_until_count("status = 'done'", 1);
@@ -266,18 +291,24 @@ CAF_TEST(what a step throws reaches the handler with the state as picked) {
                   "something that is no std::exception was thrown");
 }
 
-CAF_TEST(an undecodable state fails its instance with the path and leaves the state alone) {
+CAF_TEST(an undecodable state fails its instance with the path and leaves the
+           state alone) {
   insert(1);
   db.rows("update gen_durable set state = '{\"n\": \"seven\"}'");
   auto engine = start(options({chain()}));
   wait_until_count("status = 'failed'", 1);
   CAF_CHECK_EQUAL(db.scalar("select state ->> 'n' from gen_durable"), "seven");
-  CAF_CHECK_EQUAL(db.scalar("select last_error like '%$.n: expected integer%' from gen_durable"), "t");
+  CAF_CHECK_EQUAL(
+    db.scalar(
+      "select last_error like '%$.n: expected integer%' from gen_durable"),
+    "t");
 }
 
-CAF_TEST(an outcome that the database refuses reaches the handler and spoils no neighbour) {
+CAF_TEST(an outcome that the database refuses reaches the handler and spoils no
+           neighbour) {
   // A constraint of the user's own stands for whatever data can do wrong.
-  db.rows("alter table gen_durable add constraint no_thirteen check (state ->> 'n' is distinct from '13')");
+  db.rows("alter table gen_durable add constraint no_thirteen check (state ->> "
+          "'n' is distinct from '13')");
   probe x = chain();
   x.first = [](probe_context& ctx) {
     ctx.state.n = ctx.id == 50 ? 13 : 1;
@@ -366,7 +397,8 @@ CAF_TEST(connections that are cut again and again lose nothing) {
     CAF_REQUIRE(log.wait_for<events::step_committed>(committed + 100));
     committed = log.all<events::step_committed>().size();
     saboteur.exec("select pg_terminate_backend(pid) from pg_stat_activity "
-                  "where application_name like 'gen_durable%' and datname = current_database()");
+                  "where application_name like 'gen_durable%' and datname = "
+                  "current_database()");
   }
   // Outcomes of unknown fate may have been applied by the first try.
   wait_until_count("status = 'done'", 3'000);
@@ -374,14 +406,17 @@ CAF_TEST(connections that are cut again and again lose nothing) {
   CAF_CHECK(!log.all<events::disconnected>().empty());
 }
 
-CAF_TEST(wrong options are refused at start with the field and what was expected) {
+CAF_TEST(
+  wrong options are refused at start with the field and what was expected) {
   auto refused = [&](gd::config x) {
     auto engine = gd::actors::start(sys, std::move(x));
     return engine ? std::string{"accepted"} : engine.error().message;
   };
   auto opts = options({chain()});
   opts.heartbeat = 30s;
-  CAF_CHECK_EQUAL(refused(opts), "heartbeat: expected less than half of the lease (60000 ms), got 30000 ms");
+  CAF_CHECK_EQUAL(
+    refused(opts),
+    "heartbeat: expected less than half of the lease (60000 ms), got 30000 ms");
   opts = options({chain(), chain()});
   CAF_CHECK_EQUAL(refused(opts), "machines: Probe v1 is registered twice");
   opts = options({chain()});
@@ -390,12 +425,16 @@ CAF_TEST(wrong options are refused at start with the field and what was expected
   opts = options({chain()});
   opts.database = "host=x password='secret";
   CAF_CHECK_EQUAL(refused(opts).find("secret"), std::string::npos);
-  opts = options({gd::define<probe_state, probe_step>("Half", 1).step(probe_step::first, chain().first)});
-  CAF_CHECK_EQUAL(refused(opts), "Half v1: step second has no function, expected .step(second, ...)");
+  opts = options({gd::define<probe_state, probe_step>("Half", 1).step(
+    probe_step::first, chain().first)});
+  CAF_CHECK_EQUAL(
+    refused(opts),
+    "Half v1: step second has no function, expected .step(second, ...)");
 }
 
 CAF_TEST(an incompatible schema stops the engine with a clear error) {
-  db.rows("comment on table gen_durable is 'gen_durable schema 99, works with libraries from 98'");
+  db.rows("comment on table gen_durable is 'gen_durable schema 99, works with "
+          "libraries from 98'");
   auto engine = start(options({chain()}));
   CAF_REQUIRE(log.wait_for<events::node_failed>());
   CAF_REQUIRE(log.wait_for<events::node_stopped>());
@@ -431,8 +470,10 @@ CAF_TEST(inserts are answered row by row in the order given) {
       CAF_ERROR("row " << i << ": " << x.message);
   }
   wait_until_count("status = 'done'", 1'164);
-  CAF_CHECK_EQUAL(db.scalar("select sum((result ->> 'n')::int - 2) from gen_durable"),
-                  db.scalar("select sum(i) from generate_series(0, 1199) i where i % 100 not in (7, 8, 9)"));
+  CAF_CHECK_EQUAL(
+    db.scalar("select sum((result ->> 'n')::int - 2) from gen_durable"),
+    db.scalar("select sum(i) from generate_series(0, 1199) i where i % 100 not "
+              "in (7, 8, 9)"));
   auto none = ask<gd::inserted_all>(engine, gd::insert_all{});
   CAF_REQUIRE(none);
   CAF_CHECK(none->rows.empty());
@@ -450,7 +491,8 @@ CAF_TEST(many senders share commits) {
   int answers = 0;
   self->receive_for(answers, 500)([&](gd::inserted) {});
   CAF_CHECK_EQUAL(count("true"), "500");
-  CAF_CHECK_EQUAL(db.scalar("select count(distinct xmin::text) < 100 from gen_durable"), "t");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(distinct xmin::text) < 100 from gen_durable"), "t");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -118,12 +118,13 @@ using probe_context = gd::context<probe_state>;
 
 /// What the steps and the handler of the probe machine do.
 struct probe {
-  std::function<outcome(probe_context&)> first
-    = [](probe_context&) { return gd::done(); };
+  std::function<outcome(probe_context&)> first = [](probe_context&) {
+    return gd::done();
+  };
   std::function<outcome(probe_context&)> second = first;
   std::function<outcome(probe_context&)> third = first;
-  std::function<outcome(const failure&, probe_context&)> handler
-    = [](const failure& why, probe_context&) { return gd::stop(why.message()); };
+  std::function<outcome(const failure&, probe_context&)> handler =
+    [](const failure& why, probe_context&) { return gd::stop(why.message()); };
 
   operator machine() const {
     return named("Probe", 1);
@@ -181,9 +182,10 @@ struct engine_fixture {
   /// Puts rows in by hand.
   void insert(int count, const std::string& fsm = "Probe",
               const std::string& step = "first", int version = 1) {
-    db.rows("insert into gen_durable (fsm, fsm_version, step) select $1, $2::int, "
-            "$3 from generate_series(1, $4::int)",
-            {fsm, std::to_string(version), step, std::to_string(count)});
+    db.rows(
+      "insert into gen_durable (fsm, fsm_version, step) select $1, $2::int, "
+      "$3 from generate_series(1, $4::int)",
+      {fsm, std::to_string(version), step, std::to_string(count)});
   }
 
   std::string count(const std::string& condition) {
@@ -203,8 +205,8 @@ struct engine_fixture {
     self->request(engine.gateway(), patience, std::move(x))
       .receive([&](Answer& y) { answer = std::move(y); },
                [&](caf::error& why) {
-                 answer = gd::actors::from_caf(sys, why);
-               });
+      answer = gd::actors::from_caf(sys, why);
+      });
     return answer;
   }
 

@@ -23,7 +23,8 @@ namespace {
 /// clock only, and every order of events can be made.
 class stepped_database : public gd::database {
 public:
-  explicit stepped_database(gd::pq::options opts) : connection_(std::move(opts)) {
+  explicit stepped_database(gd::pq::options opts)
+    : connection_(std::move(opts)) {
     // nop
   }
 
@@ -177,7 +178,8 @@ CAF_TEST(a killed step actor frees its slot at once and its row waits for its le
   auto reaper = sys.spawn<reaper_actor>(home);
   actors.push_back(reaper);
   sched.run();
-  rows.rows("update gen_durable set lease_expires_at = now() - interval '1 s' where status = 'executing'");
+  rows.rows("update gen_durable set lease_expires_at = now() - interval '1 s' "
+            "where status = 'executing'");
   db->since = sched.clock().now() - 1h;
   while (db->waiting())
     turn();
@@ -268,7 +270,8 @@ CAF_TEST(as many rows are picked ahead as have ended since the last pick) {
   CAF_CHECK_EQUAL(count("status = 'done'"), "100");
 }
 
-CAF_TEST(an outcome whose commit was not answered is sent again and applied once) {
+CAF_TEST(an outcome whose commit was not answered is sent again
+         and applied once) {
   machine.first = [](probe_context& ctx) { return gd::replay(ctx.state, 1h); };
   insert(1);
   spawn_picker({"default", 1, 0});
@@ -284,7 +287,8 @@ CAF_TEST(an outcome whose commit was not answered is sent again and applied once
   CAF_CHECK(log.all<events::outcome_stale>().empty());
 }
 
-CAF_TEST(what a pick of unknown fate took is given back with its attempt unchanged) {
+CAF_TEST(
+  what a pick of unknown fate took is given back with its attempt unchanged) {
   insert(10);
   spawn_picker({"default", 4, 0});
   db->run_one_and_lose_the_answer();
@@ -369,11 +373,13 @@ CAF_TEST(expired leases and passed deadlines are swept until none is left) {
   while (db->waiting())
     turn();
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "2500");
-  CAF_CHECK_EQUAL(count("status = 'runnable' and wake_reason = 'timeout'"), "2500");
+  CAF_CHECK_EQUAL(count("status = 'runnable' and wake_reason = 'timeout'"),
+                  "2500");
   CAF_CHECK_EQUAL(log.all<events::reaped>().size(), 3u);
 }
 
-CAF_TEST(a lease whose row a stranger keeps locked is tried alone every second) {
+CAF_TEST(
+  a lease whose row a stranger keeps locked is tried alone every second) {
   prepare();
   insert(2);
   rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
@@ -390,19 +396,24 @@ CAF_TEST(a lease whose row a stranger keeps locked is tried alone every second) 
   sched.run();
   while (db->waiting())
     turn();
-  CAF_CHECK_EQUAL(count("id = 2 and lease_expires_at > clock_timestamp() + interval '50 s'"), "1");
+  CAF_CHECK_EQUAL(
+    count("id = 2 and lease_expires_at > clock_timestamp() + interval '50 s'"),
+    "1");
   CAF_CHECK_EQUAL(home->leases.all().size(), 2u);
   stranger.exec("rollback");
   sched.advance_time(1s);
   sched.run();
   while (db->waiting())
     turn();
-  CAF_CHECK_EQUAL(count("lease_expires_at > clock_timestamp() + interval '50 s'"), "2");
+  CAF_CHECK_EQUAL(
+    count("lease_expires_at > clock_timestamp() + interval '50 s'"), "2");
   CAF_CHECK(log.all<events::lease_lost>().empty());
 }
 
 CAF_TEST(draining gives back what was picked ahead and takes no more) {
-  machine.first = [](probe_context& ctx) { return gd::next(probe_step::second, ctx.state); };
+  machine.first = [](probe_context& ctx) {
+    return gd::next(probe_step::second, ctx.state);
+  };
   insert(30);
   auto picker = spawn_picker({"default", 2, 20});
   turn();

@@ -73,12 +73,15 @@ struct process_fixture {
   }
 
   void insert(const std::string& fsm, const std::string& step, int count) {
-    db.rows("insert into gen_durable (fsm, step) select $1, $2 from generate_series(1, $3::int)",
+    db.rows("insert into gen_durable (fsm, step) select $1, $2 from "
+            "generate_series(1, $3::int)",
             {fsm, step, std::to_string(count)});
   }
 
-  void wait_until_count(const std::string& condition, const std::string& expected) {
-    db.wait_until("select count(*) from gen_durable where " + condition, expected);
+  void wait_until_count(const std::string& condition,
+                        const std::string& expected) {
+    db.wait_until("select count(*) from gen_durable where " + condition,
+                  expected);
   }
 };
 
@@ -86,7 +89,8 @@ struct process_fixture {
 
 CAF_TEST_FIXTURE_SCOPE(process_tests, process_fixture)
 
-CAF_TEST(the rows of a killed process come back after their leases with one more attempt) {
+CAF_TEST(the rows of a killed process come back after their leases with one more
+           attempt) {
   insert("Hang", "hang", 5);
   worker a{db, "a"};
   wait_until_count("status = 'executing' and locked_by like 'a/%'", "5");
@@ -94,10 +98,14 @@ CAF_TEST(the rows of a killed process come back after their leases with one more
   worker b{db, "b"};
   db.wait_until("select count(*) from gen_durable_machines", "2");
   // Living leases are nobody else's.
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = 'executing' and locked_by like 'a/%'"), "5");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
+                            "'executing' and locked_by like 'a/%'"),
+                  "5");
   db.rows("update gen_durable set lease_expires_at = now() - interval '1 s'");
   wait_until_count("status = 'done'", "5");
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where attempt = 1 and result ->> 'attempt' = '1'"), "5");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where attempt = "
+                            "1 and result ->> 'attempt' = '1'"),
+                  "5");
   CAF_CHECK_EQUAL(b.end(SIGTERM), 0);
 }
 
@@ -125,9 +133,12 @@ CAF_TEST(two processes share the work and run no row twice while leases live) {
 CAF_TEST(a process that is stopped under load gives everything back) {
   insert("Walk", "one", 2'000);
   worker a{db, "a"};
-  db.wait_until("select count(*) > 100 from gen_durable where status = 'done'", "t");
+  db.wait_until("select count(*) > 100 from gen_durable where status = 'done'",
+                "t");
   CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = 'executing' or attempt > 0"), "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
+                            "'executing' or attempt > 0"),
+                  "0");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -27,14 +27,15 @@ struct supervisor_fixture : engine_fixture {
     home->config = options({probe{}});
     home->machines = std::make_shared<gd::registry>(home->config.machines);
     home->incarnation = gd::make_incarnation("a");
-    home->db = std::make_shared<gd::reactor>(home->config.connection_options(), 4,
-                                             log.sink(), [](gd::error) {});
+    home->db = std::make_shared<gd::reactor>(home->config.connection_options(),
+                                             4, log.sink(), [](gd::error) {});
     end->on_failure = [](const gd::error&) {};
     auto first = sys.spawn<gateway_worker>(home);
     worker = first;
     door = sys.spawn<gateway_door>(first);
     supervisor = sys.spawn<supervisor_actor>(
-      home, caf::actor_cast<caf::actor>(door), caf::actor_cast<caf::actor>(first), end);
+      home, caf::actor_cast<caf::actor>(door),
+      caf::actor_cast<caf::actor>(first), end);
   }
 
   ~supervisor_fixture() {
@@ -65,7 +66,8 @@ struct supervisor_fixture : engine_fixture {
 
 CAF_TEST_FIXTURE_SCOPE(supervisor_tests, supervisor_fixture)
 
-CAF_TEST(a killed picker is started again and its rows come back with their leases) {
+CAF_TEST(
+  a killed picker is started again and its rows come back with their leases) {
   CAF_REQUIRE(insert_one());
   wait_until_count("status = 'done'", 1);
   kill(home->pickers.find("default"));
@@ -97,8 +99,8 @@ CAF_TEST(a request that the dying gateway had taken is answered) {
   bool refused = false;
   request.receive([](gd::inserted) {},
                   [&](caf::error& why) {
-                    refused = from_caf(sys, why).code == gd::errc::unknown_fate;
-                  });
+    refused = from_caf(sys, why).code == gd::errc::unknown_fate;
+  });
   CAF_CHECK(refused);
   stranger.exec("rollback");
 }

@@ -49,11 +49,11 @@ struct payment {
 namespace {
 
 using gd::store::verb;
-using parcels::order;
 using parcels::foreign_phase;
+using parcels::order;
 using parcels::parcel;
-using parcels::payment;
 using parcels::parcel_phase;
+using parcels::payment;
 
 using context = gd::context<order>;
 using body = std::function<gd::outcome(context&)>;
@@ -75,7 +75,8 @@ struct fixture {
   gd::store::outcome_row run(body step, handler on_error = nullptr) {
     auto builder = gd::define<order, parcel_phase>("Order", 3)
                      .step(parcel_phase::collect, std::move(step))
-                     .step(parcel_phase::ship, [](context&) { return gd::done(); });
+                     .step(parcel_phase::ship,
+                           [](context&) { return gd::done(); });
     gd::machine built = on_error
                           ? std::move(builder).on_error(std::move(on_error))
                           : std::move(builder);
@@ -303,12 +304,13 @@ CAF_TEST(
                      }),
                      "no step collect"));
   CAF_CHECK(contains(told([](context& ctx) {
-                       return gd::next(static_cast<parcel_phase>(17), ctx.state);
+                       return gd::next(static_cast<parcel_phase>(17),
+                                       ctx.state);
                      }),
                      "17"));
-  CAF_CHECK(
-    contains(told([](context&) { return gd::next(parcel_phase::ship, parcel{}); }),
-             "another type"));
+  CAF_CHECK(contains(
+    told([](context&) { return gd::next(parcel_phase::ship, parcel{}); }),
+    "another type"));
   CAF_CHECK(contains(told([](context&) { return gd::await("paid", parcel{}); }),
                      "another type"));
   CAF_CHECK(
@@ -401,7 +403,8 @@ CAF_TEST(a stored state that does not decode fails the instance
 
 CAF_TEST(a stored state with unknown and missing members decodes) {
   picked.state = R"({"added_later": [1], "number": 3})";
-  auto row = run([](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
+  auto row = run(
+    [](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
   CAF_CHECK_EQUAL(row.state, R"({"number":3,"weight":0,"note":""})"s);
 }
 
@@ -490,7 +493,8 @@ CAF_TEST(a replay consumes nothing) {
 CAF_TEST(every other outcome consumes what the step took) {
   receive("paid", R"({"amount": 1})");
   for (auto outcome :
-       {body{[](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); }},
+       {body{
+          [](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); }},
         body{[](context& ctx) { return gd::await("paid", ctx.state); }},
         body{[](context&) { return gd::done(); }},
         body{[](context&) { return gd::stop("enough"); }}}) {

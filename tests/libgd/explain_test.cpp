@@ -225,6 +225,7 @@ struct million_rows {
        .arguments
        = "'default', 500, '{Order/1,Other/7}', 'node/1/99', 60000000, 1000",
        .pages_per_row = 40},
+      // A smaller backlog, which it may look cheaper to read and sort.
       {.what = &sql::pick,
        .arguments
        = "'rare', 500, '{Order/1,Other/7}', 'node/1/99', 60000000, 1000",

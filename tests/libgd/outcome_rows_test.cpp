@@ -477,7 +477,8 @@ CAF_TEST(
 CAF_TEST(an inbox of any size can be picked) {
   auto id = insert_row("runnable");
   db.rows("insert into signals (target_id, name, payload) "
-          "select $1, 'big', to_jsonb(repeat('x', 1000000)) from generate_series(1, 20)",
+          "select $1, 'big', to_jsonb(repeat('x', 1000000)) from "
+          "generate_series(1, 20)",
           {std::to_string(id)});
   auto picked = store::read_pick(
     run(store::pick("checkout", 1, {"Order/3"}, "node/1/9", 60s, 1'000)));

@@ -31,12 +31,13 @@ namespace {
 /// Its first attempt never ends.
 gd::machine hang() {
   return gd::define<nothing, hang_step>("Hang", 1)
-    .step(hang_step::hang,
-          [](gd::context<nothing>& ctx) {
-            while (ctx.attempt == 0)
-              pause();
-            return gd::done(attempts{ctx.attempt});
-          })
+    .step(
+      hang_step::hang,
+      [](gd::context<nothing>& ctx) {
+    while (ctx.attempt == 0)
+      pause();
+    return gd::done(attempts{ctx.attempt});
+      })
     .on_error([](const gd::failure&, gd::context<nothing>&) {
       return gd::stop("the handler was called");
     });
@@ -45,8 +46,10 @@ gd::machine hang() {
 gd::machine walk() {
   using enum walk_step;
   return gd::define<nothing, walk_step>("Walk", 1)
-    .step(one, [](gd::context<nothing>& ctx) { return gd::next(two, ctx.state); })
-    .step(two, [](gd::context<nothing>& ctx) { return gd::next(three, ctx.state); })
+    .step(one,
+          [](gd::context<nothing>& ctx) { return gd::next(two, ctx.state); })
+    .step(two,
+          [](gd::context<nothing>& ctx) { return gd::next(three, ctx.state); })
     .step(three, [](gd::context<nothing>&) { return gd::done(); });
 }
 

@@ -22,8 +22,7 @@ caf::error to_caf(const gd::error& why) {
 gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   if (why && why.category() == category
       && why.context().match_elements<std::string, std::string>())
-    return {static_cast<errc>(why.code()),
-            why.context().get_as<std::string>(0),
+    return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
   return {errc::unavailable, render(sys, why), {}};
 }
@@ -33,25 +32,24 @@ std::string render(caf::actor_system& sys, const caf::error& why) {
 }
 
 void register_errors(caf::actor_system_config& cfg) {
-  cfg.add_error_category(
-    category,
-    [](std::uint8_t code, caf::atom_value, const caf::message& context) {
-      gd::error why{static_cast<errc>(code), {}, {}};
-      if (context.match_elements<std::string, std::string>()) {
-        why.message = context.get_as<std::string>(0);
-        why.sqlstate = context.get_as<std::string>(1);
-      }
-      return to_string(why);
-    });
+  cfg.add_error_category(category, [](std::uint8_t code, caf::atom_value,
+                                      const caf::message& context) {
+    gd::error why{static_cast<errc>(code), {}, {}};
+    if (context.match_elements<std::string, std::string>()) {
+      why.message = context.get_as<std::string>(0);
+      why.sqlstate = context.get_as<std::string>(1);
+    }
+    return to_string(why);
+  });
 }
 
 #else
 
 gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
-  if (why.category() == caf::type_id_v<errc>
-      && why.context().match_elements<std::string, std::string>())
-    return {static_cast<errc>(why.code()),
-            why.context().get_as<std::string>(0),
+  if (why.category()
+        == caf::type_id_v<
+          errc> && why.context().match_elements<std::string, std::string>())
+    return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
   return {errc::unavailable, render(sys, why), {}};
 }

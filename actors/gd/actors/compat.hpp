@@ -89,8 +89,8 @@ using typed_actor
   = caf::typed_actor<typename detail::signature<Signatures>::type...>;
 
 template <class Base, class... Signatures>
-using extended =
-  typename Base::template extend<typename detail::signature<Signatures>::type...>;
+using extended = typename Base::template extend<
+  typename detail::signature<Signatures>::type...>;
 
 // -- sending ------------------------------------------------------------------
 

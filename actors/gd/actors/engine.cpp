@@ -155,8 +155,8 @@ result<engine> start(caf::actor_system& sys, config options) {
     home->config.connection_options(),
     static_cast<std::size_t>(home->config.connections), home->config.on_event,
     [known = supervisor.get_future().share()](error why) {
-      if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
-        anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
+    if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
+      anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
     });
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);

@@ -82,18 +82,19 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](tick x) {
-      if (x.generation != generation_)
-        return;
-      wake_at_ = clock::time_point::max();
-      drive();
+    if (x.generation != generation_)
+      return;
+    wake_at_ = clock::time_point::max();
+    drive();
     },
-  };
+    };
 }
 
 void gateway_worker::on_exit() {
   // Nobody else would: an actor that dies with an open promise answers nobody.
-  auto why = to_caf({errc::unknown_fate, "the gateway is down; what was asked "
-                                         "may or may not have happened",
+  auto why = to_caf({errc::unknown_fate,
+                     "the gateway is down; what was asked "
+                     "may or may not have happened",
                      {}});
   auto refuse = [&why](auto& promises) {
     for (auto& [ticket, promise] : promises)
@@ -185,11 +186,13 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
     else if (auto x = store::read_instance(reply.results.front()))
       promise.deliver(std::move(*x));
     else
-      promise.deliver(to_caf({errc::not_found, "there is no such instance", {}}));
+      promise.deliver(
+        to_caf({errc::not_found, "there is no such instance", {}}));
   }
   if (auto found = counting_.extract(ticket); !found.empty()) {
     if (reply.ok())
-      found.mapped().deliver(gd::stats{store::read_stats(reply.results.front())});
+      found.mapped().deliver(
+        gd::stats{store::read_stats(reply.results.front())});
     else
       found.mapped().deliver(to_caf(*reply.failure));
   }
@@ -234,9 +237,9 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     [this](gd::look_up& x) { return forward<gd::instance>(x); },
     [this](gd::stats_query& x) { return forward<gd::stats>(x); },
     [this](set_worker& x) {
-      worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
+    worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
     },
-  };
+    };
 }
 
 void gateway_door::on_exit() {

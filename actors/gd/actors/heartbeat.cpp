@@ -37,16 +37,16 @@ caf::behavior heartbeat_actor::make_behavior() {
   send_self_after(this, busy_interval, tick{retry});
   return {
     [this](tick x) {
-      if (x.generation == regular) {
-        send_self_after(this, home_->config.heartbeat, tick{regular});
-        extend_all();
-      } else {
-        send_self_after(this, busy_interval, tick{retry});
-        extend_busy();
-      }
+    if (x.generation == regular) {
+      send_self_after(this, home_->config.heartbeat, tick{regular});
+      extend_all();
+    } else {
+      send_self_after(this, busy_interval, tick{retry});
+      extend_busy();
+    }
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
-  };
+    };
 }
 
 void heartbeat_actor::extend_all() {

@@ -19,11 +19,10 @@ namespace gd::actors {
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
-using gateway = typed_actor<gd::inserted(gd::insert),
-                            gd::inserted_all(gd::insert_all),
-                            gd::signalled(gd::signal),
-                            gd::instance(gd::look_up),
-                            gd::stats(gd::stats_query)>;
+using gateway
+  = typed_actor<gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
+                gd::signalled(gd::signal), gd::instance(gd::look_up),
+                gd::stats(gd::stats_query)>;
 
 // -- inside a node ------------------------------------------------------------
 
@@ -107,33 +106,33 @@ GD_LOCAL_MESSAGE(restart)
 
 // Users' own blocks begin at caf::first_custom_type_id and have 800 ids.
 CAF_BEGIN_TYPE_ID_BLOCK(gen_durable, 1000)
-  CAF_ADD_TYPE_ID(gen_durable, (gd::errc))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::json))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::insert))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::inserted))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::insert_all))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::insert_answer))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::inserted_all))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::signal))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::signalled))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::look_up))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::instance))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::stats_query))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::stats_row))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::stats))
+CAF_ADD_TYPE_ID(gen_durable, (gd::errc))
+CAF_ADD_TYPE_ID(gen_durable, (gd::json))
+CAF_ADD_TYPE_ID(gen_durable, (gd::insert))
+CAF_ADD_TYPE_ID(gen_durable, (gd::inserted))
+CAF_ADD_TYPE_ID(gen_durable, (gd::insert_all))
+CAF_ADD_TYPE_ID(gen_durable, (gd::insert_answer))
+CAF_ADD_TYPE_ID(gen_durable, (gd::inserted_all))
+CAF_ADD_TYPE_ID(gen_durable, (gd::signal))
+CAF_ADD_TYPE_ID(gen_durable, (gd::signalled))
+CAF_ADD_TYPE_ID(gen_durable, (gd::look_up))
+CAF_ADD_TYPE_ID(gen_durable, (gd::instance))
+CAF_ADD_TYPE_ID(gen_durable, (gd::stats_query))
+CAF_ADD_TYPE_ID(gen_durable, (gd::stats_row))
+CAF_ADD_TYPE_ID(gen_durable, (gd::stats))
 #if !GD_CAF_017
-  // CAF 1.x wants ids for local messages, too.
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::tick))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_refused))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
-  CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
+// CAF 1.x wants ids for local messages, too.
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::tick))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_refused))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 #endif
 CAF_END_TYPE_ID_BLOCK(gen_durable)

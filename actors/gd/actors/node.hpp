@@ -75,15 +75,16 @@ using node_ptr = std::shared_ptr<node>;
 /// actor that is gone by then gets nothing.
 template <class Self>
 void submit(Self* self, database& db, std::size_t lane, pq::unit work,
-            std::uint64_t ticket, database::clock::duration patience
-                                  = database::clock::duration::max()) {
+            std::uint64_t ticket,
+            database::clock::duration patience
+            = database::clock::duration::max()) {
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self);
   db.submit(
     lane, std::move(work),
     [weak, ticket](pq::reply reply) {
-      if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
-        anon(caf::actor_cast<caf::actor>(strong),
-             unit_done{ticket, std::make_shared<pq::reply>(std::move(reply))});
+    if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      anon(caf::actor_cast<caf::actor>(strong),
+           unit_done{ticket, std::make_shared<pq::reply>(std::move(reply))});
     },
     patience);
 }

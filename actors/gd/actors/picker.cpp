@@ -45,22 +45,22 @@ caf::behavior picker_actor::make_behavior() {
   anon(caf::actor_cast<caf::actor>(this), tick{generation_});
   return {
     [this](tick x) {
-      if (x.generation != generation_)
-        return;
-      wake_at_ = clock::time_point::max();
-      drive();
+    if (x.generation != generation_)
+      return;
+    wake_at_ = clock::time_point::max();
+    drive();
     },
     [this](hint) {
-      look_again_ = true;
-      drive();
-    },
+    look_again_ = true;
+    drive();
+  },
     [this](unit_done& x) { finish(std::move(*x.reply)); },
     [this](step_outcome& x) { collect(x); },
     [this](drain x) {
-      drain_for_ = current_sender();
-      start_draining(x.grace);
+    drain_for_ = current_sender();
+    start_draining(x.grace);
     },
-  };
+    };
 }
 
 void picker_actor::on_exit() {
@@ -283,8 +283,9 @@ void picker_actor::stop_if_drained() {
     return;
   // What still runs waits for its lease: giving it back would run it twice.
   left_.abandoned = static_cast<std::size_t>(
-    std::count_if(begun_.begin(), begun_.end(),
-                  [](const auto& x) { return static_cast<bool>(x.second.step); }));
+    std::count_if(begun_.begin(), begun_.end(), [](const auto& x) {
+      return static_cast<bool>(x.second.step);
+    }));
   anon(caf::actor_cast<caf::actor>(drain_for_), left_);
   quit();
 }

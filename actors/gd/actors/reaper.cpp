@@ -46,8 +46,7 @@ bool reaper_actor::may_reap() {
   // After an outage of the database every lease looks expired: living nodes get
   // one heartbeat to say that they live.
   auto since = home_->db->connected_since(database::control_lane);
-  return since
-         && system().clock().now() - *since >= home_->config.heartbeat;
+  return since && system().clock().now() - *since >= home_->config.heartbeat;
 }
 
 void reaper_actor::run(sweep what) {

@@ -20,19 +20,19 @@ caf::behavior step_actor::make_behavior() {
     [this](run_step) { report(what_.run()); },
     [this](step_settled) { quit(); },
     [this](step_refused& x) {
-      if (auto row = what_.refused(x.why))
-        report(std::move(*row));
-      else // not even the failure can be written
-        quit(to_caf(x.why));
+    if (auto row = what_.refused(x.why))
+      report(std::move(*row));
+    else // not even the failure can be written
+      quit(to_caf(x.why));
     },
-  };
+    };
 }
 
 void step_actor::report(store::outcome_row row) {
   reported_ = true;
-  anon(picker_, step_outcome{tag_,
-                             std::make_shared<store::outcome_row>(std::move(row)),
-                             what_.failed()});
+  anon(picker_,
+       step_outcome{tag_, std::make_shared<store::outcome_row>(std::move(row)),
+                    what_.failed()});
 }
 
 void step_actor::on_exit() {

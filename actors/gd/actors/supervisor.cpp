@@ -63,35 +63,34 @@ caf::behavior supervisor_actor::make_behavior() {
   register_machines();
   return {
     [this](restart x) {
-      if (!draining_)
-        start(x.child);
+    if (!draining_)
+      start(x.child);
     },
     [this](unit_done& x) {
-      if (x.reply->ok()) {
-        registered_ = true;
-        home_->tell(events::node_started{home_->config.node});
-      } else if (!draining_) {
-        home_->tell(events::sweep_failed{"making the machines known",
-                                         *x.reply->failure});
-        send_self_after(this, register_again, tick{});
-      }
-    },
+    if (x.reply->ok()) {
+      registered_ = true;
+      home_->tell(events::node_started{home_->config.node});
+    } else if (!draining_) {
+      home_->tell(
+        events::sweep_failed{"making the machines known", *x.reply->failure});
+      send_self_after(this, register_again, tick{});
+    }
+  },
     [this](tick) {
-      if (!registered_ && !draining_)
-        register_machines();
+    if (!registered_ && !draining_)
+      register_machines();
     },
     [this](give_up& x) {
-      home_->tell(events::node_failed{x.why});
-      end_->why = x.why;
-      end_->on_failure(x.why);
-      begin_draining(milliseconds{0});
-    },
-    [this](drain x) { begin_draining(x.grace); },
+    home_->tell(events::node_failed{x.why});
+    end_->why = x.why;
+    end_->on_failure(x.why);
+    begin_draining(milliseconds{0});
+    }, [this](drain x) { begin_draining(x.grace); },
     [this](drained& x) {
-      summary_.given_back += x.given_back;
-      summary_.abandoned += x.abandoned;
+    summary_.given_back += x.given_back;
+    summary_.abandoned += x.abandoned;
     },
-  };
+    };
 }
 
 void supervisor_actor::register_machines() {
@@ -99,7 +98,8 @@ void supervisor_actor::register_machines() {
   submit(this, *home_->db, database::control_lane, std::move(work), 0);
 }
 
-void supervisor_actor::add(std::string name, std::function<caf::actor()> spawn) {
+void supervisor_actor::add(std::string name,
+                           std::function<caf::actor()> spawn) {
   children_.push_back({std::move(name), std::move(spawn)});
   start(children_.size() - 1);
 }
@@ -108,9 +108,8 @@ void supervisor_actor::start(std::size_t index) {
   auto& x = children_[index];
   x.handle = x.spawn();
   x.started = system().clock().now();
-  watcher_.watch(this, x.handle, [this, index](const caf::error& why) {
-    down(index, why);
-  });
+  watcher_.watch(this, x.handle,
+                 [this, index](const caf::error& why) { down(index, why); });
 }
 
 void supervisor_actor::down(std::size_t index, const caf::error& why) {
