@@ -1,5 +1,8 @@
 -- Draws ids for an insert, beforehand: an insert of unknown fate can then be sent again without
 -- duplicating anything (spec [A11]).
 -- $1 int: how many
-select nextval(pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass) as id
-from generate_series(1, $1::int)
+with ids as materialized (
+  select pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass as sequence
+)
+select nextval(ids.sequence) as id
+from ids, generate_series(1, $1::int)

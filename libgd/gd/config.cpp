@@ -95,6 +95,7 @@ pq::options config::connection_options() const {
           .schema = schema,
           .application_name = "gen_durable " + node,
           .statement_timeout = statement_timeout,
+          .lock_timeout = std::chrono::seconds{1},
           .connect_timeout = connect_timeout};
 }
 

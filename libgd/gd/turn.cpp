@@ -145,9 +145,12 @@ void turn::fail(const pq::reply& reply, report& to, clock::time_point now) {
                            settled::verdict::refused, why});
       return;
     case errc::busy:
-      if (!group_.alone)
+      // A row tried alone; or a signal that one of the group has consumed, and
+      // that a stranger has locked.
+      if (of_pick || group.empty())
         break;
-      waiting_.put_busy(std::move(group.front()), now);
+      if (auto held = waiting_.split(std::move(group)))
+        waiting_.put_busy(std::move(*held), now);
       return;
     default:
       break;

@@ -100,7 +100,9 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
 
   picker_fixture() {
     rows.migrate();
-    db = std::make_shared<stepped_database>(rows.options());
+    auto opts = rows.options();
+    opts.lock_timeout = 100ms;
+    db = std::make_shared<stepped_database>(std::move(opts));
     machine.handler = [this](const gd::failure& why, probe_context&) {
       ++handled;
       return gd::stop(why.message());
@@ -408,6 +410,36 @@ CAF_TEST(
   CAF_CHECK_EQUAL(
     count("lease_expires_at > clock_timestamp() + interval '50 s'"), "2");
   CAF_CHECK(log.all<events::lease_lost>().empty());
+}
+
+CAF_TEST(a consumed signal that a stranger locks holds back no other row) {
+  machine.first = [](probe_context& ctx) {
+    return ctx.discard("say") ? gd::done() : gd::stop("no signal");
+  };
+  insert(8);
+  rows.rows(
+    "insert into signals (target_id, name) select id, 'say' from gen_durable");
+  session stranger{rows.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from signals where target_id = 3 for update");
+  spawn_picker({"default", 8, 0});
+  for (int i = 0; i < 100 && count("status = 'done'") != "7"; ++i) {
+    while (db->waiting())
+      turn();
+    sched.advance_time(10ms);
+    sched.run();
+  }
+  CAF_CHECK_EQUAL(count("status = 'done'"), "7");
+  CAF_CHECK_EQUAL(count("status = 'executing' and id = 3"), "1");
+  stranger.exec("rollback");
+  for (int i = 0; i < 100 && count("status = 'done'") != "8"; ++i) {
+    while (db->waiting())
+      turn();
+    sched.advance_time(100ms);
+    sched.run();
+  }
+  CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "8");
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from signals"), "0");
 }
 
 CAF_TEST(draining gives back what was picked ahead and takes no more) {

@@ -512,12 +512,12 @@ CAF_TEST(a connection lost while idle is made again without a word) {
 
 CAF_TEST(a server process that stands still is given up) {
   auto opts = db.options();
-  opts.statement_timeout = 100ms;
+  opts.statement_timeout = 500ms;
+  opts.application_name = "stands still";
   auto client = connect(opts);
   auto pid = static_cast<pid_t>(
     std::stoll(db.scalar("select pid from pg_stat_activity where"
-                         " application_name = 'gen_durable' and datname ="
-                         " current_database()")));
+                         " application_name = 'stands still'")));
   CAF_REQUIRE_EQUAL(kill(pid, SIGSTOP), 0);
   auto answer = client.insert(row());
   kill(pid, SIGCONT);

