@@ -340,9 +340,11 @@ CAF_TEST(a graceful stop commits what runs and gives back what has not begun) {
   auto stopping = std::async(std::launch::async, [&] { engine.stop(); });
   slow.open();
   stopping.get();
+  // However far it came before it was told to stop.
   CAF_CHECK_EQUAL(count("status = 'executing'"), "0");
-  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0"), "20");
-  CAF_CHECK_EQUAL(count("step = 'second'"), "4");
+  CAF_CHECK_EQUAL(count("attempt > 0"), "0");
+  CAF_CHECK_EQUAL(log.all<events::step_started>().size(),
+                  log.all<events::step_committed>().size());
   auto end = log.all<events::node_stopped>();
   CAF_CHECK_EQUAL(end.size(), 1u);
   CAF_REQUIRE(!end.empty());
