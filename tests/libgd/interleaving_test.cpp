@@ -213,9 +213,6 @@ struct fixture {
 
   fixture() {
     db.migrate();
-    // Who sees what is asked here, not what survives.
-    db.rows("alter database " + gd::test::quoted_name(db.name())
-            + " set synchronous_commit = off");
     // Counts wake-ups, whoever wakes.
     db.rows(
       "create table woken (id bigint);"
