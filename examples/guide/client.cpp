@@ -43,6 +43,7 @@ gd::result<std::int64_t> order(std::int64_t number) {
 // [insert_all]
 std::size_t order_all(gd::client& db, const std::vector<std::int64_t>& numbers) {
   std::vector<gd::insert> rows;
+  rows.reserve(numbers.size());
   for (auto number : numbers)
     rows.push_back({.fsm = "Checkout",
                     .state = gd::to_json(checkout_state{.order = number}),

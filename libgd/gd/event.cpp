@@ -33,7 +33,7 @@ std::string_view to_string(severity level) noexcept {
   return "unknown";
 }
 
-severity level_of(const event& what) noexcept {
+severity level_of(const event& what) {
   using namespace events;
   return std::visit(overloaded{
                       [](const node_started&) { return severity::info; },

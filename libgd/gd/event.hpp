@@ -127,7 +127,7 @@ using event = std::variant<
 /// Called from any thread, several at once; must not throw or block for long.
 using event_sink = std::function<void(const event&)>;
 
-severity level_of(const event& what) noexcept;
+severity level_of(const event& what);
 
 /// One line without a line break.
 std::string describe(const event& what);

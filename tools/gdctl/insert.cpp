@@ -68,7 +68,10 @@ gd::result<gd::insert> complete(row x, const row& defaults) {
   made.step = first_of(std::move(x.step), defaults.step);
   made.queue = first_of(std::move(x.queue), defaults.queue);
   made.priority = first_of(x.priority, defaults.priority);
-  made.state = x.state.text().empty() ? defaults.state : std::move(x.state);
+  if (x.state.text().empty())
+    made.state = defaults.state;
+  else
+    made.state = std::move(x.state);
   if (x.delay) {
     auto us = parse_delay("delay", *x.delay);
     if (!us)

@@ -108,8 +108,10 @@ gd::result<gd::signal> complete(row x, const options& opts,
     made.target = found->second;
   }
   made.name = std::move(x.name).value_or("");
-  made.payload = x.payload.text().empty() ? opts.one.payload
-                                          : std::move(x.payload);
+  if (x.payload.text().empty())
+    made.payload = opts.one.payload;
+  else
+    made.payload = std::move(x.payload);
   made.dedup_key = std::move(x.dedup);
   return made;
 }

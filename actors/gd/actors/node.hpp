@@ -74,7 +74,7 @@ using node_ptr = std::shared_ptr<node>;
 /// Submits a unit whose reply comes to `self` as `unit_done` with `ticket`; an
 /// actor that is gone by then gets nothing.
 template <class Self>
-void submit(Self* self, database& db, std::size_t lane, pq::unit work,
+void submit(Self* self, database& db, std::size_t lane, pq::unit&& work,
             std::uint64_t ticket,
             database::clock::duration patience
             = database::clock::duration::max()) {
