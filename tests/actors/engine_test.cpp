@@ -55,8 +55,22 @@ CAF_TEST(
 CAF_TEST(two engines in one process share the work and run no row
            twice while leases live) {
   insert(600);
-  auto a = start(options({chain()}, "a"));
-  auto b = start(options({chain()}, "b"));
+  gate both;
+  auto gated = chain();
+  gated.first = [&](probe_context& ctx) {
+    both.pass();
+    return gd::next(probe_step::second, ctx.state);
+  };
+  auto serve = [&](std::string name) {
+    auto opts = options({gated}, std::move(name));
+    opts.queues = {{"default", 3, 64}};
+    return start(std::move(opts));
+  };
+  auto a = serve("a");
+  auto b = serve("b");
+  // More than one of them can run at a time.
+  CAF_REQUIRE(both.wait_for(4));
+  both.open();
   wait_until_count("status = 'done'", 600);
   auto begun = starts();
   CAF_CHECK_EQUAL(begun.size(), 1800u);
