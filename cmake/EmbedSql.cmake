@@ -58,6 +58,5 @@ function(gd_embed_sql target)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/migrations.hpp.in"
                  "${out}/migrations.hpp" @ONLY)
 
-  target_include_directories(${target} PUBLIC
-    "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
+  target_include_directories(${target} PRIVATE "${PROJECT_BINARY_DIR}/generated")
 endfunction()

@@ -3,8 +3,13 @@
 # (-DCMAKE_PREFIX_PATH=<installation>); Debian's CAF 0.17 has none.
 find_package(CAF CONFIG QUIET COMPONENTS ${CAF_FIND_COMPONENTS})
 if(CAF_FOUND)
+  foreach(component IN ITEMS core io openssl)
+    if(TARGET CAF::${component})
+      set(CAF_${component}_FOUND TRUE)
+    endif()
+  endforeach()
   include(FindPackageHandleStandardArgs)
-  find_package_handle_standard_args(CAF CONFIG_MODE)
+  find_package_handle_standard_args(CAF CONFIG_MODE HANDLE_COMPONENTS)
   return()
 endif()
 

@@ -6,6 +6,7 @@ select g.id, g.fsm, g.fsm_version, g.step, g.status::text as status, g.state::te
   (extract(epoch from g.lease_expires_at) * 1000000)::bigint as lease_expires_us,
   (extract(epoch from g.inserted_at) * 1000000)::bigint as inserted_us,
   (extract(epoch from g.updated_at) * 1000000)::bigint as updated_us,
-  (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox
+  (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox,
+  g.partition_key, encode(g.unique_key, 'hex') as unique_key
 from :"schema".gen_durable g
 where g.id = $1::bigint

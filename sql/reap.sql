@@ -1,15 +1,22 @@
 -- Returns rows whose lease is over; what they run counts as crashed (spec section 4). As many rows as the limit: there may be more.
--- $1 int limit
+-- A row whose unique key would be taken again by that is left to return_row.
+-- A row for each: its id, queue, and, if it has one, its partition key with the token of the lease that is over.
+-- $1 int limit, $2 bigint[] ids to leave alone
 with expired as materialized (
   select g.id, g.locked_by
   from :"schema".gen_durable g
-  where g.status = 'executing' and g.lease_expires_at < statement_timestamp()
+  where g.status = 'executing' and g.lease_expires_at < statement_timestamp() and g.id <> all($2::bigint[])
+    and (g.unique_key is null or 'executing' = any(g.unique_scope) or not 'runnable' = any(g.unique_scope))
   order by g.lease_expires_at
   limit $1::int
   for no key update skip locked
+), reaped as (
+  update :"schema".gen_durable g
+  set status = 'runnable', attempt = least(g.attempt, 2147483646) + 1, locked_by = null, lease_expires_at = null,
+      updated_at = clock_timestamp()
+  where g.id = any(array(select id from expired))
+  returning g.id, g.queue, g.partition_key
 )
-update :"schema".gen_durable g
-set status = 'runnable', attempt = g.attempt + 1, locked_by = null, lease_expires_at = null,
-    updated_at = clock_timestamp()
-where g.id = any(array(select id from expired))
-returning g.id, g.queue
+select r.id, r.queue, r.partition_key, case when r.partition_key is not null then e.locked_by end as token
+from reaped r
+join expired e on e.id = r.id

@@ -4,11 +4,11 @@
 -- $1 text: statement timeout, with unit
 -- $2 text: lock timeout, with unit
 -- $3 text: interval of the check that the client still lives, with unit
--- One row: server version as a number; whether it is read-only now; backend process id; encoding.
+-- $4 int: the backend process that the connection was told of
+-- No row: that is not this one. A pooler stands between, and nothing is changed in a session that is not ours.
+-- One row: whether the server is read-only now; its encoding.
 select
-  current_setting('server_version_num')::int as version,
   (pg_is_in_recovery() or current_setting('transaction_read_only') = 'on') as read_only,
-  pg_backend_pid() as backend,
   current_setting('server_encoding') as encoding
 from (
   select
@@ -27,6 +27,8 @@ from (
     set_config('tcp_keepalives_interval', '5', false),
     set_config('tcp_keepalives_count', '3', false),
     set_config('tcp_user_timeout', '30s', false),
+    set_config('gd.session', gen_random_uuid()::text, false),
     set_config('enable_seqscan', 'off', false),
     set_config('jit', 'off', false)
+  where pg_backend_pid() = $4::int
 ) pinned

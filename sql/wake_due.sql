@@ -1,4 +1,5 @@
 -- Wakes rows whose deadline has passed, once; the reason stays on the row (spec section 5). As many rows as the limit: there may be more.
+-- One whose unique key would be taken again by that stays parked, its wake_reason set: return_row wakes it.
 -- $1 int limit
 with due as materialized (
   select g.id
@@ -9,7 +10,13 @@ with due as materialized (
   for no key update skip locked
 )
 update :"schema".gen_durable g
-set status = 'runnable', awaits = null, wake_reason = 'timeout', eligible_at = clock_timestamp(),
-    updated_at = clock_timestamp()
+set (status, awaits, eligible_at, deadline) = (
+      select case when w.unsure then g.status else 'runnable' end,
+        case when w.unsure then g.awaits end,
+        case when w.unsure then g.eligible_at else clock_timestamp() end,
+        case when not w.unsure then g.deadline end
+      from (select g.unique_key is not null and 'runnable' = any(g.unique_scope)
+                   and not 'awaiting_signal' = any(g.unique_scope) as unsure) w),
+    wake_reason = 'timeout', updated_at = clock_timestamp()
 where g.id = any(array(select id from due))
 returning g.id, g.queue

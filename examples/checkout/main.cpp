@@ -4,6 +4,7 @@
 #include "effects.hpp"
 
 #include <gd/actors/engine.hpp>
+#include <gd/actors/remote.hpp>
 
 #include <CLI/CLI.hpp>
 #include <caf/actor_system.hpp>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +31,7 @@ struct options {
   milliseconds pay_within = std::chrono::hours{24};
   milliseconds step_time{0};
   bool effects = false;
+  std::optional<std::uint16_t> publish;
 };
 
 /// Seconds on the command line, milliseconds in the configuration.
@@ -78,6 +81,8 @@ int main(int argc, char** argv) {
   add_time(app, "--step-time", opts.step_time, "how long each step takes");
   app.add_flag("--effects", opts.effects,
                "write a row for each step start, as tools/demo wants");
+  app.add_option("--publish", opts.publish,
+                 "loopback port for other CAF nodes; 0: any, printed");
   CLI11_PARSE(app, argc, argv);
 
   opts.engine.machines = {slowed(checkout(opts.pay_within), opts.step_time)};
@@ -94,11 +99,21 @@ int main(int argc, char** argv) {
 
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
+  if (opts.publish)
+    gd::actors::add_network_to(cfg);
   caf::actor_system sys{cfg};
   auto engine = gd::actors::start(sys, std::move(opts.engine));
   if (!engine) {
     std::cerr << "checkout: " << to_string(engine.error()) << '\n';
     return EXIT_FAILURE;
+  }
+  if (opts.publish) {
+    auto port = gd::actors::publish(*engine, {.port = *opts.publish});
+    if (!port) {
+      std::cerr << "checkout: " << to_string(port.error()) << '\n';
+      return EXIT_FAILURE;
+    }
+    std::cout << "published at 127.0.0.1:" << *port << std::endl;
   }
   if (auto ended = engine->run_until_signal(); !ended) {
     std::cerr << "checkout: " << to_string(ended.error()) << '\n';

@@ -57,5 +57,24 @@ std::size_t order_all(gd::client& db, const std::vector<std::int64_t>& numbers) 
 }
 // [/insert_all]
 
+// [keys]
+gd::insert charge_account(const std::string& account, const std::string& invoice) {
+  return {.fsm = "Checkout",
+          .state = gd::to_json(checkout_state{}),
+          .partition_key = "account/" + account, // one step at a time for each account
+          .unique_key = "invoice/" + invoice};   // and each invoice once, until it is finished
+}
+
+/// Starts the charge, or finds the one that is under way.
+gd::result<std::int64_t> start_or_get(gd::client& db, gd::insert charge) {
+  auto row = db.insert(std::move(charge));
+  if (!row)
+    return row.error();
+  if (row->duplicate)
+    std::cout << "already under way\n";
+  return row->id;
+}
+// [/keys]
+
 } // namespace guide
 // clang-format on

@@ -19,8 +19,9 @@ namespace gd {
 /// group that failed: poison never spreads, and nobody waits on a stranger
 /// (design section 4, [A7]).
 ///
-/// `Entry` has `key()` (no two of the same in a group), `bytes()`, and the
-/// members `busy_tries` and `not_before`, which belong to the batcher.
+/// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
+/// (it may wait for a stranger's unique key, and shares no group with those that
+/// never do), and the members `busy_tries` and `not_before`, which belong to the batcher.
 template <class Entry>
 class batcher {
 public:
@@ -50,6 +51,11 @@ public:
     std::vector<Entry> entries;
     /// One entry that has been busy too often: to be waited for.
     bool alone = false;
+
+    /// They may wait for strangers: to be sent with a lock timeout.
+    bool unsure() const {
+      return !entries.empty() && entries.front().unsure();
+    }
   };
 
   /// The next group; empty if nothing is due. One that waits for a lock is
@@ -80,11 +86,13 @@ public:
     std::size_t bytes = 0;
     std::unordered_set<std::int64_t> keys;
     std::deque<Entry> left;
-    while (!ready_.empty() && next.entries.size() < rows_) {
+    bool unsure = !ready_.empty() && ready_.front().unsure();
+    while (!ready_.empty() && next.entries.size() < rows_
+           && left.size() < rows_) {
       auto& x = ready_.front();
       if (!next.entries.empty() && bytes + x.bytes() > bytes_)
         break;
-      if (keys.insert(x.key()).second) {
+      if (x.unsure() == unsure && keys.insert(x.key()).second) {
         bytes += x.bytes();
         next.entries.push_back(std::move(x));
       } else {

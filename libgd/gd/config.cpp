@@ -59,6 +59,7 @@ result<void> config::validate() const {
   checks.push_back(
     check_time("connect_timeout", connect_timeout, milliseconds{100}));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
+  checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
   checks.push_back(check_range("connections", connections, 3, 100));
   checks.push_back(check_range("rows_per_turn", rows_per_turn, 1, 10'000));
   checks.push_back(
@@ -90,10 +91,12 @@ result<void> config::validate() const {
   return {};
 }
 
-pq::options config::connection_options() const {
+pq::options config::connection_options(const std::string& incarnation) const {
+  auto random = incarnation.substr(incarnation.rfind('/') + 1);
+  auto prefix = std::string{random.empty() ? "" : "/"} + random;
   return {.database = database,
           .schema = schema,
-          .application_name = "gen_durable " + node,
+          .application_name = fmt::format("gen_durable{} {}", prefix, node),
           .statement_timeout = statement_timeout,
           .lock_timeout = std::chrono::seconds{1},
           .connect_timeout = connect_timeout};

@@ -47,6 +47,12 @@ struct config {
   /// How much longer than its interval a sweep may wait, at random, so that
   /// nodes do not sweep in step: a part of it, 0 to 1.
   double jitter = 0.1;
+  /// How many times longer the intervals of sweeps grow while they find nothing.
+  /// 1 to 1,000; 1: not at all.
+  std::int32_t sweep_backoff = 1;
+  /// Whether one node sweeps for all that share the schema; another takes over
+  /// when it goes.
+  bool single_sweeper = false;
   /// What a stop gives to steps that are under way.
   std::chrono::milliseconds stop_grace{10'000};
   /// How long requests to the gateway wait for a connection.
@@ -71,7 +77,9 @@ struct config {
   /// was expected.
   result<void> validate() const;
 
-  pq::options connection_options() const;
+  /// `incarnation` is what leases are told by: a node that has lost one can then
+  /// be told by its sessions, too.
+  pq::options connection_options(const std::string& incarnation = {}) const;
 };
 
 /// "host:pid".

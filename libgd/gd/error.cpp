@@ -71,7 +71,8 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
   if (sqlstate == "55P03")
     return errc::busy;
   auto of_class = sqlstate.substr(0, 2);
-  if (of_class == "22" || of_class == "23" || of_class == "54")
+  if (of_class == "22" || of_class == "23" || of_class == "54"
+      || of_class == "P0")
     return errc::rejected;
   return errc::sql;
 }

@@ -19,8 +19,8 @@ enum class errc : std::uint8_t {
   unknown_fate, ///< the connection died before the answer: may or may not have happened
   conflict, ///< serialization failure or deadlock: harmless to try again
   busy,     ///< a stranger's transaction holds the row
-  rejected, ///< the server refuses the data of one row (SQLSTATE class 22, 23, 54)
-  sql,      ///< any other answer of the server
+  rejected, ///< the server refuses the data of one row (SQLSTATE class 22, 23, 54, P0)
+  sql,             ///< any other answer of the server
   schema_mismatch, ///< the installed schema is missing, too old or too new
   no_such_target,  ///< a signal to an instance that does not exist
   target_finished, ///< a signal to a terminal instance
@@ -49,7 +49,8 @@ struct error {
 std::string to_string(const error& why);
 
 /// The code that an SQLSTATE stands for: 40001 and 40P01 are `conflict`, 55P03
-/// is `busy`, classes 22, 23 and 54 are `rejected`, the rest is `sql`.
+/// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, the
+/// rest is `sql`.
 errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 
 /// A value or an error; what libgd returns wherever something can fail.

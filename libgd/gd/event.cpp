@@ -33,6 +33,12 @@ std::string_view to_string(severity level) noexcept {
   return "unknown";
 }
 
+error without_data(error why) {
+  if (why.code == errc::rejected)
+    why.message = "refused for the data of a row, which the message may repeat";
+  return why;
+}
+
 severity level_of(const event& what) {
   using namespace events;
   return std::visit(overloaded{
@@ -44,9 +50,13 @@ severity level_of(const event& what) {
                       [](const step_committed&) { return severity::debug; },
                       [](const pick_recovered&) { return severity::info; },
                       [](const deadlines_fired&) { return severity::info; },
+                      [](const returned& e) {
+    return e.blocked > 0 ? severity::warning : severity::info;
+                      },
+                      [](const sweep_skipped&) { return severity::debug; },
                       [](const queue_not_served&) { return severity::info; },
                       [](const auto&) { return severity::warning; },
-                    },
+  },
                     what);
 }
 
@@ -100,6 +110,16 @@ std::string describe(const event& what) {
                        "for its lease",
                        e.id, e.why);
     },
+    [](const step_over_limit& e) {
+    return fmt::format("instance {}: step {} is over its limit of {} ms, the "
+                       "handler is called",
+                       e.id, e.step, e.limit.count());
+    },
+    [](const step_returned_late& e) {
+    return fmt::format("instance {}: step {} has returned after its limit, "
+                       "its outcome is dropped",
+                       e.id, e.step);
+    },
     [](const lease_lost& e) {
     return fmt::format("instance {}: lease {} is lost", e.id, e.token);
     },
@@ -123,6 +143,19 @@ std::string describe(const event& what) {
     },
     [](const deadlines_fired& e) {
     return fmt::format("{} deadlines fired", e.rows);
+    },
+    [](const returned& e) {
+    return fmt::format("{} rows with a unique key returned, {} left: another "
+                       "has their key",
+                       e.runnable, e.blocked);
+    },
+    [](const sessions_ended& e) {
+    return fmt::format("{} sessions ended: they held partition keys for leases "
+                       "that are over",
+                       e.count);
+    },
+    [](const sweep_skipped& e) {
+    return fmt::format("{}: another node does it", e.what);
     },
     [](const actor_restarted& e) {
     return fmt::format("{} restarted after: {}", e.name, e.why);

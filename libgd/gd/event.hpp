@@ -76,6 +76,17 @@ struct step_crashed {
   std::int64_t id = 0;
   std::string why{};
 };
+/// The handler is called; the step's slot is taken until its function returns.
+struct step_over_limit {
+  std::int64_t id = 0;
+  std::string step{};
+  std::chrono::milliseconds limit{0};
+};
+/// It has returned at last: what it returned is dropped.
+struct step_returned_late {
+  std::int64_t id = 0;
+  std::string step{};
+};
 struct lease_lost {
   std::int64_t id = 0;
   std::string token{};
@@ -103,6 +114,20 @@ struct reaped {
 struct deadlines_fired {
   std::size_t rows = 0;
 };
+/// Rows that were to become runnable, but whose unique key might be another's
+/// by now.
+struct returned {
+  std::size_t runnable = 0;
+  std::size_t blocked = 0; ///< left as they are, to be tried again
+};
+/// Sessions that held partition keys for leases that are over.
+struct sessions_ended {
+  std::size_t count = 0;
+};
+/// Another node sweeps for all.
+struct sweep_skipped {
+  std::string_view what{};
+};
 struct actor_restarted {
   std::string name{};
   std::string why{};
@@ -119,13 +144,19 @@ using event = std::variant<
   events::node_started, events::node_stopped, events::node_failed,
   events::connected, events::disconnected, events::step_started,
   events::step_committed, events::outcome_stale, events::outcome_unknown,
-  events::outcome_refused, events::step_crashed, events::lease_lost,
-  events::turn_failed, events::pick_lost, events::pick_recovered,
-  events::sweep_failed, events::reaped, events::deadlines_fired,
-  events::actor_restarted, events::queue_not_served>;
+  events::outcome_refused, events::step_crashed, events::step_over_limit,
+  events::step_returned_late, events::lease_lost, events::turn_failed,
+  events::pick_lost, events::pick_recovered, events::sweep_failed,
+  events::reaped, events::deadlines_fired, events::returned,
+  events::sessions_ended, events::sweep_skipped, events::actor_restarted,
+  events::queue_not_served>;
 
 /// Called from any thread, several at once; must not throw or block for long.
 using event_sink = std::function<void(const event&)>;
+
+/// `why` as an event may tell it: what the server says of a row that it refuses
+/// may repeat that row's data.
+error without_data(error why);
 
 severity level_of(const event& what);
 

@@ -23,6 +23,12 @@ std::string describe_exception() {
   }
 }
 
+/// A row that no code here can do anything about: not for the handler, which
+/// might try it for ever.
+struct broken_row {
+  std::string why;
+};
+
 } // namespace
 
 execution::execution(std::shared_ptr<const machine> of, store::picked_row row,
@@ -54,33 +60,99 @@ store::outcome_row execution::begin_row() const {
 }
 
 store::outcome_row execution::run() {
-  const auto* step = machine_->find_step(row_.step);
-  if (step == nullptr)
-    return fail("unknown step " + row_.step + " of " + machine_->title()
-                + ": expected one of " + machine_->step_names());
+  try {
+    auto ctx = begin();
+    auto x = call(ctx);
+    return finish(std::move(x), ctx);
+  } catch (...) {
+    return fail(std::current_exception());
+  }
+}
+
+std::optional<store::outcome_row> execution::run_unless_decided() {
+  if (lease_->decided_by() != decider::nobody)
+    return std::nullopt;
+  try {
+    auto ctx = begin();
+    auto x = call(ctx);
+    if (!lease_->decide(decider::step))
+      return std::nullopt;
+    return finish(std::move(x), ctx);
+  } catch (...) {
+    if (lease_->decide(decider::step) || lease_->decided_by() == decider::step)
+      return fail(std::current_exception());
+    return std::nullopt;
+  }
+}
+
+context_base execution::begin() {
   auto ctx = make_context();
   for (auto& x : row_.inbox)
     ctx.inbox_.push_back({std::move(x)});
+  return ctx;
+}
+
+outcome execution::call(context_base& ctx) {
+  const auto* step = machine_->find_step(row_.step);
+  if (step == nullptr)
+    throw broken_row{"unknown step " + row_.step + " of " + machine_->title()
+                     + ": expected one of " + machine_->step_names()};
+  if (!step->run)
+    throw broken_row{"step " + row_.step + " of " + machine_->title()
+                     + " is asynchronous: it needs an engine of gd::actors"};
+  return step->run(ctx, row_.state);
+}
+
+store::outcome_row execution::finish(outcome x, const context_base& ctx) {
   try {
-    auto encoded = encode(step->run(ctx, row_.state), ctx, false);
+    auto encoded = encode(std::move(x), ctx, false);
     if (encoded)
       return std::move(*encoded);
     return handle(failure{encoded.error().message});
-  } catch (const undecodable_state& e) {
-    return fail("state of " + machine_->title() + ": " + e.why.message);
   } catch (...) {
-    return handle(failure{describe_exception(), std::current_exception()});
+    return fail(std::current_exception());
   }
+}
+
+store::outcome_row execution::fail(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const broken_row& e) {
+    return give_up(e.why);
+  } catch (const undecodable_state& e) {
+    return give_up("state of " + machine_->title() + ": " + e.why.message);
+  } catch (...) {
+    return handle(failure{describe_exception(), thrown});
+  }
+}
+
+store::outcome_row execution::fail(const failure& why) {
+  return handle(why);
+}
+
+execution execution::without_inbox() {
+  auto inbox = std::exchange(row_.inbox, {});
+  auto copy = *this;
+  row_.inbox = std::move(inbox);
+  return copy;
+}
+
+std::string execution::over_limit(const std::string& step,
+                                  std::chrono::milliseconds limit) {
+  auto ms = limit.count();
+  return "step " + step + " took longer than "
+         + (ms % 1'000 == 0 ? std::to_string(ms / 1'000) + "s"
+                            : std::to_string(ms) + "ms");
 }
 
 std::optional<store::outcome_row> execution::refused(const error& why) {
   if (failing_)
     return std::nullopt;
   if (handling_)
-    return fail(first_failure_
-                + "; the database then refused the handler's "
-                  "outcome: "
-                + why.message);
+    return give_up(first_failure_
+                   + "; the database then refused the handler's "
+                     "outcome: "
+                   + why.message);
   return handle(failure{"the database refused the outcome: " + why.message});
 }
 
@@ -88,28 +160,30 @@ store::outcome_row execution::handle(const failure& why) {
   handling_ = true;
   first_failure_ = why.message();
   if (!machine_->on_error)
-    return fail(why.message());
+    return give_up(why.message());
   // It has looked at nothing and consumes nothing: no inbox.
   auto ctx = make_context();
   try {
     auto encoded = encode(machine_->on_error(why, ctx, row_.state), ctx, true);
     if (encoded)
       return std::move(*encoded);
-    return fail(why.message()
-                + "; the handler's outcome cannot be carried out: "
-                + encoded.error().message);
+    return give_up(why.message()
+                   + "; the handler's outcome cannot be carried out: "
+                   + encoded.error().message);
   } catch (const undecodable_state& e) {
-    return fail("state of " + machine_->title() + ": " + e.why.message);
+    return give_up("state of " + machine_->title() + ": " + e.why.message);
   } catch (...) {
-    return fail(why.message() + "; the handler threw: " + describe_exception());
+    return give_up(why.message()
+                   + "; the handler threw: " + describe_exception());
   }
 }
 
-store::outcome_row execution::fail(const std::string& reason) {
+store::outcome_row execution::give_up(const std::string& reason) {
   failing_ = true;
   auto row = begin_row();
   row.what = store::verb::stop;
   row.reason = clean_text(reason, limits_.reason);
+  row.may_collide = store::may_collide(row_, row.what);
   return row;
 }
 
@@ -166,6 +240,7 @@ result<store::outcome_row> execution::encode(outcome x, const context_base& ctx,
       row.reason = clean_text(x.reason, limits_.reason);
       break;
   }
+  row.may_collide = store::may_collide(row_, row.what);
   if (x.kind == outcome_kind::replay || by_handler)
     return row;
   for (const auto& entry : ctx.inbox_) {

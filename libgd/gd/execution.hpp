@@ -5,6 +5,8 @@
 #include <gd/machine.hpp>
 #include <gd/store.hpp>
 
+#include <chrono>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +25,34 @@ public:
   /// Runs the step, and the handler if need be.
   store::outcome_row run();
 
+  /// The same where something else may decide first, a time limit for example:
+  /// then nullopt, and what the step returns or throws counts for nothing.
+  std::optional<store::outcome_row> run_unless_decided();
+
+  // Steps that deliver their outcome later take these in `run`'s place.
+
+  /// What such a step gets; once.
+  context_base begin();
+
+  const std::string& state() const noexcept {
+    return row_.state;
+  }
+
+  store::outcome_row finish(outcome x, const context_base& ctx);
+
+  /// The step has thrown this.
+  store::outcome_row fail(const std::exception_ptr& thrown);
+
+  /// It has failed without throwing.
+  store::outcome_row fail(const failure& why);
+
+  /// What can call the handler while the step itself still runs.
+  execution without_inbox();
+
+  /// "step ship took longer than 30s".
+  static std::string over_limit(const std::string& step,
+                                std::chrono::milliseconds limit);
+
   /// The database has refused the row that `run` (or `refused`) returned, and it
   /// alone: the handler's turn, and if it was its outcome already, the end.
   /// nullopt: the end has been refused, too.
@@ -40,8 +70,9 @@ public:
 private:
   context_base make_context() const;
   store::outcome_row begin_row() const;
+  outcome call(context_base& ctx);
   store::outcome_row handle(const failure& why);
-  store::outcome_row fail(const std::string& reason);
+  store::outcome_row give_up(const std::string& reason);
   /// The outcome as a row, or why it cannot be carried out.
   result<store::outcome_row> encode(outcome x, const context_base& ctx,
                                     bool by_handler) const;

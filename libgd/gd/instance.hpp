@@ -18,11 +18,13 @@ namespace gd {
 /// Bounds of what a row may hold. Each is refused with a sentence.
 struct limits {
   std::size_t name = 255; ///< bytes of a machine, step, queue or signal name
-  std::size_t dedup_key = 1024;  ///< bytes
-  std::size_t state = 1 << 20;   ///< bytes of JSON
-  std::size_t result = 1 << 20;  ///< bytes of JSON
-  std::size_t payload = 1 << 20; ///< bytes of JSON
-  std::size_t reason = 8 << 10;  ///< bytes of last_error; longer ones are cut
+  std::size_t dedup_key = 1024;     ///< bytes
+  std::size_t partition_key = 1024; ///< bytes
+  std::size_t unique_key = 1024;    ///< bytes
+  std::size_t state = 1 << 20;      ///< bytes of JSON
+  std::size_t result = 1 << 20;     ///< bytes of JSON
+  std::size_t payload = 1 << 20;    ///< bytes of JSON
+  std::size_t reason = 8 << 10; ///< bytes of last_error; longer ones are cut
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
 };
@@ -45,18 +47,28 @@ struct insert {
   std::optional<std::int64_t> eligible_at_us{};
   /// Not to be picked before this many microseconds are over.
   std::int64_t delay_us = 0;
+  /// At most one step of the instances with this key runs at any time, on all
+  /// nodes together, and in pick order (spec section 7).
   std::optional<std::string> partition_key{};
+  /// While an instance with this key is in one of the statuses of its
+  /// `unique_scope`, no other with the key is made. Any bytes.
   std::optional<std::string> unique_key{};
+  /// The statuses in which this instance occupies its `unique_key`: some of
+  /// runnable, executing, awaiting_signal, done, failed; executing only together
+  /// with runnable. Empty: until it is finished, that is the first three.
+  std::vector<std::string> unique_scope{};
 
   GD_STATE(insert, fsm, state, version, step, queue, priority, eligible_at_us,
-           delay_us, partition_key, unique_key);
+           delay_us, partition_key, unique_key, unique_scope);
 };
 
 /// The answer to an insert: durable from now on.
 struct inserted {
+  /// The new instance; or, if `duplicate`, the one that has its unique key.
   std::int64_t id = 0;
+  bool duplicate = false;
 
-  GD_STATE(inserted, id);
+  GD_STATE(inserted, id, duplicate);
 };
 
 /// Makes many instances; each is accepted or refused by itself.
@@ -70,10 +82,12 @@ struct insert_all {
 struct insert_answer {
   /// Empty: refused.
   std::optional<std::int64_t> id{};
+  /// `id` is another instance, which has the row's unique key.
+  bool duplicate = false;
   errc code{};
   std::string message{};
 
-  GD_STATE(insert_answer, id, code, message);
+  GD_STATE(insert_answer, id, duplicate, code, message);
 };
 
 /// In the order of the rows.
@@ -125,6 +139,9 @@ struct instance {
   std::optional<std::string> awaits{};
   std::string queue{};
   std::int16_t priority = 0;
+  std::optional<std::string> partition_key{};
+  /// In hexadecimal digits: it may be any bytes.
+  std::optional<std::string> unique_key{};
   std::int32_t attempt = 0;
   std::optional<std::string> last_error{};
   std::optional<std::string> locked_by{};
@@ -139,9 +156,9 @@ struct instance {
   std::int64_t inbox = 0;
 
   GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
-           queue, priority, attempt, last_error, locked_by, wake_reason,
-           eligible_at_us, deadline_us, lease_expires_at_us, inserted_at_us,
-           updated_at_us, inbox);
+           queue, priority, partition_key, unique_key, attempt, last_error,
+           locked_by, wake_reason, eligible_at_us, deadline_us,
+           lease_expires_at_us, inserted_at_us, updated_at_us, inbox);
 };
 
 /// How many instances of one machine in one queue have one status.
@@ -153,8 +170,11 @@ struct stats_row {
   std::int64_t instances = 0;
   /// Of those, runnable later than now.
   std::int64_t future = 0;
+  /// Of those, runnable now, but behind another of their partition key.
+  std::int64_t held_back = 0;
 
-  GD_STATE(stats_row, queue, fsm, version, status, instances, future);
+  GD_STATE(stats_row, queue, fsm, version, status, instances, future,
+           held_back);
 };
 
 /// Asks for the counts of everything. Reads the whole table.

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
-#include <unordered_set>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace gd {
@@ -17,7 +19,9 @@ using std::chrono::milliseconds;
 
 /// How long a signal that is tried alone waits for its target.
 constexpr milliseconds alone_wait{50};
-/// Busy for so many tries, and a signal's sender is told.
+/// How long inserts with a unique key wait for a stranger's insert of it.
+constexpr milliseconds unique_wait{10};
+/// Busy for so many tries, and the sender is told.
 constexpr int busy_tries_at_most = 40;
 
 error invalid(std::string text) {
@@ -33,6 +37,28 @@ error with_fate(error why, bool may_be_stored) {
   else if (why.code == errc::unknown_fate)
     why.code = errc::unavailable;
   return why;
+}
+
+/// In their order; what a unique key has if its insert does not say.
+constexpr std::array<std::string_view, 5> statuses{
+  "runnable", "executing", "awaiting_signal", "done", "failed"};
+constexpr std::string_view default_scope = "runnable,executing,awaiting_signal";
+
+result<void> check_scope(const insert& x) {
+  if (!x.unique_key && !x.unique_scope.empty())
+    return invalid("unique_scope: expected a unique_key beside it");
+  auto has = [&x](std::string_view status) {
+    return std::find(x.unique_scope.begin(), x.unique_scope.end(), status)
+           != x.unique_scope.end();
+  };
+  for (const auto& status : x.unique_scope)
+    if (std::find(statuses.begin(), statuses.end(), status) == statuses.end())
+      return invalid(fmt::format("unique_scope: expected some of {}, got {}",
+                                 fmt::join(statuses, "|"), status));
+  if (has("executing") && !has("runnable"))
+    return invalid("unique_scope: expected runnable beside executing: what has "
+                   "been let in must be able to run");
+  return {};
 }
 
 } // namespace
@@ -67,9 +93,17 @@ result<void> insert_intake::check(const insert& x) const {
     if (auto ok = check_name("queue", x.queue, how_.limits); !ok)
       return ok;
   if (x.partition_key)
-    return invalid("partition_key: not supported yet");
-  if (x.unique_key)
-    return invalid("unique_key: not supported yet");
+    if (auto ok = check_name("partition_key", *x.partition_key,
+                             {.name = how_.limits.partition_key});
+        !ok)
+      return ok;
+  if (x.unique_key
+      && (x.unique_key->empty()
+          || x.unique_key->size() > how_.limits.unique_key))
+    return invalid(fmt::format("unique_key: expected 1 to {} bytes, got {}",
+                               how_.limits.unique_key, x.unique_key->size()));
+  if (auto ok = check_scope(x); !ok)
+    return ok;
   if (x.delay_us < 0 || x.delay_us > longest_delay.count())
     return invalid(fmt::format("delay_us: expected 0 to {} (100 years), got {}",
                                longest_delay.count(), x.delay_us));
@@ -104,16 +138,16 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
     return std::nullopt;
   pq::unit work;
   if (resolved_.has_due(now)) {
-    group_ = resolved_.take(now).entries;
+    group_ = resolved_.take(now);
+    if (group_.unsure())
+      work.calls.push_back(store::lock_timeout(unique_wait));
     std::vector<store::insert_row> rows;
-    std::vector<std::int64_t> ids;
-    for (auto& x : group_) {
-      ids.push_back(x.row.id);
+    for (auto& x : group_.entries)
       rows.push_back(std::move(x.row));
-    }
-    work.calls = {store::insert(rows), store::inserted(ids)};
+    work.calls.push_back(store::insert(rows));
+    work.calls.push_back(store::inserted(rows));
     for (std::size_t i = 0; i < rows.size(); ++i)
-      group_[i].row = std::move(rows[i]);
+      group_.entries[i].row = std::move(rows[i]);
   } else if (!fresh_.empty()) {
     auto n = std::min(fresh_.size(), how_.rows);
     auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(n);
@@ -149,6 +183,12 @@ insert_intake::resolve(insert& x,
   row.at_us = x.eligible_at_us;
   if (x.delay_us > 0)
     row.delay_us = x.delay_us;
+  row.partition_key = x.partition_key;
+  row.unique_key = x.unique_key;
+  if (x.unique_key)
+    row.unique_scope = x.unique_scope.empty()
+                         ? std::string{default_scope}
+                         : fmt::format("{}", fmt::join(x.unique_scope, ","));
   if (auto machine = how_.machines->find(x.fsm, x.version)) {
     row.version = machine->version;
     if (row.step.empty())
@@ -215,13 +255,25 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   report out;
   under_way_ = false;
   auto drawing = std::exchange(drawing_, {});
-  auto group = std::exchange(group_, {});
+  auto group = std::exchange(group_, {}).entries;
   if (!reply.ok()) {
     const auto& why = *reply.failure;
     if (why.code == errc::rejected && !group.empty()) {
       if (auto guilty = resolved_.split(std::move(group)))
         out.answers.push_back({guilty->ticket, why});
-    } else if (try_again(why, now)) {
+    } else if (why.code == errc::busy && !group.empty()) {
+      // A stranger is inserting the key of one of them.
+      auto held = resolved_.split(std::move(group));
+      if (held && how_.patient && held->busy_tries < busy_tries_at_most)
+        resolved_.put_busy(std::move(*held), now);
+      else if (held)
+        out.answers.push_back(
+          {held->ticket,
+           with_fate({errc::busy,
+                      "unique_key: another transaction is inserting it",
+                      why.sqlstate},
+                     held->resent)});
+    } else if (how_.patient && try_again(why, now)) {
       fresh_.insert(fresh_.begin(), std::make_move_iterator(drawing.begin()),
                     std::make_move_iterator(drawing.end()));
       for (auto& x : group)
@@ -255,13 +307,19 @@ insert_intake::report insert_intake::finish(pq::reply reply,
     }
     return out;
   }
-  auto there = store::read_ids(reply.results[1]);
-  std::unordered_set<std::int64_t> ids{there.begin(), there.end()};
+  std::unordered_map<std::int64_t, store::inserted_row> there;
+  for (auto& x : store::read_inserted(reply.results.back()))
+    there.emplace(x.id, x);
   std::set<std::string> queues;
-  for (const auto& x : group) {
-    if (ids.contains(x.row.id)) {
+  for (auto& x : group) {
+    const auto& found = there[x.row.id];
+    if (found.found) {
       out.answers.push_back({x.ticket, inserted{x.row.id}});
       queues.insert(x.row.queue);
+    } else if (found.holder) {
+      out.answers.push_back({x.ticket, inserted{*found.holder, true}});
+    } else if (x.row.unique_key) {
+      resolved_.push(std::move(x)); // whoever had its key has left it since
     } else {
       out.answers.push_back(
         {x.ticket, error{errc::rejected, "another row has its place", {}}});
@@ -275,9 +333,8 @@ insert_intake::clock::time_point
 insert_intake::due(clock::time_point now) const {
   if (under_way_)
     return clock::time_point::max();
-  if (!fresh_.empty() || resolved_.has_due(now))
-    return std::max(now, not_before_);
-  return clock::time_point::max();
+  auto when = !fresh_.empty() || resolved_.has_due(now) ? now : resolved_.due();
+  return when == clock::time_point::max() ? when : std::max(when, not_before_);
 }
 
 // -- signals ------------------------------------------------------------------
@@ -320,7 +377,7 @@ signal_intake::report signal_intake::finish(pq::reply reply,
   under_way_ = false;
   auto group = std::exchange(group_.entries, {});
   auto busy = [&](entry x) {
-    if (x.busy_tries < busy_tries_at_most)
+    if (how_.patient && x.busy_tries < busy_tries_at_most)
       return waiting_.put_busy(std::move(x), now);
     out.answers.push_back(
       {x.ticket,
@@ -336,7 +393,7 @@ signal_intake::report signal_intake::finish(pq::reply reply,
         out.answers.push_back({guilty->ticket, why});
     } else if (why.code == errc::busy && group_.alone) {
       busy(std::move(group.front()));
-    } else if (try_again(why, now)) {
+    } else if (how_.patient && try_again(why, now)) {
       for (auto& x : group)
         x.resent = x.resent || why.code == errc::unknown_fate;
       waiting_.put_back(std::move(group));

@@ -23,6 +23,9 @@ struct intake_settings {
   struct limits limits {};
   std::size_t rows = 500;
   std::size_t bytes = 8 << 20;
+  /// False: what is busy, or failed and might pass, is told at once instead of
+  /// being tried again.
+  bool patient = true;
 };
 
 /// The end of one request. `ticket` is the sender's own number for it.
@@ -52,7 +55,8 @@ protected:
 };
 
 /// Inserts: resolve what was left open, draw ids, insert under those. An insert
-/// of unknown fate is sent again without duplicating [A11].
+/// of unknown fate is sent again without duplicating [A11]. Those with a unique
+/// key go in groups of their own: they may wait for a stranger's insert [A7].
 class insert_intake : public intake_base {
 public:
   explicit insert_intake(intake_settings how);
@@ -89,6 +93,9 @@ private:
     std::size_t bytes() const noexcept {
       return what.state.text().size() + row.state.size() + 256;
     }
+    bool unsure() const noexcept {
+      return row.unique_key.has_value();
+    }
   };
 
   result<void> check(const insert& x) const;
@@ -100,7 +107,7 @@ private:
   std::vector<entry> drawing_;
   bool looking_up_ = false;
   batcher<entry> resolved_;
-  std::vector<entry> group_;
+  batcher<entry>::group group_;
 };
 
 /// Signals: lock the targets, store, wake [A2].
@@ -140,6 +147,9 @@ private:
     }
     std::size_t bytes() const noexcept {
       return what.payload.text().size() + 256;
+    }
+    bool unsure() const noexcept {
+      return false;
     }
   };
 

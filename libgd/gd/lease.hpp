@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -11,9 +12,18 @@
 
 namespace gd {
 
+/// Who has decided what becomes of an execution: whoever comes first.
+enum class decider : std::uint8_t {
+  nobody,
+  step,  ///< it returned, threw or delivered
+  limit, ///< its time limit
+  death, ///< its actor went down
+};
+
 /// The right to run a row's current step. Shared between the picker, the step
 /// and the heartbeat; `lost` is written by the heartbeat alone.
-struct lease {
+class lease {
+public:
   lease(std::int64_t row, std::string by) : id(row), token(std::move(by)) {
     // nop
   }
@@ -22,6 +32,50 @@ struct lease {
   /// The row's `locked_by`: "<node>/<incarnation>/<pick number>" [A1].
   const std::string token;
   std::atomic<bool> lost = false;
+
+  /// False: somebody else was first.
+  bool decide(decider who) noexcept {
+    auto expected = decider::nobody;
+    return decided_.compare_exchange_strong(expected, who);
+  }
+
+  decider decided_by() const noexcept {
+    return decided_;
+  }
+
+  /// Tells the step to stop. Made when a step first asks for it: most do not.
+  std::stop_token stop_token() const {
+    std::lock_guard guard{mutex_};
+    if (!source_.stop_possible()) {
+      source_ = std::stop_source{};
+      if (stopped_)
+        source_.request_stop();
+    }
+    return source_.get_token();
+  }
+
+  /// To be followed by `request_stop` if the step has a stop token.
+  bool mark_stopped() {
+    std::lock_guard guard{mutex_};
+    stopped_ = true;
+    return source_.stop_possible();
+  }
+
+  /// Runs the step's stop callbacks: user code.
+  void request_stop() {
+    auto source = [this] {
+      std::lock_guard guard{mutex_};
+      stopped_ = true;
+      return source_;
+    }();
+    source.request_stop();
+  }
+
+private:
+  std::atomic<decider> decided_ = decider::nobody;
+  mutable std::mutex mutex_;
+  mutable std::stop_source source_{std::nostopstate};
+  bool stopped_ = false;
 };
 
 using lease_ptr = std::shared_ptr<lease>;

@@ -2,6 +2,7 @@
 
 #include <gd/instance.hpp>
 #include <gd/lease.hpp>
+#include <gd/time.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -51,6 +52,17 @@ bool context_base::lease_lost() const noexcept {
   return lease_->lost;
 }
 
+std::stop_token context_base::stop_token() const {
+  return lease_->stop_token();
+}
+
+std::optional<std::chrono::milliseconds>
+machine::step_definition::limit() const {
+  if (how.limit || !start)
+    return how.limit;
+  return default_async_limit;
+}
+
 const machine::step_definition*
 machine::find_step(std::string_view step) const {
   auto i = std::find_if(steps.begin(), steps.end(),
@@ -81,13 +93,20 @@ result<void> machine::validate() const {
                  {}};
   if (auto ok = check_name(title() + ": queue", queue, {}); !ok)
     return ok;
-  for (const auto& step : steps)
-    if (!step.run)
-      return error{errc::invalid_argument,
-                   title() + ": step " + step.name
-                     + " has no function, expected .step(" + step.name
-                     + ", ...)",
-                   {}};
+  for (const auto& step : steps) {
+    auto refuse = [&](const std::string& text) {
+      return error{
+        errc::invalid_argument, title() + ": step " + step.name + text, {}};
+    };
+    if (!step.defined())
+      return refuse(" has no function, expected .step(" + step.name + ", ...)");
+    if (step.start && step.how.blocking)
+      return refuse(" is asynchronous and blocking, expected one of them");
+    if (auto limit = step.how.limit;
+        limit && (limit->count() < 1 || *limit > longest_delay))
+      return refuse(" has a limit of " + std::to_string(limit->count())
+                    + " ms, expected 1 ms to 100 years");
+  }
   return {};
 }
 

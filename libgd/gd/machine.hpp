@@ -6,12 +6,14 @@
 #include <gd/state.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -22,7 +24,7 @@
 /// What a user writes: steps, the context that they get, the error handler.
 namespace gd {
 
-struct lease;
+class lease;
 
 // -- what a step gets ---------------------------------------------------------
 
@@ -94,6 +96,11 @@ public:
   /// dropped. Turns true at any time.
   bool lease_lost() const noexcept;
 
+  /// Asked to stop when nobody waits for the outcome any more: the step's time
+  /// limit is over, its lease is lost, or the engine has stopped. Callbacks run
+  /// on a thread of their own.
+  std::stop_token stop_token() const;
+
 private:
   friend class execution;
 
@@ -158,6 +165,27 @@ private:
 
 // -- machines -----------------------------------------------------------------
 
+/// How a step runs.
+struct step_options {
+  /// It may block, or compute for long: it gets a thread of its own. Otherwise
+  /// it runs on a thread that many steps share.
+  bool blocking = false;
+  /// How long it may take: what takes longer counts as an exception. Unset: any
+  /// time, or `default_async_limit`.
+  std::optional<std::chrono::milliseconds> limit{};
+};
+
+/// The limit of asynchronous steps that have none: an answer that never comes
+/// leaves no other trace.
+inline constexpr std::chrono::minutes default_async_limit{5};
+
+/// The function of a step that delivers its outcome later: opaque here, started
+/// by those who know its kind (gd::actors::async).
+class async_function {
+public:
+  virtual ~async_function() = default;
+};
+
 /// A stored state that is not of the machine's type: the instance fails, its
 /// state untouched.
 struct undecodable_state {
@@ -172,8 +200,17 @@ public:
                                         const std::string& state)>;
 
   struct step_definition {
-    std::string name;
-    body run; ///< empty: declared by the enum, defined by nobody
+    std::string name{};
+    body run; ///< empty: asynchronous, or defined by nobody
+    std::shared_ptr<const async_function> start{};
+    step_options how{};
+
+    bool defined() const noexcept {
+      return run || start;
+    }
+
+    /// With the default of its kind; nullopt: any time.
+    std::optional<std::chrono::milliseconds> limit() const;
   };
 
   std::string name{};
@@ -202,6 +239,26 @@ public:
   result<void> validate() const;
 };
 
+namespace detail {
+
+template <class State>
+context<State> typed_context(context_base base, const std::string& state) {
+  auto decoded = from_json<State>(state);
+  if (!decoded)
+    throw undecodable_state{decoded.error()};
+  return {std::move(base), std::move(*decoded)};
+}
+
+/// What `gd::actors::async` makes of a function.
+template <class F, class State>
+concept asynchronous = requires(F f) {
+  {
+    std::move(f).template bind<State>()
+    } -> std::same_as<std::shared_ptr<const async_function>>;
+};
+
+} // namespace detail
+
 /// Builds a machine; converts to it. See `define`.
 template <class State, class Step>
 class machine_builder {
@@ -214,7 +271,7 @@ public:
     built_.state_type = typeid(State);
     built_.step_type = typeid(Step);
     for (auto step : detail::enum_names_of<Step>)
-      built_.steps.push_back({std::string{step}, {}});
+      built_.steps.push_back({.name = std::string{step}, .run = {}});
     built_.initial_step = built_.steps.front().name;
     built_.check_state = [](const std::string& text) -> result<void> {
       if (auto x = from_json_strict<State>(text); !x)
@@ -235,24 +292,37 @@ public:
     return std::move(*this);
   }
 
-  /// Defines a step: `outcome f(context<State>&)`.
+  /// Defines a step: `outcome f(context<State>&)`, or one that delivers its
+  /// outcome later: `gd::actors::async(f)`.
   template <class F>
   machine_builder step(Step which, F f) && {
-    static_assert(std::is_invocable_r_v<outcome, F&, context<State>&>,
-                  "a step is an outcome(gd::context<State>&)");
+    return std::move(*this).step(which, step_options{}, std::move(f));
+  }
+
+  /// The same with options: `.step(ship, {.blocking = true, .limit = 30s}, f)`.
+  template <class F>
+  machine_builder step(Step which, step_options how, F f) && {
     auto& slot = built_.steps[static_cast<std::size_t>(which)];
-    if (slot.run)
+    if (slot.defined())
       built_.problem = error{errc::invalid_argument,
                              built_.title() + ": step " + slot.name
                                + " is defined twice",
                              {}};
-    slot.run = [f = std::move(f)](context_base& base,
-                                  const std::string& state) mutable -> outcome {
-      auto ctx = typed(std::move(base), state);
-      auto result = f(ctx);
-      base = std::move(ctx); // with its marks on the inbox
-      return result;
-    };
+    slot.how = how;
+    if constexpr (detail::asynchronous<F, State>) {
+      slot.start = std::move(f).template bind<State>();
+    } else {
+      static_assert(std::is_invocable_r_v<outcome, F&, context<State>&>,
+                    "a step is an outcome(gd::context<State>&)");
+      slot.run =
+        [f = std::move(f)](context_base& base,
+                           const std::string& state) mutable -> outcome {
+        auto ctx = detail::typed_context<State>(std::move(base), state);
+        auto result = f(ctx);
+        base = std::move(ctx); // with its marks on the inbox
+        return result;
+      };
+    }
     return std::move(*this);
   }
 
@@ -265,7 +335,7 @@ public:
     built_.on_error =
       [f = std::move(f)](const failure& why, context_base& base,
                          const std::string& state) mutable -> outcome {
-      auto ctx = typed(std::move(base), state);
+      auto ctx = detail::typed_context<State>(std::move(base), state);
       return f(why, ctx);
     };
     return std::move(*this);
@@ -276,13 +346,6 @@ public:
   }
 
 private:
-  static context<State> typed(context_base base, const std::string& state) {
-    auto decoded = from_json<State>(state);
-    if (!decoded)
-      throw undecodable_state{decoded.error()};
-    return {std::move(base), std::move(*decoded)};
-  }
-
   machine built_;
 };
 

@@ -24,6 +24,7 @@ constexpr std::int32_t oid_int2 = 21;
 constexpr std::int32_t oid_int4 = 23;
 constexpr std::int32_t oid_int8 = 20;
 constexpr std::int32_t oid_text = 25;
+constexpr std::int32_t oid_bytea = 17;
 
 template <class T>
 void append_big_endian(std::string& out, T x) {
@@ -143,6 +144,24 @@ error error_of(const PGresult* raw) {
   return {code_of_sqlstate(state), std::move(message), std::move(state)};
 }
 
+/// Parameters as libpq takes them.
+struct bound_params {
+  explicit bound_params(const params& args) : formats(args.values().size(), 1) {
+    for (const auto& value : args.values()) {
+      data.push_back(value.data());
+      lengths.push_back(static_cast<int>(value.size()));
+    }
+  }
+
+  int count() const noexcept {
+    return static_cast<int>(data.size());
+  }
+
+  std::vector<const char*> data;
+  std::vector<int> lengths;
+  std::vector<int> formats;
+};
+
 /// Whether a URI has an '@' that does not end its user and password: libpq then
 /// takes a piece of the password for a host, port or database, and would tell
 /// it in its message.
@@ -162,6 +181,11 @@ bool has_stray_password(std::string_view database) {
 } // namespace
 
 // -- parameters ---------------------------------------------------------------
+
+params& params::add(bool x) {
+  values_.emplace_back(1, x ? '\1' : '\0');
+  return *this;
+}
 
 params& params::add(std::int32_t x) {
   append_big_endian(values_.emplace_back(), x);
@@ -210,6 +234,12 @@ params& params::add(const std::vector<std::optional<std::int64_t>>& xs) {
 
 params& params::add(const std::vector<std::optional<std::string_view>>& xs) {
   values_.push_back(encode_array(oid_text, xs));
+  return *this;
+}
+
+params&
+params::add_bytes(const std::vector<std::optional<std::string_view>>& xs) {
+  values_.push_back(encode_array(oid_bytea, xs));
   return *this;
 }
 
@@ -305,6 +335,16 @@ result<void> check_conninfo(const std::string& database) {
                {}};
 }
 
+/// Whatever the session makes of backslashes in plain literals.
+static std::string literal(std::string_view text) {
+  auto out = quoted(text, '\'');
+  if (out.find('\\') == std::string::npos)
+    return out;
+  for (std::size_t i = 0; (i = out.find('\\', i)) != std::string::npos; i += 2)
+    out.insert(i, 1, '\\');
+  return " E" + out;
+}
+
 std::string substitute_schema(std::string_view text, std::string_view schema) {
   constexpr std::string_view as_name = ":\"schema\"";
   constexpr std::string_view as_literal = ":'schema'";
@@ -315,7 +355,7 @@ std::string substitute_schema(std::string_view text, std::string_view schema) {
       out += quoted(schema, '"');
       text.remove_prefix(as_name.size());
     } else if (text.starts_with(as_literal)) {
-      out += quoted(schema, '\'');
+      out += literal(schema);
       text.remove_prefix(as_literal.size());
     } else {
       out += text.front();
@@ -385,6 +425,7 @@ void connection::send(const unit& work) {
 
 bool connection::send_calls(const unit& work) {
   transaction_ = work.transaction;
+  leaves_traces_from_ = work.leaves_traces_from;
   current_ = {};
   awaited_.clear();
   next_ = 0;
@@ -400,7 +441,9 @@ bool connection::send_calls(const unit& work) {
 }
 
 bool connection::queue_call(const call& what, expected kind) {
-  std::string name{what.what->name};
+  // Behind a pooler, the session of the first statement may be one in which
+  // another connection of ours has prepared it.
+  std::string name{pinning_ ? "" : what.what->name};
   // Its preparation may be in this very pipeline.
   bool known = prepared_.contains(what.what)
                || std::any_of(awaited_.begin(), awaited_.end(),
@@ -413,18 +456,11 @@ bool connection::queue_call(const call& what, expected kind) {
       return false;
     awaited_.push_back({expected::prepared, what.what});
   }
-  const auto& values = what.args.values();
-  std::vector<const char*> data;
-  std::vector<int> lengths;
-  for (const auto& value : values) {
-    data.push_back(value.data());
-    lengths.push_back(static_cast<int>(value.size()));
-  }
-  std::vector<int> formats(values.size(), 1);
+  bound_params bound{what.args};
   awaited_.push_back({kind, what.what});
-  return PQsendQueryPrepared(handle_, name.c_str(),
-                             static_cast<int>(values.size()), data.data(),
-                             lengths.data(), formats.data(), 1)
+  return PQsendQueryPrepared(handle_, name.c_str(), bound.count(),
+                             bound.data.data(), bound.lengths.data(),
+                             bound.formats.data(), 1)
          == 1;
 }
 
@@ -482,10 +518,12 @@ void connection::pin_session() {
   PQsetnonblocking(handle_, 1);
   PQenterPipelineMode(handle_);
   pinning_ = true;
+  backend_ = PQbackendPID(handle_);
   call pins{&sql::session, {}};
   pins.args.add(milliseconds_text(opts_.statement_timeout))
     .add(milliseconds_text(opts_.lock_timeout))
-    .add("5s");
+    .add("5s")
+    .add(static_cast<std::int32_t>(backend_));
   if (!send_calls({{std::move(pins)}, false}))
     return die(last_error(errc::unavailable));
   flush();
@@ -496,13 +534,18 @@ void connection::finish_pinning(const reply& pinned) {
   if (!pinned.ok())
     return die(*pinned.failure);
   const auto& row = pinned.results.front();
-  backend_ = row.integer(0, 2);
-  if (row.boolean(0, 1))
+  if (row.size() == 0)
+    return die({errc::schema_mismatch,
+                "a connection pooler stands between this program and the "
+                "server: expected a direct connection, whose session is ours "
+                "alone",
+                {}});
+  if (row.boolean(0, 0))
     return die({errc::unavailable, "the server is read-only", "25006"});
-  if (row.text(0, 3) != "UTF8")
+  if (row.text(0, 1) != "UTF8")
     return die({errc::schema_mismatch,
                 fmt::format("the database's encoding is {}, expected UTF8",
-                            row.text(0, 3)),
+                            row.text(0, 1)),
                 {}});
   phase_ = phase::idle;
 }
@@ -563,6 +606,12 @@ void connection::finish_pipeline() {
   if (in_rollback_) {
     in_rollback_ = false;
   } else if (current_.failure && transaction_) {
+    if (current_.failed_call >= leaves_traces_from_) {
+      in_rollback_ = true; // as the end of the session will
+      return die({errc::unavailable,
+                  "the session is ended with a transaction that failed",
+                  {}});
+    }
     // Before anything else is sent: the transaction is open, and has failed.
     auto failed = std::move(current_);
     in_rollback_ = true;
@@ -671,6 +720,58 @@ result<void> connection::execute(std::string_view text) {
   PQsetnonblocking(handle_, 1);
   PQenterPipelineMode(handle_);
   return outcome;
+}
+
+// -- somebody else's connection -----------------------------------------------
+
+borrowed::borrowed(pg_conn* handle, std::string schema)
+  : handle_(handle), schema_(std::move(schema)) {
+  // nop
+}
+
+result<void> borrowed::check() const {
+  auto refuse = [](std::string text) {
+    return error{errc::invalid_argument, std::move(text), {}};
+  };
+  if (handle_ == nullptr)
+    return refuse("connection: expected an open one, got none");
+  if (PQstatus(handle_) != CONNECTION_OK)
+    return error{errc::unavailable, "connection: it is lost", {}};
+  if (PQpipelineStatus(handle_) != PQ_PIPELINE_OFF)
+    return refuse("connection: expected one that is not in pipeline mode");
+  switch (PQtransactionStatus(handle_)) {
+    case PQTRANS_INTRANS:
+      break;
+    case PQTRANS_IDLE:
+      return refuse("transaction: expected an open one, got none: begin first");
+    case PQTRANS_INERROR:
+      return refuse("transaction: expected an open one, got one that has "
+                    "failed and can only be rolled back");
+    default:
+      return refuse("connection: expected one with nothing under way, got one "
+                    "with a command that has not ended");
+  }
+  const char* encoding = PQparameterStatus(handle_, "client_encoding");
+  if (encoding == nullptr || std::string_view{encoding} != "UTF8")
+    return refuse(fmt::format("connection: expected client_encoding UTF8, got "
+                              "{}",
+                              encoding != nullptr ? encoding : "none"));
+  return {};
+}
+
+result<rows> borrowed::run(const call& what) {
+  auto text = substitute_schema(what.what->text, schema_);
+  bound_params bound{what.args};
+  auto* raw = PQexecParams(handle_, text.c_str(), bound.count(), nullptr,
+                           bound.data.data(), bound.lengths.data(),
+                           bound.formats.data(), 1);
+  rows owned{raw};
+  if (raw == nullptr || PQstatus(handle_) != CONNECTION_OK)
+    return error{errc::unavailable, one_line(PQerrorMessage(handle_)), {}};
+  auto status = PQresultStatus(raw);
+  if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+    return error_of(raw);
+  return owned;
 }
 
 } // namespace gd::pq

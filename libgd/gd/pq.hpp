@@ -28,6 +28,7 @@ namespace gd::pq {
 /// travel as arrays, so that no statement ever has more than a dozen.
 class params {
 public:
+  params& add(bool x);
   params& add(std::int32_t x);
   params& add(std::int64_t x);
   params& add(std::string_view x);
@@ -42,6 +43,8 @@ public:
   params& add(const std::vector<std::string_view>& xs);
   params& add(const std::vector<std::optional<std::int64_t>>& xs);
   params& add(const std::vector<std::optional<std::string_view>>& xs);
+  /// As bytea[].
+  params& add_bytes(const std::vector<std::optional<std::string_view>>& xs);
 
   const std::vector<std::string>& values() const noexcept {
     return values_;
@@ -89,6 +92,9 @@ struct call {
 struct unit {
   std::vector<call> calls;
   bool transaction = true;
+  /// From this call on, a failure may leave something in the session that a
+  /// rollback does not undo: the connection is closed then.
+  std::size_t leaves_traces_from = static_cast<std::size_t>(-1);
 };
 
 /// What became of a unit.
@@ -204,6 +210,7 @@ private:
   bool pinning_ = false;
   bool in_rollback_ = false;
   bool transaction_ = false;
+  std::size_t leaves_traces_from_ = 0;
   short events_ = 0;
   std::int64_t backend_ = 0;
   error why_dead_;
@@ -217,6 +224,24 @@ private:
   std::optional<reply> done_;
   std::unordered_set<const sql::statement*> prepared_;
   std::chrono::steady_clock::time_point connect_by_;
+};
+
+/// A connection that is somebody else's, in a transaction that is somebody
+/// else's: runs statements there one by one, and waits for each. The
+/// connection's modes stay as they are.
+class borrowed {
+public:
+  borrowed(pg_conn* handle, std::string schema);
+
+  /// Whether a statement can be run: a transaction is open, and nothing is
+  /// under way.
+  result<void> check() const;
+  /// Only after a check; prepares nothing.
+  result<rows> run(const call& what);
+
+private:
+  pg_conn* handle_;
+  std::string schema_;
 };
 
 } // namespace gd::pq

@@ -32,10 +32,12 @@ struct reactor::lane_state {
 };
 
 reactor::reactor(pq::options opts, std::size_t lanes, event_sink sink,
-                 fatal_callback on_fatal)
+                 fatal_callback on_fatal,
+                 std::chrono::milliseconds longest_pause)
   : opts_(std::move(opts)),
     sink_(std::move(sink)),
     on_fatal_(std::move(on_fatal)),
+    longest_pause_(longest_pause),
     wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   for (std::size_t i = 0; i < lanes; ++i) {
     lanes_.push_back(std::make_unique<lane_state>());
@@ -226,8 +228,8 @@ void reactor::lost(lane_state& lane) {
   }
   thread_local std::minstd_rand random{std::random_device{}()};
   constexpr std::int64_t first_ms = 50;
-  constexpr std::int64_t most_ms = 5'000;
-  auto full = std::min(first_ms << std::min(lane.failures, 10), most_ms);
+  auto full = std::min<std::int64_t>(first_ms << std::min(lane.failures, 10),
+                                     longest_pause_.count());
   std::uniform_int_distribution<std::int64_t> jittered{full / 2, full};
   std::chrono::milliseconds wait{jittered(random)};
   ++lane.failures;

@@ -25,8 +25,10 @@ public:
   /// schema is missing or incompatible. From then on every reply is that error.
   using fatal_callback = std::function<void(error)>;
 
+  /// `longest_pause`: between two attempts to connect.
   reactor(pq::options opts, std::size_t lanes, event_sink sink,
-          fatal_callback on_fatal);
+          fatal_callback on_fatal,
+          std::chrono::milliseconds longest_pause = std::chrono::seconds{5});
   ~reactor() override;
 
   void submit(std::size_t lane, pq::unit work, callback done,
@@ -65,6 +67,7 @@ private:
   pq::options opts_;
   event_sink sink_;
   fatal_callback on_fatal_;
+  std::chrono::milliseconds longest_pause_;
   std::vector<std::unique_ptr<lane_state>> lanes_;
   std::optional<error> fatal_;
   int wake_fd_;

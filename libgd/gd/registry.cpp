@@ -1,7 +1,5 @@
 #include <gd/registry.hpp>
 
-#include <gd/store.hpp>
-
 namespace gd {
 
 registry::registry(std::vector<machine> machines) {
@@ -23,11 +21,11 @@ std::shared_ptr<const machine> registry::find(std::string_view fsm,
   return found != versions->second.end() ? found->second : nullptr;
 }
 
-std::vector<std::string> registry::keys() const {
-  std::vector<std::string> keys;
+std::vector<machine_version> registry::keys() const {
+  std::vector<machine_version> keys;
   for (const auto& [name, versions] : machines_)
     for (const auto& [version, one] : versions)
-      keys.push_back(store::machine_key(*one));
+      keys.push_back({name, version});
   return keys;
 }
 

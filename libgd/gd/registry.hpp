@@ -12,6 +12,12 @@
 
 namespace gd {
 
+/// What a row says of its machine.
+struct machine_version {
+  std::string fsm{};
+  std::int32_t version = 1;
+};
+
 /// The machines of a node by (fsm, version); versions coexist, none is assumed.
 class registry {
 public:
@@ -27,7 +33,7 @@ public:
                                       std::int32_t version) const;
 
   /// All of them, as `pick` wants to know them.
-  std::vector<std::string> keys() const;
+  std::vector<machine_version> keys() const;
 
 private:
   std::map<std::string, std::map<std::int32_t, std::shared_ptr<const machine>>,

@@ -16,6 +16,10 @@ namespace {
 
 using maybe_text = std::optional<std::string_view>;
 
+maybe_text maybe(const std::optional<std::string>& x) {
+  return x ? maybe_text{*x} : std::nullopt;
+}
+
 template <class Rows, class F>
 auto column(const Rows& rows, F f) {
   std::vector<std::decay_t<decltype(f(*rows.begin()))>> xs;
@@ -29,24 +33,32 @@ auto column(const Rows& rows, F f) {
 
 // -- picking ------------------------------------------------------------------
 
-pq::call pick(const std::string& queue, std::int32_t limit,
-              const std::vector<std::string>& machines,
-              const std::string& token, std::chrono::microseconds lease,
-              std::int32_t inbox_limit) {
+pq::call pick(const pick_request& what) {
   pq::call x{&sql::pick, {}};
-  x.args.add(queue)
-    .add(limit)
-    .add(machines)
-    .add(token)
-    .add(std::int64_t{lease.count()})
-    .add(inbox_limit);
+  x.args.add(what.queue)
+    .add(what.limit)
+    .add(column(what.machines,
+                [](const auto& m) { return std::string_view{m.fsm}; }))
+    .add(column(what.machines, [](const auto& m) { return m.version; }))
+    .add(what.token)
+    .add(std::int64_t{what.lease.count()})
+    .add(what.inbox)
+    .add(what.keyed)
+    .add(what.keys_to_leave)
+    .add(what.last_key);
   return x;
 }
 
-std::vector<picked_row> read_pick(const pq::rows& rows) {
-  std::vector<picked_row> xs(rows.size());
-  for (std::size_t i = 0; i < xs.size(); ++i) {
-    auto& x = xs[i];
+pick_answer read_pick(const pq::rows& rows) {
+  pick_answer out;
+  if (rows.size() == 0)
+    return out;
+  auto last = rows.size() - 1;
+  out.keyed_rows = rows.integer(last, 5) > 0;
+  out.last_key = rows.text(last, 10);
+  out.rows.resize(last);
+  for (std::size_t i = 0; i < last; ++i) {
+    auto& x = out.rows[i];
     x.id = rows.integer(i, 0);
     x.fsm = rows.text(i, 1);
     x.fsm_version = static_cast<std::int32_t>(rows.integer(i, 2));
@@ -59,12 +71,54 @@ std::vector<picked_row> read_pick(const pq::rows& rows) {
     auto payloads = rows.texts(i, 9);
     for (std::size_t j = 0; j < ids.size(); ++j)
       x.inbox.push_back({ids[j], std::move(names[j]), std::move(payloads[j])});
+    x.partition_key = rows.maybe_text(i, 10);
+    x.unique_scope = rows.texts(i, 11);
   }
+  return out;
+}
+
+pq::call lock_keys() {
+  return {&sql::lock_keys, {}};
+}
+
+pq::call check_keys() {
+  return {&sql::check_keys, {}};
+}
+
+std::vector<std::pair<std::string, bool>>
+read_check_keys(const pq::rows& rows) {
+  std::vector<std::pair<std::string, bool>> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (auto key = rows.maybe_text(i, 0))
+      xs.emplace_back(std::move(*key), rows.boolean(i, 1));
   return xs;
 }
 
-std::string machine_key(const machine& x) {
-  return fmt::format("{}/{}", x.name, x.version);
+pq::call hold_keys() {
+  return {&sql::hold_keys, {}};
+}
+
+std::vector<std::pair<std::int64_t, std::string>>
+read_hold_keys(const pq::rows& rows) {
+  std::vector<std::pair<std::int64_t, std::string>> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.emplace_back(rows.integer(i, 0), rows.text(i, 2));
+  return xs;
+}
+
+std::optional<key_hold> hold_of(const picked_row& row) {
+  if (!row.partition_key)
+    return std::nullopt;
+  return key_hold{*row.partition_key, row.key_session};
+}
+
+pq::call unlock_keys(const std::vector<key_hold>& holds) {
+  pq::call x{&sql::unlock_keys, {}};
+  x.args
+    .add(column(holds, [](const auto& h) { return std::string_view{h.key}; }))
+    .add(
+      column(holds, [](const auto& h) { return std::string_view{h.session}; }));
+  return x;
 }
 
 // -- outcomes -----------------------------------------------------------------
@@ -78,6 +132,25 @@ std::string_view to_string(verb x) noexcept {
 std::size_t outcome_row::bytes() const noexcept {
   return state.size() + result.size() + reason.size() + 256
          + 8 * (consumed.size() + seen.size());
+}
+
+bool may_collide(const picked_row& row, verb what) {
+  auto taken_in = [&row](std::string_view status) {
+    return std::find(row.unique_scope.begin(), row.unique_scope.end(), status)
+           != row.unique_scope.end();
+  };
+  if (row.unique_scope.empty() || taken_in("executing"))
+    return false;
+  switch (what) {
+    case verb::await:
+      return taken_in("awaiting_signal");
+    case verb::done:
+      return taken_in("done");
+    case verb::stop:
+      return taken_in("failed");
+    default:
+      return taken_in("runnable");
+  }
 }
 
 pq::call flush(const std::vector<outcome_row>& rows) {
@@ -111,10 +184,11 @@ pq::call flush(const std::vector<outcome_row>& rows) {
   return x;
 }
 
-std::vector<std::pair<std::int64_t, bool>> read_flush(const pq::rows& rows) {
-  std::vector<std::pair<std::int64_t, bool>> xs;
+std::vector<flushed_row> read_flush(const pq::rows& rows) {
+  std::vector<flushed_row> xs;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.emplace_back(rows.integer(i, 0), rows.boolean(i, 1));
+    xs.push_back(
+      {rows.integer(i, 0), rows.boolean(i, 1), rows.maybe_integer(i, 2)});
   return xs;
 }
 
@@ -171,9 +245,16 @@ std::vector<beat> read_heartbeat(const pq::rows& rows) {
   return xs;
 }
 
-pq::call reap(std::int32_t limit) {
+pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon) {
+  pq::call x{&sql::locked_leases, {}};
+  x.args.add(limit).add(std::int64_t{soon.count()});
+  return x;
+}
+
+pq::call reap(std::int32_t limit,
+              const std::vector<std::int64_t>& leave_alone) {
   pq::call x{&sql::reap, {}};
-  x.args.add(limit);
+  x.args.add(limit).add(leave_alone);
   return x;
 }
 
@@ -183,11 +264,60 @@ pq::call wake_due(std::int32_t limit) {
   return x;
 }
 
-std::vector<moved_row> read_moved(const pq::rows& rows) {
+std::vector<moved_row> read_wake_due(const pq::rows& rows) {
   std::vector<moved_row> xs;
   for (std::size_t i = 0; i < rows.size(); ++i)
     xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)}});
   return xs;
+}
+
+std::vector<reaped_row> read_reap(const pq::rows& rows) {
+  std::vector<reaped_row> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)},
+                  rows.maybe_text(i, 2), std::string{rows.text(i, 3)}});
+  return xs;
+}
+
+pq::call returning(std::int32_t limit, bool leases) {
+  pq::call x{&sql::returning, {}};
+  x.args.add(limit).add(leases);
+  return x;
+}
+
+pq::call return_row(std::int64_t id, bool leases) {
+  pq::call x{&sql::return_row, {}};
+  x.args.add(id).add(leases);
+  return x;
+}
+
+std::optional<returned_row> read_return_row(const pq::rows& rows) {
+  if (rows.size() == 0)
+    return std::nullopt;
+  return returned_row{{rows.integer(0, 0), std::string{rows.text(0, 1)},
+                       rows.maybe_text(0, 3), std::string{rows.text(0, 4)}},
+                      rows.boolean(0, 2)};
+}
+
+pq::call sweep_lock() {
+  return {&sql::sweep_lock, {}};
+}
+
+pq::call end_session() {
+  return {&sql::end_session, {}};
+}
+
+pq::call end_sessions(const std::vector<reaped_row>& reaped) {
+  std::vector<std::string_view> keys;
+  std::vector<std::string_view> tokens;
+  for (const auto& x : reaped)
+    if (x.partition_key) {
+      keys.emplace_back(*x.partition_key);
+      tokens.emplace_back(x.token);
+    }
+  pq::call x{&sql::end_sessions, {}};
+  x.args.add(keys).add(tokens);
+  return x;
 }
 
 // -- machines -----------------------------------------------------------------
@@ -249,14 +379,27 @@ pq::call insert(const std::vector<insert_row>& rows) {
     .add(column(rows, [](const auto& r) { return std::string_view{r.queue}; }))
     .add(column(rows, [](const auto& r) { return r.priority; }))
     .add(column(rows, [](const auto& r) { return r.delay_us; }))
-    .add(column(rows, [](const auto& r) { return r.at_us; }));
+    .add(column(rows, [](const auto& r) { return r.at_us; }))
+    .add(column(rows, [](const auto& r) { return maybe(r.partition_key); }))
+    .add_bytes(column(rows, [](const auto& r) { return maybe(r.unique_key); }))
+    .add(column(
+      rows, [](const auto& r) { return std::string_view{r.unique_scope}; }));
   return x;
 }
 
-pq::call inserted(const std::vector<std::int64_t>& ids) {
+pq::call inserted(const std::vector<insert_row>& rows) {
   pq::call x{&sql::inserted, {}};
-  x.args.add(ids);
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add_bytes(column(rows, [](const auto& r) { return maybe(r.unique_key); }));
   return x;
+}
+
+std::vector<inserted_row> read_inserted(const pq::rows& rows) {
+  std::vector<inserted_row> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back(
+      {rows.integer(i, 0), rows.boolean(i, 1), rows.maybe_integer(i, 2)});
+  return xs;
 }
 
 pq::call lock_targets(const std::vector<gd::signal>& signals) {
@@ -327,6 +470,8 @@ std::optional<instance> read_instance(const pq::rows& rows) {
   x.inserted_at_us = rows.integer(0, 17);
   x.updated_at_us = rows.integer(0, 18);
   x.inbox = rows.integer(0, 19);
+  x.partition_key = rows.maybe_text(0, 20);
+  x.unique_key = rows.maybe_text(0, 21);
   return x;
 }
 
@@ -344,6 +489,7 @@ std::vector<stats_row> read_stats(const pq::rows& rows) {
     x.status = rows.text(i, 3);
     x.instances = rows.integer(i, 4);
     x.future = rows.integer(i, 5);
+    x.held_back = rows.integer(i, 6);
     xs.push_back(std::move(x));
   }
   return xs;

@@ -4,6 +4,7 @@
 #include <gd/lease.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq.hpp>
+#include <gd/registry.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -30,16 +31,50 @@ struct picked_row {
   std::int32_t attempt = 0;
   std::string wake_reason{};
   std::vector<raw_signal> inbox{};
+  std::optional<std::string> partition_key{};
+  /// The session that holds the key's lock.
+  std::string key_session{};
+  /// Statuses in which its unique key is taken; empty: it has none.
+  std::vector<std::string> unique_scope{};
 };
 
-pq::call pick(const std::string& queue, std::int32_t limit,
-              const std::vector<std::string>& machines,
-              const std::string& token, std::chrono::microseconds lease,
-              std::int32_t inbox_limit);
-std::vector<picked_row> read_pick(const pq::rows& rows);
+struct pick_request {
+  std::string queue{};
+  std::int32_t limit = 1;
+  std::vector<machine_version> machines{};
+  std::string token{};
+  std::chrono::microseconds lease{0};
+  std::int32_t inbox = 1'000;
+  /// Take rows with a partition key, too; the three statements below follow.
+  bool keyed = false;
+  std::vector<std::string> keys_to_leave{};
+  std::string last_key{};
+};
+pq::call pick(const pick_request& what);
 
-/// "fsm/version", as `pick` wants it.
-std::string machine_key(const machine& x);
+struct pick_answer {
+  std::vector<picked_row> rows{};
+  bool keyed_rows = false; ///< there are some, whether wanted or not
+  std::string last_key{};
+};
+pick_answer read_pick(const pq::rows& rows);
+
+pq::call lock_keys();
+pq::call check_keys();
+/// Keys of rows that were put back, and whether they are locked elsewhere.
+std::vector<std::pair<std::string, bool>> read_check_keys(const pq::rows& rows);
+pq::call hold_keys();
+/// Pairs of id and the session that holds its key.
+std::vector<std::pair<std::int64_t, std::string>>
+read_hold_keys(const pq::rows& rows);
+
+struct key_hold {
+  std::string key{};
+  std::string session{};
+};
+/// What is to be unlocked when a picked row is over; nullopt: it has no key.
+std::optional<key_hold> hold_of(const picked_row& row);
+pq::call unlock_keys(const std::vector<key_hold>& holds);
 
 // -- outcomes -----------------------------------------------------------------
 
@@ -64,14 +99,27 @@ struct outcome_row {
   std::vector<std::int64_t> consumed{};
   /// Ids of signals for which a parked row does not wake.
   std::vector<std::int64_t> seen{};
+  /// Its new status may be one in which another row has its unique key.
+  bool may_collide = false;
 
   std::size_t bytes() const noexcept;
 };
 
+/// Whether a picked row's unique key is free while it executes and taken after
+/// `what`.
+bool may_collide(const picked_row& row, verb what);
+
 /// Of several rows, each id once.
 pq::call flush(const std::vector<outcome_row>& rows);
-/// Pairs of id and applied (false: stale); rows left out are busy or deleted.
-std::vector<std::pair<std::int64_t, bool>> read_flush(const pq::rows& rows);
+
+struct flushed_row {
+  std::int64_t id = 0;
+  bool applied = false;
+  /// Not applied because this instance has its unique key; if none: stale.
+  std::optional<std::int64_t> holder{};
+};
+/// Rows left out are busy or deleted.
+std::vector<flushed_row> read_flush(const pq::rows& rows);
 
 /// For the `await` rows among these; nullopt if there are none.
 std::optional<pq::call> recheck(const std::vector<outcome_row>& rows);
@@ -91,15 +139,37 @@ struct beat {
 };
 std::vector<beat> read_heartbeat(const pq::rows& rows);
 
-pq::call reap(std::int32_t limit);
+pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon);
+pq::call reap(std::int32_t limit,
+              const std::vector<std::int64_t>& leave_alone = {});
 pq::call wake_due(std::int32_t limit);
 
 struct moved_row {
   std::int64_t id = 0;
   std::string queue{};
 };
-/// What `reap` and `wake_due` return.
-std::vector<moved_row> read_moved(const pq::rows& rows);
+std::vector<moved_row> read_wake_due(const pq::rows& rows);
+
+struct reaped_row {
+  std::int64_t id = 0;
+  std::string queue{};
+  std::optional<std::string> partition_key{};
+  std::string token{}; ///< of the lease that is over, if there is a key
+};
+std::vector<reaped_row> read_reap(const pq::rows& rows);
+
+pq::call returning(std::int32_t limit, bool leases);
+pq::call return_row(std::int64_t id, bool leases);
+struct returned_row {
+  reaped_row row{};
+  bool runnable = false; ///< false: another has its unique key
+};
+std::optional<returned_row> read_return_row(const pq::rows& rows);
+
+/// One row, one boolean.
+pq::call sweep_lock();
+pq::call end_session();
+pq::call end_sessions(const std::vector<reaped_row>& reaped);
 
 // -- machines -----------------------------------------------------------------
 
@@ -128,12 +198,23 @@ struct insert_row {
   std::int16_t priority = 0;
   std::optional<std::int64_t> delay_us{};
   std::optional<std::int64_t> at_us{};
+  std::optional<std::string> partition_key{};
+  std::optional<std::string> unique_key{};
+  std::string unique_scope{}; ///< statuses, joined by commas
 };
 
 pq::call draw_ids(std::int32_t count);
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
 pq::call insert(const std::vector<insert_row>& rows);
-pq::call inserted(const std::vector<std::int64_t>& ids);
+pq::call inserted(const std::vector<insert_row>& rows);
+struct inserted_row {
+  std::int64_t id = 0;
+  bool found = false;
+  /// The instance that has its unique key, if it is not there.
+  std::optional<std::int64_t> holder{};
+};
+/// In no order.
+std::vector<inserted_row> read_inserted(const pq::rows& rows);
 
 pq::call lock_targets(const std::vector<signal>& signals);
 /// Behind `lock_targets` in the same transaction.

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <gd/batch.hpp>
+#include <gd/key.hpp>
 #include <gd/store.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,17 +29,23 @@ public:
     std::string incarnation;
     /// Distinguishes the turns of one incarnation, also after restarts.
     std::uint64_t first_pick = 1;
-    std::vector<std::string> machines;
+    std::vector<machine_version> machines;
     std::chrono::milliseconds lease{60'000};
     std::size_t rows = 500;
     std::size_t bytes = 8 << 20;
     std::int32_t inbox = 1'000;
+    /// Of the whole node.
+    std::shared_ptr<key_table> keys = std::make_shared<key_table>();
   };
 
   explicit turn(settings how);
 
   /// An outcome or a give-back to be written; `tag` comes back with its fate.
   void add(store::outcome_row row, std::uint64_t tag = 0);
+
+  /// A key that came with a picked row may go: the row's outcome is committed or
+  /// lost, and the step's function has returned.
+  void unlock(store::key_hold hold);
 
   /// The next transaction, which picks at most `want` rows; nullopt if there is
   /// nothing to do, one is under way, or it is too early after a failure.
@@ -46,14 +55,16 @@ public:
   struct settled {
     enum class verdict : std::uint8_t {
       applied,
-      stale,   ///< another lease is in force, nothing was changed
-      unknown, ///< sent twice; applied the first time, or stale
-      refused, ///< the database does not take this row's data: `why`
+      stale,    ///< another lease is in force, nothing was changed
+      unknown,  ///< sent twice; applied the first time, or stale
+      refused,  ///< the database does not take this row's data: `why`
+      collided, ///< `holder` has the row's unique key: `why`
     };
     std::uint64_t tag = 0;
     store::outcome_row row;
     verdict what = verdict::applied;
     error why{};
+    std::int64_t holder = 0;
   };
 
   struct report {
@@ -79,7 +90,7 @@ public:
 
   /// Nothing is under way or waits to be written.
   bool drained() const noexcept {
-    return !under_way_ && waiting_.empty();
+    return !under_way_ && waiting_.empty() && unlocks_.empty();
   }
 
   /// When `begin` has something to do by itself; `max()`: not before `add`.
@@ -100,6 +111,9 @@ private:
     std::size_t bytes() const noexcept {
       return row.bytes();
     }
+    bool unsure() const noexcept {
+      return row.may_collide;
+    }
   };
 
   struct lost_pick {
@@ -113,8 +127,18 @@ private:
     int flush = -1;
     int recheck = -1;
     int pick = -1;
+    int check_keys = -1;
+    int hold_keys = -1;
   };
 
+  /// A key whose lock somebody else has: no hot loop.
+  struct locked_key {
+    int tries = 0;
+    clock::time_point until{};
+  };
+
+  store::pick_request make_pick(clock::time_point now);
+  void read_pick(const pq::reply& reply, report& to, clock::time_point now);
   void read_flush(const pq::rows& rows, report& to, clock::time_point now);
   void fail(const pq::reply& reply, report& to, clock::time_point now);
   void back_off(clock::time_point now);
@@ -124,6 +148,11 @@ private:
   batcher<entry> waiting_;
   batcher<entry>::group group_;
   std::vector<lost_pick> lost_;
+  std::vector<store::key_hold> unlocks_;
+  std::map<std::string, locked_key> locked_;
+  std::string last_key_;
+  /// Whether there are rows with a key: they cost three statements more.
+  bool keyed_ = false;
   layout layout_;
   std::int32_t wanted_ = 0;
   std::string token_;

@@ -2,6 +2,7 @@
 
 #include "actors/harness.hpp"
 
+#include <gd/actors/async.hpp>
 #include <gd/actors/heartbeat.hpp>
 #include <gd/actors/node.hpp>
 #include <gd/actors/picker.hpp>
@@ -97,6 +98,8 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
   std::vector<caf::actor> actors;
   int handled = 0;
   probe machine;
+  /// Instead of the probe.
+  std::optional<gd::machine> other;
 
   picker_fixture() {
     rows.migrate();
@@ -118,7 +121,7 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
 
   void prepare() {
     home->config.node = "a";
-    home->config.machines = {machine};
+    home->config.machines = {other ? *other : machine};
     home->config.on_event = log.sink();
     home->machines = std::make_shared<gd::registry>(home->config.machines);
     home->incarnation = "a/0";
@@ -140,6 +143,24 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
 
   std::string count(const std::string& condition) {
     return rows.scalar("select count(*) from gen_durable where " + condition);
+  }
+
+  /// A machine whose first step is this.
+  template <class F>
+  void begin_with(gd::step_options how, F first) {
+    auto end = [](probe_context&) { return gd::done(); };
+    other = gd::define<probe_state, probe_step>("Probe", 1)
+              .step(probe_step::first, how, std::move(first))
+              .step(probe_step::second, end)
+              .step(probe_step::third, end)
+              .on_error(machine.handler);
+  }
+
+  void pass(std::chrono::milliseconds time) {
+    sched.advance_time(time);
+    sched.run();
+    while (db->waiting())
+      turn();
   }
 
   /// One turn, and what follows from it.
@@ -440,6 +461,113 @@ CAF_TEST(a consumed signal that a stranger locks holds back no other row) {
   }
   CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "8");
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from signals"), "0");
+}
+
+CAF_TEST(an asynchronous step has five minutes if nothing else is said) {
+  std::vector<async_context<probe_state>> kept;
+  begin_with({}, async([&](async_context<probe_state> ctx) {
+               kept.push_back(std::move(ctx));
+             }));
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  pass(299s);
+  CAF_CHECK_EQUAL(handled, 0);
+  pass(1s);
+  CAF_CHECK_EQUAL(handled, 1);
+  CAF_CHECK_EQUAL(
+    count("status = 'failed' and last_error = 'step first took longer than "
+          "300s'"),
+    "1");
+}
+
+CAF_TEST(a time limit holds while no answer comes from the database) {
+  std::vector<async_context<probe_state>> kept;
+  begin_with({.limit = 1500ms}, async([&](async_context<probe_state> ctx) {
+               kept.push_back(std::move(ctx));
+             }));
+  insert(1);
+  spawn_picker({"default", 2, 0});
+  turn();
+  sched.advance_time(1s); // a poll, which is not answered
+  sched.run();
+  CAF_REQUIRE(db->waiting());
+  CAF_CHECK_EQUAL(handled, 0);
+  sched.advance_time(500ms);
+  sched.run();
+  CAF_CHECK_EQUAL(handled, 1);
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("last_error = 'step first took longer than 1500ms'"),
+                  "1");
+}
+
+CAF_TEST(
+  a step that cannot end has its slot after its limit and until it is down) {
+  auto promises = std::make_shared<std::vector<caf::response_promise>>();
+  actors.push_back(
+    sys.spawn([promises](caf::event_based_actor* me) -> caf::behavior {
+      return {
+        [me, promises](int) {
+      promises->push_back(me->make_response_promise());
+      return promises->back();
+        },
+        [promises](caf::ok_atom) {
+      for (auto& x : std::exchange(*promises, {}))
+        x.deliver(1);
+      },
+        };
+    }));
+  auto deaf = actors.back();
+  int begun = 0;
+  begin_with({.limit = 30s}, async([&](async_context<probe_state> ctx) {
+               ++begun;
+               // It does not even see that it is to end.
+               ctx.self->request(deaf, caf::infinite, 1).await([ctx](int) {});
+             }));
+  insert(2);
+  spawn_picker({"default", 1, 0});
+  turn();
+  pass(29s);
+  CAF_CHECK_EQUAL(handled, 0);
+  pass(1s);
+  CAF_CHECK_EQUAL(handled, 1);
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "1");
+  for (int i = 0; i < 10; ++i)
+    pass(1s);
+  CAF_CHECK_EQUAL(begun, 1);
+  CAF_CHECK(log.all<events::step_returned_late>().empty());
+  anon(deaf, caf::ok_atom::value);
+  pass(1s);
+  CAF_CHECK_EQUAL(log.all<events::step_returned_late>().size(), 1u);
+  CAF_CHECK_EQUAL(begun, 2);
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "1");
+  anon(deaf, caf::ok_atom::value);
+  sched.run();
+}
+
+CAF_TEST(a step that has not begun when its limit passes does not run) {
+  bool ran = false;
+  begin_with({.limit = 30s}, [&](probe_context&) {
+    ran = true;
+    return gd::done();
+  });
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  db->run_one();
+  sched.run_once(); // the picker has the row, the step waits for a thread
+  auto& step = sched.next_job<step_actor>();
+  auto kept = caf::actor_cast<caf::actor>(&step);
+  // The picker comes first.
+  sched.jobs.pop_front();
+  sched.advance_time(30s);
+  sched.run();
+  CAF_CHECK_EQUAL(handled, 1);
+  sched.jobs.push_back(&step);
+  pass(1s);
+  CAF_CHECK(!ran);
+  CAF_CHECK_EQUAL(log.all<events::step_returned_late>().size(), 1u);
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "1");
 }
 
 CAF_TEST(draining gives back what was picked ahead and takes no more) {

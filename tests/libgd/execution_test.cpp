@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -109,6 +110,14 @@ using ids = std::vector<std::int64_t>;
 gd::outcome impossible() {
   return gd::next(foreign_phase::vanish, order{});
 }
+
+/// A step of a kind that some engine knows.
+struct asynchronous_step {
+  template <class State>
+  std::shared_ptr<const gd::async_function> bind() && {
+    return std::make_shared<const gd::async_function>();
+  }
+};
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -604,6 +613,101 @@ CAF_TEST(a lease that is lost is told to the step) {
     CAF_CHECK(ctx.lease_lost());
     return gd::done();
   });
+}
+
+CAF_TEST(a stop token is asked to stop whether it was made before or after) {
+  bool called = false;
+  run([&](context& ctx) {
+    auto early = ctx.stop_token();
+    CAF_CHECK(early.stop_possible());
+    CAF_CHECK(!early.stop_requested());
+    std::stop_callback on_stop{early, [&] { called = true; }};
+    CAF_CHECK(lease->mark_stopped());
+    CAF_CHECK(!called); // not in whoever marks it
+    lease->request_stop();
+    CAF_CHECK(called);
+    CAF_CHECK(early.stop_requested());
+    return gd::done();
+  });
+  lease = std::make_shared<gd::lease>(42, "node/incarnation/10");
+  run([&](context& ctx) {
+    CAF_CHECK(!lease->mark_stopped()); // nobody has a token
+    CAF_CHECK(ctx.stop_token().stop_requested());
+    return gd::done();
+  });
+}
+
+// -- time limits and other kinds of step --------------------------------------
+
+CAF_TEST(of two who decide about an execution the first one does) {
+  CAF_CHECK(lease->decided_by() == gd::decider::nobody);
+  CAF_CHECK(lease->decide(gd::decider::limit));
+  CAF_CHECK(!lease->decide(gd::decider::step));
+  CAF_CHECK(lease->decided_by() == gd::decider::limit);
+}
+
+CAF_TEST(what a step returns or throws after its limit counts for nothing) {
+  bool handled = false;
+  auto build = [&](body step) {
+    lease = std::make_shared<gd::lease>(42, "node/incarnation/9");
+    gd::machine built = gd::define<order, parcel_phase>("Order", 3)
+                          .step(parcel_phase::collect, std::move(step))
+                          .step(parcel_phase::ship,
+                                [](context&) { return gd::done(); })
+                          .on_error([&](const gd::failure&, context&) {
+                            handled = true;
+                            return gd::done();
+                          });
+    return gd::execution{std::make_shared<const gd::machine>(std::move(built)),
+                         picked, lease, bounds};
+  };
+  auto in_time = build([](context&) { return gd::done(); });
+  CAF_CHECK(in_time.run_unless_decided());
+  auto late = build([&](context&) {
+    lease->decide(gd::decider::limit);
+    return gd::done();
+  });
+  CAF_CHECK(!late.run_unless_decided());
+  auto thrower = build([&](context&) -> gd::outcome {
+    lease->decide(gd::decider::limit);
+    throw std::runtime_error{"late"};
+  });
+  CAF_CHECK(!thrower.run_unless_decided());
+  CAF_CHECK(!handled);
+  bool ran = false;
+  auto never = build([&](context&) {
+    ran = true;
+    return gd::done();
+  });
+  lease->decide(gd::decider::limit);
+  CAF_CHECK(!never.run_unless_decided());
+  CAF_CHECK(!ran);
+}
+
+CAF_TEST(an asynchronous step says what it needs where there are no actors) {
+  gd::machine built = gd::define<order, parcel_phase>("Order", 3)
+                        .step(parcel_phase::collect, asynchronous_step{})
+                        .step(parcel_phase::ship,
+                              [](context&) { return gd::done(); })
+                        .on_error([](const gd::failure&, context& ctx) {
+                          return gd::replay(ctx.state);
+                        });
+  CAF_CHECK(built.validate());
+  CAF_CHECK(built.find_step("collect")->limit() == gd::default_async_limit);
+  CAF_CHECK(!built.find_step("ship")->limit());
+  gd::execution one{std::make_shared<const gd::machine>(std::move(built)),
+                    picked, lease, bounds};
+  auto row = one.run();
+  CAF_CHECK(row.what == verb::stop);
+  CAF_CHECK_EQUAL(row.reason, "step collect of Order v3 is asynchronous: it "
+                              "needs an engine of gd::actors"s);
+}
+
+CAF_TEST(a limit is named in the unit that shows it) {
+  CAF_CHECK_EQUAL(gd::execution::over_limit("ship", 30s),
+                  "step ship took longer than 30s"s);
+  CAF_CHECK_EQUAL(gd::execution::over_limit("ship", 1500ms),
+                  "step ship took longer than 1500ms"s);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -301,7 +301,7 @@ CAF_TEST(migrations go up and down and tell where they are) {
   CAF_CHECK(contains(status.out, "nothing installed"));
   auto up = run({"migrate", "up"});
   CAF_CHECK_EQUAL(up.code, 0);
-  CAF_CHECK(contains(up.out, "schema public: 2 migrations; version 2"));
+  CAF_CHECK(contains(up.out, "schema public: 4 migrations; version 4"));
   CAF_CHECK(contains(run({"migrate", "up"}).out, "0 migrations"));
   CAF_CHECK_EQUAL(run({"migrate", "status"}).code, 0);
   CAF_CHECK_EQUAL(run({"migrate", "down"}).code, 2);
@@ -440,10 +440,28 @@ CAF_TEST(an instance is inserted and shown) {
   auto table = run({"stats"}).out;
   CAF_CHECK(contains(table, "queue  machine  version  status"));
   CAF_CHECK(contains(table, "fast   Order "));
-  CAF_CHECK_EQUAL(run({"stats", "--json"}).out,
-                  R"({"queue":"fast","fsm":"Order","version":1,)"
-                  R"("status":"runnable","instances":1,"future":1})"
-                  "\n");
+  CAF_CHECK_EQUAL(
+    run({"stats", "--json"}).out,
+    R"({"queue":"fast","fsm":"Order","version":1,)"
+    R"("status":"runnable","instances":1,"future":1,"held_back":0})"
+    "\n");
+}
+
+CAF_TEST(a key that is taken is answered with the instance that has it) {
+  auto first = run(
+    {"insert", "Order", "--unique-key", "k", "--partition-key", "customer 7"});
+  CAF_CHECK_EQUAL(first.code, 0);
+  auto id = std::to_string(line_of(first.out).id);
+  auto again = run({"insert", "Order", "--unique-key", "k"});
+  CAF_CHECK_EQUAL(again.code, 0);
+  CAF_CHECK_EQUAL(again.out, "{\"id\":" + id + ",\"duplicate\":true}\n");
+  auto shown = run({"show", id});
+  CAF_CHECK(contains(shown.out, "customer 7"));
+  CAF_CHECK(contains(shown.out, "\\x6b"));
+  auto wrong = run({"insert", "Order", "--unique-key", "j", "--unique-scope",
+                    "runnable,asleep"});
+  CAF_CHECK_NOT_EQUAL(wrong.code, 0);
+  CAF_CHECK(contains(wrong.err, "asleep"));
 }
 
 CAF_TEST(a delay is counted in the unit that it says) {

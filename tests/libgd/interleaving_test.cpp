@@ -359,8 +359,12 @@ calls sending(const std::vector<gd::signal>& signals) {
 }
 
 calls picking(const std::string& token, std::int32_t limit = 100) {
-  return {
-    store::pick("default", limit, {"Order/1"}, token, 60s, no_inbox_limit)};
+  return {store::pick({.queue = "default",
+                       .limit = limit,
+                       .machines = {{"Order", 1}},
+                       .token = token,
+                       .lease = 60s,
+                       .inbox = no_inbox_limit})};
 }
 
 calls waking() {
@@ -369,12 +373,19 @@ calls waking() {
 
 bool applied(const pq::rows& flushed, std::int64_t id) {
   auto rows = store::read_flush(flushed);
-  return std::count(rows.begin(), rows.end(), std::pair{id, true}) == 1;
+  return std::count_if(rows.begin(), rows.end(),
+                       [id](const auto& x) { return x.id == id && x.applied; })
+         == 1;
 }
 
 bool stale(const pq::rows& flushed, std::int64_t id) {
   auto rows = store::read_flush(flushed);
-  return std::count(rows.begin(), rows.end(), std::pair{id, false}) == 1;
+  return std::count_if(
+           rows.begin(), rows.end(),
+           [id](const auto& x) {
+    return x.id == id && !x.applied && !x.holder;
+           })
+    == 1;
 }
 
 /// Until none of them is busy. `flush_at`: which statement flushes.
@@ -392,7 +403,7 @@ gd::turn make_turn() {
   return gd::turn{{.queue = "default",
                    .incarnation = "node/1",
                    .first_pick = 5,
-                   .machines = {"Order/1"}}};
+                   .machines = {{"Order", 1}}}};
 }
 
 using verdict = gd::turn::settled::verdict;
@@ -705,8 +716,8 @@ CAF_TEST(an outcome and the reaper in any order are one or the other) {
     CAF_CHECK_EQUAL(inbox(id), reaped ? "paid" : "");
     if (reaped) {
       CAF_CHECK_EQUAL(of(id, "locked_by"), "node2/9/1");
-      CAF_CHECK_EQUAL(store::read_pick(reap.answer(1)).front().inbox.size(),
-                      1u);
+      CAF_CHECK_EQUAL(
+        store::read_pick(reap.answer(1)).rows.front().inbox.size(), 1u);
     }
     db.rows("delete from gen_durable");
   }
@@ -948,12 +959,12 @@ CAF_TEST(sweeps and recoveries pass by what a stranger holds) {
   CAF_CHECK_EQUAL(run(engine, store::reap(100)).size(), 2u);
   CAF_CHECK_EQUAL(run(engine, store::wake_due(100)).size(), 2u);
   CAF_CHECK_EQUAL(run(engine, store::release_lost({"node/1/2"})).size(), 2u);
-  CAF_CHECK_EQUAL(run(engine, picking("node/1/3").front()).size(), 6u);
+  CAF_CHECK_EQUAL(run(engine, picking("node/1/3").front()).size(), 7u);
   stranger.exec("rollback");
   CAF_CHECK_EQUAL(run(engine, store::reap(100)).size(), 1u);
   CAF_CHECK_EQUAL(run(engine, store::wake_due(100)).size(), 1u);
   CAF_CHECK_EQUAL(run(engine, store::release_lost({"node/1/2"})).size(), 1u);
-  CAF_CHECK_EQUAL(run(engine, picking("node/1/4").front()).size(), 3u);
+  CAF_CHECK_EQUAL(run(engine, picking("node/1/4").front()).size(), 4u);
 }
 
 CAF_TEST(a signal that is not yet committed hides its target from nobody) {
@@ -993,7 +1004,7 @@ CAF_TEST(a signal that is not yet committed hides its target from nobody) {
   CAF_REQUIRE(signals.ok());
   for (const auto& x : store::read_signals(signals.results.back()))
     CAF_CHECK(x.answer == signal_answer::accepted);
-  CAF_CHECK_EQUAL(run(engine, picking("node/1/2").front()).size(), 4u);
+  CAF_CHECK_EQUAL(run(engine, picking("node/1/2").front()).size(), 5u);
   CAF_CHECK(applied(run(engine, store::flush({done_row(waiting, "node/1/2")})),
                     waiting));
   stranger.exec("rollback");
@@ -1281,7 +1292,7 @@ CAF_TEST(an insert that is sent again inserts once) {
                     .state = "{}",
                     .queue = "default"});
   for (int i = 0; i < 2; ++i) {
-    auto reply = engine.run({{store::insert(rows), store::inserted(drawn)}});
+    auto reply = engine.run({{store::insert(rows), store::inserted(rows)}});
     CAF_REQUIRE(reply.ok());
     auto there = store::read_ids(reply.results[1]);
     std::sort(there.begin(), there.end());

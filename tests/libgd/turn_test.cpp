@@ -42,7 +42,7 @@ gd::turn make_turn(std::size_t rows = 500, std::size_t bytes = 8 << 20) {
   return gd::turn{{.queue = "default",
                    .incarnation = "node/1",
                    .first_pick = 7,
-                   .machines = {"Order/1"},
+                   .machines = {{"Order", 1}},
                    .lease = 60s,
                    .rows = rows,
                    .bytes = bytes}};
@@ -168,12 +168,12 @@ CAF_TEST(every pick has a token of its own) {
                     gd::errc::unavailable}) {
     now += 10s;
     auto work = begin(turn, 1);
-    tokens.insert(work.calls.back().args.values()[3]);
+    tokens.insert(work.calls.back().args.values()[4]);
     turn.finish(failed(code, work.calls.size() - 1), now);
   }
   now += 10s;
   auto work = begin(turn, 1);
-  tokens.insert(work.calls.back().args.values()[3]);
+  tokens.insert(work.calls.back().args.values()[4]);
   CAF_CHECK_EQUAL(tokens.size(), 5u);
   CAF_CHECK(tokens.contains("node/1/7"));
   auto report = turn.finish(no_rows(work), now);
@@ -372,7 +372,7 @@ CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
   work = begin_when_due(turn, 5);
   CAF_CHECK_EQUAL(names(work), "release_lost flush pick"s);
   CAF_CHECK(flushed(work) == (ids{1}));
-  CAF_CHECK_EQUAL(work.calls.back().args.values()[3], "node/1/8"s);
+  CAF_CHECK_EQUAL(work.calls.back().args.values()[4], "node/1/8"s);
   CAF_CHECK(work.calls.front().args.values().front().ends_with("node/1/7"));
   turn.finish(no_rows(work), now);
 

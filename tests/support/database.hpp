@@ -68,6 +68,11 @@ public:
     return pid_;
   }
 
+  /// For what works on a connection that it does not own.
+  pg_conn* handle() const noexcept {
+    return handle_.get();
+  }
+
   /// Waits until the started statement waits for what `pid` holds.
   void wait_until_blocked_by(std::int64_t pid);
   void wait_until_blocked_by(const session& other) {

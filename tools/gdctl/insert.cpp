@@ -30,8 +30,12 @@ struct row {
   std::optional<std::int16_t> priority;
   std::optional<std::string> delay;
   std::optional<std::string> at;
+  std::optional<std::string> partition_key;
+  std::optional<std::string> unique_key;
+  std::optional<std::vector<std::string>> unique_scope;
 
-  GD_STATE(row, ref, fsm, state, version, step, queue, priority, delay, at);
+  GD_STATE(row, ref, fsm, state, version, step, queue, priority, delay, at,
+           partition_key, unique_key, unique_scope);
 };
 
 /// All that is read of a line that is refused.
@@ -68,6 +72,12 @@ gd::result<gd::insert> complete(row x, const row& defaults) {
   made.step = first_of(std::move(x.step), defaults.step);
   made.queue = first_of(std::move(x.queue), defaults.queue);
   made.priority = first_of(x.priority, defaults.priority);
+  made.partition_key = x.partition_key ? std::move(x.partition_key)
+                                       : defaults.partition_key;
+  made.unique_key = x.unique_key ? std::move(x.unique_key)
+                                 : defaults.unique_key;
+  made.unique_scope = first_of(std::move(x.unique_scope),
+                               defaults.unique_scope);
   if (x.state.text().empty())
     made.state = defaults.state;
   else
@@ -97,6 +107,11 @@ parsed_line<gd::insert> parse(std::string_view text, const row& defaults) {
   return {std::move(ref), complete(std::move(*x), defaults)};
 }
 
+std::string answer_text(const gd::inserted& x) {
+  return fmt::format("\"id\":{}{}", x.id,
+                     x.duplicate ? ",\"duplicate\":true" : "");
+}
+
 int insert_one(gd::client& db, const row& what) {
   auto request = complete({}, what);
   if (!request)
@@ -107,7 +122,7 @@ int insert_one(gd::client& db, const row& what) {
     auto code = fail(answer.error());
     return code == usage ? refused : code;
   }
-  fmt::print("{{\"id\":{}}}\n", answer->id);
+  fmt::print("{{{}}}\n", answer_text(*answer));
   return ok;
 }
 
@@ -131,7 +146,7 @@ int run(const globals& global, options opts) {
     return db->insert_all(std::move(rows));
     },
     [](const gd::insert&) { return std::string{}; },
-    [](const gd::inserted& x) { return fmt::format(",\"id\":{}", x.id); },
+    [](const gd::inserted& x) { return "," + answer_text(x); },
     };
   return run_bulk(std::move(*input), opts.progress, job);
 }
@@ -157,6 +172,15 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
     ->add_option("--at", x.at,
                  "Do not start before, a time: 2030-01-31T12:00:00Z")
     ->excludes(delay);
+  sub->add_option("--partition-key", x.partition_key,
+                  "Instances with this key take turns, step by step");
+  sub->add_option("--unique-key", x.unique_key,
+                  "Make it only if no instance has this key");
+  sub
+    ->add_option("--unique-scope", x.unique_scope,
+                 "The statuses in which it has its unique key; default: until "
+                 "it\nis finished")
+    ->delimiter(',');
   auto* file = sub->add_option("--file", opts->file,
                                "Many instances, as JSON Lines; - is stdin");
   sub->add_flag("--progress", opts->progress,
@@ -166,12 +190,15 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
     "  {\"fsm\": \"Checkout\", \"state\": {\"order\": 42}, \"ref\": \"a\"}\n"
     "with any of ref (a string of your own), fsm, state, version, step, "
     "queue,\n"
-    "priority, delay, at. What a line leaves out, the options say for all.\n"
+    "priority, delay, at, partition_key, unique_key, unique_scope (a list).\n"
+    "What a line leaves out, the options say for all.\n"
     "For each line, in order, there is a line on stdout: {\"ref\": \"a\", "
     "\"line\": 1,\n"
     "\"id\": 7}, or \"error\" and \"code\" in the place of \"id\": a bad line "
     "is refused\n"
-    "by itself. Blank lines are skipped.\n"
+    "by itself. Blank lines are skipped. Where another instance has the "
+    "unique\n"
+    "key, \"id\" is that one's, and \"duplicate\" is true.\n"
     "\n"
     "A machine that no node has made known is refused, unless step and queue\n"
     "are given.\n"

@@ -56,6 +56,9 @@ void print(const gd::instance& x) {
   line("inbox", fmt::format("{} signal{}", x.inbox, x.inbox == 1 ? "" : "s"));
   line("queue", x.queue);
   line("priority", std::to_string(x.priority));
+  maybe("partition key", x.partition_key);
+  if (x.unique_key)
+    line("unique key", "\\x" + *x.unique_key);
   time("eligible at", x.eligible_at_us);
   maybe("lease of", x.locked_by);
   time("lease until", x.lease_expires_at_us);
@@ -81,21 +84,23 @@ int show(const globals& global, const std::string& which, bool as_json) {
 }
 
 void print(const std::vector<gd::stats_row>& rows) {
-  using cells = std::array<std::string, 6>;
-  std::vector<cells> table{
-    {"queue", "machine", "version", "status", "instances", "future"}};
+  using cells = std::array<std::string, 7>;
+  std::vector<cells> table{{"queue", "machine", "version", "status",
+                            "instances", "future", "held back"}};
   for (const auto& x : rows)
     table.push_back({printable(x.queue), printable(x.fsm),
                      std::to_string(x.version), x.status,
-                     std::to_string(x.instances), std::to_string(x.future)});
-  std::array<std::size_t, 6> widths{};
+                     std::to_string(x.instances), std::to_string(x.future),
+                     std::to_string(x.held_back)});
+  std::array<std::size_t, 7> widths{};
   for (const auto& row : table)
     for (std::size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], row[i].size());
   for (const auto& row : table)
-    fmt::print("{:{}}  {:{}}  {:>{}}  {:{}}  {:>{}}  {:>{}}\n", row[0],
+    fmt::print("{:{}}  {:{}}  {:>{}}  {:{}}  {:>{}}  {:>{}}  {:>{}}\n", row[0],
                widths[0], row[1], widths[1], row[2], widths[2], row[3],
-               widths[3], row[4], widths[4], row[5], widths[5]);
+               widths[3], row[4], widths[4], row[5], widths[5], row[6],
+               widths[6]);
 }
 
 int stats(const globals& global, bool as_json) {
@@ -141,7 +146,8 @@ void add_stats(CLI::App& app, const globals& global, action& chosen) {
     "stats", "Count the instances by queue, machine and status");
   sub->add_flag("--json", *as_json, "A JSON object for each line of the table");
   sub->footer("Reads the whole table. \"future\": of the instances, those that "
-              "are\nnot to start yet.\n"
+              "are\nnot to start yet. \"held back\": those that wait for "
+              "another of their partition key.\n"
               "\n"
               "Examples:\n"
               "  gdctl stats\n"

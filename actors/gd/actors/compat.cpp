@@ -1,4 +1,5 @@
 #include <gd/actors/compat.hpp>
+#include <gd/actors/messages.hpp>
 
 #include <caf/all.hpp>
 
@@ -19,9 +20,13 @@ caf::error to_caf(const gd::error& why) {
 
 #if GD_CAF_017
 
+bool is_ours(const caf::error& why) {
+  return why && why.category() == category
+         && why.context().match_elements<std::string, std::string>();
+}
+
 gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
-  if (why && why.category() == category
-      && why.context().match_elements<std::string, std::string>())
+  if (is_ours(why))
     return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
   return {errc::unavailable, render(sys, why), {}};
@@ -45,10 +50,14 @@ void register_errors(caf::actor_system_config& cfg) {
 
 #else
 
+bool is_ours(const caf::error& why) {
+  return why.category()
+           == caf::type_id_v<
+             errc> && why.context().match_elements<std::string, std::string>();
+}
+
 gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
-  if (why.category()
-        == caf::type_id_v<
-          errc> && why.context().match_elements<std::string, std::string>())
+  if (is_ours(why))
     return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
   return {errc::unavailable, render(sys, why), {}};

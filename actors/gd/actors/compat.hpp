@@ -20,14 +20,18 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/error.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/system_messages.hpp>
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
 
 #include <gd/error.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -43,7 +47,13 @@ bool from_string(std::string_view name, errc& x);
 bool from_integer(std::uint8_t value, errc& x);
 template <class Inspector>
 bool inspect(Inspector& f, errc& x) {
-  return caf::default_enum_inspect(f, x);
+  if (f.has_human_readable_format())
+    return f.apply([&x] { return std::string{to_string(x)}; },
+                   [&x](const std::string& name) {
+      return from_string(name, x);
+    });
+  return f.apply([&x] { return static_cast<std::uint8_t>(x); },
+                 [&x](std::uint8_t value) { return from_integer(value, x); });
 }
 } // namespace gd
 #endif
@@ -52,6 +62,9 @@ namespace gd::actors {
 
 /// The one bridge between the error types.
 caf::error to_caf(const gd::error& why);
+
+/// Whether `to_caf` made it.
+bool is_ours(const caf::error& why);
 
 /// The other way, for programs that want the code; errors that are not ours
 /// become `unavailable` with CAF's text.
@@ -111,6 +124,11 @@ template <class Self, class Dest, class T>
 auto forward_to(Self* self, const Dest& dest, T&& x) {
   return self->delegate(dest, std::forward<T>(x));
 }
+/// The answer comes by `.then`, in a blocking actor by `.receive`.
+template <class Self, class Dest, class Timeout, class... Ts>
+auto request_from(Self* self, const Dest& dest, Timeout timeout, Ts&&... xs) {
+  return self->request(dest, timeout, std::forward<Ts>(xs)...);
+}
 #else
 template <class Self, class Dest, class... Ts>
 void post(Self* self, const Dest& dest, Ts&&... xs) {
@@ -127,6 +145,10 @@ void send_self_after(Self* self, Duration delay, T&& x) {
 template <class Self, class Dest, class T>
 auto forward_to(Self* self, const Dest& dest, T&& x) {
   return self->mail(std::forward<T>(x)).delegate(dest);
+}
+template <class Self, class Dest, class Timeout, class... Ts>
+auto request_from(Self* self, const Dest& dest, Timeout timeout, Ts&&... xs) {
+  return self->mail(std::forward<Ts>(xs)...).request(dest, timeout);
 }
 #endif
 
@@ -170,6 +192,59 @@ private:
 #endif
 };
 
+// -- strangers ----------------------------------------------------------------
+
+/// Messages that `self` does not know are refused without a word: CAF would print
+/// them, with all that they hold.
+template <class Self>
+void refuse_unknown(Self* self) {
+#if !GD_CAF_017
+#  pragma GCC diagnostic push
+#  pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+  self->set_default_handler(caf::drop);
+#if !GD_CAF_017
+#  pragma GCC diagnostic pop
+#endif
+}
+
+/// An actor that strangers may write to: what ends others (exit messages, kill,
+/// plain errors) never reaches it, and what it does not know is refused without
+/// a word. It ends by its own `quit` alone.
+template <class Base>
+class sturdy : public Base {
+public:
+  using Base::Base;
+  using Base::enqueue;
+
+#if GD_CAF_017
+  void enqueue(caf::mailbox_element_ptr x,
+               caf::execution_unit* context) override {
+    if (!ends(*x))
+      Base::enqueue(std::move(x), context);
+  }
+#else
+  bool enqueue(caf::mailbox_element_ptr x, caf::scheduler* context) override {
+    return ends(*x) || Base::enqueue(std::move(x), context);
+  }
+#endif
+
+protected:
+  /// First thing in `make_behavior`.
+  void refuse_unknown() {
+    actors::refuse_unknown(this);
+  }
+
+private:
+  static bool ends(const caf::mailbox_element& x) {
+    const auto& content = x.content();
+    return !x.mid.is_response() // an answer may be an error
+           && (content.template match_elements<caf::exit_msg>()
+               || content.template match_elements<caf::down_msg>()
+               || content.template match_elements<caf::error>());
+  }
+};
+
 // -- registration -------------------------------------------------------------
 
 #if GD_CAF_017
@@ -177,10 +252,20 @@ template <class Block>
 void register_types(caf::actor_system_config& cfg) {
   cfg.add_message_types<Block>();
 }
+template <class Module>
+void load_module(caf::actor_system_config& cfg) {
+  cfg.load<Module>();
+}
 #else
 template <class Block>
 void register_types(caf::actor_system_config&) {
+  caf::core::init_global_meta_objects(); // CAF_MAIN does it, other programs not
   caf::init_global_meta_objects<Block>();
+}
+template <class Module>
+void load_module(caf::actor_system_config& cfg) {
+  Module::init_global_meta_objects();
+  cfg.load<Module>();
 }
 #endif
 

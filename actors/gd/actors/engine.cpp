@@ -12,13 +12,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <future>
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace gd::actors {
 
@@ -30,6 +33,13 @@ std::atomic<int> signal_fd = -1;
 void poke(int fd) {
   std::uint64_t one = 1;
   [[maybe_unused]] auto written = write(fd, &one, sizeof(one));
+}
+
+/// After an outage every node is connected again before another may reap: that
+/// one waits for a heartbeat first.
+std::chrono::milliseconds longest_pause(const config& cfg) {
+  return std::min<std::chrono::milliseconds>(std::chrono::seconds{5},
+                                             cfg.heartbeat / 2);
 }
 
 extern "C" void gd_on_signal(int) {
@@ -49,6 +59,7 @@ struct engine::impl {
   std::shared_ptr<reactor> db;
   actors::gateway door;
   caf::actor supervisor;
+  std::vector<engine::port> ports;
   std::shared_ptr<engine_end> end = std::make_shared<engine_end>();
   std::future<void> ended = end->ended.get_future();
   /// Readable when the engine has given up, or a signal has come.
@@ -63,8 +74,14 @@ struct engine::impl {
   void stop() {
     if (!supervisor)
       return;
+    for (auto& port : ports)
+      port.close();
     anon(supervisor, drain{home->config.stop_grace});
     ended.wait();
+    // Not earlier: the worker's last answers go through here.
+    for (auto& port : ports)
+      port.end();
+    ports.clear();
     supervisor = nullptr; // not earlier: nobody else keeps it alive
     db->stop();
     door = nullptr;
@@ -91,6 +108,10 @@ engine::~engine() {
 
 const actors::gateway& engine::gateway() const {
   return impl_->door;
+}
+
+void engine::keep(port x) {
+  impl_->ports.push_back(std::move(x));
 }
 
 void engine::stop() {
@@ -152,12 +173,13 @@ result<engine> start(caf::actor_system& sys, config options) {
   // the supervisor, which keeps the reactor.
   std::promise<caf::weak_actor_ptr> supervisor;
   x->db = std::make_shared<reactor>(
-    home->config.connection_options(),
+    home->config.connection_options(home->incarnation),
     static_cast<std::size_t>(home->config.connections), home->config.on_event,
     [known = supervisor.get_future().share()](error why) {
     if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
       anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
-    });
+    },
+    longest_pause(home->config));
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);
   auto door = sys.spawn<gateway_door>(worker);

@@ -7,10 +7,14 @@
 #include <gd/error.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
 namespace gd::actors {
+
+struct publish_options;
 
 /// Registers our message types and errors with a CAF configuration; call it in
 /// the constructor of yours.
@@ -24,7 +28,8 @@ public:
   engine& operator=(engine&&) noexcept;
   ~engine();
 
-  /// What to send inserts and signals to; from other nodes, too.
+  /// What to send inserts and signals to. For other nodes: `publish` and
+  /// `connect` of remote.hpp.
   const actors::gateway& gateway() const;
 
   /// Ends picking, gives back what has not begun, waits up to
@@ -42,8 +47,17 @@ public:
 
 private:
   friend result<engine> start(caf::actor_system&, config);
+  friend result<std::uint16_t> publish(engine&, const publish_options&);
   struct impl;
   explicit engine(std::unique_ptr<impl> x);
+
+  /// What `publish` opens: `close` takes no more connections, `end` answers what
+  /// is still open on those that there are.
+  struct port {
+    std::function<void()> close;
+    std::function<void()> end;
+  };
+  void keep(port x);
 
   std::unique_ptr<impl> impl_;
 };

@@ -47,21 +47,22 @@ gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
 
 gateway_worker::behavior_type gateway_worker::make_behavior() {
   return {
+    // A promise that is made is what answers: none for what is refused at once.
     [this](gd::insert& x) -> caf::result<gd::inserted> {
-      auto promise = make_response_promise<gd::inserted>();
       auto ticket = ++tickets_;
       if (auto ok = inserts_.add(ticket, std::move(x)); !ok)
         return to_caf(ok.error());
+      auto promise = make_response_promise<gd::inserted>();
       inserting_.emplace(ticket, promise);
       drive();
       return promise;
     },
     [this](gd::insert_all& x) { return insert_many(x); },
     [this](gd::signal& x) -> caf::result<gd::signalled> {
-      auto promise = make_response_promise<gd::signalled>();
       auto ticket = ++tickets_;
       if (auto ok = signals_.add(ticket, std::move(x)); !ok)
         return to_caf(ok.error());
+      auto promise = make_response_promise<gd::signalled>();
       signalling_.emplace(ticket, promise);
       drive();
       return promise;
@@ -139,6 +140,7 @@ void gateway_worker::fill(bulk_row& row, const result<gd::inserted>& answer) {
   auto& slot = row.of->answer.rows[row.index];
   if (answer) {
     slot.id = answer->id;
+    slot.duplicate = answer->duplicate;
   } else {
     slot.code = answer.error().code;
     slot.message = answer.error().message;
@@ -230,6 +232,7 @@ caf::result<Answer> gateway_door::forward(Request& x) {
 }
 
 gateway_door::behavior_type gateway_door::make_behavior() {
+  refuse_unknown(this);
   return {
     [this](gd::insert& x) { return forward<gd::inserted>(x); },
     [this](gd::insert_all& x) { return forward<gd::inserted_all>(x); },
@@ -244,6 +247,65 @@ gateway_door::behavior_type gateway_door::make_behavior() {
 
 void gateway_door::on_exit() {
   worker_ = nullptr;
+}
+
+// -- the portal ---------------------------------------------------------------
+
+gateway_portal::gateway_portal(caf::actor_config& cfg, gateway door,
+                               std::shared_ptr<std::promise<void>> closed)
+  : sturdy(cfg), door_(std::move(door)), closed_(std::move(closed)) {
+  // nop
+}
+
+template <class Answer, class Request>
+caf::result<Answer> gateway_portal::pass(Request& x) {
+  auto promise = make_response_promise<Answer>();
+  auto ticket = ++tickets_;
+  open_.emplace(
+    ticket, [promise](const caf::error& why) mutable { promise.deliver(why); });
+  // Without a timeout: the worker answers everything, also when it dies, and
+  // CAF answers for a mailbox that is gone.
+  request_from(this, door_, caf::infinite, std::move(x))
+    .then(
+      [this, promise, ticket](Answer& answer) mutable {
+    if (open_.erase(ticket) > 0)
+      promise.deliver(std::move(answer));
+      },
+      [this, ticket](const caf::error& why) {
+    auto found = open_.extract(ticket);
+    if (found.empty())
+      return;
+    found.mapped()(
+      is_ours(why)
+        ? why
+        : to_caf(
+          {errc::unavailable, "the gateway is down; nothing was done", {}}));
+    });
+  return promise;
+}
+
+gateway_portal::behavior_type gateway_portal::make_behavior() {
+  refuse_unknown();
+  return {
+    [this](gd::insert& x) { return pass<gd::inserted>(x); },
+    [this](gd::insert_all& x) { return pass<gd::inserted_all>(x); },
+    [this](gd::signal& x) { return pass<gd::signalled>(x); },
+    [this](gd::look_up& x) { return pass<gd::instance>(x); },
+    [this](gd::stats_query& x) { return pass<gd::stats>(x); },
+    [this](close_portal) { quit(); },
+  };
+}
+
+void gateway_portal::on_exit() {
+  auto why = to_caf({errc::unknown_fate,
+                     "the engine has stopped; what was asked "
+                     "may or may not have happened",
+                     {}});
+  for (auto& [ticket, refuse] : open_)
+    refuse(why);
+  open_.clear();
+  door_ = nullptr;
+  closed_->set_value();
 }
 
 } // namespace gd::actors

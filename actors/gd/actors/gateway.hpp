@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <unordered_map>
 #include <variant>
@@ -90,6 +92,35 @@ private:
   caf::result<Answer> forward(Request& x);
 
   gateway worker_;
+};
+
+/// The gateway with the message that ends its publishing.
+using gateway_portal_impl = extended<gateway, void(close_portal)>;
+
+/// What other nodes hold: stands before the door. Nothing that a peer sends ends
+/// it, and the peer sees no other actor of ours: answers come from here, too.
+class gateway_portal : public sturdy<gateway_portal_impl::base> {
+public:
+  /// `closed` is set when it has ended and all its answers have been sent.
+  gateway_portal(caf::actor_config& cfg, gateway door,
+                 std::shared_ptr<std::promise<void>> closed);
+
+  behavior_type make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.gateway_portal";
+  }
+
+private:
+  template <class Answer, class Request>
+  caf::result<Answer> pass(Request& x);
+
+  gateway door_;
+  std::shared_ptr<std::promise<void>> closed_;
+  std::uint64_t tickets_ = 0;
+  /// How to refuse each request that is not answered.
+  std::unordered_map<std::uint64_t, std::function<void(const caf::error&)>>
+    open_;
 };
 
 } // namespace gd::actors

@@ -1,5 +1,7 @@
 #include <gd/actors/heartbeat.hpp>
 
+#include <gd/actors/step.hpp>
+
 #include <gd/store.hpp>
 
 #include <caf/all.hpp>
@@ -8,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 namespace gd::actors {
@@ -22,8 +25,10 @@ constexpr std::uint64_t retry = 1;
 constexpr std::size_t chunk = 5'000;
 /// How often a row that a stranger keeps locked is tried.
 constexpr milliseconds busy_interval{1'000};
-/// How long each such try waits.
+/// How long a try waits that a row has for itself.
 constexpr milliseconds alone_wait{100};
+/// So many of them at a time.
+constexpr std::size_t alone_at_most = 3;
 
 } // namespace
 
@@ -49,35 +54,51 @@ caf::behavior heartbeat_actor::make_behavior() {
     };
 }
 
+bool heartbeat_actor::has_under_way(bool of_regular) const {
+  return std::any_of(under_way_.begin(), under_way_.end(), [=](const auto& x) {
+    return (x.second.what == kind::regular) == of_regular;
+  });
+}
+
 void heartbeat_actor::extend_all() {
   // While the database does not answer, one beat waits for it: enough.
-  bool waiting = std::any_of(under_way_.begin(), under_way_.end(),
-                             [](const auto& x) { return !x.second.alone; });
-  if (waiting)
+  if (!has_under_way(true))
+    extend(home_->leases.all(), kind::regular);
+}
+
+void heartbeat_actor::extend_busy() {
+  std::erase_if(busy_, [this](const auto& one) {
+    return !home_->leases.contains(one.get());
+  });
+  if (busy_.empty() || has_under_way(false))
     return;
-  auto all = home_->leases.all();
+  extend(busy_, kind::busy);
+  // Some of them wait for their lock, in turn: not so many that all other
+  // leases would have to wait, too.
+  auto n = static_cast<std::ptrdiff_t>(std::min(busy_.size(), alone_at_most));
+  for (auto i = busy_.begin(); i != busy_.begin() + n; ++i)
+    submit_beat({{*i}, kind::alone});
+  std::rotate(busy_.begin(), busy_.begin() + n, busy_.end());
+}
+
+void heartbeat_actor::extend(std::vector<lease_ptr> which, kind what) {
   // Each id once per statement: a node may hold a dead and a living lease of it.
   std::map<std::int64_t, int> seen;
   std::map<int, std::vector<lease_ptr>> rounds;
-  for (auto& one : all)
+  for (auto& one : which)
     rounds[seen[one->id]++].push_back(std::move(one));
   for (auto& [round, leases] : rounds)
     for (std::size_t i = 0; i < leases.size(); i += chunk) {
       auto end = std::min(leases.size(), i + chunk);
       submit_beat({{leases.begin() + static_cast<std::ptrdiff_t>(i),
                     leases.begin() + static_cast<std::ptrdiff_t>(end)},
-                   false});
+                   what});
     }
-}
-
-void heartbeat_actor::extend_busy() {
-  for (auto& one : std::exchange(busy_, {}))
-    submit_beat({{std::move(one)}, true});
 }
 
 void heartbeat_actor::submit_beat(beat_under_way what) {
   pq::unit work;
-  if (what.alone) {
+  if (what.what == kind::alone) {
     work.calls.push_back(store::lock_timeout(alone_wait));
     work.calls.push_back(store::lock({what.leases.front()->id}));
   }
@@ -93,39 +114,47 @@ void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
     return;
   auto& beat = node.mapped();
   if (!reply.ok()) {
-    if (reply.failure->code != errc::stopped)
-      home_->tell(events::sweep_failed{"heartbeat", *reply.failure});
-    // Soon again, one by one or all together; a fence makes that harmless.
-    if (beat.alone)
-      busy_.push_back(std::move(beat.leases.front()));
-    else if (retryable(reply.failure->code))
+    bool locked = beat.what == kind::alone && reply.failure->code == errc::busy;
+    if (reply.failure->code != errc::stopped && !locked)
+      home_->tell(
+        events::sweep_failed{"heartbeat", without_data(*reply.failure)});
+    // Soon again; a fence makes that harmless.
+    if (beat.what == kind::regular && retryable(reply.failure->code))
       extend_all();
     return;
   }
   std::map<std::pair<std::int64_t, std::string>, bool> answers;
   for (auto& x : store::read_heartbeat(reply.results.back()))
     answers.emplace(std::pair{x.id, std::move(x.token)}, x.extended);
+  std::erase_if(busy_, [&answers](const auto& one) {
+    return answers.contains({one->id, one->token});
+  });
+  std::unordered_set<lease_ptr> known{busy_.begin(), busy_.end()};
+  std::vector<lease_ptr> lost;
   for (auto& one : beat.leases) {
     auto found = answers.find({one->id, one->token});
-    if (found == answers.end()) {
-      // Locked by a stranger; or, tried alone, deleted.
-      if (beat.alone)
-        lose(one);
-      else
+    // Locked by a stranger; or, tried alone, deleted.
+    if (found == answers.end() && beat.what != kind::alone) {
+      if (!known.contains(one))
         busy_.push_back(std::move(one));
-    } else if (!found->second) {
-      lose(one);
+    } else if (found == answers.end() || !found->second) {
+      lost.push_back(std::move(one));
     }
   }
+  lose(std::move(lost));
 }
 
-void heartbeat_actor::lose(const lease_ptr& one) {
-  // Its outcome may have been committed in the meantime: then nobody minds.
-  if (!home_->leases.contains(one.get()))
-    return;
-  one->lost = true;
-  home_->leases.remove(one.get());
-  home_->tell(events::lease_lost{one->id, one->token});
+void heartbeat_actor::lose(std::vector<lease_ptr> which) {
+  // An outcome may have been committed in the meantime: then nobody minds.
+  std::erase_if(which, [this](const auto& one) {
+    return !home_->leases.contains(one.get());
+  });
+  for (const auto& one : which) {
+    one->lost = true;
+    home_->leases.remove(one.get());
+    home_->tell(events::lease_lost{one->id, one->token});
+  }
+  stop_steps(system(), which);
 }
 
 } // namespace gd::actors

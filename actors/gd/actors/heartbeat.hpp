@@ -23,21 +23,26 @@ public:
   }
 
 private:
+  /// All leases; those that strangers' locks have kept from being extended; one
+  /// of these, waiting for the lock.
+  enum class kind : std::uint8_t { regular, busy, alone };
   struct beat_under_way {
     std::vector<lease_ptr> leases;
-    /// One lease that a stranger's lock has kept from being extended.
-    bool alone = false;
+    kind what = kind::regular;
   };
 
+  bool has_under_way(bool of_regular) const;
   void extend_all();
   void extend_busy();
+  void extend(std::vector<lease_ptr> which, kind what);
   void submit_beat(beat_under_way what);
   void finish(std::uint64_t ticket, pq::reply reply);
-  void lose(const lease_ptr& one);
+  void lose(std::vector<lease_ptr> which);
 
   node_ptr home_;
   std::uint64_t tickets_ = 0;
   std::unordered_map<std::uint64_t, beat_under_way> under_way_;
+  /// Each once, those first that have waited for their lock longest ago.
   std::vector<lease_ptr> busy_;
 };
 

@@ -15,6 +15,12 @@
 
 /// Every message type on one page. Those of the gateway cross the network; the
 /// others stay on their node.
+namespace gd {
+
+class execution;
+
+} // namespace gd
+
 namespace gd::actors {
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
@@ -49,10 +55,17 @@ struct step_outcome {
   std::uint64_t tag = 0;
   std::shared_ptr<store::outcome_row> row;
   bool handled = false;
+  /// Of an actor that does not live on: what goes on if the outcome is refused.
+  std::shared_ptr<execution> after;
 };
 
 /// The outcome is durable, or lost for good: the step actor's end.
 struct step_settled {};
+
+/// The step has failed by no exception, and cannot call the handler itself.
+struct step_failed {
+  std::string why;
+};
 
 /// The database does not take the outcome.
 struct step_refused {
@@ -76,6 +89,9 @@ struct set_worker {
   caf::actor worker;
 };
 
+/// The published gateway answers what is still open, and ends.
+struct close_portal {};
+
 /// No connection will ever do.
 struct give_up {
   gd::error why;
@@ -96,10 +112,12 @@ GD_LOCAL_MESSAGE(hint)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(step_outcome)
 GD_LOCAL_MESSAGE(step_settled)
+GD_LOCAL_MESSAGE(step_failed)
 GD_LOCAL_MESSAGE(step_refused)
 GD_LOCAL_MESSAGE(drain)
 GD_LOCAL_MESSAGE(drained)
 GD_LOCAL_MESSAGE(set_worker)
+GD_LOCAL_MESSAGE(close_portal)
 GD_LOCAL_MESSAGE(give_up)
 GD_LOCAL_MESSAGE(restart)
 #undef GD_LOCAL_MESSAGE
@@ -128,10 +146,12 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_failed))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_refused))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 #endif

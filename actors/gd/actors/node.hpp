@@ -5,6 +5,7 @@
 
 #include <gd/config.hpp>
 #include <gd/database.hpp>
+#include <gd/key.hpp>
 #include <gd/lease.hpp>
 #include <gd/registry.hpp>
 
@@ -61,6 +62,7 @@ struct node {
   /// starts a range of its own.
   std::atomic<std::uint64_t> pick_ranges = 0;
   lease_table leases;
+  std::shared_ptr<key_table> keys = std::make_shared<key_table>();
   picker_directory pickers;
   std::shared_ptr<database> db;
 

@@ -24,7 +24,8 @@ turn::settings turn_settings(node& home, const queue_config& queue) {
           .lease = cfg.lease,
           .rows = static_cast<std::size_t>(cfg.rows_per_turn),
           .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
-          .inbox = cfg.limits.inbox};
+          .inbox = cfg.limits.inbox,
+          .keys = home.keys};
 }
 
 } // namespace
@@ -66,13 +67,32 @@ caf::behavior picker_actor::make_behavior() {
 void picker_actor::on_exit() {
   // However it ended: its steps go with it, and their rows wait for their
   // leases, as after a crash of the process.
+  std::vector<lease_ptr> running;
+  std::vector<std::string> keys;
   for (auto& [tag, row] : begun_) {
+    if (row.key)
+      keys.push_back(row.key->key);
     home_->leases.remove(row.under.get());
+    if (row.running)
+      running.push_back(row.under);
     if (row.step)
-      caf::anon_send_exit(row.step, caf::exit_reason::user_shutdown);
+      caf::anon_send_exit(row.step, caf::exit_reason::kill);
+    if (row.care && row.care->deputy)
+      caf::anon_send_exit(row.care->deputy, caf::exit_reason::kill);
   }
-  for (auto& row : ahead_)
+  stop_steps(system(), running);
+  for (auto& row : ahead_) {
     home_->leases.remove(row.under.get());
+    if (row.row.partition_key)
+      keys.push_back(*row.row.partition_key);
+  }
+  for (const auto& key : keys)
+    home_->keys->remove(key);
+  // Nobody else knows which of the session's locks were this picker's.
+  if (!keys.empty())
+    home_->db->submit(
+      lane_, {{store::end_session()}, false}, [](const pq::reply&) {},
+      clock::duration::zero());
   begun_.clear();
   ahead_.clear();
   drain_for_ = nullptr;
@@ -93,6 +113,7 @@ std::int32_t picker_actor::wanted() const {
 
 void picker_actor::drive() {
   auto t = now();
+  end_late_steps(t);
   if (!turn_.under_way()) {
     if (t >= poll_at_) {
       look_again_ = true;
@@ -114,12 +135,13 @@ void picker_actor::drive() {
 }
 
 void picker_actor::schedule() {
-  if (turn_.under_way())
-    return; // its end drives on
   auto t = now();
-  auto at = std::min(poll_at_, turn_.due(t));
-  if (drain_for_)
-    at = std::min(at, drain_by_);
+  auto at = limits_.empty() ? clock::time_point::max() : limits_.begin()->first;
+  if (!turn_.under_way()) { // its end drives on
+    at = std::min({at, poll_at_, turn_.due(t)});
+    if (drain_for_)
+      at = std::min(at, drain_by_);
+  }
   if (at >= wake_at_)
     return;
   wake_at_ = at;
@@ -132,7 +154,8 @@ void picker_actor::finish(pq::reply reply) {
   for (auto& x : report.rows)
     settle(x);
   if (report.failure)
-    home_->tell(events::turn_failed{queue_.name, *report.failure});
+    home_->tell(
+      events::turn_failed{queue_.name, without_data(*report.failure)});
   if (report.lost_pick)
     home_->tell(events::pick_lost{queue_.name, *report.lost_pick});
   if (report.recovered > 0) {
@@ -165,8 +188,10 @@ void picker_actor::give_back(const waiting_row& x) {
   row.id = x.under->id;
   row.token = x.under->token;
   row.what = store::verb::release;
+  row.may_collide = store::may_collide(x.row, row.what);
   turn_.add(std::move(row), ++tags_);
-  begun_[tags_] = {x.under, {}, true, false};
+  begun_[tags_] = {
+    .under = x.under, .reported = true, .key = store::hold_of(x.row)};
   ++left_.given_back;
 }
 
@@ -189,19 +214,26 @@ void picker_actor::settle(turn::settled& x) {
       home_->tell(events::outcome_unknown{x.row.id, x.row.token});
       break;
     case verdict::refused:
-      home_->tell(events::outcome_refused{x.row.id, x.why});
+    case verdict::collided:
+      home_->tell(events::outcome_refused{
+        x.row.id, x.what == verdict::collided ? x.why : without_data(x.why)});
+      if (row.care && (row.care->asynchronous || row.care->deputy)) {
+        row.reported = false;
+        if (!row.care->deputy)
+          row.care->deputy = appoint(x.tag, row);
+        anon(row.care->deputy, step_refused{x.why});
+        return;
+      }
       if (row.step) {
         row.reported = false;
+        row.running = true;
         ++running_;
         anon(row.step, step_refused{x.why});
         return;
       }
       break;
   }
-  home_->leases.remove(row.under.get());
-  if (row.step)
-    anon(row.step, step_settled{});
-  begun_.erase(found);
+  settled(found);
 }
 
 // -- steps --------------------------------------------------------------------
@@ -210,8 +242,11 @@ void picker_actor::start_steps() {
   while (running_ < queue_.slots && !ahead_.empty()) {
     auto next = std::move(ahead_.front());
     ahead_.pop_front();
-    if (next.under->lost)
-      continue; // somebody else's by now
+    if (next.under->lost) { // somebody else's by now
+      if (auto key = store::hold_of(next.row))
+        turn_.unlock(std::move(*key));
+      continue;
+    }
     begin(std::move(next));
   }
 }
@@ -221,12 +256,41 @@ void picker_actor::begin(waiting_row x) {
   auto machine = home_->machines->find(x.row.fsm, x.row.fsm_version);
   home_->tell(events::step_started{x.row.id, x.row.fsm, x.row.fsm_version,
                                    x.row.step, x.row.attempt, x.under->token});
+  const auto* defined = machine->find_step(x.row.step);
+  auto limit = defined != nullptr ? defined->limit() : std::nullopt;
+  const auto* starter = defined != nullptr
+                          ? dynamic_cast<const detail::async_starter*>(
+                            defined->start.get())
+                          : nullptr;
+  auto key = store::hold_of(x.row);
+  std::unique_ptr<supervision> care;
+  if (limit)
+    care = std::make_unique<supervision>(
+      supervision{.step = x.row.step,
+                  .limit = *limit,
+                  .due = now() + *limit,
+                  .asynchronous = starter != nullptr,
+                  .spare = nullptr});
   execution what{std::move(machine), std::move(x.row), x.under,
                  home_->config.limits};
-  auto step = spawn<step_actor>(home_, caf::actor_cast<caf::actor>(this), tag,
-                                std::move(what));
+  if (care) {
+    care->spare = std::make_shared<execution>(what.without_inbox());
+    limits_.emplace(care->due, tag);
+  }
+  auto self = caf::actor_cast<caf::actor>(this);
+  caf::actor step;
+  if (starter != nullptr)
+    step = spawn<async_step_actor>(home_, self, tag, std::move(what), starter);
+  else if (defined != nullptr && defined->how.blocking)
+    step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what));
+  else
+    step = spawn<step_actor>(home_, self, tag, std::move(what));
   ++running_;
-  begun_[tag] = {std::move(x.under), step, false, false};
+  begun_[tag] = {.under = std::move(x.under),
+                 .step = step,
+                 .care = std::move(care),
+                 .running = true,
+                 .key = std::move(key)};
   watcher_.watch(this, step,
                  [this, tag](const caf::error& why) { step_down(tag, why); });
   anon(step, run_step{});
@@ -236,26 +300,118 @@ void picker_actor::collect(step_outcome& x) {
   auto found = begun_.find(x.tag);
   if (found == begun_.end() || found->second.reported)
     return;
-  found->second.reported = true;
-  found->second.handled = x.handled;
+  auto& row = found->second;
+  row.reported = true;
+  row.handled = x.handled;
+  if (row.care) {
+    limits_.erase({row.care->due, x.tag});
+    if (x.after)
+      row.care->spare = std::move(x.after);
+  }
   turn_.add(std::move(*x.row), x.tag);
-  free_slot();
+  // An asynchronous step has returned when its actor is down, and one whose
+  // handler a deputy has called may be far from it.
+  if (!row.care || (!row.care->asynchronous && !row.care->deputy)) {
+    row.running = false;
+    return free_slot();
+  }
+  drive();
 }
 
 void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
   auto found = begun_.find(tag);
   if (found == begun_.end())
     return;
-  if (found->second.reported) {
-    // The outcome goes its way without the actor.
-    found->second.step = nullptr;
-    return;
+  auto& row = found->second;
+  row.step = nullptr;
+  bool was_running = std::exchange(row.running, false);
+  bool keyed = row.key.has_value(); // others wait for its end
+  bool late = row.care && row.care->deputy;
+  if (late && was_running)
+    home_->tell(events::step_returned_late{row.under->id, row.care->step});
+  if (late || row.reported || row.settled)
+    forget_if_over(found);
+  else if (auto failure = row.care && row.care->asynchronous
+                            ? failure_of_end(system(), why)
+                            : std::nullopt) {
+    limits_.erase({row.care->due, tag});
+    row.care->deputy = appoint(tag, row);
+    anon(row.care->deputy,
+         step_failed{"step " + row.care->step + ": " + *failure});
+  } else {
+    crash(found, why);
   }
-  const auto& under = found->second.under;
-  home_->tell(events::step_crashed{under->id, render(system(), why)});
-  home_->leases.remove(under.get());
-  begun_.erase(found);
-  free_slot();
+  if (was_running)
+    free_slot();
+  else if (drain_for_ || keyed)
+    drive();
+}
+
+void picker_actor::deputy_down(std::uint64_t tag, const caf::error& why) {
+  auto found = begun_.find(tag);
+  if (found == begun_.end() || found->second.reported || found->second.settled)
+    return;
+  crash(found, why);
+  drive();
+}
+
+void picker_actor::end_late_steps(clock::time_point t) {
+  std::vector<lease_ptr> late;
+  while (!limits_.empty() && limits_.begin()->first <= t) {
+    auto tag = limits_.begin()->second;
+    limits_.erase(limits_.begin());
+    auto& row = begun_.at(tag);
+    if (!row.under->decide(decider::limit))
+      continue; // its outcome is on its way
+    home_->tell(
+      events::step_over_limit{row.under->id, row.care->step, row.care->limit});
+    late.push_back(row.under);
+    row.care->deputy = appoint(tag, row);
+    anon(row.care->deputy,
+         step_failed{execution::over_limit(row.care->step, row.care->limit)});
+    if (row.care->asynchronous)
+      caf::anon_send_exit(row.step, caf::exit_reason::kill);
+  }
+  stop_steps(system(), late);
+}
+
+caf::actor picker_actor::appoint(std::uint64_t tag, begun_row& row) {
+  if (!row.under->lost)
+    home_->leases.add(row.under); // the step's end may have removed it
+  auto deputy = spawn<step_actor>(home_, caf::actor_cast<caf::actor>(this), tag,
+                                  *row.care->spare);
+  watcher_.watch(this, deputy,
+                 [this, tag](const caf::error& why) { deputy_down(tag, why); });
+  return deputy;
+}
+
+void picker_actor::crash(begun_rows::iterator which, const caf::error& why) {
+  home_->tell(
+    events::step_crashed{which->second.under->id, render(system(), why)});
+  settled(which);
+}
+
+void picker_actor::settled(begun_rows::iterator which) {
+  auto& row = which->second;
+  row.settled = true;
+  home_->leases.remove(row.under.get());
+  if (row.care) {
+    limits_.erase({row.care->due, which->first});
+    if (row.care->deputy)
+      anon(row.care->deputy, step_settled{});
+  }
+  // A function that has not returned yet tells nobody when it does.
+  if (row.step && !row.running)
+    anon(row.step, step_settled{});
+  forget_if_over(which);
+}
+
+void picker_actor::forget_if_over(begun_rows::iterator which) {
+  if (!which->second.settled || which->second.step)
+    return;
+  if (which->second.key)
+    turn_.unlock(std::move(*which->second.key));
+  begun_.erase(which);
 }
 
 void picker_actor::free_slot() {
@@ -284,7 +440,8 @@ void picker_actor::stop_if_drained() {
   // What still runs waits for its lease: giving it back would run it twice.
   left_.abandoned = static_cast<std::size_t>(
     std::count_if(begun_.begin(), begun_.end(), [](const auto& x) {
-      return static_cast<bool>(x.second.step);
+      const auto& row = x.second;
+      return row.running || (!row.settled && (row.step || row.care));
     }));
   anon(caf::actor_cast<caf::actor>(drain_for_), left_);
   quit();

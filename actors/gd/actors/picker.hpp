@@ -2,6 +2,7 @@
 
 #include <gd/actors/node.hpp>
 
+#include <gd/execution.hpp>
 #include <gd/turn.hpp>
 
 #include <caf/event_based_actor.hpp>
@@ -9,7 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <set>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace gd::actors {
 
@@ -35,14 +40,37 @@ private:
     lease_ptr under;
   };
 
-  /// A row whose step has begun, or which is being given back.
+  /// What a step needs that has a time limit, or is asynchronous.
+  struct supervision {
+    std::string step;
+    std::chrono::milliseconds limit{0};
+    clock::time_point due;
+    bool asynchronous = false;
+    /// Calls the handler when the step's own actor cannot.
+    std::shared_ptr<execution> spare;
+    /// The actor that does, with `spare`.
+    caf::actor deputy{};
+  };
+
+  /// A row whose step has begun, or which is being given back. It stays until
+  /// its outcome is settled and its step's actor is down.
   struct begun_row {
     lease_ptr under;
-    caf::actor step;
-    /// Its outcome is with the turn; the slot is free.
+    /// Null: it is down, or there never was one.
+    caf::actor step{};
+    std::unique_ptr<supervision> care{};
+    /// The function has not returned: it has a slot.
+    bool running = false;
+    /// An outcome is with the turn.
     bool reported = false;
     bool handled = false;
+    /// Its outcome is committed or lost.
+    bool settled = false;
+    /// To be unlocked when it is over.
+    std::optional<store::key_hold> key{};
   };
+
+  using begun_rows = std::unordered_map<std::uint64_t, begun_row>;
 
   clock::time_point now();
   void drive();
@@ -55,6 +83,12 @@ private:
   void give_back(const waiting_row& x);
   void collect(step_outcome& x);
   void step_down(std::uint64_t tag, const caf::error& why);
+  void deputy_down(std::uint64_t tag, const caf::error& why);
+  void end_late_steps(clock::time_point t);
+  caf::actor appoint(std::uint64_t tag, begun_row& row);
+  void crash(begun_rows::iterator which, const caf::error& why);
+  void settled(begun_rows::iterator which);
+  void forget_if_over(begun_rows::iterator which);
   void free_slot();
   void start_draining(std::chrono::milliseconds grace);
   void stop_if_drained();
@@ -67,7 +101,9 @@ private:
   watcher watcher_;
   std::deque<waiting_row> ahead_;
   /// By tag.
-  std::unordered_map<std::uint64_t, begun_row> begun_;
+  begun_rows begun_;
+  /// When time limits end, with tags.
+  std::set<std::pair<clock::time_point, std::uint64_t>> limits_;
   std::uint64_t tags_ = 0;
   std::int32_t running_ = 0;
   /// Steps that ended since the last pick: as many are picked ahead.

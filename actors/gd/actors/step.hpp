@@ -1,14 +1,21 @@
 #pragma once
 
+#include <gd/actors/async.hpp>
 #include <gd/actors/node.hpp>
 
 #include <gd/execution.hpp>
 
 #include <caf/event_based_actor.hpp>
 
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace gd::actors {
 
 /// Runs one picked row's step, and lives until its outcome is durable or lost.
+/// Or calls the handler in the place of one that cannot.
 class step_actor : public caf::event_based_actor {
 public:
   /// Reports to `picker`, which knows the execution as `tag`.
@@ -28,7 +35,37 @@ private:
   caf::actor picker_;
   std::uint64_t tag_;
   execution what_;
-  bool reported_ = false;
 };
+
+class async_delivery;
+
+/// Belongs to one execution of an asynchronous step, until that has an outcome.
+/// All that it is, but for how it starts and ends, is up to the user's code.
+class async_step_actor : public caf::event_based_actor {
+public:
+  async_step_actor(caf::actor_config& cfg, node_ptr home,
+                   const caf::actor& picker, std::uint64_t tag, execution what,
+                   const detail::async_starter* starter);
+
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.async_step";
+  }
+
+private:
+  node_ptr home_;
+  const detail::async_starter* starter_;
+  std::shared_ptr<async_delivery> delivery_;
+};
+
+/// Whether the end of an asynchronous step for this reason, without an outcome,
+/// is an exception of the step: what it says. Nullopt: a crash.
+std::optional<std::string> failure_of_end(caf::actor_system& sys,
+                                          const caf::error& why);
+
+/// Tells steps to stop. Their callbacks are user code: they run on a thread of
+/// their own.
+void stop_steps(caf::actor_system& sys, const std::vector<lease_ptr>& which);
 
 } // namespace gd::actors

@@ -71,8 +71,8 @@ caf::behavior supervisor_actor::make_behavior() {
       registered_ = true;
       home_->tell(events::node_started{home_->config.node});
     } else if (!draining_) {
-      home_->tell(
-        events::sweep_failed{"making the machines known", *x.reply->failure});
+      home_->tell(events::sweep_failed{"making the machines known",
+                                       without_data(*x.reply->failure)});
       send_self_after(this, register_again, tick{});
     }
   },

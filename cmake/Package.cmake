@@ -1,0 +1,125 @@
+# What is installed: the libraries, their headers, gdctl, a CMake package and
+# files for pkg-config.
+
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gen_durable")
+set(out "${PROJECT_BINARY_DIR}/package")
+
+set(GD_COMPONENTS core)
+if(GD_BUILD_ACTORS)
+  list(APPEND GD_COMPONENTS actors)
+endif()
+
+# -- files ---------------------------------------------------------------------
+
+foreach(part IN LISTS GD_COMPONENTS)
+  install(TARGETS gen_durable_${part} EXPORT gen_durable_${part}
+    RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT gen_durable_${part}
+    DESTINATION "${package_dir}"
+    NAMESPACE gen_durable::
+    FILE ${part}-targets.cmake)
+endforeach()
+
+# Nearly all of the core is included by what users include; of the actors little.
+install(DIRECTORY libgd/gd
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.hpp")
+if(GD_BUILD_ACTORS)
+  install(DIRECTORY actors/gd
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+    FILES_MATCHING PATTERN "*.hpp"
+    REGEX "/(gateway|heartbeat|node|picker|reaper|step|supervisor)\\.hpp$" EXCLUDE)
+endif()
+
+if(TARGET gdctl)
+  install(TARGETS gdctl RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+# -- find_package --------------------------------------------------------------
+
+# CAF's modules that the actors are linked with, and thus their users.
+set(GD_CAF_COMPONENTS "")
+if(GD_BUILD_ACTORS)
+  get_target_property(linked gen_durable_actors LINK_LIBRARIES)
+  foreach(library IN LISTS linked)
+    if(library MATCHES "^CAF::([a-z]+)$")
+      list(APPEND GD_CAF_COMPONENTS ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake"
+    DESTINATION "${package_dir}")
+endif()
+
+set(GD_SHARED FALSE)
+if(BUILD_SHARED_LIBS)
+  set(GD_SHARED TRUE)
+endif()
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/gen_durable-config.cmake.in"
+  "${out}/gen_durable-config.cmake"
+  INSTALL_DESTINATION "${package_dir}"
+  NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${out}/gen_durable-config-version.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(
+  FILES "${out}/gen_durable-config.cmake" "${out}/gen_durable-config-version.cmake"
+  DESTINATION "${package_dir}")
+
+# -- pkg-config ----------------------------------------------------------------
+
+# gd_pkg_config(<part> <description> REQUIRES <package>... LIBS <flag>...
+#               CFLAGS <flag>...)
+function(gd_pkg_config part description)
+  cmake_parse_arguments(PARSE_ARGV 2 GD "" "" "REQUIRES;LIBS;CFLAGS")
+  set(GD_NAME gen_durable_${part})
+  set(GD_DESCRIPTION "${description}")
+  # Found from where the file is, so that an installation can be moved.
+  file(RELATIVE_PATH GD_PREFIX
+    "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+  list(JOIN GD_REQUIRES ", " GD_REQUIRES)
+  list(JOIN GD_LIBS " " GD_LIBS)
+  list(JOIN GD_CFLAGS " " GD_CFLAGS)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/package.pc.in"
+                 "${out}/${GD_NAME}.pc" @ONLY)
+  install(FILES "${out}/${GD_NAME}.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endfunction()
+
+# What a static library needs to be linked with; a shared one knows by itself.
+set(requires "")
+if(NOT BUILD_SHARED_LIBS)
+  set(requires libpq fmt simdjson)
+endif()
+gd_pkg_config(core "Durable finite state machines in PostgreSQL"
+  REQUIRES ${requires}
+  LIBS ${CMAKE_THREAD_LIBS_INIT})
+
+if(GD_BUILD_ACTORS)
+  # CAF has no file for pkg-config.
+  set(libs "")
+  set(cflags "")
+  foreach(component IN LISTS GD_CAF_COMPONENTS)
+    get_target_property(location CAF::${component} LOCATION)
+    cmake_path(GET location PARENT_PATH dir)
+    if(NOT dir IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+      list(APPEND libs "-L${dir}")
+    endif()
+    list(APPEND libs "-lcaf_${component}")
+    get_target_property(dirs CAF::${component} INTERFACE_INCLUDE_DIRECTORIES)
+    foreach(dir IN LISTS dirs)
+      if(dir AND NOT dir IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+        list(APPEND cflags "-isystem ${dir}")
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES libs)
+  list(REMOVE_DUPLICATES cflags)
+  gd_pkg_config(actors "gen_durable's engine, for CAF ${CAF_VERSION}"
+    REQUIRES "gen_durable_core = ${PROJECT_VERSION}"
+    LIBS ${libs}
+    CFLAGS ${cflags})
+endif()

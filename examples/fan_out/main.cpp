@@ -1,0 +1,126 @@
+/// Counts the words of files: an instance for each, and one that adds up.
+
+#include "fan_out.hpp"
+
+#include <gd/actors/engine.hpp>
+#include <gd/client.hpp>
+
+#include <CLI/CLI.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// clang-format off
+// [client]
+/// The steps' way out: one client, which they take turns with.
+struct shared_client {
+  std::mutex mutex;
+  gd::client db;
+
+  explicit shared_client(gd::client connected) : db(std::move(connected)) {}
+};
+
+outbox into(const std::shared_ptr<shared_client>& to) {
+  return {[to](std::vector<gd::insert> rows) {
+            std::lock_guard guard{to->mutex};
+            return to->db.insert_all(std::move(rows));
+          },
+          [to](gd::signal x) {
+            std::lock_guard guard{to->mutex};
+            return to->db.signal(std::move(x));
+          }};
+}
+// [/client]
+// clang-format on
+
+int fail(const gd::error& why) {
+  std::cerr << "fan_out: " << to_string(why) << '\n';
+  return EXIT_FAILURE;
+}
+
+int count_words(const std::string& database, const std::string& schema,
+                count_state texts) {
+  auto connect = [&] {
+    return gd::client::connect({.database = database, .schema = schema});
+  };
+  auto for_steps = connect();
+  auto db = connect();
+  if (!for_steps || !db)
+    return fail((for_steps ? db : for_steps).error());
+  auto out = into(std::make_shared<shared_client>(std::move(*for_steps)));
+
+  caf::actor_system_config cfg;
+  gd::actors::add_to(cfg);
+  caf::actor_system sys{cfg};
+  auto engine = gd::actors::start(
+    sys, {.database = database,
+          .schema = schema,
+          .machines = {count_parent(out), count_part(out)},
+          .poll = 100ms});
+  if (!engine)
+    return fail(engine.error());
+
+  // With the step and queue that an engine makes known a moment later.
+  auto parent = db->insert({.fsm = "Count",
+                            .state = gd::to_json(texts),
+                            .step = "split",
+                            .queue = "default"});
+  if (!parent)
+    return fail(parent.error());
+  while (true) {
+    auto row = db->look_up(parent->id);
+    if (!row)
+      return fail(row.error());
+    if (row->status == "failed") {
+      std::cerr << "fan_out: " << row->last_error.value_or("") << '\n';
+      return EXIT_FAILURE;
+    }
+    if (row->status == "done") {
+      if (auto sum = gd::from_json<total>(row->result->text()))
+        std::cout << sum->words << " words in " << texts.texts.size()
+                  << " texts\n";
+      return EXIT_SUCCESS;
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  std::string database;
+  std::string schema = "public";
+  std::vector<std::string> files;
+  CLI::App app{"Counts the words of files, each in an instance of its own."};
+  app
+    .add_option("--database", database,
+                "libpq connection string or URI; else PG* variables")
+    ->envname("GD_DATABASE");
+  app.add_option("--schema", schema, "where the tables are")
+    ->envname("GD_SCHEMA");
+  app.add_option("FILE", files)->required()->check(CLI::ExistingFile);
+  CLI11_PARSE(app, argc, argv);
+  count_state texts;
+  for (const auto& name : files) {
+    std::ifstream in{name};
+    texts.texts.emplace_back(std::istreambuf_iterator<char>{in},
+                             std::istreambuf_iterator<char>{});
+  }
+  return count_words(database, schema, std::move(texts));
+}

@@ -1,0 +1,83 @@
+/// A CAF node without an engine: finds the gateway that a checkout worker has
+/// published (checkout_worker --publish 4711), orders, pays, and waits until the
+/// order is shipped.
+
+#include "../checkout/checkout.hpp"
+
+#include <gd/actors/remote.hpp>
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// clang-format off
+struct config : caf::actor_system_config {
+  std::uint16_t port = 4711;
+  std::int64_t order = 42;
+
+  config() {
+    gd::actors::add_to(*this);         // our message types and errors
+    gd::actors::add_network_to(*this); // CAF's network module
+    opt_group{custom_options_, "global"}
+      .add(port, "port", "of the checkout worker")
+      .add(order, "order", "its number");
+  }
+};
+
+/// Asks and waits. Another node may die at any time, so there is a timeout.
+template <class Answer, class Request>
+gd::result<Answer> ask(caf::scoped_actor& self, const gd::actors::gateway& gateway, Request x) {
+  gd::result<Answer> answer = gd::error{};
+  self->request(gateway, 10s, std::move(x)).receive(
+    [&](Answer& y) { answer = std::move(y); },
+    [&](caf::error& why) { answer = gd::actors::from_caf(self->system(), why); });
+  return answer;
+}
+
+gd::result<std::string> shop(caf::actor_system& sys, const config& cfg) {
+  auto gateway = gd::actors::connect(sys, "127.0.0.1", cfg.port, 5s);
+  if (!gateway)
+    return gateway.error();
+  caf::scoped_actor self{sys};
+  gd::insert order{.fsm = "Checkout", .state = gd::to_json(checkout_state{.order = cfg.order})};
+  auto row = ask<gd::inserted>(self, *gateway, order);
+  if (!row)
+    return row.error();
+  std::cout << "order " << cfg.order << " is instance " << row->id << std::endl;
+  gd::signal paid{row->id, "payment_confirmed", gd::to_json(payment{100}), "evt-7"};
+  if (auto sent = ask<gd::signalled>(self, *gateway, paid); !sent)
+    return sent.error();
+  while (true) {
+    auto now = ask<gd::instance>(self, *gateway, gd::look_up{row->id});
+    if (!now)
+      return now.error();
+    if (now->status == "done")
+      return now->result->text();
+    if (now->status == "failed")
+      return gd::error{gd::errc::rejected, *now->last_error, {}};
+    std::this_thread::sleep_for(100ms);
+  }
+}
+// clang-format on
+
+void caf_main(caf::actor_system& sys, const config& cfg) {
+  auto receipt = shop(sys, cfg);
+  if (receipt)
+    std::cout << "order " << cfg.order << " is shipped: " << *receipt
+              << std::endl;
+  else
+    std::cerr << to_string(receipt.error()) << '\n';
+}
+
+} // namespace
+
+CAF_MAIN()

@@ -1,0 +1,233 @@
+#include <gd/transaction.hpp>
+
+#include <gd/database.hpp>
+#include <gd/intake.hpp>
+#include <gd/sql.hpp>
+#include <gd/store.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+template <class Answer>
+using slots = std::vector<std::optional<result<Answer>>>;
+
+template <class Answer>
+std::vector<result<Answer>> refuse_all(std::size_t count, const error& why) {
+  return std::vector<result<Answer>>(count, result<Answer>{why});
+}
+
+intake_settings settings_of(const transaction_settings& x) {
+  return {.machines = x.machines, .limits = x.limits, .patient = false};
+}
+
+} // namespace
+
+/// One call's stay in the caller's session.
+class transaction::visit {
+public:
+  explicit visit(transaction& at) : at_(at) {
+    // nop
+  }
+
+  /// A codec of the user's may have thrown.
+  ~visit() {
+    static_cast<void>(static_cast<bool>(leave()));
+  }
+
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+
+  result<void> enter() {
+    if (auto ok = check_name("schema", at_.how_.schema, {.name = 63}); !ok)
+      return ok;
+    if (auto ok = at_.db_.check(); !ok)
+      return ok;
+    auto was = at_.db_.run({&sql::borrow, {}});
+    if (!was)
+      return lose(was.error());
+    was_ = std::move(*was);
+    if (at_.checked_)
+      return {};
+    auto version = run({{store::schema_version()}});
+    if (!version.ok())
+      return *version.failure;
+    auto ok = store::check_schema(version.results.front(), at_.how_.schema);
+    at_.checked_ = static_cast<bool>(ok);
+    return ok;
+  }
+
+  std::string_view isolation() const {
+    return was_->text(0, 0);
+  }
+
+  /// A unit by itself: a failure undoes what it has done, and no more.
+  pq::reply run(const pq::unit& work) {
+    if (auto ok = at_.db_.run({&sql::savepoint, {}}); !ok)
+      return {{}, lose(ok.error()), 0};
+    pq::reply out;
+    for (const auto& one : work.calls) {
+      // The first wait is for as long as the caller waits.
+      if (one.what == &sql::lock_timeout && !waited_)
+        continue;
+      auto rows = at_.db_.run(one);
+      if (!rows) {
+        out.failure = rows.error();
+        break;
+      }
+      out.results.push_back(std::move(*rows));
+    }
+    if (out.failure) {
+      waited_ = waited_ || out.failure->code == errc::busy;
+      if (auto ok = at_.db_.run({&sql::rollback_to_savepoint, {}}); !ok)
+        return {{}, lose(ok.error()), 0};
+    }
+    if (auto ok = at_.db_.run({&sql::release_savepoint, {}}); !ok)
+      return {{}, lose(ok.error()), 0};
+    return out;
+  }
+
+  /// Sends what an intake has. It never waits: it is not patient.
+  template <class Answer, class Intake>
+  void drive(Intake& intake, slots<Answer>& answers) {
+    auto now = database::clock::now();
+    while (!lost_) {
+      auto work = intake.begin(now);
+      if (!work)
+        return;
+      auto report = intake.finish(run(*work), now);
+      for (auto& x : report.answers)
+        answers[x.ticket].emplace(std::move(x.answer));
+    }
+  }
+
+  template <class Answer>
+  std::vector<result<Answer>> answer(slots<Answer>& answers) {
+    auto ok = leave();
+    std::vector<result<Answer>> out;
+    out.reserve(answers.size());
+    for (auto& x : answers)
+      if (ok || (x && !*x))
+        out.push_back(std::move(*x));
+      else
+        out.push_back(ok.error()); // with the transaction goes the row
+    return out;
+  }
+
+private:
+  error lose(const error& why) {
+    lost_ = error{why.code, "the caller's transaction is lost: " + why.message,
+                  why.sqlstate};
+    return *lost_;
+  }
+
+  /// The session is the caller's again.
+  result<void> leave() {
+    if (auto was = std::exchange(was_, std::nullopt); was && !lost_) {
+      pq::call back{&sql::give_back, {}};
+      back.args.add(was->text(0, 1)).add(was->text(0, 2));
+      if (auto ok = at_.db_.run(back); !ok)
+        lose(ok.error());
+    }
+    if (lost_)
+      return *lost_;
+    return {};
+  }
+
+  transaction& at_;
+  std::optional<pq::rows> was_;
+  std::optional<error> lost_;
+  bool waited_ = false;
+};
+
+transaction::transaction(pg_conn* connection, transaction_settings how)
+  : how_(std::move(how)), db_(connection, how_.schema) {
+  // nop
+}
+
+// -- inserts ------------------------------------------------------------------
+
+std::vector<result<inserted>>
+transaction::insert_all(std::vector<gd::insert> rows) {
+  if (rows.empty())
+    return {};
+  visit here{*this};
+  if (auto ok = here.enter(); !ok)
+    return refuse_all<inserted>(rows.size(), ok.error());
+  // All of them in the order of unique keys: their locks stay until the end of
+  // the transaction, and others insert in this order, too.
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&rows](auto i, auto j) {
+    return rows[i].unique_key < rows[j].unique_key;
+  });
+  insert_intake intake{settings_of(how_)};
+  slots<inserted> answers(rows.size());
+  for (auto i : order)
+    if (auto ok = intake.add(i, std::move(rows[i])); !ok)
+      answers[i].emplace(ok.error());
+  here.drive(intake, answers);
+  return here.answer(answers);
+}
+
+result<inserted> transaction::insert(gd::insert what) {
+  std::vector<gd::insert> one;
+  one.push_back(std::move(what));
+  return std::move(insert_all(std::move(one)).front());
+}
+
+// -- signals ------------------------------------------------------------------
+
+std::vector<result<signalled>>
+transaction::signal_all(std::vector<gd::signal> signals) {
+  if (signals.empty())
+    return {};
+  visit here{*this};
+  if (auto ok = here.enter(); !ok)
+    return refuse_all<signalled>(signals.size(), ok.error());
+  if (!here.isolation().starts_with("read "))
+    return refuse_all<signalled>(
+      signals.size(),
+      {errc::invalid_argument,
+       fmt::format("transaction: expected isolation level read committed for "
+                   "signals, got {}",
+                   here.isolation()),
+       {}});
+  signal_intake intake{settings_of(how_)};
+  slots<signalled> answers(signals.size());
+  std::vector<std::int64_t> targets;
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    auto target = signals[i].target;
+    if (auto ok = intake.add(i, std::move(signals[i])); ok)
+      targets.push_back(target);
+    else
+      answers[i].emplace(ok.error());
+  }
+  // Their locks stay until the end of the transaction: all at once, in order.
+  // What others still hold then, the signals will find busy.
+  auto locked = here.run({{store::lock(targets)}});
+  if (locked.ok() || locked.failure->code == errc::busy)
+    here.drive(intake, answers);
+  else
+    for (auto& x : answers)
+      if (!x)
+        x.emplace(*locked.failure);
+  return here.answer(answers);
+}
+
+result<signalled> transaction::signal(gd::signal what) {
+  std::vector<gd::signal> one;
+  one.push_back(std::move(what));
+  return std::move(signal_all(std::move(one)).front());
+}
+
+} // namespace gd

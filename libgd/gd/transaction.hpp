@@ -1,0 +1,63 @@
+#pragma once
+
+#include <gd/error.hpp>
+#include <gd/instance.hpp>
+#include <gd/pq.hpp>
+#include <gd/registry.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gd {
+
+/// What a `transaction` goes by.
+struct transaction_settings {
+  /// Where the tables are.
+  std::string schema = "public";
+  /// Machines that this program has; others are looked up in the database.
+  std::shared_ptr<const registry> machines = std::make_shared<registry>();
+  struct limits limits {};
+};
+
+/// Inserts and signals in the caller's own transaction, on its own connection:
+/// they are committed or rolled back together with its data. Nothing of the
+/// session is changed: neither the connection's modes nor its settings.
+///
+/// The transaction must be open when a call begins, and is open when it ends. A
+/// row that is refused leaves it usable, and stores nothing; only an answer that
+/// says that the transaction is lost means what it says.
+///
+/// A call waits for what other transactions hold, once, as long as the caller's
+/// `lock_timeout` lets it; what is still held then is answered with `busy`. Two
+/// transactions that signal the same instances in opposite order may end in a
+/// deadlock, for one of them `conflict`, so signal them in one `signal_all`,
+/// which locks in order; the same holds for unique keys and `insert_all`.
+/// Engines do not wait for the rows that the transaction holds, but get no
+/// further with them, so do not keep it open for long.
+class transaction {
+public:
+  /// The connection must outlive this object, and belongs to the caller: a
+  /// transaction is not thread-safe. One object may serve many transactions.
+  explicit transaction(pg_conn* connection, transaction_settings how = {});
+
+  result<inserted> insert(gd::insert what);
+  /// Each row is accepted or refused by itself. Answers are in the order of the
+  /// rows.
+  std::vector<result<inserted>> insert_all(std::vector<gd::insert> rows);
+
+  /// Signals need the isolation level READ COMMITTED.
+  result<signalled> signal(gd::signal what);
+  /// Like `insert_all`.
+  std::vector<result<signalled>> signal_all(std::vector<gd::signal> signals);
+
+private:
+  class visit;
+
+  transaction_settings how_;
+  pq::borrowed db_;
+  /// This library can work with the schema.
+  bool checked_ = false;
+};
+
+} // namespace gd

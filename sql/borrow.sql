@@ -1,0 +1,11 @@
+-- Sets what our statements rely on in a session that is somebody else's; give_back sets it as it was. All names are
+-- qualified: the search path is still the other's.
+-- One row: the transaction's isolation level, and what the settings were: search path, lock timeout.
+with was as materialized (
+  select pg_catalog.current_setting('transaction_isolation') as isolation,
+    pg_catalog.current_setting('search_path') as search_path,
+    pg_catalog.current_setting('lock_timeout') as lock_timeout
+)
+select was.isolation, was.search_path, was.lock_timeout,
+  pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true) as pinned
+from was

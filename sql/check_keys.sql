@@ -1,0 +1,54 @@
+-- With the locks in hand, and a snapshot that is younger than them: puts back the rows in gd.keyed that did not win, or
+-- whose key has another row that executes or comes first by now (spec [A9]). Hands the others on as gd.kept.
+-- A row for each that was put back: its key, and whether that is locked elsewhere.
+with mine as materialized (
+  select g.id, g.partition_key, g.priority, g.eligible_at, g.id = any(current_setting('gd.won')::bigint[]) as won
+  from :"schema".gen_durable g
+  where g.id = any(current_setting('gd.keyed')::bigint[])
+), lost as materialized (
+  select m.id, m.partition_key, m.won
+  from mine m
+  where not m.won
+    or exists (
+      select from :"schema".gen_durable o
+      where o.partition_key = m.partition_key and o.status = 'executing' and o.id <> m.id)
+    or exists (
+      select from :"schema".gen_durable o
+      where o.partition_key = m.partition_key and o.status = 'runnable'
+        and o.priority = m.priority and o.eligible_at <= m.eligible_at
+        and (o.eligible_at, o.id) < (m.eligible_at, m.id))
+    or exists (
+      with recursive level as (
+        select (
+          select g.priority
+          from :"schema".gen_durable g
+          where g.partition_key = m.partition_key and g.status = 'runnable'
+          order by g.priority
+          limit 1
+        ) as priority
+        union all
+        select (
+          select g.priority
+          from :"schema".gen_durable g
+          where g.partition_key = m.partition_key and g.status = 'runnable' and g.priority > l.priority
+          order by g.priority
+          limit 1
+        )
+        from level l
+        where l.priority is not null
+      )
+      select
+      from level l
+      where l.priority < m.priority and exists (
+        select from :"schema".gen_durable o
+        where o.partition_key = m.partition_key and o.status = 'runnable'
+          and o.priority = l.priority and o.eligible_at <= statement_timestamp()))
+), put_back as (
+  update :"schema".gen_durable g
+  set status = 'runnable', locked_by = null, lease_expires_at = null
+  where g.id = any(array(select l.id from lost l))
+)
+select l.partition_key, not l.won as elsewhere
+from lost l
+union all
+select null, set_config('gd.kept', coalesce((select array_agg(m.id) from mine m where m.id not in (select l.id from lost l)), '{}')::text, true) is null

@@ -1,0 +1,30 @@
+-- Makes one row of those that returning has found runnable. If another has its unique key it stays as it is, and its turn
+-- comes again behind the others. May wait for a stranger's insert of the key: alone, behind lock_timeout.
+-- A row: its id, queue, whether it is runnable now, and, if its lease was over, its partition key and that lease's token.
+-- No row: there is nothing left to do, or a stranger holds the row's lock.
+-- $1 bigint id, $2 bool whether leases may be reaped
+with held as materialized (
+  select g.id, g.status, g.locked_by,
+    not exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key) as free
+  from :"schema".gen_durable g
+  where g.id = $1::bigint
+    and (g.status = 'awaiting_signal' and g.wake_reason is not null
+         or $2::bool and g.status = 'executing' and g.lease_expires_at < statement_timestamp())
+  for no key update skip locked
+), returned as (
+  update :"schema".gen_durable g
+  set status = case when h.free then 'runnable' else g.status end,
+      awaits = case when not h.free then g.awaits end,
+      attempt = case when h.free and h.status = 'executing' then least(g.attempt, 2147483646) + 1 else g.attempt end,
+      eligible_at = case when h.free and h.status = 'awaiting_signal' then clock_timestamp() else g.eligible_at end,
+      locked_by = case when not h.free then g.locked_by end,
+      lease_expires_at = case when not h.free and h.status = 'executing' then clock_timestamp() + interval '5 seconds' end,
+      updated_at = clock_timestamp()
+  from held h
+  where g.id = h.id
+  returning g.id, g.queue, g.partition_key, h.free, h.status, h.locked_by
+)
+select r.id, r.queue, r.free,
+  case when r.free and r.status = 'executing' then r.partition_key end as partition_key,
+  case when r.free and r.status = 'executing' and r.partition_key is not null then r.locked_by end as token
+from returned r

@@ -1,0 +1,351 @@
+// What living steps survive: outages of the database, long functions, and
+// strangers who hold on to what they have locked.
+
+#define CAF_SUITE outage
+
+#include "actors/harness.hpp"
+#include "support/pooler.hpp"
+
+#include <caf/test/unit_test.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+
+using namespace gd::test;
+using gd::errc;
+namespace events = gd::events;
+
+namespace {
+
+/// Steps wait at a gate of their row's own.
+struct gates {
+  std::map<std::int64_t, std::unique_ptr<gate>> of;
+
+  explicit gates(int rows) {
+    for (int id = 1; id <= rows; ++id)
+      of[id] = std::make_unique<gate>();
+  }
+
+  probe machine() {
+    probe x;
+    x.first = [this](probe_context& ctx) -> gd::outcome {
+      of.at(ctx.id)->pass();
+      return gd::done();
+    };
+    return x;
+  }
+
+  void open_all() {
+    for (auto& [id, one] : of)
+      one->open();
+  }
+
+  ~gates() {
+    open_all();
+  }
+};
+
+struct fixture : engine_fixture {
+  session outside{server()};
+
+  /// To the server, but to none of its databases that a test has shut.
+  std::string server() const {
+    return db.conninfo() + " dbname=postgres";
+  }
+
+  ~fixture() {
+    allow_connections(true);
+  }
+
+  gd::config short_leases(std::vector<gd::machine> machines,
+                          std::string node = "a") {
+    auto x = options(std::move(machines), std::move(node));
+    x.lease = 2s;
+    x.heartbeat = 500ms;
+    return x;
+  }
+
+  void allow_connections(bool yes) {
+    outside.exec("alter database " + quoted_name(db.name())
+                 + " allow_connections " + (yes ? "true" : "false"));
+  }
+
+  /// No connection to the database, until `heal`.
+  void cut() {
+    allow_connections(false);
+    outside.exec("select pg_terminate_backend(pid, 10000) from "
+                 "pg_stat_activity where application_name like 'gen_durable%' "
+                 "and datname = $1",
+                 {db.name()});
+  }
+
+  void heal() {
+    allow_connections(true);
+  }
+
+  /// By the server's clock.
+  void wait_until_leases_are_over() {
+    db.wait_until("select max(lease_expires_at) < clock_timestamp() - interval "
+                  "'500 ms' from gen_durable where status = 'executing'",
+                  "t");
+  }
+
+  void wait_until_leases_live(int count) {
+    wait_until_count("status = 'executing' and lease_expires_at > "
+                     "clock_timestamp() + interval '1 s'",
+                     count);
+  }
+
+  void check_each_ran_once(std::size_t rows) {
+    auto begun = starts();
+    CAF_CHECK_EQUAL(begun.size(), rows);
+    CAF_CHECK(std::all_of(begun.begin(), begun.end(),
+                          [](const auto& x) { return x.second == 1; }));
+    CAF_CHECK_EQUAL(count("attempt > 0"), "0");
+    CAF_CHECK(log.all<events::reaped>().empty());
+    CAF_CHECK(log.all<events::outcome_stale>().empty());
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(outage_tests, fixture)
+
+// -- the database is away -----------------------------------------------------
+
+CAF_TEST(an outage that is longer than a lease runs no living step again) {
+  insert(1);
+  gates at{1};
+  auto engine = start(short_leases({at.machine()}));
+  CAF_REQUIRE(at.of[1]->wait_for(1));
+  cut();
+  wait_until_leases_are_over();
+  heal();
+  wait_until_leases_live(1);
+  at.open_all();
+  wait_until_count("status = 'done'", 1);
+  check_each_ran_once(1);
+}
+
+CAF_TEST(an outcome that is returned during an outage is committed after it) {
+  insert(1);
+  gates at{1};
+  auto engine = start(short_leases({at.machine()}));
+  CAF_REQUIRE(at.of[1]->wait_for(1));
+  cut();
+  at.open_all();
+  wait_until_leases_are_over();
+  heal();
+  wait_until_count("status = 'done'", 1);
+  check_each_ran_once(1);
+}
+
+CAF_TEST(after an outage no node takes the living steps of another for dead) {
+  insert(4);
+  gates at{4};
+  auto serve = [&](std::string name) {
+    auto opts = short_leases({at.machine()}, std::move(name));
+    opts.queues = {{"default", 2, 0}};
+    return start(std::move(opts));
+  };
+  auto a = serve("a");
+  auto b = serve("b");
+  for (auto& [id, one] : at.of)
+    CAF_REQUIRE(one->wait_for(1));
+  // Whoever comes back first, and by how much: chance.
+  for (int round = 0; round < 3; ++round) {
+    cut();
+    wait_until_leases_are_over();
+    // Waits between attempts to connect have grown long.
+    outside.exec("select pg_sleep(3)");
+    heal();
+    wait_until_leases_live(4);
+  }
+  at.open_all();
+  wait_until_count("status = 'done'", 4);
+  check_each_ran_once(4);
+}
+
+// -- functions that take long -------------------------------------------------
+
+struct two_threads : system_config {
+  two_threads() {
+    set("scheduler.max-threads", 2u);
+  }
+};
+
+CAF_TEST(long functions on all threads do not keep heartbeats from beating) {
+  insert(4);
+  gate all;
+  probe x;
+  x.first = [&](probe_context&) {
+    all.pass();
+    return gd::done();
+  };
+  two_threads few;
+  caf::actor_system small{few};
+  auto opts = short_leases({x});
+  opts.queues = {{"default", 4, 0}};
+  auto engine = gd::actors::start(small, std::move(opts));
+  CAF_REQUIRE(engine);
+  // All four are this node's, and two of them cannot even begin.
+  CAF_REQUIRE(all.wait_for(2));
+  for (int beats = 0; beats < 6; ++beats) {
+    auto end = db.scalar("select max(lease_expires_at) + interval '400 ms' "
+                         "from gen_durable");
+    db.wait_until("select min(lease_expires_at) > '" + end
+                    + "' from gen_durable where status = 'executing'",
+                  "t");
+  }
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "4");
+  all.open();
+  wait_until_count("status = 'done'", 4);
+  check_each_ran_once(4);
+}
+
+// -- strangers ----------------------------------------------------------------
+
+CAF_TEST(rows that a caller keeps locked for longer than their lease are delayed
+           and nothing else) {
+  insert(4);
+  gates at{4};
+  auto serve = [&](std::string name) {
+    auto opts = short_leases({at.machine()}, std::move(name));
+    opts.queues = {{"default", 2, 0}};
+    return start(std::move(opts));
+  };
+  auto a = serve("a");
+  auto b = serve("b");
+  for (auto& [id, one] : at.of)
+    CAF_REQUIRE(one->wait_for(1));
+  session caller{db.conninfo()};
+  for (int round = 0; round < 3; ++round) {
+    caller.exec("begin");
+    caller.exec("select from gen_durable where id in (1, 2) for update");
+    db.wait_until("select max(lease_expires_at) < clock_timestamp() - interval "
+                  "'500 ms' from gen_durable where id in (1, 2)",
+                  "t");
+    // The others live on, and work is done.
+    CAF_CHECK_EQUAL(count("id in (3, 4) and status = 'executing' and "
+                          "lease_expires_at < clock_timestamp()"),
+                    "0");
+    if (round == 0) {
+      at.of[3]->open();
+      wait_until_count("id = 3 and status = 'done'", 1);
+    }
+    caller.exec("commit");
+    wait_until_leases_live(3);
+  }
+  at.open_all();
+  wait_until_count("status = 'done'", 4);
+  check_each_ran_once(4);
+}
+
+CAF_TEST(many rows that a caller keeps locked let no other lease run out) {
+  constexpr int locked = 60;
+  constexpr int others = 10;
+  insert(locked + others);
+  gate all;
+  auto wait = [&](probe_context&) {
+    all.pass();
+    return gd::done();
+  };
+  auto end = [](probe_context&) { return gd::done(); };
+  auto opts = short_leases({gd::define<probe_state, probe_step>("Probe", 1)
+                              .step(probe_step::first, {.blocking = true}, wait)
+                              .step(probe_step::second, end)
+                              .step(probe_step::third, end)});
+  opts.queues = {{"default", locked + others, 0}};
+  auto engine = start(std::move(opts));
+  CAF_REQUIRE(all.wait_for(locked + others));
+  session caller{db.conninfo()};
+  caller.exec("begin");
+  caller.exec("select from gen_durable where id <= $1::int for update",
+              {std::to_string(locked)});
+  auto others_end = "from gen_durable where id > " + std::to_string(locked);
+  for (int beats = 0; beats < 20; ++beats) {
+    auto before = db.scalar("select max(lease_expires_at) " + others_end);
+    db.wait_until(
+      "select min(lease_expires_at) > '" + before + "' " + others_end, "t");
+    CAF_REQUIRE_EQUAL(db.scalar("select min(lease_expires_at) > "
+                                "clock_timestamp() "
+                                + others_end),
+                      "t");
+  }
+  caller.exec("commit");
+  wait_until_leases_live(locked + others);
+  all.open();
+  wait_until_count("status = 'done'", locked + others);
+  check_each_ran_once(locked + others);
+}
+
+CAF_TEST(an outcome waits for a caller who has locked its row and holds up none) {
+  insert(4);
+  gates at{4};
+  auto engine = start(short_leases({at.machine()}));
+  for (auto& [id, one] : at.of)
+    CAF_REQUIRE(one->wait_for(1));
+  session caller{db.conninfo()};
+  caller.exec("begin");
+  caller.exec("select from gen_durable where id in (1, 2) for update");
+  at.open_all();
+  wait_until_count("id in (3, 4) and status = 'done'", 2);
+  wait_until_leases_are_over();
+  caller.exec("rollback");
+  wait_until_count("status = 'done'", 4);
+  check_each_ran_once(4);
+}
+
+CAF_TEST(an uncommitted insert of a unique key holds up its own key alone) {
+  auto engine = start(short_leases({probe{}}));
+  auto keyed = gd::insert{.fsm = "Probe", .unique_key = "key"};
+  for (const std::string end : {"rollback", "commit"}) {
+    db.rows("delete from gen_durable");
+    session stranger{db.conninfo()};
+    stranger.exec("begin");
+    auto theirs = stranger.scalar(
+      "insert into gen_durable (fsm, step, queue, unique_key, unique_scope) "
+      "values ('Probe', 'first', 'nobody''s', 'key', '{runnable}') "
+      "returning id");
+    auto waiting = std::async(std::launch::async,
+                              [&] { return ask<gd::inserted>(engine, keyed); });
+    stranger.wait_until_someone_is_blocked();
+    auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 5; ++i)
+      CAF_CHECK(ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
+    // Some lock timeouts, and not until the stranger has ended.
+    CAF_CHECK(std::chrono::steady_clock::now() - begin < 30s);
+    CAF_CHECK(waiting.wait_for(0s) == std::future_status::timeout);
+    wait_until_count("fsm = 'Probe' and status = 'done'", 5);
+    stranger.exec(end);
+    auto answer = waiting.get();
+    CAF_REQUIRE(answer);
+    bool duplicate = end == "commit";
+    CAF_CHECK_EQUAL(answer->duplicate, duplicate);
+    CAF_CHECK_EQUAL(std::to_string(answer->id) == theirs, duplicate);
+  }
+}
+
+// -- poolers ------------------------------------------------------------------
+
+CAF_TEST(an engine behind a transaction pooler gives up and says why) {
+  transaction_pooler pooler;
+  auto opts = options({probe{}});
+  opts.database = pooler.conninfo(db.name());
+  auto engine = start(std::move(opts));
+  CAF_REQUIRE(log.wait_for<events::node_failed>());
+  CAF_REQUIRE(log.wait_for<events::node_stopped>());
+  auto why = engine.failed();
+  CAF_REQUIRE(why);
+  CAF_CHECK(why->code == errc::schema_mismatch);
+  CAF_CHECK_EQUAL(why->message,
+                  "a connection pooler stands between this program and the "
+                  "server: expected a direct connection, whose session is ours "
+                  "alone");
+  CAF_CHECK(!ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
+  CAF_CHECK(log.all<events::node_started>().empty());
+  CAF_CHECK(log.all<events::disconnected>().empty());
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,799 @@
+#define CAF_SUITE remote
+
+#include "actors/harness.hpp"
+#include "remote_peer/samples.hpp"
+
+#include <gd/actors/gateway.hpp>
+#include <gd/actors/remote.hpp>
+
+#include <caf/io/all.hpp>
+#include <caf/test/unit_test.hpp>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <random>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace gd::test;
+
+namespace {
+
+/// Another process, spoken to by lines.
+class process {
+public:
+  explicit process(std::vector<std::string> args) {
+    std::array<int, 2> in{};
+    std::array<int, 2> out{};
+    // Not inherited by processes that are started later: they would keep a dead
+    // one's pipes open.
+    if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
+      throw std::runtime_error("no pipe");
+    std::vector<char*> argv;
+    for (auto& arg : args)
+      argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in[0], STDIN_FILENO);
+      dup2(out[1], STDOUT_FILENO);
+      execv(argv.front(), argv.data());
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    to_ = in[1];
+    from_ = out[0];
+  }
+
+  ~process() {
+    close(to_);
+    if (pid_ > 0)
+      end(SIGKILL);
+    close(from_);
+  }
+
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  void tell(const std::string& line) {
+    auto text = line + '\n';
+    for (std::size_t at = 0; at < text.size();) {
+      auto n = write(to_, text.data() + at, text.size() - at);
+      if (n <= 0)
+        throw std::runtime_error("the process does not read");
+      at += static_cast<std::size_t>(n);
+    }
+  }
+
+  /// The next line that it prints.
+  std::string hear() {
+    while (true) {
+      if (auto end = heard_.find('\n'); end != std::string::npos) {
+        auto line = heard_.substr(0, end);
+        heard_.erase(0, end + 1);
+        return line;
+      }
+      pollfd ready{from_, POLLIN, 0};
+      std::array<char, 65'536> some;
+      if (poll(&ready, 1, static_cast<int>(milliseconds(patience))) < 1)
+        return "(nothing in time)";
+      auto n = read(from_, some.data(), some.size());
+      if (n <= 0)
+        return "(the end)";
+      heard_.append(some.data(), static_cast<std::size_t>(n));
+    }
+  }
+
+  std::string ask(const std::string& line) {
+    tell(line);
+    return hear();
+  }
+
+  void signal(int number) const {
+    kill(pid_, number);
+  }
+
+  /// Sends a signal, waits for the end, and returns the exit code; -1: killed.
+  int end(int number) {
+    kill(pid_, number);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+private:
+  static std::int64_t milliseconds(std::chrono::milliseconds x) {
+    return x.count();
+  }
+
+  pid_t pid_ = -1;
+  int to_ = -1;
+  int from_ = -1;
+  std::string heard_;
+};
+
+/// A node that has found the gateway at `port`.
+struct peer : process {
+  peer() : process({GD_REMOTE_PEER}) {
+    // nop
+  }
+
+  explicit peer(std::uint16_t port) : peer() {
+    auto found = connect(port);
+    if (found != "ok")
+      throw std::runtime_error(found);
+  }
+
+  std::string connect(std::uint16_t port) {
+    return ask("connect " + std::to_string(port));
+  }
+};
+
+/// A plain socket at a loopback port.
+class plain_socket {
+public:
+  plain_socket() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    // nop
+  }
+
+  ~plain_socket() {
+    close(fd_);
+  }
+
+  plain_socket(const plain_socket&) = delete;
+  plain_socket& operator=(const plain_socket&) = delete;
+
+  static sockaddr_in address(std::uint16_t port) {
+    sockaddr_in x{};
+    x.sin_family = AF_INET;
+    x.sin_port = htons(port);
+    x.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return x;
+  }
+
+  bool connect_to(std::uint16_t port) const {
+    auto to = address(port);
+    return connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+  }
+
+  void write_all(std::string_view text) const {
+    // What the other side closes in the middle is as good as written.
+    while (!text.empty()) {
+      auto n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (n <= 0)
+        return;
+      text.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+
+  /// Waits until the other side has closed; false: not in time.
+  bool wait_for_end() const {
+    timeval limit{patience.count(), 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    std::array<char, 4'096> some;
+    ssize_t n = 0;
+    while ((n = recv(fd_, some.data(), some.size(), 0)) > 0)
+      ;
+    return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+  }
+
+  std::uint16_t listen_anywhere() const {
+    auto at = address(0);
+    socklen_t size = sizeof(at);
+    if (bind(fd_, reinterpret_cast<sockaddr*>(&at), size) != 0
+        || listen(fd_, 8) != 0
+        || getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size) != 0)
+      throw std::runtime_error("cannot listen");
+    return ntohs(at.sin_port);
+  }
+
+  /// Takes a connection, writes the text, and closes it.
+  void serve_once(std::string_view text) const {
+    auto fd = accept(fd_, nullptr, nullptr);
+    send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    std::array<char, 4'096> some;
+    while (recv(fd, some.data(), some.size(), 0) > 0)
+      ;
+    close(fd);
+  }
+
+private:
+  int fd_;
+};
+
+using gd::actors::gateway;
+using gd::actors::to_caf;
+
+/// Knows what is sent to it, and what it has to answer.
+class sample_gateway : public gateway::base {
+public:
+  using gateway::base::base;
+
+  behavior_type make_behavior() override {
+    return {
+      [this](gd::insert& x) { return answer<gd::inserted>(x, seen_[0]); },
+      [this](gd::insert_all& x) -> caf::result<gd::inserted_all> {
+        if (std::exchange(connected_, true))
+          return answer<gd::inserted_all>(x, seen_[1]);
+        return gd::inserted_all{}; // what `connect` asks
+      },
+      [this](gd::signal& x) { return answer<gd::signalled>(x, seen_[2]); },
+      [this](gd::look_up& x) { return answer<gd::instance>(x, seen_[3]); },
+      [this](gd::stats_query& x) { return answer<gd::stats>(x, seen_[4]); },
+    };
+  }
+
+private:
+  template <class Answer, class Request>
+  caf::result<Answer> answer(const Request& x, unsigned& seed) {
+    auto expected = sample<Request>(seed);
+    if (!(x == expected))
+      return to_caf({gd::errc::invalid_argument,
+                     "expected " + show(expected) + ", got " + show(x),
+                     {}});
+    return sample<Answer>(seed++);
+  }
+
+  bool connected_ = false;
+  std::array<unsigned, 5> seen_{};
+};
+
+/// The error that a look-up of this id fails with.
+gd::error sample_error(std::int64_t id) {
+  auto codes = every_code();
+  auto n = static_cast<std::size_t>(id);
+  const auto& texts = sample_texts();
+  return {codes[n % codes.size()], texts[n % texts.size()],
+          n % 2 == 0 ? "" : "23505"};
+}
+
+class failing_gateway : public gateway::base {
+public:
+  using gateway::base::base;
+
+  behavior_type make_behavior() override {
+    return {
+      [](const gd::insert&) -> caf::result<gd::inserted> { return any(); },
+      [](const gd::insert_all&) -> caf::result<gd::inserted_all> {
+        return any();
+      },
+      [](const gd::signal&) -> caf::result<gd::signalled> { return any(); },
+      [](const gd::look_up& x) -> caf::result<gd::instance> {
+        return to_caf(sample_error(x.id));
+      },
+      [](const gd::stats_query&) -> caf::result<gd::stats> { return any(); },
+    };
+  }
+
+private:
+  static caf::error any() {
+    return to_caf(sample_error(0));
+  }
+};
+
+struct network_config : system_config {
+  network_config() {
+    gd::actors::add_network_to(*this);
+  }
+};
+
+struct remote_fixture {
+  temporary_database db;
+  event_log log;
+  network_config cfg;
+  caf::actor_system sys{cfg};
+
+  remote_fixture() {
+    std::signal(SIGPIPE, SIG_IGN); // processes die while they are spoken to
+    db.migrate();
+  }
+
+  gd::actors::engine start(std::vector<gd::machine> machines = {probe{}}) {
+    gd::config x;
+    x.database = db.conninfo();
+    x.node = "a";
+    x.machines = std::move(machines);
+    x.heartbeat = 100ms;
+    x.poll = 50ms;
+    x.reaper = 50ms;
+    x.on_event = log.sink();
+    auto engine = gd::actors::start(sys, std::move(x));
+    if (!engine)
+      throw std::runtime_error(to_string(engine.error()));
+    return std::move(*engine);
+  }
+
+  static std::uint16_t publish(gd::actors::engine& engine,
+                               gd::actors::publish_options options = {}) {
+    auto port = gd::actors::publish(engine, options);
+    if (!port)
+      throw std::runtime_error(to_string(port.error()));
+    return *port;
+  }
+
+  /// Puts a gateway behind a portal and a port, as `publish` does.
+  template <class Gateway>
+  std::uint16_t publish_fake() {
+    auto portal = sys.spawn<gd::actors::gateway_portal>(
+      sys.spawn<Gateway>(), std::make_shared<std::promise<void>>());
+    portals.push_back(portal);
+    auto port = sys.middleman().publish(caf::actor_cast<gateway>(portal), 0,
+                                        "127.0.0.1");
+    if (!port)
+      throw std::runtime_error("not published");
+    return *port;
+  }
+
+  ~remote_fixture() {
+    for (auto& portal : portals)
+      gd::actors::anon(portal, gd::actors::close_portal{});
+  }
+
+  template <class Answer, class Request>
+  gd::result<Answer> ask(const gateway& to, Request x) {
+    caf::scoped_actor self{sys};
+    gd::result<Answer> answer = gd::error{gd::errc::unavailable, "", {}};
+    self->request(to, patience, std::move(x))
+      .receive(
+        [&](Answer& y) {
+      answer = std::move(y);
+      sender = self->current_sender();
+        },
+        [&](caf::error& why) { answer = gd::actors::from_caf(sys, why); });
+    return answer;
+  }
+
+  /// Asks as JSON, here and there, and expects the same answer.
+  template <class Answer, class Request>
+  std::string same(const gd::actors::engine& engine, peer& there,
+                   const std::string& name, const Request& x) {
+    auto here = show(ask<Answer>(engine.gateway(), x));
+    auto remote = there.ask(name + " " + gd::to_json(x).text());
+    CAF_CHECK_EQUAL(remote, here);
+    return remote;
+  }
+
+  void wait_until_count(const std::string& condition, int expected) {
+    db.wait_until("select count(*) from gen_durable where " + condition,
+                  std::to_string(expected));
+  }
+
+  bool works(const gd::actors::engine& engine, peer& there) {
+    return static_cast<bool>(
+             ask<gd::inserted>(engine.gateway(), gd::insert{.fsm = "Probe"}))
+           && there.ask("insert {\"fsm\": \"Probe\"}").starts_with("= ");
+  }
+
+  gd::result<gateway> find(std::uint16_t port,
+                           std::chrono::milliseconds timeout = patience) {
+    return gd::actors::connect(sys, "127.0.0.1", port, timeout);
+  }
+
+  /// Who has sent the last answer.
+  caf::strong_actor_ptr sender;
+  std::vector<gd::actors::gateway_portal_impl> portals;
+};
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string without_ids(const std::string& text) {
+  return std::regex_replace(text, std::regex{"id: [0-9]+"}, "id: some");
+}
+
+template <class T>
+std::string text_of(const gd::result<T>& x) {
+  return x ? "no error" : to_string(x.error());
+}
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(remote_tests, remote_fixture)
+
+CAF_TEST(every message and answer arrives in another process as it was sent) {
+  auto port = publish_fake<sample_gateway>();
+  peer there{port};
+  CAF_CHECK_EQUAL(there.ask("samples"), "ok");
+}
+
+CAF_TEST(every error arrives with its code and text) {
+  peer there{publish_fake<failing_gateway>()};
+  auto many = static_cast<std::int64_t>(every_code().size()
+                                        * sample_texts().size());
+  for (std::int64_t id = 0; id < many; ++id)
+    CAF_CHECK_EQUAL(there.ask("look_up {\"id\": " + std::to_string(id) + "}"),
+                    show(sample_error(id)));
+}
+
+CAF_TEST(a peer gets the answers that the gateway gives at home) {
+  probe x;
+  x.first = [](probe_context& ctx) -> gd::outcome {
+    if (ctx.state.note == "done")
+      return gd::done(word{every_plane()});
+    if (ctx.state.note == "failed")
+      return gd::stop("because of " + every_plane());
+    return gd::await("go", ctx.state).timeout(1h);
+  };
+  auto engine = start({x});
+  peer there{publish(engine)};
+  for (const auto* note : {"await", "done", "failed"}) {
+    gd::insert row{.fsm = "Probe",
+                   .state = gd::to_json(probe_state{.note = note}),
+                   .priority = -7};
+    CAF_CHECK(there.ask("insert " + gd::to_json(row).text()).starts_with("= "));
+  }
+  wait_until_count("status in ('awaiting_signal', 'done', 'failed')", 3);
+  auto id_of = [this](const std::string& status) {
+    return std::stoll(db.scalar(
+      "select id from gen_durable where status::text = $1", {status}));
+  };
+  auto waiting = id_of("awaiting_signal");
+  auto finished = id_of("done");
+  for (const auto* status : {"awaiting_signal", "done", "failed"})
+    CAF_CHECK(contains(
+      same<gd::instance>(engine, there, "look_up", gd::look_up{id_of(status)}),
+      status));
+  CAF_CHECK(contains(
+    same<gd::stats>(engine, there, "stats_query", gd::stats_query{}), "Probe"));
+
+  // Refused, for different reasons.
+  auto fails = [](const std::string& answer, const std::string& code) {
+    return answer.starts_with("! " + code + " \"");
+  };
+  auto insert = [&](const gd::insert& row) {
+    return same<gd::inserted>(engine, there, "insert", row);
+  };
+  auto signal = [&](const gd::signal& one) {
+    return same<gd::signalled>(engine, there, "signal", one);
+  };
+  CAF_CHECK(fails(insert({.fsm = "Other"}), "unknown_machine"));
+  CAF_CHECK(fails(insert({.fsm = "Probe", .step = "fourth"}), "unknown_step"));
+  CAF_CHECK(fails(
+    insert({.fsm = "Probe", .state = gd::json::raw("{\"m\": 1}")}), "codec"));
+  CAF_CHECK(
+    fails(insert({.fsm = "Probe", .delay_us = -1}), "invalid_argument"));
+  CAF_CHECK(fails(same<gd::instance>(engine, there, "look_up", gd::look_up{-1}),
+                  "not_found"));
+  CAF_CHECK(fails(signal({.target = -1, .name = "go"}), "no_such_target"));
+  CAF_CHECK(
+    fails(signal({.target = finished, .name = "go"}), "target_finished"));
+  CAF_CHECK(fails(signal({.target = waiting, .name = ""}), "invalid_argument"));
+
+  // One batch with all kinds of rows.
+  gd::insert_all all;
+  for (const auto* fsm : {"Probe", "Other", "Probe", ""})
+    all.rows.push_back({.fsm = fsm});
+  auto answer = there.ask("insert_all " + gd::to_json(all).text());
+  auto here = ask<gd::inserted_all>(engine.gateway(), all);
+  CAF_REQUIRE(here);
+  CAF_REQUIRE_EQUAL(here->rows.size(), 4u);
+  CAF_CHECK_EQUAL(without_ids(answer),
+                  without_ids(show(gd::result<gd::inserted_all>{*here})));
+  CAF_CHECK_EQUAL(there.ask("insert_all {\"rows\": []}"), "= {rows: []}");
+
+  // A repeat is told, and is no error.
+  gd::signal go{.target = waiting,
+                .name = "other",
+                .payload = gd::to_json(word{every_plane()}),
+                .dedup_key = "evt-7"};
+  CAF_CHECK_EQUAL(there.ask("signal " + gd::to_json(go).text()),
+                  show(gd::result<gd::signalled>{{.duplicate = false}}));
+  CAF_CHECK_EQUAL(signal(go),
+                  show(gd::result<gd::signalled>{{.duplicate = true}}));
+}
+
+CAF_TEST(a document of a mebibyte goes both ways) {
+  auto engine = start();
+  peer there{publish(engine)};
+  // With step and queue given, nobody looks into the state before it runs.
+  gd::insert row{.fsm = "Unknown",
+                 .state = gd::json::raw(mebibyte()),
+                 .step = "any",
+                 .queue = "nobody's"};
+  auto answer = there.ask("insert " + gd::to_json(row).text());
+  CAF_REQUIRE(answer.starts_with("= "));
+  auto id = std::stoll(db.scalar("select id from gen_durable"));
+  CAF_CHECK_EQUAL(
+    db.scalar("select state = $1::jsonb from gen_durable", {mebibyte()}), "t");
+  auto shown = same<gd::instance>(engine, there, "look_up", gd::look_up{id});
+  CAF_CHECK_GREATER(shown.size(), std::size_t{1} << 20);
+  // A bit more is refused.
+  row.state = gd::json::raw("[" + mebibyte() + "]");
+  CAF_CHECK(contains(there.ask("insert " + gd::to_json(row).text()),
+                     "! invalid_argument"));
+}
+
+CAF_TEST(nothing that a peer sends ends the gateway) {
+  auto engine = start();
+  auto port = publish(engine);
+  peer friendly{port};
+  peer hostile{port};
+  CAF_CHECK(works(engine, hostile));
+  CAF_CHECK_EQUAL(hostile.ask("attack"), "ok");
+  CAF_CHECK(works(engine, hostile)); // by the same handle
+  CAF_CHECK(works(engine, friendly));
+  CAF_CHECK(log.all<gd::events::actor_restarted>().empty());
+}
+
+CAF_TEST(a message that the gateway does not know is refused) {
+  auto engine = start();
+  peer there{publish(engine)};
+  CAF_CHECK(contains(there.ask("unexpected hello"), "unexpected_message"));
+  // Neither is one of a type that this node has never heard of.
+  CAF_CHECK(contains(there.ask("stranger"), "unexpected_message"));
+  CAF_CHECK(works(engine, there));
+}
+
+CAF_TEST(the handle of a peer outlives a crash of the gateway worker) {
+  auto engine = start();
+  peer there{publish(engine)};
+  CAF_CHECK(works(engine, there));
+  CAF_CHECK(ask<gd::inserted_all>(engine.gateway(), gd::insert_all{}));
+  caf::anon_send_exit(caf::actor_cast<caf::actor>(sender),
+                      caf::exit_reason::kill);
+  sender = nullptr;
+  CAF_REQUIRE(log.wait_for<gd::events::actor_restarted>());
+  auto refused = there.ask("insert {\"fsm\": \"Probe\"}");
+  while (refused.starts_with("! unavailable"))
+    refused = there.ask("insert {\"fsm\": \"Probe\"}");
+  CAF_CHECK(works(engine, there));
+}
+
+CAF_TEST(a peer that is killed in the middle of its requests is no harm) {
+  auto engine = start();
+  auto port = publish(engine);
+  session stranger{db.conninfo()};
+  stranger.exec("begin; lock table gen_durable in share mode");
+  peer doomed{port};
+  doomed.tell("flood 200");
+  CAF_CHECK_EQUAL(doomed.hear(), "sent");
+  stranger.wait_until_someone_is_blocked();
+  CAF_CHECK_EQUAL(doomed.end(SIGKILL), -1);
+  stranger.exec("commit");
+  peer there{port};
+  CAF_CHECK(works(engine, there));
+  CAF_CHECK(log.all<gd::events::actor_restarted>().empty());
+}
+
+CAF_TEST(a stop answers every request that a peer waits for and closes the port) {
+  auto engine = start();
+  auto port = publish(engine);
+  peer there{port};
+  CAF_REQUIRE(log.wait_for<gd::events::node_started>());
+  // Inserts wait for their ids; nothing else of the engine does.
+  session stranger{db.conninfo()};
+  stranger.exec("begin; alter sequence gen_durable_id_seq cache 2");
+  there.tell("flood 200");
+  CAF_CHECK_EQUAL(there.hear(), "sent");
+  stranger.wait_until_someone_is_blocked();
+  engine.stop();
+  auto ends = there.hear();
+  CAF_MESSAGE("answers: " << ends);
+  CAF_CHECK(contains(ends, "unknown_fate "));
+  CAF_CHECK(!contains(ends, "inserted"));
+  CAF_CHECK(!contains(ends, "lost"));
+  CAF_CHECK(!plain_socket{}.connect_to(port));
+  CAF_CHECK(contains(text_of(find(port)), "gd::unavailable: nobody listens"));
+  // What is asked of the dead handle ends with its timeout.
+  CAF_CHECK_EQUAL(there.ask("timeout 500"), "ok");
+  CAF_CHECK(there.ask("insert {\"fsm\": \"Probe\"}").starts_with("! "));
+  stranger.exec("rollback");
+  CAF_CHECK_EQUAL(there.ask("timeout 60000"), "ok");
+  // The next engine of this process may have the port.
+  auto next = start();
+  CAF_CHECK_EQUAL(publish(next, {.port = port}), port);
+  CAF_CHECK_EQUAL(there.connect(port), "ok");
+  CAF_CHECK(works(next, there));
+}
+
+CAF_TEST(answers get out when the actor system goes right after the engine) {
+  network_config other_cfg;
+  other_cfg.set("scheduler.max-throughput", 1u);
+  std::optional<peer> there;
+  session stranger{db.conninfo()};
+  {
+    caf::actor_system other{other_cfg};
+    gd::config x;
+    x.database = db.conninfo();
+    x.machines = {probe{}};
+    x.on_event = log.sink();
+    auto engine = gd::actors::start(other, std::move(x));
+    CAF_REQUIRE(engine);
+    there.emplace(publish(*engine));
+    CAF_REQUIRE(log.wait_for<gd::events::node_started>());
+    stranger.exec("begin; alter sequence gen_durable_id_seq cache 2");
+    there->tell("flood 20000");
+    CAF_CHECK_EQUAL(there->hear(), "sent");
+    stranger.wait_until_someone_is_blocked();
+  }
+  stranger.exec("rollback");
+  auto ends = there->hear();
+  CAF_MESSAGE("answers: " << ends);
+  CAF_CHECK(contains(ends, "unknown_fate "));
+  CAF_CHECK(!contains(ends, "lost"));
+}
+
+CAF_TEST(a peer of a node that was killed gets an error in time and finds its
+           successor at the same port) {
+  std::optional<process> node;
+  auto start_node = [&](const std::string& port) {
+    node.emplace(std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
+                                          db.conninfo(), "--poll", "0.05",
+                                          "--publish", port});
+    return node->hear();
+  };
+  auto line = start_node("0");
+  auto port = line.substr(line.rfind(':') + 1);
+  CAF_REQUIRE(line.starts_with("published at 127.0.0.1:"));
+  peer there;
+  CAF_CHECK_EQUAL(there.ask("connect " + port), "ok");
+  CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
+  // Stopped first, so that it cannot answer before it is killed.
+  node->signal(SIGSTOP);
+  CAF_CHECK_EQUAL(there.ask("timeout 2000"), "ok");
+  there.tell("insert {\"fsm\": \"Checkout\"}");
+  node->end(SIGKILL);
+  CAF_CHECK(contains(there.hear(), "request_timeout"));
+  CAF_CHECK_EQUAL(there.ask("timeout 60000"), "ok");
+  CAF_CHECK(contains(there.ask("connect " + port), "nobody listens"));
+  CAF_CHECK_EQUAL(start_node(port), line);
+  CAF_CHECK_EQUAL(there.ask("connect " + port), "ok");
+  CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
+  CAF_CHECK_EQUAL(node->end(SIGTERM), 0);
+}
+
+CAF_TEST(garbage on the port hinders nobody) {
+  auto engine = start();
+  auto port = publish(engine);
+  peer there{port};
+  std::mt19937 random{7};
+  auto garbage = [&random](std::size_t size) {
+    std::string bytes(size, '\0');
+    for (auto& c : bytes)
+      c = static_cast<char>(random());
+    return bytes;
+  };
+  for (std::size_t size : {1, 31, 32, 33, 1'000, 100'000}) {
+    plain_socket stranger;
+    CAF_REQUIRE(stranger.connect_to(port));
+    stranger.write_all(garbage(size));
+    if (size >= 32) // a whole header: refused, not waited for
+      CAF_CHECK(stranger.wait_for_end());
+    CAF_CHECK(works(engine, there));
+  }
+  {
+    plain_socket stranger;
+    CAF_REQUIRE(stranger.connect_to(port));
+    stranger.write_all("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    CAF_CHECK(stranger.wait_for_end());
+  }
+  peer later{port};
+  CAF_CHECK(works(engine, later));
+}
+
+CAF_TEST(what cannot be published is refused with a sentence) {
+  auto engine = start();
+  auto refused = [&](gd::actors::publish_options options) {
+    return text_of(gd::actors::publish(engine, options));
+  };
+  for (const auto* address :
+       {"0.0.0.0", "", "::", "10.0.0.1", "localhost", "128.0.0.1", "127.0.0"})
+    CAF_CHECK_EQUAL(refused({.address = address}),
+                    "gd::invalid_argument: publish: expected a loopback "
+                    "address (127.0.0.1), got \""
+                      + std::string{address}
+                      + "\"; beyond this machine, the gateway needs TLS with "
+                        "client certificates, which this version does not "
+                        "have");
+  plain_socket other;
+  auto taken = other.listen_anywhere();
+  CAF_CHECK(contains(refused({.port = taken}),
+                     "gd::unavailable: publish: cannot open port 127.0.0.1:"
+                       + std::to_string(taken)));
+  // None of that has closed what is open, and there may be several.
+  peer first{publish(engine)};
+  peer second{publish(engine)};
+  CAF_CHECK(works(engine, first));
+  CAF_CHECK(works(engine, second));
+  engine.stop();
+  CAF_CHECK_EQUAL(refused({}),
+                  "gd::stopped: expected a running engine to publish");
+}
+
+CAF_TEST(what a configuration lacks is named) {
+  system_config plain_cfg;
+  caf::actor_system plain{plain_cfg};
+  gd::config x;
+  x.database = db.conninfo();
+  x.machines = {probe{}};
+  x.on_event = log.sink();
+  auto engine = gd::actors::start(plain, std::move(x));
+  CAF_REQUIRE(engine);
+  CAF_CHECK(
+    contains(text_of(gd::actors::publish(*engine, {})),
+             "gd::invalid_argument: publish needs CAF's network module, "
+             "which this actor system has not loaded: expected "
+             "add_network_to(cfg)"));
+  CAF_CHECK(contains(text_of(gd::actors::connect(plain, "127.0.0.1", 1, 1s)),
+                     "connect needs CAF's network module"));
+}
+
+CAF_TEST(what is no gateway is told from one) {
+  auto local = [](const gd::result<gateway>& x) { return text_of(x); };
+  CAF_CHECK(contains(
+    local(gd::actors::connect(sys, "example.org", 4711, 1s)),
+    "gd::invalid_argument: connect: expected a loopback address (127.0.0.1) or "
+    "localhost, got \"example.org\""));
+
+  plain_socket silent;
+  auto port = silent.listen_anywhere();
+  auto at = "127.0.0.1:" + std::to_string(port);
+  CAF_CHECK_EQUAL(local(find(port, 200ms)),
+                  "gd::unavailable: no CAF node has answered at " + at
+                    + " within 200 ms");
+
+  for (std::string_view text :
+       {"", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"}) {
+    plain_socket other;
+    auto its_port = other.listen_anywhere();
+    std::thread server{[&] { other.serve_once(text); }};
+    auto found = local(find(its_port));
+    server.join();
+    CAF_MESSAGE(found);
+    CAF_CHECK(contains(found,
+                       "gd::unavailable: expected a CAF node of the same "
+                       "CAF version at 127.0.0.1:"));
+  }
+
+  // CAF, but something else: asked by another process, as one cannot connect to
+  // oneself over a socket.
+  auto echo = sys.spawn([](caf::event_based_actor*) -> caf::behavior {
+    return {[](int n) { return n; }};
+  });
+  auto untyped = sys.middleman().publish(echo, 0, "127.0.0.1");
+  auto nobody = sys.middleman().open(0, "127.0.0.1");
+  CAF_REQUIRE(untyped);
+  CAF_REQUIRE(nobody);
+  peer there;
+  CAF_CHECK(
+    contains(there.connect(*untyped),
+             "! invalid_argument \"expected a gateway of gen_durable at "
+             "127.0.0.1:"));
+  CAF_CHECK(
+    contains(there.connect(*nobody),
+             "! invalid_argument \"no actor is published at 127.0.0.1:"));
+  caf::anon_send_exit(echo, caf::exit_reason::user_shutdown);
+}
+
+CAF_TEST(
+  the example of a remote client orders pays and sees its order shipped) {
+  process node{{GD_CHECKOUT_WORKER, "--database", db.conninfo(), "--poll",
+                "0.05", "--publish", "0"}};
+  auto line = node.hear();
+  auto port = line.substr(line.rfind(':') + 1);
+  process client{{GD_REMOTE_CLIENT, "--port=" + port, "--order=42"}};
+  CAF_CHECK_EQUAL(client.hear(), "order 42 is instance 1");
+  CAF_CHECK_EQUAL(client.hear(), "order 42 is shipped: {\"shipped\": true}");
+  CAF_CHECK_EQUAL(client.hear(), "(the end)");
+  CAF_CHECK_EQUAL(
+    db.scalar("select fsm || ' ' || status || ' ' || (state ->> 'order') from "
+              "gen_durable"),
+    "Checkout done 42");
+  CAF_CHECK_EQUAL(node.end(SIGTERM), 0);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

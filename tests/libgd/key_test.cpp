@@ -1,0 +1,544 @@
+#define CAF_SUITE key
+
+// Partition keys (spec section 7, [A9]) and picks that cost what they take
+// ([A5]): forced interleavings of the statements, and the turn that sends them.
+
+#include <gd/key.hpp>
+#include <gd/pq.hpp>
+#include <gd/sql.hpp>
+#include <gd/store.hpp>
+#include <gd/turn.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace pq = gd::pq;
+namespace sql = gd::sql;
+namespace store = gd::store;
+
+using gd::test::session;
+using gd::test::temporary_database;
+using clock_type = gd::turn::clock;
+using ids = std::vector<std::int64_t>;
+using verdict = gd::turn::settled::verdict;
+
+/// One queue of one node, driven by hand: a turn with its connection.
+struct queue {
+  std::unique_ptr<pq::connection> on;
+  std::shared_ptr<gd::key_table> keys;
+  gd::turn work;
+  clock_type::time_point now = clock_type::now();
+  struct held_row {
+    store::picked_row row;
+    std::string token;
+  };
+  std::vector<held_row> holding;
+  bool primed = false;
+
+  queue(const temporary_database& db, const std::string& node,
+        std::shared_ptr<gd::key_table> shared = nullptr,
+        const std::string& name = "default")
+    : on(std::make_unique<pq::connection>(options_of(db, node))),
+      keys(shared ? std::move(shared) : std::make_shared<gd::key_table>()),
+      work({.queue = name,
+            .incarnation = node + "/0123",
+            .first_pick = 1,
+            .machines = {{"Order", 1}},
+            .keys = keys}) {
+    CAF_REQUIRE(on->wait_ready());
+  }
+
+  static pq::options options_of(const temporary_database& db,
+                                const std::string& node) {
+    auto x = db.options();
+    x.application_name = "gen_durable/0123 " + node;
+    return x;
+  }
+
+  gd::turn::report run(std::int32_t want) {
+    auto unit = work.begin(want, now);
+    CAF_REQUIRE(unit);
+    auto report = work.finish(on->run(*unit), now);
+    for (auto& row : report.picked)
+      holding.push_back({row, report.token});
+    return report;
+  }
+
+  /// The first pick may only learn that there are keys.
+  ids pick(std::int32_t want = 100) {
+    ids got;
+    for (int i = primed ? 1 : 0; i < 2; ++i) {
+      now += 10s; // whatever was locked elsewhere is looked at again
+      auto report = run(want);
+      CAF_CHECK(!report.failure);
+      for (const auto& row : report.picked)
+        got.push_back(row.id);
+    }
+    primed = true;
+    return got;
+  }
+
+  /// Ends the oldest row that it holds.
+  void finish_one(store::verb what = store::verb::done) {
+    auto [row, token] = std::move(holding.front());
+    holding.erase(holding.begin());
+    store::outcome_row out;
+    out.id = row.id;
+    out.token = token;
+    out.what = what;
+    out.step = "ship";
+    out.state = "{}";
+    out.result = "{}";
+    work.add(std::move(out), 1);
+    auto report = run(0);
+    CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
+    CAF_CHECK(report.rows.front().what == verdict::applied);
+    if (row.partition_key)
+      work.unlock({*row.partition_key, row.key_session});
+  }
+};
+
+struct fixture {
+  temporary_database db;
+
+  fixture() {
+    db.migrate();
+  }
+
+  std::int64_t insert(const std::optional<std::string>& key, int priority = 0,
+                      const std::string& eligible = "now()",
+                      const std::string& fsm = "Order",
+                      const std::string& queue = "default") {
+    return std::stoll(db.scalar(
+      "insert into gen_durable (fsm, step, partition_key, priority, queue, "
+      "eligible_at) values ($1, 'collect', $2, $3, $4, "
+        + eligible + ") returning id",
+      {fsm, key, std::to_string(priority), queue}));
+  }
+
+  std::string locks() {
+    return db.scalar("select count(*) from pg_locks where locktype = "
+                     "'advisory'");
+  }
+
+  std::string executing() {
+    return db.scalar(
+      "select count(*) from gen_durable where status = 'executing'");
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(key_tests, fixture)
+
+CAF_TEST(of a key one row is picked and the others follow in pick order) {
+  auto third = insert("k", 1);
+  auto first = insert("k", 0, "now() - interval '2 s'");
+  auto second = insert("k", 0, "now() - interval '1 s'");
+  auto other = insert("l", 5);
+  queue node{db, "a"};
+  auto got = node.pick();
+  CAF_CHECK_EQUAL(got, (ids{first, other}));
+  CAF_CHECK_EQUAL(node.pick(), ids{});
+  node.finish_one();
+  CAF_CHECK_EQUAL(node.pick(), ids{second});
+  std::rotate(node.holding.begin(), node.holding.end() - 1, node.holding.end());
+  node.finish_one();
+  CAF_CHECK_EQUAL(node.pick(), ids{third});
+}
+
+CAF_TEST(a key whose first row is foreign waits for the node that knows it) {
+  // Of an unknown machine, of another queue; a future one is not first.
+  insert("foreign", 0, "now() - interval '1 s'", "Unknown");
+  insert("foreign");
+  insert("elsewhere", 0, "now() - interval '1 s'", "Order", "other");
+  insert("elsewhere");
+  insert("future", -5, "now() + interval '1 hour'");
+  auto eligible = insert("future", 3);
+  queue node{db, "a"};
+  CAF_CHECK_EQUAL(node.pick(), ids{eligible});
+  CAF_MESSAGE("and stats tell of them");
+  auto rows = store::read_stats(
+    node.on->run({{store::stats()}, false}).results.front());
+  std::int64_t held_back = 0;
+  for (const auto& x : rows)
+    held_back += x.held_back;
+  CAF_CHECK_EQUAL(held_back, 2);
+}
+
+CAF_TEST(two picks that do not see each other take one row of a key) {
+  // The second pick's snapshot is older than the first's commit; its candidate
+  // is another row of the key, for the first row is locked.
+  auto first = insert("k", 0, "now() - interval '2 s'");
+  auto second = insert("k", 0, "now() - interval '1 s'");
+  auto pick_of = [](const std::string& token) {
+    return store::pick({.queue = "default",
+                        .limit = 10,
+                        .machines = {{"Order", 1}},
+                        .token = token,
+                        .lease = 60s,
+                        .keyed = true});
+  };
+  pq::connection a{queue::options_of(db, "a")};
+  pq::connection b{queue::options_of(db, "b")};
+  CAF_REQUIRE(a.wait_ready());
+  CAF_REQUIRE(b.wait_ready());
+  auto say = [](pq::connection& on, pq::call what) {
+    auto reply = on.run({{std::move(what)}, false});
+    CAF_REQUIRE(reply.ok());
+    return std::move(reply.results.front());
+  };
+  say(b, {&sql::begin, {}});
+  // As if b's snapshot had been taken when the first row was not there.
+  db.rows(
+    "update gen_durable set eligible_at = now() + interval '1 hour' where "
+    "id = $1",
+    {std::to_string(first)});
+  auto of_b = store::read_pick(say(b, pick_of("b/0/1")));
+  CAF_REQUIRE_EQUAL(of_b.rows.size(), 1u);
+  CAF_CHECK_EQUAL(of_b.rows.front().id, second);
+  db.rows(
+    "update gen_durable set eligible_at = now() - interval '1 hour' where "
+    "id = $1",
+    {std::to_string(first)});
+  auto reply = a.run({{pick_of("a/0/1"), store::lock_keys(),
+                       store::check_keys(), store::hold_keys()}});
+  CAF_REQUIRE(reply.ok());
+  CAF_CHECK_EQUAL(store::read_hold_keys(reply.results[3]).size(), 1u);
+  CAF_MESSAGE("naively both would run: a sees nothing of b's row");
+  CAF_CHECK_EQUAL(executing(), "1"); // and b's, uncommitted
+  say(b, store::lock_keys());
+  auto lost = store::read_check_keys(say(b, store::check_keys()));
+  CAF_REQUIRE_EQUAL(lost.size(), 1u);
+  CAF_CHECK_EQUAL(lost.front().first, "k");
+  CAF_CHECK(lost.front().second);
+  CAF_CHECK_EQUAL(store::read_hold_keys(say(b, store::hold_keys())).size(), 0u);
+  say(b, {&sql::commit, {}});
+  CAF_CHECK_EQUAL(executing(), "1");
+  CAF_CHECK_EQUAL(db.scalar("select status from gen_durable where id = $1",
+                            {std::to_string(first)}),
+                  "executing");
+}
+
+CAF_TEST(without locks and checks two picks run two rows of a key) {
+  // The same interleaving with the pick alone: what the locks are for.
+  insert("k", 0, "now() - interval '2 s'");
+  insert("k", 0, "now() - interval '1 s'");
+  auto naive = [&](session& on, const std::string& token) {
+    on.exec("begin");
+    on.exec("update gen_durable set status = 'executing', locked_by = $1 where "
+            "id = (select id from gen_durable g where status = 'runnable' and "
+            "not exists (select from gen_durable o where o.partition_key = "
+            "g.partition_key and o.status = 'executing') order by priority, "
+            "eligible_at limit 1 for update skip locked)",
+            {token});
+  };
+  session a{db.conninfo()};
+  session b{db.conninfo()};
+  naive(a, "a");
+  naive(b, "b");
+  a.exec("commit");
+  b.exec("commit");
+  CAF_CHECK_EQUAL(executing(), "2");
+}
+
+CAF_TEST(a winner of the lock that is no longer first is put back) {
+  auto early = insert("k", 0, "now() - interval '2 s'");
+  auto late = insert("k", 0, "now() - interval '1 s'");
+  pq::connection b{queue::options_of(db, "b")};
+  CAF_REQUIRE(b.wait_ready());
+  auto say = [&b](pq::call what) {
+    auto reply = b.run({{std::move(what)}, false});
+    CAF_REQUIRE(reply.ok());
+    return std::move(reply.results.front());
+  };
+  for (const auto* status : {"executing", "runnable"}) {
+    CAF_MESSAGE("the other row is " << status << " by then");
+    db.rows("update gen_durable set status = 'done' where id = $1",
+            {std::to_string(early)});
+    say({&sql::begin, {}});
+    auto picked = store::read_pick(say(store::pick({.queue = "default",
+                                                    .limit = 10,
+                                                    .machines = {{"Order", 1}},
+                                                    .token = "b/0/1",
+                                                    .lease = 60s,
+                                                    .keyed = true})));
+    CAF_REQUIRE_EQUAL(picked.rows.size(), 1u);
+    CAF_CHECK_EQUAL(picked.rows.front().id, late);
+    db.rows("update gen_durable set status = $2::durable_status where id = $1",
+            {std::to_string(early), status});
+    say(store::lock_keys());
+    auto lost = store::read_check_keys(say(store::check_keys()));
+    CAF_REQUIRE_EQUAL(lost.size(), 1u);
+    CAF_CHECK(!lost.front().second);
+    CAF_CHECK_EQUAL(store::read_hold_keys(say(store::hold_keys())).size(), 0u);
+    say({&sql::commit, {}});
+    CAF_CHECK_EQUAL(
+      db.scalar("select status::text || attempt from gen_durable where "
+                "id = $1",
+                {std::to_string(late)}),
+      "runnable0");
+    CAF_CHECK_EQUAL(locks(), "0");
+  }
+}
+
+CAF_TEST(a pick that is rolled back leaves no lock behind) {
+  insert("k");
+  insert("l");
+  queue node{db, "a"};
+  node.run(10); // learns that there are keys
+  auto unit = node.work.begin(10, node.now);
+  CAF_REQUIRE(unit);
+  CAF_MESSAGE("whatever fails behind the locks ends the session with them");
+  auto at = unit->leaves_traces_from;
+  CAF_REQUIRE(at < unit->calls.size());
+  unit->calls.push_back(store::lock_timeout(-5ms));
+  auto report = node.work.finish(node.on->run(*unit), node.now);
+  CAF_CHECK(report.failure);
+  CAF_CHECK(node.on->state() == pq::connection::phase::dead);
+  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
+                "0");
+  CAF_CHECK_EQUAL(executing(), "0");
+  CAF_MESSAGE("what fails before them does not");
+  queue other{db, "b"};
+  other.run(10);
+  unit = other.work.begin(10, other.now);
+  CAF_REQUIRE(unit);
+  unit->calls.insert(unit->calls.begin(), store::lock_timeout(-5ms));
+  ++unit->leaves_traces_from;
+  static_cast<void>(other.work.finish(other.on->run(*unit), other.now));
+  CAF_CHECK(other.on->state() == pq::connection::phase::idle);
+  CAF_CHECK_EQUAL(locks(), "0");
+}
+
+CAF_TEST(a key that a stranger has locked is left alone and holds up nobody) {
+  insert("k", -1);
+  auto other = insert("l");
+  auto free = insert(std::nullopt);
+  session stranger{db.conninfo()};
+  stranger.exec("select pg_advisory_lock(hashtext('k'))");
+  queue node{db, "a"};
+  node.run(10);
+  auto report = node.run(10);
+  CAF_CHECK_EQUAL(report.picked.size() + node.holding.size(), 3u);
+  ids got;
+  for (const auto& x : node.holding)
+    got.push_back(x.row.id);
+  std::sort(got.begin(), got.end());
+  CAF_CHECK_EQUAL(got, (ids{other, free}));
+  CAF_MESSAGE("for a while it is not even tried, then less and less often");
+  auto tried = [&] {
+    auto unit = node.work.begin(10, node.now);
+    CAF_REQUIRE(unit);
+    auto reply = node.on->run(*unit);
+    CAF_REQUIRE(reply.ok());
+    bool was = false;
+    for (std::size_t i = 0; i < unit->calls.size(); ++i)
+      if (unit->calls[i].what == &sql::check_keys)
+        was = !store::read_check_keys(reply.results[i]).empty();
+    node.work.finish(std::move(reply), node.now);
+    return was;
+  };
+  int tries = 0;
+  for (int i = 0; i < 1'000; ++i) {
+    node.now += 10ms;
+    tries += tried() ? 1 : 0;
+  }
+  CAF_CHECK_GREATER_OR_EQUAL(tries, 3);
+  CAF_CHECK_LESS_OR_EQUAL(tries, 10);
+  stranger.exec("select pg_advisory_unlock_all()");
+  node.now += 1min;
+  CAF_CHECK_EQUAL(node.pick().size(), 1u);
+}
+
+CAF_TEST(two queues of one session exclude each other) {
+  auto shared = std::make_shared<gd::key_table>();
+  insert("k", 0, "now() - interval '1 s'");
+  insert("k", 0, "now()", "Order", "other");
+  queue first{db, "a", shared};
+  queue second{db, "a", shared, "other"};
+  second.on = nullptr;
+  CAF_REQUIRE_EQUAL(first.pick().size(), 1u);
+  std::swap(first.on, second.on); // one connection for both
+  CAF_CHECK_EQUAL(second.pick().size(), 0u);
+  CAF_MESSAGE("even if the outcome is committed while the function runs on");
+  std::swap(first.on, second.on);
+  auto [row, token] = first.holding.front();
+  store::outcome_row out;
+  out.id = row.id;
+  out.token = token;
+  out.what = store::verb::done;
+  out.result = "{}";
+  first.work.add(out, 1);
+  first.run(0);
+  std::swap(first.on, second.on);
+  CAF_CHECK_EQUAL(second.pick().size(), 0u);
+  std::swap(first.on, second.on);
+  first.work.unlock({*row.partition_key, row.key_session});
+  first.run(0);
+  std::swap(first.on, second.on);
+  CAF_CHECK_EQUAL(second.pick().size(), 1u);
+  CAF_CHECK_EQUAL(locks(), "1");
+}
+
+CAF_TEST(a lock is released once in the session that holds it) {
+  // Two keys of one hash: the session holds their lock twice.
+  session helper{db.conninfo()};
+  auto twins = helper.exec(
+    "with k as (select 'key ' || n as key, hashtext('key ' || n) as hash from "
+    "generate_series(1, 400000) n) select min(key), max(key) from k group by "
+    "hash having count(*) > 1 limit 1");
+  CAF_REQUIRE_EQUAL(twins.size(), 1u);
+  insert(twins.front()[0]);
+  insert(twins.front()[1]);
+  queue node{db, "a"};
+  CAF_REQUIRE_EQUAL(node.pick().size(), 2u);
+  CAF_CHECK_EQUAL(locks(), "1");
+  node.finish_one();
+  node.run(0);
+  CAF_MESSAGE("one of the two is still held");
+  CAF_CHECK_EQUAL(locks(), "1");
+  auto left = node.holding.front().row;
+  node.finish_one();
+  node.run(0);
+  CAF_CHECK_EQUAL(locks(), "0");
+  CAF_MESSAGE("what another session held is not taken from this one");
+  insert("k");
+  CAF_REQUIRE_EQUAL(node.pick().size(), 1u);
+  node.work.unlock({"k", left.key_session + " of another session"});
+  node.keys->add("k");
+  node.run(0);
+  CAF_CHECK_EQUAL(locks(), "1");
+}
+
+CAF_TEST(a row keeps its key to itself when its connection is lost) {
+  insert("k", 0, "now() - interval '1 s'");
+  insert("k");
+  queue node{db, "a"};
+  CAF_REQUIRE_EQUAL(node.pick().size(), 1u);
+  session{db.conninfo()}.terminate(node.on->backend());
+  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
+                "0");
+  queue other{db, "b"};
+  CAF_CHECK_EQUAL(other.pick().size(), 0u);
+  CAF_CHECK_EQUAL(executing(), "1");
+}
+
+CAF_TEST(the keys of a holder whose leases are over are free again) {
+  insert("k", 0, "now() - interval '1 s'");
+  insert("k");
+  queue stopped{db, "a"};
+  CAF_REQUIRE_EQUAL(stopped.pick().size(), 1u);
+  db.rows("update gen_durable set lease_expires_at = now() - interval '1 s' "
+          "where status = 'executing'");
+  queue living{db, "b"};
+  auto reaped = living.on->run({{store::reap(10)}});
+  CAF_REQUIRE(reaped.ok());
+  auto rows = store::read_reap(reaped.results.front());
+  CAF_REQUIRE_EQUAL(rows.size(), 1u);
+  CAF_CHECK_EQUAL(rows.front().token, stopped.holding.front().token);
+  CAF_CHECK_EQUAL(living.pick().size(), 0u); // the dead one has the lock
+  CAF_MESSAGE("only the session of that very incarnation is ended");
+  auto foreign = rows;
+  foreign.front().token = "a/9999/1";
+  auto ended = living.on->run({{store::end_sessions(foreign)}, false});
+  CAF_REQUIRE(ended.ok());
+  CAF_CHECK_EQUAL(ended.results.front().size(), 0u);
+  ended = living.on->run({{store::end_sessions(rows)}, false});
+  CAF_REQUIRE(ended.ok());
+  CAF_CHECK_EQUAL(ended.results.front().size(), 1u);
+  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
+                "0");
+  CAF_CHECK_EQUAL(living.pick().size(), 1u);
+}
+
+CAF_TEST(a stranger that holds the key of a lost lease is not ended) {
+  insert("k");
+  queue gone{db, "a"};
+  CAF_REQUIRE_EQUAL(gone.pick().size(), 1u);
+  gone.on.reset();
+  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
+                "0");
+  session stranger{db.conninfo()};
+  stranger.exec("select pg_advisory_lock(hashtext('k'))");
+  queue living{db, "b"};
+  auto ended = living.on->run(
+    {{store::end_sessions({{1, "default", "k", gone.holding.front().token}})},
+     false});
+  CAF_REQUIRE(ended.ok());
+  CAF_CHECK_EQUAL(ended.results.front().size(), 0u);
+  CAF_CHECK_EQUAL(stranger.scalar("select 1"), "1");
+}
+
+CAF_TEST(no key is starved by the backlogs of others) {
+  // Backlogs that fill every walk, and more keys behind than one visit takes.
+  db.rows("insert into gen_durable (fsm, step, partition_key, eligible_at) "
+          "select 'Order', 'collect', 'hot', now() - interval '1 hour' from "
+          "generate_series(1, 500)");
+  db.rows("insert into gen_durable (fsm, step, partition_key, eligible_at) "
+          "select 'Order', 'collect', 'key ' || n, now() - interval '1 minute' "
+          "from generate_series(1, 90) n");
+  queue node{db, "a"};
+  std::set<std::string> seen;
+  for (int i = 0; i < 40 && seen.size() < 91; ++i)
+    for (auto id : node.pick(10))
+      seen.insert(db.scalar("select partition_key from gen_durable where id = "
+                            "$1",
+                            {std::to_string(id)}));
+  CAF_CHECK_EQUAL(seen.size(), 91u);
+}
+
+CAF_TEST(random picks of three nodes never overlap within a key) {
+  for (unsigned seed : {1u, 2u, 3u}) {
+    CAF_MESSAGE("seed " << seed);
+    std::mt19937 random{seed};
+    db.rows("truncate gen_durable cascade");
+    auto roll = [&random](int most) {
+      return static_cast<int>(random() % static_cast<unsigned>(most));
+    };
+    for (int i = 0; i < 60; ++i)
+      insert("key " + std::to_string(roll(5)), roll(2),
+             "now() - interval '1 s' * " + std::to_string(roll(50)));
+    std::vector<std::unique_ptr<queue>> nodes;
+    for (const auto* name : {"a", "b", "c"})
+      nodes.push_back(std::make_unique<queue>(db, name));
+    int left = 60;
+    for (int i = 0; i < 3'000 && left > 0; ++i) {
+      auto& node = *nodes[static_cast<std::size_t>(roll(3))];
+      if (roll(2) == 0 && !node.holding.empty()) {
+        bool again = roll(8) == 0;
+        node.finish_one(again ? store::verb::next : store::verb::done);
+        left -= again ? 0 : 1;
+      } else if (!node.pick(1 + roll(4)).empty()) {
+        CAF_CHECK_EQUAL(
+          db.scalar("select max(n) from (select count(*) n from gen_durable "
+                    "where status = 'executing' group by partition_key) x"),
+          "1");
+      }
+    }
+    CAF_CHECK_EQUAL(
+      db.scalar("select count(*) from gen_durable where status <> 'done'"),
+      "0");
+    for (auto& node : nodes)
+      node->run(1); // the last unlock
+    CAF_CHECK_EQUAL(locks(), "0");
+  }
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,470 @@
+#define CAF_SUITE unique
+
+// Unique keys (spec section 8): inserts, and rows that return into a status in
+// which another has their key.
+
+#include <gd/client.hpp>
+#include <gd/pq.hpp>
+#include <gd/sql.hpp>
+#include <gd/store.hpp>
+#include <gd/turn.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace pq = gd::pq;
+namespace store = gd::store;
+
+using gd::test::session;
+using gd::test::temporary_database;
+using store::verb;
+using verdict = gd::turn::settled::verdict;
+using scope = std::vector<std::string>;
+
+gd::insert order(std::optional<std::string> key, scope in = {}) {
+  return {.fsm = "Order",
+          .step = "collect",
+          .queue = "default",
+          .unique_key = std::move(key),
+          .unique_scope = std::move(in)};
+}
+
+/// Whether the server refuses what `f` does.
+template <class F>
+bool refused_by_server(F f) {
+  try {
+    f();
+    return false;
+  } catch (const gd::test::sql_error&) {
+    return true;
+  }
+}
+
+struct fixture {
+  temporary_database db;
+  std::unique_ptr<pq::connection> on;
+  gd::turn work{{.queue = "default",
+                 .incarnation = "node/1",
+                 .machines = {{"Order", 1}},
+                 .lease = 60s}};
+  gd::turn::clock::time_point now = gd::turn::clock::now();
+
+  fixture() {
+    db.migrate();
+    on = std::make_unique<pq::connection>(db.options());
+    CAF_REQUIRE(on->wait_ready());
+  }
+
+  gd::client connect() {
+    auto made = gd::client::connect(db.options());
+    CAF_REQUIRE(made);
+    return std::move(*made);
+  }
+
+  std::int64_t row(const std::string& status, const std::string& key,
+                   const std::string& in, const std::string& more = "null") {
+    return std::stoll(db.scalar(
+      "insert into gen_durable (fsm, step, status, unique_key, unique_scope, "
+      "locked_by, lease_expires_at, awaits, deadline) values ('Order', "
+      "'collect', $1::durable_status, $2::bytea, $3::durable_status[], case "
+      "when $1 = 'executing' then 'node/1/1' end, case when $1 = 'executing' "
+      "then now() + interval '1 minute' end, case when $1 = 'awaiting_signal' "
+      "then 'paid' end, "
+        + more + ") returning id",
+      {status, key, in}));
+  }
+
+  std::string of(std::int64_t id, const std::string& column) {
+    return db.scalar("select " + column + " from gen_durable where id = $1",
+                     {std::to_string(id)});
+  }
+
+  static store::outcome_row outcome(std::int64_t id, verb what,
+                                    bool may_collide) {
+    store::outcome_row x;
+    x.id = id;
+    x.token = "node/1/1";
+    x.what = what;
+    x.step = "ship";
+    x.state = "{}";
+    x.result = "{}";
+    x.awaits = "paid";
+    x.reason = "because";
+    x.may_collide = may_collide;
+    return x;
+  }
+
+  /// Runs turns until all rows that were added are settled.
+  std::vector<gd::turn::settled> settle(std::size_t count) {
+    std::vector<gd::turn::settled> rows;
+    for (int i = 0; i < 1'000 && rows.size() < count; ++i) {
+      if (auto unit = work.begin(0, now)) {
+        auto report = work.finish(on->run(*unit), now);
+        CAF_CHECK(!report.failure);
+        for (auto& x : report.rows)
+          rows.push_back(std::move(x));
+      }
+      now += 5ms;
+    }
+    return rows;
+  }
+
+  pq::rows run(pq::call what) {
+    auto reply = on->run({{std::move(what)}});
+    CAF_REQUIRE(reply.ok());
+    return std::move(reply.results.front());
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(unique_tests, fixture)
+
+// -- inserts ------------------------------------------------------------------
+
+CAF_TEST(every row of a batch is answered in its place) {
+  auto client = connect();
+  auto first = client.insert(order("a"));
+  CAF_REQUIRE(first);
+  std::vector<gd::insert> rows{
+    order("b"), order(std::nullopt),      order("a"),
+    order("b"), order("c", {"sleeping"}), order("d")};
+  auto answers = client.insert_all(rows);
+  CAF_REQUIRE_EQUAL(answers.size(), 6u);
+  CAF_REQUIRE(answers[0] && answers[1] && answers[2] && answers[3]
+              && answers[5]);
+  CAF_CHECK(!answers[1]->duplicate);
+  CAF_CHECK(answers[2]->duplicate);
+  CAF_CHECK_EQUAL(answers[2]->id, first->id);
+  CAF_MESSAGE("within the batch one of two with the same key is made");
+  CAF_CHECK_NOT_EQUAL(answers[0]->duplicate, answers[3]->duplicate);
+  CAF_CHECK_EQUAL(answers[0]->id, answers[3]->id);
+  CAF_CHECK(!answers[5]->duplicate);
+  CAF_REQUIRE(!answers[4]);
+  CAF_CHECK_EQUAL(answers[4].error().message,
+                  "unique_scope: expected some of "
+                  "runnable|executing|awaiting_signal|done|failed, got "
+                  "sleeping");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "4");
+}
+
+CAF_TEST(a key is taken in the statuses of its scope and free in the others) {
+  auto client = connect();
+  for (const auto* status :
+       {"runnable", "executing", "awaiting_signal", "done", "failed"}) {
+    for (const auto& in : {scope{}, scope{"runnable"}, scope{"done", "failed"},
+                           scope{"runnable", "executing"}}) {
+      db.rows("truncate gen_durable cascade");
+      auto made = client.insert(order("k", in));
+      CAF_REQUIRE(made);
+      db.rows("update gen_durable set status = $1::durable_status", {status});
+      auto effective = in.empty()
+                         ? scope{"runnable", "executing", "awaiting_signal"}
+                         : in;
+      bool taken = std::count(effective.begin(), effective.end(), status) > 0;
+      auto again = client.insert(order("k"));
+      CAF_REQUIRE(again);
+      CAF_CHECK_EQUAL(again->duplicate, taken);
+      CAF_CHECK_EQUAL(again->id == made->id, taken);
+    }
+  }
+}
+
+CAF_TEST(a key is any bytes and its scope lets in what can run) {
+  auto client = connect();
+  auto key = "\0\xff\x80 any"s;
+  CAF_REQUIRE(client.insert(order(key)));
+  CAF_CHECK(client.insert(order(key))->duplicate);
+  CAF_CHECK_EQUAL(
+    db.scalar("select encode(unique_key, 'hex') from gen_durable"),
+    "00ff8020616e79");
+  auto refused = [&](gd::insert what) {
+    auto answer = client.insert(std::move(what));
+    return answer ? "accepted"s : answer.error().message;
+  };
+  CAF_CHECK_EQUAL(refused(order("")),
+                  "unique_key: expected 1 to 1024 bytes, got 0");
+  CAF_CHECK_EQUAL(refused(order(std::string(1025, 'x'))),
+                  "unique_key: expected 1 to 1024 bytes, got 1025");
+  CAF_CHECK_EQUAL(refused(order(std::nullopt, {"done"})),
+                  "unique_scope: expected a unique_key beside it");
+  CAF_CHECK_EQUAL(refused(order("x", {"executing"})),
+                  "unique_scope: expected runnable beside executing: what has "
+                  "been let in must be able to run");
+  CAF_MESSAGE("nor does the table let such a row in");
+  CAF_CHECK(refused_by_server([&] { row("runnable", "y", "{executing}"); }));
+}
+
+CAF_TEST(two nodes insert the same new keys in opposite order) {
+  constexpr int count = 1'000;
+  std::vector<gd::insert> forward;
+  for (int i = 0; i < count; ++i)
+    forward.push_back(order("key " + std::to_string(i)));
+  std::vector<gd::insert> backward{forward.rbegin(), forward.rend()};
+  auto one = connect();
+  auto other = connect();
+  auto answers = std::async(std::launch::async,
+                            [&] { return one.insert_all(forward); });
+  auto others = other.insert_all(backward);
+  auto firsts = answers.get();
+  int made = 0;
+  for (int i = 0; i < count; ++i) {
+    auto& a = firsts[static_cast<std::size_t>(i)];
+    auto& b = others[static_cast<std::size_t>(count - 1 - i)];
+    CAF_REQUIRE(a);
+    CAF_REQUIRE(b);
+    CAF_CHECK_EQUAL(a->id, b->id);
+    made += (a->duplicate ? 0 : 1) + (b->duplicate ? 0 : 1);
+  }
+  CAF_CHECK_EQUAL(made, count);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"),
+                  std::to_string(count));
+}
+
+CAF_TEST(naive batches in opposite order deadlock) {
+  session a{db.conninfo()};
+  session b{db.conninfo()};
+  auto insert = [](const std::string& key) {
+    return "insert into gen_durable (fsm, step, unique_key, unique_scope) "
+           "values ('Order', 'collect', '"
+           + key + "', '{runnable}') on conflict do nothing";
+  };
+  a.exec("begin");
+  b.exec("begin");
+  a.exec(insert("x"));
+  b.exec(insert("y"));
+  a.start(insert("y"));
+  a.wait_until_blocked_by(b);
+  bool first = refused_by_server([&] { b.exec(insert("x")); });
+  bool second = refused_by_server([&] { a.finish(); });
+  CAF_CHECK_NOT_EQUAL(first, second);
+}
+
+CAF_TEST(an uncommitted insert delays its own key alone) {
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("insert into gen_durable (fsm, step, unique_key, unique_scope) "
+                "values ('Order', 'collect', 'held', '{runnable}')");
+  gd::insert_intake intake{{}};
+  for (std::uint64_t i = 0; i < 40; ++i)
+    CAF_REQUIRE(intake.add(i, order(i == 17 ? "held" : std::to_string(i))));
+  CAF_REQUIRE(intake.add(99, order(std::nullopt)));
+  std::vector<std::uint64_t> answered;
+  auto run = [&](std::size_t until) {
+    for (int i = 0; i < 200 && answered.size() < until; ++i) {
+      if (auto unit = intake.begin(now))
+        for (auto& x : intake.finish(on->run(*unit), now).answers) {
+          CAF_CHECK(x.answer);
+          answered.push_back(x.ticket);
+        }
+      now += 5ms;
+    }
+  };
+  auto before = gd::intake_base::clock::now();
+  run(40);
+  CAF_CHECK_EQUAL(answered.size(), 40u);
+  CAF_CHECK_EQUAL(std::count(answered.begin(), answered.end(), 17u), 0);
+  CAF_CHECK_LESS(gd::intake_base::clock::now() - before, 10s);
+  stranger.exec("rollback");
+  run(41);
+  CAF_CHECK_EQUAL(answered.back(), 17u);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "41");
+}
+
+// -- rows that return ---------------------------------------------------------
+
+CAF_TEST(naively one row that returns aborts the outcomes of all) {
+  auto mine = row("executing", "k", "{runnable}");
+  auto innocent = row("executing", "other", "{runnable}");
+  row("runnable", "k", "{runnable}");
+  CAF_CHECK(refused_by_server([&] {
+    db.rows("update gen_durable set status = 'runnable', "
+            "locked_by = null where id in ($1, $2)",
+            {std::to_string(mine), std::to_string(innocent)});
+  }));
+  CAF_CHECK_EQUAL(of(innocent, "status"), "executing");
+}
+
+CAF_TEST(an outcome that collides is told the winner and hurts nobody) {
+  struct sample {
+    verb what;
+    std::string status;
+  };
+  for (const auto& [what, status] :
+       {sample{verb::next, "runnable"}, sample{verb::replay, "runnable"},
+        sample{verb::release, "runnable"},
+        sample{verb::await, "awaiting_signal"}, sample{verb::done, "done"},
+        sample{verb::stop, "failed"}}) {
+    CAF_MESSAGE("by " << store::to_string(what));
+    db.rows("truncate gen_durable cascade");
+    auto in = "{" + status + "}";
+    auto winner = row(status, "k", in);
+    auto mine = row("executing", "k", in);
+    std::vector<std::int64_t> innocent;
+    for (int i = 0; i < 20; ++i) {
+      innocent.push_back(row("executing", "other " + std::to_string(i), in));
+      work.add(outcome(innocent.back(), what, true));
+      innocent.push_back(row("executing", "none " + std::to_string(i), "{}"));
+      work.add(outcome(innocent.back(), what, false));
+    }
+    work.add(outcome(mine, what, true));
+    auto rows = settle(41);
+    CAF_REQUIRE_EQUAL(rows.size(), 41u);
+    for (const auto& x : rows) {
+      if (x.row.id == mine) {
+        CAF_CHECK(x.what == verdict::collided);
+        CAF_CHECK_EQUAL(x.holder, winner);
+        CAF_CHECK_EQUAL(x.why.message, "instance " + std::to_string(winner)
+                                         + " has its unique key");
+      } else {
+        CAF_CHECK(x.what == verdict::applied);
+      }
+    }
+    CAF_CHECK_EQUAL(of(mine, "status || ' ' || locked_by"),
+                    "executing node/1/1");
+    for (auto id : innocent)
+      CAF_CHECK_EQUAL(of(id, "status"), status);
+  }
+}
+
+CAF_TEST(an outcome waits alone for an uncommitted insert of its key) {
+  auto mine = row("executing", "k", "{runnable}");
+  auto same_scope = row("executing", "other", "{runnable}");
+  auto innocent = row("executing", "k", "{}");
+  for (bool commits : {false, true}) {
+    session stranger{db.conninfo()};
+    stranger.exec("begin");
+    auto theirs = stranger.scalar(
+      "insert into gen_durable (fsm, step, unique_key, unique_scope) values "
+      "('Order', 'collect', 'k', '{runnable}') returning id");
+    work.add(outcome(mine, verb::next, true));
+    work.add(outcome(same_scope, verb::next, true));
+    work.add(outcome(innocent, verb::next, false));
+    auto rows = settle(2);
+    CAF_REQUIRE_EQUAL(rows.size(), 2u);
+    for (const auto& x : rows)
+      CAF_CHECK(x.row.id != mine && x.what == verdict::applied);
+    stranger.exec(commits ? "commit" : "rollback");
+    rows = settle(1);
+    CAF_REQUIRE_EQUAL(rows.size(), 1u);
+    CAF_CHECK_EQUAL(rows.front().row.id, mine);
+    CAF_CHECK(rows.front().what
+              == (commits ? verdict::collided : verdict::applied));
+    if (commits)
+      CAF_CHECK_EQUAL(std::to_string(rows.front().holder), theirs);
+    db.rows("update gen_durable set status = 'executing', locked_by = "
+            "'node/1/1' where id <> $1",
+            {theirs});
+  }
+}
+
+CAF_TEST(a reap leaves what would collide and returns the others) {
+  auto winner = row("runnable", "k", "{runnable}");
+  auto mine = row("executing", "k", "{runnable}");
+  auto innocent = row("executing", "other", "{runnable}");
+  auto plain = row("executing", "k", "{}");
+  auto closed = row("executing", "c", "{runnable,executing}");
+  db.rows("update gen_durable set lease_expires_at = now() - interval '1 s' "
+          "where status = 'executing'");
+  CAF_CHECK_EQUAL(run(store::reap(100)).size(), 2u);
+  CAF_CHECK_EQUAL(of(plain, "status"), "runnable");
+  CAF_CHECK_EQUAL(of(closed, "status"), "runnable");
+  CAF_CHECK_EQUAL(run(store::returning(10, false)).size(), 0u);
+  auto waiting = store::read_ids(run(store::returning(10, true)));
+  CAF_CHECK_EQUAL(waiting.size(), 2u);
+  auto returned = [&](std::int64_t id) {
+    auto answer = store::read_return_row(run(store::return_row(id, true)));
+    return answer && answer->runnable;
+  };
+  CAF_CHECK(!returned(mine));
+  CAF_CHECK(returned(innocent));
+  CAF_CHECK_EQUAL(of(innocent, "status::text || attempt"), "runnable1");
+  CAF_CHECK_EQUAL(of(mine, "status::text || attempt"), "executing0");
+  CAF_MESSAGE("its turn comes again later");
+  CAF_CHECK_EQUAL(run(store::returning(10, true)).size(), 0u);
+  db.rows("update gen_durable set status = 'done' where id = $1",
+          {std::to_string(winner)});
+  db.rows("update gen_durable set lease_expires_at = now() - interval '1 s' "
+          "where id = $1",
+          {std::to_string(mine)});
+  CAF_CHECK(returned(mine));
+  CAF_CHECK_EQUAL(of(mine, "status::text || attempt"), "runnable1");
+}
+
+CAF_TEST(a wake that would collide is owed and comes when the key is free) {
+  for (bool by_signal : {true, false}) {
+    CAF_MESSAGE((by_signal ? "by a signal" : "by a deadline"));
+    db.rows("truncate gen_durable cascade");
+    auto past = by_signal ? "null"s : "now() - interval '1 s'"s;
+    auto winner = row("runnable", "k", "{runnable}");
+    auto mine = row("awaiting_signal", "k", "{runnable}", past);
+    auto innocent = row("awaiting_signal", "k", "{}", past);
+    if (by_signal) {
+      auto client = connect();
+      for (const auto& x :
+           client.signal_all({{.target = mine, .name = "paid"},
+                              {.target = innocent, .name = "paid"}}))
+        CAF_CHECK(x);
+    } else {
+      run(store::wake_due(10));
+    }
+    auto reason = by_signal ? "signal"s : "timeout"s;
+    CAF_CHECK_EQUAL(of(innocent, "status || wake_reason"), "runnable" + reason);
+    CAF_CHECK_EQUAL(of(mine, "status || wake_reason"),
+                    "awaiting_signal" + reason);
+    CAF_REQUIRE_EQUAL(run(store::returning(10, false)).size(), 1u);
+    auto blocked = store::read_return_row(run(store::return_row(mine, false)));
+    CAF_REQUIRE(blocked);
+    CAF_CHECK(!blocked->runnable);
+    db.rows("update gen_durable set status = 'done' where id = $1",
+            {std::to_string(winner)});
+    auto woken = store::read_return_row(run(store::return_row(mine, false)));
+    CAF_REQUIRE(woken);
+    CAF_CHECK(woken->runnable);
+    CAF_CHECK_EQUAL(of(mine, "status || wake_reason"), "runnable" + reason);
+    CAF_CHECK_EQUAL(of(mine, "awaits is null and eligible_at <= now()"), "t");
+  }
+}
+
+CAF_TEST(a row that parks and is to wake at once may collide like any other) {
+  row("runnable", "k", "{runnable}");
+  auto mine = row("executing", "k", "{runnable}");
+  db.rows("insert into signals (target_id, name) values ($1, 'paid')",
+          {std::to_string(mine)});
+  work.add(outcome(mine, verb::await, false));
+  auto rows = settle(1);
+  CAF_REQUIRE_EQUAL(rows.size(), 1u);
+  CAF_CHECK(rows.front().what == verdict::applied);
+  CAF_CHECK_EQUAL(of(mine, "status || wake_reason"), "awaiting_signalsignal");
+}
+
+CAF_TEST(the blocked do not stand before those that can return ) {
+  row("runnable", "k", "{runnable}");
+  for (int i = 0; i < 30; ++i)
+    row("awaiting_signal", "k", "{runnable}", "now() - interval '1 s'");
+  run(store::wake_due(100));
+  auto last = row("awaiting_signal", "free", "{runnable}",
+                  "now() - interval '1 s'");
+  run(store::wake_due(100));
+  for (int sweep = 0; sweep < 4; ++sweep)
+    for (auto id : store::read_ids(run(store::returning(20, true))))
+      run(store::return_row(id, true));
+  CAF_CHECK_EQUAL(of(last, "status"), "runnable");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,75 @@
+# What users build against: headers, exports, packages. Where sanitizers are on,
+# none of it would be different, only slower.
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+  return()
+endif()
+
+find_program(BASH bash REQUIRED)
+mark_as_advanced(BASH)
+
+# -- headers -------------------------------------------------------------------
+
+get_target_property(dirs CAF::core INTERFACE_INCLUDE_DIRECTORIES)
+list(REMOVE_ITEM dirs ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+list(TRANSFORM dirs PREPEND -isystem)
+foreach(part IN ITEMS libgd actors)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${part}/gd/*.hpp")
+  add_test(NAME "headers/${part}"
+    COMMAND "${BASH}" "${CMAKE_CURRENT_SOURCE_DIR}/headers/check.sh"
+            ${CMAKE_CXX_COMPILER_LAUNCHER} "${CMAKE_CXX_COMPILER}"
+            -std=c++20 -O0 -Wall -Wextra -Wpedantic -Wshadow -Werror
+            "-I${PROJECT_SOURCE_DIR}/libgd" "-I${PROJECT_SOURCE_DIR}/actors"
+            ${dirs} -- ${headers})
+  set_tests_properties("headers/${part}" PROPERTIES PROCESSORS 2)
+endforeach()
+
+# -- exports -------------------------------------------------------------------
+
+# The libraries as shared ones, if need be linked from the static ones' objects.
+foreach(part IN ITEMS core actors)
+  set(shared gen_durable_${part})
+  if(NOT BUILD_SHARED_LIBS)
+    set(shared gd_shared_${part})
+    file(CONFIGURE OUTPUT empty.cpp CONTENT "")
+    add_library(${shared} SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
+    target_link_libraries(${shared} PRIVATE
+      "$<LINK_LIBRARY:WHOLE_ARCHIVE,gen_durable_${part}>")
+    gd_export_only_gd(${shared})
+  endif()
+  set(expected_core _ZTIN2gd18undecodable_signalE _ZTVN2gd18undecodable_signalE)
+  set(expected_actors _ZN2gd6actors6add_toERN3caf19actor_system_configE)
+  add_test(NAME "exports/${part}"
+    COMMAND "${CMAKE_COMMAND}" "-DNM=${CMAKE_NM}"
+            "-DLIBRARY=$<TARGET_FILE:${shared}>" "-DEXPECTED=${expected_${part}}"
+            -P "${CMAKE_CURRENT_SOURCE_DIR}/exports/check.cmake")
+  if(part STREQUAL "core")
+    add_executable(gd_crossing exports/crossing.cpp)
+    target_include_directories(gd_crossing PRIVATE "${PROJECT_SOURCE_DIR}/libgd")
+    target_compile_options(gd_crossing PRIVATE -O0)
+    target_link_libraries(gd_crossing PRIVATE ${shared} gd_warnings)
+    add_test(NAME exports/crossing COMMAND gd_crossing)
+  endif()
+endforeach()
+
+# -- packages ------------------------------------------------------------------
+
+if(NOT GD_INSTALL)
+  return()
+endif()
+
+set(prefix "${PROJECT_BINARY_DIR}/prefix")
+add_test(NAME package/install
+  COMMAND "${BASH}" -c "rm -rf -- \"$2\" && exec \"$0\" --install \"$1\" --prefix \"$2\""
+          "${CMAKE_COMMAND}" "${PROJECT_BINARY_DIR}" "${prefix}")
+set_tests_properties(package/install PROPERTIES FIXTURES_SETUP prefix)
+foreach(way IN ITEMS find_package pkg_config add_subdirectory)
+  add_test(NAME "package/${way}"
+    COMMAND "${CMAKE_COMMAND}" "-DWAY=${way}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
+            "-DPREFIX=${prefix}" "-DLIBDIR=${CMAKE_INSTALL_LIBDIR}"
+            "-DDIR=${CMAKE_CURRENT_BINARY_DIR}/consumer/${way}"
+            "-DCOMPONENTS=${GD_COMPONENTS}" "-DCXX=${CMAKE_CXX_COMPILER}"
+            "-DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}"
+            "-DSEARCH=${CMAKE_PREFIX_PATH}"
+            -P "${CMAKE_CURRENT_SOURCE_DIR}/consumer/check.cmake")
+  set_tests_properties("package/${way}" PROPERTIES FIXTURES_REQUIRED prefix)
+endforeach()
