@@ -171,7 +171,7 @@ result<gateway> connect(caf::actor_system& sys, const std::string& host,
       return found.error();
     if (!found->handle)
       return invalid("no actor is published at " + at);
-    if (!sys.assignable(found->interface, expected))
+    if (!sys.assignable(found->interface, sys.message_types<gateway>()))
       return invalid("expected a gateway of gen_durable at " + at
                      + ", got an actor with another interface");
     auto x = caf::actor_cast<gateway>(found->handle);
