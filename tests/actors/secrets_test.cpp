@@ -314,7 +314,8 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
     auto engine = start(secret_options({plain_machine(slow), async_machine()}));
     wait_until_count("status in ('done', 'failed')",
                      static_cast<int>(notes.size() + 2 + async.size() + 1));
-    need(std::stoi(count("last_error like '%s3cr3t%'")) >= 9, "errors in the table");
+    need(std::stoi(count("last_error like '%s3cr3t%'")) >= 9,
+         "errors in the table");
     wait_for<events::outcome_refused>(4);
     wait_for<events::step_crashed>();
     wait_for<events::step_returned_late>();
