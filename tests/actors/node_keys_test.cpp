@@ -18,6 +18,11 @@ using namespace std::string_literals;
 
 namespace {
 
+/// Advisory locks of this database; suites share the server.
+constexpr auto count_locks
+  = "select count(*) from pg_locks where locktype = 'advisory' and database = "
+    "(select oid from pg_database where datname = current_database())";
+
 /// Watches the steps of each key.
 struct watch {
   std::mutex mutex;
@@ -53,8 +58,7 @@ struct fixture : engine_fixture {
   }
 
   void wait_until_unlocked() {
-    db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
-                  "0");
+    db.wait_until(count_locks, "0");
   }
 };
 

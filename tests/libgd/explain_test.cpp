@@ -433,7 +433,7 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   db.rows(in_the_way);
   session s{db.conninfo()};
   s.exec(gd::pq::substitute_schema(sql::session.text, db.schema()),
-         {"30s", "10s", "5s"});
+         {"30s", "10s", "5s", std::to_string(s.pid())});
   s.exec("set search_path = public");
   s.exec("set plan_cache_mode = force_generic_plan");
   s.exec("prepare gd_pick as "
@@ -466,6 +466,6 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   for (const auto* queue : {"unknown", "future", "once", "hot"}) {
     auto cost = buffers("execute naive ('"s + queue + "')");
     CAF_MESSAGE(queue << ", 10 rows, naively: " << cost << " buffers");
-    CAF_CHECK_GREATER_OR_EQUAL(cost, 1'000);
+    CAF_CHECK_GREATER_OR_EQUAL(cost, 400);
   }
 }

@@ -38,6 +38,11 @@ using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
 using verdict = gd::turn::settled::verdict;
 
+/// Advisory locks of this database; suites share the server.
+constexpr auto count_locks
+  = "select count(*) from pg_locks where locktype = 'advisory' and database = "
+    "(select oid from pg_database where datname = current_database())";
+
 /// One queue of one node, driven by hand: a turn with its connection.
 struct queue {
   std::unique_ptr<pq::connection> on;
@@ -133,8 +138,7 @@ struct fixture {
   }
 
   std::string locks() {
-    return db.scalar("select count(*) from pg_locks where locktype = "
-                     "'advisory'");
+    return db.scalar(count_locks);
   }
 
   std::string executing() {
@@ -312,8 +316,7 @@ CAF_TEST(a pick that is rolled back leaves no lock behind) {
   auto report = node.work.finish(node.on->run(*unit), node.now);
   CAF_CHECK(report.failure);
   CAF_CHECK(node.on->state() == pq::connection::phase::dead);
-  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
-                "0");
+  db.wait_until(count_locks, "0");
   CAF_CHECK_EQUAL(executing(), "0");
   CAF_MESSAGE("what fails before them does not");
   queue other{db, "b"};
@@ -433,8 +436,7 @@ CAF_TEST(a row keeps its key to itself when its connection is lost) {
   queue node{db, "a"};
   CAF_REQUIRE_EQUAL(node.pick().size(), 1u);
   session{db.conninfo()}.terminate(node.on->backend());
-  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
-                "0");
+  db.wait_until(count_locks, "0");
   queue other{db, "b"};
   CAF_CHECK_EQUAL(other.pick().size(), 0u);
   CAF_CHECK_EQUAL(executing(), "1");
@@ -463,8 +465,7 @@ CAF_TEST(the keys of a holder whose leases are over are free again) {
   ended = living.on->run({{store::end_sessions(rows)}, false});
   CAF_REQUIRE(ended.ok());
   CAF_CHECK_EQUAL(ended.results.front().size(), 1u);
-  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
-                "0");
+  db.wait_until(count_locks, "0");
   CAF_CHECK_EQUAL(living.pick().size(), 1u);
 }
 
@@ -473,8 +474,7 @@ CAF_TEST(a stranger that holds the key of a lost lease is not ended) {
   queue gone{db, "a"};
   CAF_REQUIRE_EQUAL(gone.pick().size(), 1u);
   gone.on.reset();
-  db.wait_until("select count(*) from pg_locks where locktype = 'advisory'",
-                "0");
+  db.wait_until(count_locks, "0");
   session stranger{db.conninfo()};
   stranger.exec("select pg_advisory_lock(hashtext('k'))");
   queue living{db, "b"};

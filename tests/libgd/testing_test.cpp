@@ -158,8 +158,8 @@ CAF_TEST(the clock stands until it is moved and nothing fires early) {
   auto begin = sim.now();
   must(sim.drain());
   CAF_CHECK(sim.now() == begin);
-  CAF_CHECK_EQUAL(*must(sim.instance(id)).deadline_us,
-                  gd::to_microseconds(begin + 1h));
+  auto parked = must(sim.instance(id));
+  CAF_CHECK_EQUAL(parked.deadline_us.value(), gd::to_microseconds(begin + 1h));
   must(sim.advance(1h - 1us));
   CAF_CHECK(!must(sim.step()));
   must(sim.advance(1us));
