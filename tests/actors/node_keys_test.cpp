@@ -183,7 +183,7 @@ CAF_TEST(a function that overruns its limit keeps its key until it returns) {
   wait_until_unlocked();
 }
 
-CAF_TEST(a picker that crashes frees its keys with its rows) {
+CAF_TEST(an engine that stops has released all of its keys) {
   gate hold;
   std::atomic<int> began = 0;
   probe machine;

@@ -406,7 +406,7 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
   output.restore();
   check_nothing_leaked(output.text());
   // Of all kinds of events hardly one is missing.
-  CAF_CHECK_GREATER_OR_EQUAL(kinds.size(), 16u);
+  CAF_CHECK_GREATER_OR_EQUAL(kinds.size(), 19u);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
