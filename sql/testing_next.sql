@@ -1,6 +1,7 @@
 -- For tests: how long, in us, until the next row becomes eligible, or a deadline or lease ends; null if none will.
--- $1 text[] queues, $2 text[] fsm, $3 int[] version: only those runnable rows are waited for
-select ceil(extract(epoch from min(w.at) - statement_timestamp()) * 1000000)::bigint as us
+-- What has become due since the last sweep counts, with 0: no drain has seen it.
+-- $1 text[] queues, $2 text[] fsm, $3 int[] version: only those runnable rows are waited for, $4 bigint begin of the last sweep, us since the epoch
+select ceil(extract(epoch from min(greatest(w.at, statement_timestamp())) - statement_timestamp()) * 1000000)::bigint as us
 from (
   select g.eligible_at as at
   from :"schema".gen_durable g
@@ -11,4 +12,4 @@ from (
   from :"schema".gen_durable g
   where g.status in ('executing', 'awaiting_signal')
 ) w
-where w.at > statement_timestamp()
+where w.at > 'epoch'::timestamptz + $4::bigint * interval '1 microsecond'

@@ -893,6 +893,10 @@ gd::result<pq::rows> in_database::run(pq::call what) {
 }
 
 gd::result<void> in_database::sweep() {
+  auto now = run({&sql::testing_now, {}});
+  if (!now)
+    return now.error();
+  swept_at_us_ = now->integer(0, 0);
   while (true) {
     auto rows = run(store::wake_due(batch));
     if (!rows)
@@ -931,7 +935,7 @@ gd::result<std::optional<microseconds>> in_database::next_due() {
     names.push_back(x.fsm);
     versions.push_back(x.version);
   }
-  next.args.add(queues).add(names).add(versions);
+  next.args.add(queues).add(names).add(versions).add(swept_at_us_);
   auto rows = run(std::move(next));
   if (!rows)
     return rows.error();

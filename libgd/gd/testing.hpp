@@ -291,6 +291,7 @@ private:
   std::optional<client> client_;
   std::shared_ptr<key_table> keys_ = std::make_shared<key_table>();
   std::vector<lane> lanes_;
+  std::int64_t swept_at_us_ = 0;
 };
 
 /// Runs what is eligible in a database until nothing is, with these machines, in

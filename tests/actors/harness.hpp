@@ -51,6 +51,12 @@ public:
                              [&] { return collect<T>().size() >= count; });
   }
 
+  /// Waits as well, since an event is told a little later than the table shows it.
+  template <class T>
+  bool exactly(std::size_t count) {
+    return wait_for<T>(count) && all<T>().size() == count;
+  }
+
 private:
   template <class T>
   std::vector<T> collect() const {

@@ -186,7 +186,7 @@ CAF_TEST(a killed step actor frees its slot at once and its row waits for its le
     caf::actor_cast<caf::actor>(&step),
     caf::exit_msg{step.address(), caf::exit_reason::kill});
   sched.run();
-  CAF_CHECK_EQUAL(log.all<events::step_crashed>().size(), 1u);
+  CAF_CHECK(log.exactly<events::step_crashed>(1));
   CAF_CHECK_EQUAL(handled, 0);
   CAF_CHECK(home->leases.all().empty());
   CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "1");
@@ -210,7 +210,7 @@ CAF_TEST(a killed step actor frees its slot at once and its row waits for its le
   sched.run();
   while (db->waiting())
     turn();
-  CAF_CHECK_EQUAL(log.all<events::reaped>().size(), 1u);
+  CAF_CHECK(log.exactly<events::reaped>(1));
   CAF_CHECK_EQUAL(count("attempt = 1"), "1");
   CAF_CHECK_EQUAL(handled, 0);
 }
@@ -263,7 +263,7 @@ CAF_TEST(a step is told that it is done only after its commit) {
   CAF_CHECK_EQUAL(home->leases.all().size(), 1u);
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
   turn();
-  CAF_CHECK_EQUAL(log.all<events::step_committed>().size(), 1u);
+  CAF_CHECK(log.exactly<events::step_committed>(1));
   CAF_CHECK(home->leases.all().empty());
 }
 
@@ -306,7 +306,7 @@ CAF_TEST(an outcome whose commit was not answered is sent again
   while (db->waiting())
     turn();
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
-  CAF_CHECK_EQUAL(log.all<events::outcome_unknown>().size(), 1u);
+  CAF_CHECK(log.exactly<events::outcome_unknown>(1));
   CAF_CHECK(log.all<events::outcome_stale>().empty());
 }
 
@@ -317,7 +317,7 @@ CAF_TEST(
   db->run_one_and_lose_the_answer();
   sched.run();
   CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "4");
-  CAF_CHECK_EQUAL(log.all<events::pick_lost>().size(), 1u);
+  CAF_CHECK(log.exactly<events::pick_lost>(1));
   for (int i = 0; i < 100 && count("status = 'done'") != "10"; ++i) {
     sched.advance_time(100ms);
     sched.run();
@@ -398,7 +398,7 @@ CAF_TEST(expired leases and passed deadlines are swept until none is left) {
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "2500");
   CAF_CHECK_EQUAL(count("status = 'runnable' and wake_reason = 'timeout'"),
                   "2500");
-  CAF_CHECK_EQUAL(log.all<events::reaped>().size(), 3u);
+  CAF_CHECK(log.exactly<events::reaped>(3));
 }
 
 CAF_TEST(
@@ -539,7 +539,7 @@ CAF_TEST(
   CAF_CHECK(log.all<events::step_returned_late>().empty());
   anon(deaf, caf::ok_atom::value);
   pass(1s);
-  CAF_CHECK_EQUAL(log.all<events::step_returned_late>().size(), 1u);
+  CAF_CHECK(log.exactly<events::step_returned_late>(1));
   CAF_CHECK_EQUAL(begun, 2);
   CAF_CHECK_EQUAL(count("status = 'failed'"), "1");
   anon(deaf, caf::ok_atom::value);
@@ -566,7 +566,7 @@ CAF_TEST(a step that has not begun when its limit passes does not run) {
   sched.jobs.push_back(&step);
   pass(1s);
   CAF_CHECK(!ran);
-  CAF_CHECK_EQUAL(log.all<events::step_returned_late>().size(), 1u);
+  CAF_CHECK(log.exactly<events::step_returned_late>(1));
   CAF_CHECK_EQUAL(count("status = 'failed'"), "1");
 }
 

@@ -144,7 +144,7 @@ struct step_kinds_fixture : engine_fixture {
     wait_until_count("status = 'failed' and last_error = "
                      "'step first took longer than 50ms, n = 0'",
                      1);
-    CAF_CHECK_EQUAL(log.all<events::step_over_limit>().size(), 1u);
+    CAF_CHECK(log.exactly<events::step_over_limit>(1));
     {
       std::lock_guard guard{mutex};
       CAF_CHECK(wait_for_stop(told));
@@ -157,10 +157,10 @@ struct step_kinds_fixture : engine_fixture {
     CAF_CHECK(log.all<events::step_returned_late>().empty());
     slow.open();
     wait_until_count("fsm = 'Other' and status = 'done'", 1);
-    CAF_CHECK_EQUAL(log.all<events::step_returned_late>().size(), 1u);
+    CAF_CHECK(log.exactly<events::step_returned_late>(1));
     // What it returned has changed nothing.
     CAF_CHECK_EQUAL(count("fsm = 'Probe' and status = 'failed'"), "1");
-    CAF_CHECK_EQUAL(log.all<events::step_committed>().size(), 2u);
+    CAF_CHECK(log.exactly<events::step_committed>(2));
     CAF_CHECK(log.all<events::outcome_stale>().empty());
     CAF_CHECK(log.all<events::step_crashed>().empty());
   }
@@ -326,7 +326,7 @@ CAF_TEST(an asynchronous outcome that the database refuses reaches the
   wait_until_count("status = 'failed' and "
                    "last_error like '%refused the handler''s outcome%'",
                    1);
-  CAF_CHECK_EQUAL(log.all<events::outcome_refused>().size(), 2u);
+  CAF_CHECK(log.exactly<events::outcome_refused>(2));
   CAF_CHECK_EQUAL(starts().size(), 1u);
 }
 

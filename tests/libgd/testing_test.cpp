@@ -791,6 +791,17 @@ CAF_TEST(a wake-up that would collide waits for the key in both) {
   CAF_CHECK(same(expected, play(real)));
 }
 
+CAF_TEST(what becomes due behind the last look of a drain is not missed) {
+  auto run = connect({puppet(wait_for_a)});
+  auto id = insert(run);
+  must(run.drain());
+  gd::test::session{db.conninfo()}.exec(
+    "update gen_durable set deadline = clock_timestamp()");
+  CAF_CHECK(must(run.advance_to_next()));
+  CAF_CHECK_EQUAL(must(run.drain()), 1u);
+  CAF_CHECK(must(run.instance(id)).last_error == "timeout");
+}
+
 CAF_TEST(a database is drained in the queues that are asked for) {
   {
     auto run = connect({puppet(done)});
