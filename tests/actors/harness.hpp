@@ -75,6 +75,13 @@ private:
 /// Lets steps wait until the test says so.
 class gate {
 public:
+  /// Nobody is left waiting at a gate that is gone.
+  ~gate() {
+    open();
+    std::unique_lock guard{mutex_};
+    changed_.wait(guard, [this] { return inside_ == 0; });
+  }
+
   void open() {
     std::lock_guard guard{mutex_};
     open_ = true;
@@ -85,8 +92,11 @@ public:
   void pass() {
     std::unique_lock guard{mutex_};
     ++waiting_;
+    ++inside_;
     changed_.notify_all();
     changed_.wait(guard, [this] { return open_; });
+    --inside_;
+    changed_.notify_all();
   }
 
   /// In the test: until so many steps have come to the gate.
@@ -100,6 +110,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   int waiting_ = 0;
+  int inside_ = 0;
   bool open_ = false;
 };
 

@@ -136,10 +136,11 @@ CAF_TEST(a connection that is lost in the middle of steps lets no other in) {
   auto one = start(options({machine}, "a"));
   auto other = start(options({machine}, "b"));
   CAF_REQUIRE(busy.wait_for(4));
+  CAF_REQUIRE(log.wait_for<gd::events::connected>(8)); // four each
   db.rows("select pg_terminate_backend(pid) from pg_stat_activity where "
           "application_name like 'gen_durable%'");
   wait_until_unlocked();
-  CAF_REQUIRE(log.wait_for<gd::events::connected>(12)); // four each, and again
+  CAF_REQUIRE(log.wait_for<gd::events::connected>(16));
   insert_keyed(4, 4);
   // Rows without a key show that both have picked since.
   insert(20, "Probe", "second");
