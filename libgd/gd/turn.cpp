@@ -116,6 +116,17 @@ std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
   return work;
 }
 
+std::optional<pq::unit> turn::abandon() const {
+  std::vector<std::string> tokens;
+  for (const auto& x : lost_)
+    tokens.push_back(x.token);
+  if (under_way_ && layout_.pick >= 0)
+    tokens.push_back(token_);
+  if (tokens.empty())
+    return std::nullopt;
+  return pq::unit{.calls = {store::release_lost(tokens)}};
+}
+
 turn::report turn::finish(pq::reply reply, clock::time_point now) {
   report out;
   under_way_ = false;

@@ -88,6 +88,16 @@ public:
     return under_way_;
   }
 
+  /// For an owner that ends in the middle: gives back the rows of the pick under
+  /// way, whose answer nobody will read, and those of lost picks. To be submitted
+  /// behind the transaction under way. nullopt: there are none.
+  std::optional<pq::unit> abandon() const;
+
+  /// The pick under way may leave locks of keys in its session.
+  bool locks_keys() const noexcept {
+    return under_way_ && layout_.hold_keys >= 0;
+  }
+
   /// Nothing is under way or waits to be written.
   bool drained() const noexcept {
     return !under_way_ && waiting_.empty() && unlocks_.empty();

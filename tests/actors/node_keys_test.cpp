@@ -18,11 +18,6 @@ using namespace std::string_literals;
 
 namespace {
 
-/// Advisory locks of this database; suites share the server.
-constexpr auto count_locks
-  = "select count(*) from pg_locks where locktype = 'advisory' and database = "
-    "(select oid from pg_database where datname = current_database())";
-
 /// Watches the steps of each key.
 struct watch {
   std::mutex mutex;
@@ -137,8 +132,7 @@ CAF_TEST(a connection that is lost in the middle of steps lets no other in) {
   auto other = start(options({machine}, "b"));
   CAF_REQUIRE(busy.wait_for(4));
   CAF_REQUIRE(log.wait_for<gd::events::connected>(8)); // four each
-  db.rows("select pg_terminate_backend(pid) from pg_stat_activity where "
-          "application_name like 'gen_durable%'");
+  db.terminate_engines();
   wait_until_unlocked();
   CAF_REQUIRE(log.wait_for<gd::events::connected>(16));
   insert_keyed(4, 4);

@@ -388,18 +388,13 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
 
     // Connections that go, with work under way.
     insert(500);
-    session saboteur{db.conninfo()};
-    saboteur.exec("select pg_terminate_backend(pid) from pg_stat_activity "
-                  "where application_name like 'gen_durable%' and datname = "
-                  "current_database() and pid <> pg_backend_pid()");
+    db.terminate_engines();
     wait_for<events::disconnected>();
     wait_until_count("fsm = 'Probe' and queue = 'default' and status = "
                      "'runnable'",
                      0);
     db.rows("comment on table gen_durable is 's3cr3t'");
-    saboteur.exec("select pg_terminate_backend(pid) from pg_stat_activity "
-                  "where application_name like 'gen_durable%' and datname = "
-                  "current_database() and pid <> pg_backend_pid()");
+    db.terminate_engines();
     wait_for<events::node_failed>();
   });
   output.wait_for_printer(sys);

@@ -17,6 +17,7 @@ namespace {
 
 /// An engine taken apart, so that its actors can be got at.
 struct supervisor_fixture : engine_fixture {
+  gate busy;
   node_ptr home = std::make_shared<node>();
   std::shared_ptr<engine_end> end = std::make_shared<engine_end>();
   gateway worker;
@@ -24,7 +25,12 @@ struct supervisor_fixture : engine_fixture {
   caf::actor supervisor;
 
   supervisor_fixture() {
-    home->config = options({probe{}});
+    probe machine;
+    machine.second = [this](probe_context&) {
+      busy.pass();
+      return gd::done();
+    };
+    home->config = options({machine});
     home->machines = std::make_shared<gd::registry>(home->config.machines);
     home->incarnation = gd::make_incarnation("a");
     home->db = std::make_shared<gd::reactor>(home->config.connection_options(),
@@ -74,6 +80,39 @@ CAF_TEST(
   CAF_REQUIRE(log.wait_for<events::actor_restarted>());
   insert(100);
   wait_until_count("status = 'done'", 101);
+}
+
+CAF_TEST(
+  the rows of a pick on its way when its picker is killed are given back) {
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable in access exclusive mode");
+  db.wait_until("select count(*) from pg_stat_activity where datname = "
+                "current_database() and wait_event_type = 'Lock' and query "
+                "like '%Takes a lease on the most urgent%'",
+                "1");
+  kill(home->pickers.find("default"));
+  CAF_REQUIRE(log.wait_for<events::actor_restarted>());
+  stranger.exec("insert into gen_durable (fsm, step) select 'Probe', 'first' "
+                "from generate_series(1, 10)");
+  stranger.exec("commit");
+  wait_until_count("status = 'done' and attempt = 0", 10);
+}
+
+CAF_TEST(a killed picker keeps no key and its row comes back with the lease) {
+  db.rows("insert into gen_durable (fsm, step, partition_key) values ('Probe', "
+          "'second', 'k'), ('Probe', 'first', 'k')");
+  CAF_REQUIRE(busy.wait_for(1));
+  kill(home->pickers.find("default"));
+  CAF_REQUIRE(log.wait_for<events::actor_restarted>());
+  db.wait_until(count_locks, "0");
+  busy.open();
+  wait_until_count("status = 'executing'", 1);
+  wait_until_count("status = 'runnable'", 1); // behind the one that executes
+  db.rows("update gen_durable set lease_expires_at = clock_timestamp() where "
+          "status = 'executing'");
+  wait_until_count("status = 'done'", 2);
+  db.wait_until(count_locks, "0");
 }
 
 CAF_TEST(a killed gateway worker is started again behind the same handle) {

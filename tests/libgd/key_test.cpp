@@ -32,16 +32,12 @@ namespace pq = gd::pq;
 namespace sql = gd::sql;
 namespace store = gd::store;
 
+using gd::test::count_locks;
 using gd::test::session;
 using gd::test::temporary_database;
 using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
 using verdict = gd::turn::settled::verdict;
-
-/// Advisory locks of this database; suites share the server.
-constexpr auto count_locks
-  = "select count(*) from pg_locks where locktype = 'advisory' and database = "
-    "(select oid from pg_database where datname = current_database())";
 
 /// One queue of one node, driven by hand: a turn with its connection.
 struct queue {
@@ -350,7 +346,8 @@ CAF_TEST(a key that a stranger has locked is left alone and holds up nobody) {
     auto unit = node.work.begin(10, node.now);
     CAF_REQUIRE(unit);
     auto reply = node.on->run(*unit);
-    CAF_REQUIRE(reply.ok());
+    if (!reply.ok())
+      CAF_FAIL(gd::to_string(*reply.failure));
     bool was = false;
     for (std::size_t i = 0; i < unit->calls.size(); ++i)
       if (unit->calls[i].what == &sql::check_keys)

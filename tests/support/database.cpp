@@ -244,6 +244,11 @@ row_list temporary_database::rows(const std::string& sql,
   return inspector().exec(sql, params);
 }
 
+void temporary_database::terminate_engines() {
+  rows("select pg_terminate_backend(pid, 10000) from pg_stat_activity where "
+       "application_name like 'gen_durable%' and datname = current_database()");
+}
+
 void temporary_database::wait_until(const std::string& sql,
                                     std::string_view expected) {
   auto give_up = clock::now() + patience;

@@ -21,6 +21,11 @@ namespace gd::test {
 /// How long waiting for something goes on before it counts as a failure.
 inline constexpr std::chrono::seconds patience{60};
 
+/// Advisory locks of this database; suites share the server.
+inline constexpr auto count_locks
+  = "select count(*) from pg_locks where locktype = 'advisory' and database = "
+    "(select oid from pg_database where datname = current_database())";
+
 /// A cell is nullopt where the column is null.
 using row = std::vector<std::optional<std::string>>;
 using row_list = std::vector<row>;
@@ -134,6 +139,10 @@ public:
 
   /// Waits until a query's only cell is `expected`.
   void wait_until(const std::string& sql, std::string_view expected);
+
+  /// Ends the sessions of all engines in this very database: suites share the
+  /// server.
+  void terminate_engines();
 
 private:
   session& inspector();

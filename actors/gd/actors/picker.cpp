@@ -88,11 +88,15 @@ void picker_actor::on_exit() {
   }
   for (const auto& key : keys)
     home_->keys->remove(key);
-  // Nobody else knows which of the session's locks were this picker's.
-  if (!keys.empty())
+  auto leave = [this](pq::unit work) {
     home_->db->submit(
-      lane_, {{store::end_session()}, false}, [](const pq::reply&) {},
-      clock::duration::zero());
+      lane_, std::move(work), [](const pq::reply&) {}, clock::duration::zero());
+  };
+  if (auto picked = turn_.abandon())
+    leave(std::move(*picked));
+  // Nobody else knows which of the session's locks were this picker's.
+  if (!keys.empty() || turn_.locks_keys())
+    leave({{store::end_session()}, false});
   begun_.clear();
   ahead_.clear();
   drain_for_ = nullptr;
