@@ -106,9 +106,16 @@ void reactor::run() {
     for (auto& lane : lanes_)
       advance(*lane);
     if (stopping_) {
-      bool working = std::any_of(lanes_.begin(), lanes_.end(), [](auto& lane) {
+      // What was submitted before the stop may have come in since the look above.
+      auto arrived = [this] {
+        std::lock_guard guard{mutex_};
+        return !arrivals_.empty();
+      };
+      bool working = arrived()
+                     || std::any_of(lanes_.begin(), lanes_.end(),
+                                    [](auto& lane) {
         return lane->running || (lane->ready && !lane->waiting.empty());
-      });
+                        });
       if (!working || clock::now() >= stop_by_)
         break;
     }
