@@ -74,6 +74,10 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
   if (of_class == "22" || of_class == "23" || of_class == "54"
       || of_class == "P0")
     return errc::rejected;
+  // Full, shutting down, failing, read-only: it may pass.
+  if (of_class == "53" || of_class == "57" || of_class == "58"
+      || sqlstate == "25006")
+    return errc::unavailable;
   return errc::sql;
 }
 

@@ -15,7 +15,7 @@ enum class errc : std::uint8_t {
   codec,           ///< JSON that does not decode, a value without JSON form
   unknown_machine, ///< no such (fsm, version)
   unknown_step,    ///< the machine has no such step
-  unavailable,     ///< no connection; nothing was sent
+  unavailable, ///< no connection, or a server that is full, read-only or stopping; nothing has happened
   unknown_fate, ///< the connection died before the answer: may or may not have happened
   conflict, ///< serialization failure or deadlock: harmless to try again
   busy,     ///< a stranger's transaction holds the row

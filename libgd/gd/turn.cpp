@@ -116,15 +116,19 @@ std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
   return work;
 }
 
-std::optional<pq::unit> turn::abandon() const {
+turn::leftovers turn::abandon() const {
+  leftovers out;
+  for (const auto& x : unlocks_)
+    out.keys.push_back(x.key);
+  out.locks = !out.keys.empty() || (under_way_ && layout_.hold_keys >= 0);
   std::vector<std::string> tokens;
   for (const auto& x : lost_)
     tokens.push_back(x.token);
   if (under_way_ && layout_.pick >= 0)
     tokens.push_back(token_);
-  if (tokens.empty())
-    return std::nullopt;
-  return pq::unit{.calls = {store::release_lost(tokens)}};
+  if (!tokens.empty())
+    out.release = pq::unit{.calls = {store::release_lost(tokens)}};
+  return out;
 }
 
 turn::report turn::finish(pq::reply reply, clock::time_point now) {

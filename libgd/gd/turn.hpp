@@ -88,15 +88,17 @@ public:
     return under_way_;
   }
 
-  /// For an owner that ends in the middle: gives back the rows of the pick under
-  /// way, whose answer nobody will read, and those of lost picks. To be submitted
-  /// behind the transaction under way. nullopt: there are none.
-  std::optional<pq::unit> abandon() const;
-
-  /// The pick under way may leave locks of keys in its session.
-  bool locks_keys() const noexcept {
-    return under_way_ && layout_.hold_keys >= 0;
-  }
+  /// What an owner that ends in the middle leaves behind.
+  struct leftovers {
+    /// Gives back the rows of the pick under way, whose answer nobody will read,
+    /// and those of lost picks: to be submitted behind what is under way.
+    std::optional<pq::unit> release;
+    /// In the node's table, and still to be unlocked.
+    std::vector<std::string> keys;
+    /// Whether the session may have locks of keys from here.
+    bool locks = false;
+  };
+  leftovers abandon() const;
 
   /// Nothing is under way or waits to be written.
   bool drained() const noexcept {

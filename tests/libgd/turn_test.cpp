@@ -411,15 +411,21 @@ CAF_TEST(rows of lost picks are looked for until one lease has passed) {
 
 CAF_TEST(what an abandoned turn has picked is given back and nothing else) {
   auto turn = make_turn();
-  CAF_CHECK(!turn.abandon());
+  CAF_CHECK(!turn.abandon().release);
   turn.add(next_row(1));
   turn.finish(no_rows(begin(turn, 0)), now);
-  CAF_CHECK(!turn.abandon()); // an outcome alone
+  CAF_CHECK(!turn.abandon().release); // an outcome alone
   begin(turn, 5);
   auto rest = turn.abandon();
-  CAF_REQUIRE(rest);
-  CAF_CHECK_EQUAL(names(*rest), "release_lost"s);
-  CAF_CHECK(rest->calls.front().args.values().front().ends_with("node/1/7"));
+  CAF_REQUIRE(rest.release);
+  CAF_CHECK_EQUAL(names(*rest.release), "release_lost"s);
+  CAF_CHECK(
+    rest.release->calls.front().args.values().front().ends_with("node/1/7"));
+  CAF_CHECK(!rest.locks);
+  turn.unlock({"k", "1"});
+  rest = turn.abandon();
+  CAF_CHECK_EQUAL(rest.keys, std::vector{"k"s});
+  CAF_CHECK(rest.locks);
 }
 
 CAF_TEST(a lost transaction without a pick loses no pick) {

@@ -143,6 +143,10 @@ result<void> engine::run_until_signal() {
   return {};
 }
 
+node_ptr inside(const engine& x) {
+  return x.impl_->home;
+}
+
 result<engine> start(caf::actor_system& sys, config options) {
   if (auto ok = options.validate(); !ok)
     return ok.error();

@@ -14,6 +14,7 @@
 
 namespace gd::actors {
 
+struct node;
 struct publish_options;
 
 /// Registers our message types and errors with a CAF configuration; call it in
@@ -48,6 +49,7 @@ public:
 private:
   friend result<engine> start(caf::actor_system&, config);
   friend result<std::uint16_t> publish(engine&, const publish_options&);
+  friend std::shared_ptr<node> inside(const engine&);
   struct impl;
   explicit engine(std::unique_ptr<impl> x);
 

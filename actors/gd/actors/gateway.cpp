@@ -168,7 +168,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
   auto report = intake.finish(std::move(reply), system().clock().now());
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
-  home_->pickers.wake(report.queues);
+  home_->children.wake(report.queues);
   drive();
 }
 

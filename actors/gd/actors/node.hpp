@@ -20,36 +20,41 @@
 
 namespace gd::actors {
 
-/// Which picker serves which queue, for hints from anywhere.
-class picker_directory {
+/// "picker of <queue>".
+inline std::string picker_name(const std::string& queue) {
+  return "picker of " + queue;
+}
+
+/// The supervisor's children by name, for hints from anywhere.
+class actor_directory {
 public:
-  void set(const std::string& queue, caf::actor picker) {
+  void set(const std::string& name, caf::actor child) {
     std::lock_guard guard{mutex_};
-    pickers_[queue] = std::move(picker);
+    children_[name] = std::move(child);
   }
 
   void clear() {
     std::lock_guard guard{mutex_};
-    pickers_.clear();
+    children_.clear();
   }
 
-  /// Null: the queue is not served.
-  caf::actor find(const std::string& queue) const {
+  /// Null: there is none.
+  caf::actor find(const std::string& name) const {
     std::lock_guard guard{mutex_};
-    auto found = pickers_.find(queue);
-    return found != pickers_.end() ? found->second : nullptr;
+    auto found = children_.find(name);
+    return found != children_.end() ? found->second : nullptr;
   }
 
   /// Wakes the pickers of these queues, those that there are.
   void wake(const std::vector<std::string>& queues) const {
     for (const auto& queue : queues)
-      if (auto picker = find(queue))
+      if (auto picker = find(picker_name(queue)))
         anon(picker, hint{});
   }
 
 private:
   mutable std::mutex mutex_;
-  std::map<std::string, caf::actor> pickers_;
+  std::map<std::string, caf::actor> children_;
 };
 
 /// What the actors of a node share.
@@ -63,7 +68,7 @@ struct node {
   std::atomic<std::uint64_t> pick_ranges = 0;
   lease_table leases;
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
-  picker_directory pickers;
+  actor_directory children;
   std::shared_ptr<database> db;
 
   void tell(const event& what) const {
@@ -72,6 +77,11 @@ struct node {
 };
 
 using node_ptr = std::shared_ptr<node>;
+
+class engine;
+
+/// What the actors of an engine share: for tests that interfere with them.
+node_ptr inside(const engine& x);
 
 /// Submits a unit whose reply comes to `self` as `unit_done` with `ticket`; an
 /// actor that is gone by then gets nothing.

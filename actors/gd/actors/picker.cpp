@@ -86,16 +86,18 @@ void picker_actor::on_exit() {
     if (row.row.partition_key)
       keys.push_back(*row.row.partition_key);
   }
+  auto left = turn_.abandon();
+  keys.insert(keys.end(), left.keys.begin(), left.keys.end());
   for (const auto& key : keys)
     home_->keys->remove(key);
   auto leave = [this](pq::unit work) {
     home_->db->submit(
       lane_, std::move(work), [](const pq::reply&) {}, clock::duration::zero());
   };
-  if (auto picked = turn_.abandon())
-    leave(std::move(*picked));
+  if (left.release)
+    leave(std::move(*left.release));
   // Nobody else knows which of the session's locks were this picker's.
-  if (!keys.empty() || turn_.locks_keys())
+  if (!keys.empty() || left.locks)
     leave({{store::end_session()}, false});
   begun_.clear();
   ahead_.clear();

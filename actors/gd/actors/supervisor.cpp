@@ -54,10 +54,8 @@ caf::behavior supervisor_actor::make_behavior() {
   std::size_t number = 0;
   for (const auto& queue : home_->config.queues) {
     auto lane = database::first_queue_lane + number++ % queue_lanes;
-    add("picker of " + queue.name, [this, queue, lane] {
-      auto picker = spawn<picker_actor>(home_, queue, lane);
-      home_->pickers.set(queue.name, picker);
-      return picker;
+    add(picker_name(queue.name), [this, queue, lane] {
+      return spawn<picker_actor>(home_, queue, lane);
     });
   }
   register_machines();
@@ -107,6 +105,7 @@ void supervisor_actor::add(std::string name,
 void supervisor_actor::start(std::size_t index) {
   auto& x = children_[index];
   x.handle = x.spawn();
+  home_->children.set(x.name, x.handle);
   x.started = system().clock().now();
   watcher_.watch(this, x.handle,
                  [this, index](const caf::error& why) { down(index, why); });
@@ -132,7 +131,7 @@ void supervisor_actor::begin_draining(milliseconds grace) {
   if (draining_)
     return;
   draining_ = true;
-  home_->pickers.clear();
+  home_->children.clear();
   // The heartbeat goes on until the last picker is done.
   for (auto& x : children_)
     if (x.handle && x.name.starts_with("picker"))

@@ -1,0 +1,146 @@
+#include "chaos/machines.hpp"
+
+#include <caf/send.hpp>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+
+namespace gd::chaos {
+
+namespace {
+
+using namespace std::chrono_literals;
+using context = gd::context<journey>;
+
+/// The state with this step in its trail.
+journey after(const context& ctx) {
+  auto x = ctx.state;
+  x.trail.push_back({ctx.step, ctx.lease_token()});
+  return x;
+}
+
+/// Whatever it was: the database of the effects may be down, too.
+outcome again(const failure&, context& ctx) {
+  ++ctx.state.replays;
+  return replay(ctx.state, 200ms);
+}
+
+template <class Step>
+auto go_on(witness& seen, std::optional<Step> to, bool timed = false) {
+  return [&seen, to, timed](context& ctx) -> outcome {
+    seen.begins(ctx, ctx.state.trail.size());
+    if (timed)
+      seen.ends(ctx);
+    return to ? next(*to, after(ctx)) : done(after(ctx));
+  };
+}
+
+machine chain(witness& seen) {
+  using enum chain_step;
+  return define<journey, chain_step>("Chain", 1)
+    .step(one, go_on<chain_step>(seen, two))
+    .step(two, go_on<chain_step>(seen, three))
+    .step(three, go_on<chain_step>(seen, four))
+    .step(four, go_on<chain_step>(seen, std::nullopt))
+    .on_error(again);
+}
+
+machine keyed(witness& seen) {
+  using enum keyed_step;
+  return define<journey, keyed_step>("Keyed", 1)
+    .step(first, go_on<keyed_step>(seen, second, true))
+    .step(second, go_on<keyed_step>(seen, std::nullopt, true))
+    .on_error(again);
+}
+
+machine inbox(witness& seen) {
+  return define<journey, inbox_step>("Inbox", 1)
+    .step(inbox_step::collect,
+          [&seen](context& ctx) -> outcome {
+            seen.begins(ctx, ctx.state.trail.size());
+            auto x = after(ctx);
+            while (auto some = ctx.take<numbered>("number"))
+              x.signals.push_back(some->number);
+            if (std::ssize(x.signals) < expected_signals)
+              return await("number", x);
+            return done(x);
+          })
+    .on_error(again);
+}
+
+machine timer(witness& seen) {
+  using enum timer_step;
+  return define<journey, timer_step>("Timer", 1)
+    .step(sleep,
+          [&seen](context& ctx) -> outcome {
+            seen.begins(ctx, ctx.state.trail.size());
+            if (ctx.timed_out())
+              return next(wake, after(ctx));
+            return await("never", after(ctx)).timeout(300ms);
+          })
+    .step(wake, go_on<timer_step>(seen, std::nullopt))
+    .on_error(again);
+}
+
+/// Address space, and not memory: the machine that this runs on stays as it is.
+void exhaust_memory() {
+  std::vector<std::unique_ptr<char[]>> taken;
+  while (true)
+    taken.push_back(std::make_unique_for_overwrite<char[]>(256 << 20));
+}
+
+machine wild(witness& seen) {
+  using enum wild_step;
+  auto function = [&seen](context& ctx) -> outcome {
+    seen.begins(ctx, ctx.state.trail.size());
+    if (ctx.attempt == 0)
+      switch (ctx.state.what.value()) {
+        case mischief::throw_exception:
+          throw std::runtime_error{"wild"};
+        case mischief::throw_number:
+          throw 42;
+        case mischief::exhaust_memory:
+          exhaust_memory();
+          break;
+        case mischief::overrun:
+          while (!ctx.stop_token().stop_requested())
+            usleep(1'000);
+          break;
+        case mischief::never_return:
+          while (true)
+            pause();
+        case mischief::abort_process:
+          std::abort();
+        default:
+          break;
+      }
+    return done(after(ctx));
+  };
+  auto start = [&seen](actors::async_context<journey> ctx) {
+    seen.begins(*ctx.operator->(), ctx->state.trail.size());
+    auto what = ctx->state.what.value();
+    if (ctx->attempt == 0 && what == mischief::kill_actor)
+      caf::anon_send_exit(ctx.self, caf::exit_reason::kill);
+    if (ctx->attempt == 0 && what == mischief::drop_context)
+      return;
+    ctx.self->delayed_anon_send(ctx.self, 50ms, 0);
+    ctx.self->become(
+      [ctx](int) { ctx.finish(done(after(*ctx.operator->()))); });
+  };
+  return define<journey, wild_step>("Wild", 1)
+    .step(plain, {.limit = 10s}, function)
+    .step(blocking, {.blocking = true, .limit = 300ms}, function)
+    .step(asynchronous, {.limit = 10s}, actors::async(start))
+    .on_error(again);
+}
+
+} // namespace
+
+std::vector<machine> machines(witness& seen) {
+  return {chain(seen), keyed(seen), inbox(seen), timer(seen), wild(seen)};
+}
+
+} // namespace gd::chaos

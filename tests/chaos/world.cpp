@@ -1,0 +1,342 @@
+#include "chaos/world.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+namespace gd::chaos {
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* x = std::getenv(name);
+  if (x == nullptr)
+    throw std::runtime_error{std::string{name}
+                             + " is not set: run tools/chaos, or this under "
+                               "tools/private-postgres"};
+  return x;
+}
+
+void require(bool done, const std::string& what) {
+  if (!done)
+    throw std::runtime_error{"the server did not " + what};
+}
+
+/// Waits until it holds; false: not in time.
+bool poll_until(clock::duration patience, const std::function<bool()>& holds) {
+  auto give_up = clock::now() + patience;
+  while (!holds()) {
+    if (clock::now() > give_up)
+      return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
+} // namespace
+
+// -- proxy --------------------------------------------------------------------
+
+proxy::proxy(std::string server_socket) : server_(std::move(server_socket)) {
+  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(here);
+  auto* raw = reinterpret_cast<sockaddr*>(&here);
+  if (bind(listener_, raw, size) != 0 || listen(listener_, 100) != 0
+      || getsockname(listener_, raw, &size) != 0)
+    throw std::runtime_error{"the proxy cannot listen"};
+  port_ = ntohs(here.sin_port);
+  thread_ = std::thread{[this] { run(); }};
+}
+
+proxy::~proxy() {
+  stop_ = true;
+  thread_.join();
+  close(listener_);
+}
+
+void proxy::run() {
+  std::vector<std::pair<int, int>> pairs; // each in both directions
+  std::vector<char> buffer(64 << 10);
+  while (!stop_) {
+    if (swallow_) {
+      std::this_thread::sleep_for(10ms);
+      continue;
+    }
+    std::vector<pollfd> fds{{listener_, POLLIN, 0}};
+    for (auto& [from, to] : pairs)
+      fds.push_back({from, POLLIN, 0});
+    poll(fds.data(), fds.size(), 10);
+    if (swallow_)
+      continue;
+    std::vector<int> ended;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (fds[i + 1].revents == 0)
+        continue;
+      auto [from, to] = pairs[i];
+      auto n = read(from, buffer.data(), buffer.size());
+      if (n <= 0
+          || send(to, buffer.data(), static_cast<std::size_t>(n), MSG_NOSIGNAL)
+               != n)
+        ended.insert(ended.end(), {from, to});
+    }
+    for (auto fd : ended)
+      if (std::erase_if(
+            pairs, [fd](auto& x) { return x.first == fd || x.second == fd; })
+            > 0
+          || fcntl(fd, F_GETFD) >= 0)
+        close(fd);
+    if (fds[0].revents != 0) {
+      auto client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      auto server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      sockaddr_un there{};
+      there.sun_family = AF_UNIX;
+      server_.copy(there.sun_path, sizeof(there.sun_path) - 1);
+      if (connect(server, reinterpret_cast<sockaddr*>(&there), sizeof(there))
+          == 0) {
+        pairs.emplace_back(client, server);
+        pairs.emplace_back(server, client);
+      } else {
+        close(client);
+        close(server);
+      }
+    }
+  }
+  for (auto& [from, to] : pairs)
+    close(from); // each is first once
+}
+
+// -- world --------------------------------------------------------------------
+
+world::world(world_options how) : how_(std::move(how)) {
+  db_ = std::make_unique<test::temporary_database>();
+  db_->migrate();
+  if (scalar("select count(*) from pg_roles where rolname = 'engine'") == "0")
+    rows("create role engine superuser login");
+  rows("create table effects (instance bigint not null, number int not null, "
+       "step text not null, token text not null, node text not null, "
+       "began timestamptz not null default clock_timestamp(), "
+       "ended timestamptz, primary key (instance, token, number))");
+  if (how_.through_proxy)
+    proxy_ = std::make_unique<proxy>(
+      std::filesystem::path{environment("GD_TEST_POSTGRES_DATA")}
+        .parent_path()
+        .string()
+      + "/.s.PGSQL.5432");
+}
+
+world::~world() {
+  for (auto& [name, pid] : processes_) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
+pid_t world::spawn(const std::string& name,
+                   std::vector<std::string> arguments) {
+  auto log = (how_.directory / (name + ".log")).string();
+  auto pid = fork();
+  if (pid == 0) {
+    auto out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    std::vector<char*> raw;
+    for (auto& x : arguments)
+      raw.push_back(x.data());
+    raw.push_back(nullptr);
+    execv(raw.front(), raw.data());
+    _exit(127);
+  }
+  return pid;
+}
+
+void world::start_worker(const std::string& name) {
+  auto database = proxy_ ? fmt::format("host=127.0.0.1 port={} dbname={} "
+                                       "user=engine",
+                                       proxy_->port(), db_->name())
+                         : db_->conninfo("engine");
+  std::vector<std::string> arguments;
+  if (name == "b" && how_.wrong_clock)
+    arguments = {"/usr/bin/env",
+                 "LD_PRELOAD=/usr/$LIB/faketime/libfaketimeMT.so.1",
+                 "FAKETIME=+1h", "DONT_FAKE_MONOTONIC=1"};
+  arguments.insert(arguments.end(),
+                   {GD_CHAOS_WORKER, "--database", database, "--effects",
+                    db_->conninfo(), "--node", name, "--lease",
+                    std::to_string(how_.lease.count()), "--seed",
+                    std::to_string(how_.seed)});
+  if (how_.wild)
+    arguments.emplace_back("--wild");
+  processes_[name] = spawn(name, std::move(arguments));
+}
+
+void world::signal_worker(const std::string& name, int signal) {
+  if (auto found = processes_.find(name); found != processes_.end())
+    kill(found->second, signal);
+}
+
+void world::kill_worker(const std::string& name) {
+  if (auto found = processes_.find(name); found != processes_.end()) {
+    kill(found->second, SIGKILL);
+    waitpid(found->second, nullptr, 0);
+    processes_.erase(found);
+  }
+}
+
+int world::revive_workers() {
+  int dead = 0;
+  for (auto name : {"a", "b"}) {
+    auto found = processes_.find(name);
+    if (found == processes_.end()
+        || waitpid(found->second, nullptr, WNOHANG) != found->second)
+      continue;
+    ++dead;
+    start_worker(name);
+  }
+  return dead;
+}
+
+void world::start_load(const std::string& name, double rate,
+                       std::int64_t first) {
+  std::vector<std::string> arguments{GD_CHAOS_WORKER,
+                                     "--database",
+                                     db_->conninfo("engine"),
+                                     "--node",
+                                     name,
+                                     "--load",
+                                     std::to_string(rate),
+                                     "--first",
+                                     std::to_string(first),
+                                     "--log",
+                                     accepted_log()};
+  if (how_.wild)
+    arguments.emplace_back("--wild");
+  processes_[name] = spawn(name, std::move(arguments));
+}
+
+bool world::end_load(const std::string& name) {
+  auto pid = processes_.at(name);
+  kill(pid, SIGTERM);
+  int status = 0;
+  if (!poll_until(60s, [&] { return waitpid(pid, &status, WNOHANG) == pid; }))
+    return false;
+  processes_.erase(name);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool world::end_workers() {
+  bool well = true;
+  for (auto name : {"a", "b"}) {
+    auto found = processes_.find(name);
+    if (found == processes_.end())
+      continue;
+    kill(found->second, SIGTERM);
+    int status = 0;
+    if (poll_until(30s, [&] {
+          return waitpid(found->second, &status, WNOHANG) == found->second;
+        })) {
+      well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      processes_.erase(found);
+    } else {
+      well = false;
+      kill_worker(name);
+    }
+  }
+  return well;
+}
+
+std::string world::accepted_log() const {
+  return (how_.directory / "accepted").string();
+}
+
+bool world::pg_ctl(const std::vector<std::string>& arguments) {
+  auto data = environment("GD_TEST_POSTGRES_DATA");
+  auto program = environment("GD_TEST_POSTGRES_BIN") + "/pg_ctl";
+  std::vector<std::string> all{program, "--silent", "--wait", "-D", data};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  struct stat owner {};
+  if (stat(data.c_str(), &owner) != 0)
+    throw std::runtime_error{data + ": no such directory"};
+  auto pid = fork();
+  if (pid == 0) {
+    if (geteuid() == 0
+        && (setgid(owner.st_gid) != 0 || setuid(owner.st_uid) != 0))
+      _exit(126);
+    auto nothing = open("/dev/null", O_RDWR);
+    dup2(nothing, STDIN_FILENO);
+    dup2(nothing, STDOUT_FILENO);
+    std::vector<char*> raw;
+    for (auto& x : all)
+      raw.push_back(x.data());
+    raw.push_back(nullptr);
+    if (chdir("/") == 0)
+      execv(raw.front(), raw.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void world::stop_server(const std::string& mode) {
+  require(pg_ctl({"stop", "--mode=" + mode}), "stop");
+}
+
+void world::start_server() {
+  auto log
+    = std::filesystem::path{environment("GD_TEST_POSTGRES_DATA")}.parent_path()
+      / "log";
+  if (!pg_ctl({"status"}))
+    require(pg_ctl({"start", "--log=" + log.string()}), "start");
+}
+
+void world::terminate_engines() {
+  rows("select pg_terminate_backend(pid) from pg_stat_activity where "
+       "application_name like 'gen_durable%' and datname = current_database()");
+}
+
+test::row_list world::rows(const std::string& sql,
+                           const test::session::parameters& params) {
+  auto give_up = clock::now() + 60s;
+  while (true) {
+    try {
+      if (!session_) {
+        session_ = std::make_unique<test::session>(db_->conninfo());
+        session_->exec("set default_transaction_read_only = off");
+      }
+      return session_->exec(sql, params);
+    } catch (const std::exception& why) {
+      // Faults of the scenario are waited out; ours are not.
+      auto* refused = dynamic_cast<const test::sql_error*>(&why);
+      auto kind = refused != nullptr ? refused->sqlstate().substr(0, 2) : "";
+      session_.reset();
+      if (clock::now() > give_up
+          || (refused != nullptr && !kind.empty() && kind != "53"
+              && kind != "57" && kind != "08" && kind != "25"))
+        throw;
+      std::this_thread::sleep_for(50ms);
+    }
+  }
+}
+
+std::string world::scalar(const std::string& sql,
+                          const test::session::parameters& params) {
+  return rows(sql, params).at(0).at(0).value_or("");
+}
+
+} // namespace gd::chaos

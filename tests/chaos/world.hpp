@@ -1,0 +1,122 @@
+#pragma once
+
+/// What a scenario is played in: a server of its own, a database, processes
+/// that work on it and one that sends, and everything that can happen to them.
+
+#include "support/database.hpp"
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gd::chaos {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+/// Between the engine and the server: can swallow all bytes, without a reset.
+class proxy {
+public:
+  explicit proxy(std::string server_socket);
+  ~proxy();
+
+  int port() const noexcept {
+    return port_;
+  }
+
+  /// While on, nothing goes through, and whoever connects waits.
+  void swallow(bool yes) {
+    swallow_ = yes;
+  }
+
+private:
+  void run();
+
+  std::string server_;
+  int listener_ = -1;
+  int port_ = 0;
+  std::atomic<bool> swallow_ = false;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+struct world_options {
+  unsigned seed = 1;
+  bool wild = false;
+  bool through_proxy = false;
+  /// Worker b lives an hour ahead.
+  bool wrong_clock = false;
+  std::chrono::milliseconds lease = 3s;
+  std::filesystem::path directory{};
+};
+
+class world {
+public:
+  explicit world(world_options how);
+  ~world();
+
+  // -- processes --
+
+  /// "a" and "b" work.
+  void start_worker(const std::string& name);
+  void signal_worker(const std::string& name, int signal);
+  /// Kills it, and waits until it is gone.
+  void kill_worker(const std::string& name);
+  /// Starts those again that have died by themselves, as systemd would; how
+  /// many there have been.
+  int revive_workers();
+  /// A process that inserts so many instances per second, numbered from `first`.
+  void start_load(const std::string& name, double rate, std::int64_t first = 0);
+  /// Waits until everything that it has made is accepted. False: not in time.
+  bool end_load(const std::string& name);
+  bool end_workers();
+
+  // -- server --
+
+  /// "fast" or "immediate".
+  void stop_server(const std::string& mode);
+  /// Does nothing if it runs.
+  void start_server();
+  /// Of the engines; not those that note effects.
+  void terminate_engines();
+
+  // -- looking --
+
+  /// Survives restarts of the server.
+  test::row_list rows(const std::string& sql,
+                      const test::session::parameters& params = {});
+  std::string scalar(const std::string& sql,
+                     const test::session::parameters& params = {});
+
+  test::temporary_database& database() {
+    return *db_;
+  }
+  proxy* wire() {
+    return proxy_.get();
+  }
+  const world_options& options() const {
+    return how_;
+  }
+  std::string accepted_log() const;
+
+private:
+  pid_t spawn(const std::string& name, std::vector<std::string> arguments);
+  bool pg_ctl(const std::vector<std::string>& arguments);
+
+  world_options how_;
+  std::unique_ptr<test::temporary_database> db_;
+  std::unique_ptr<proxy> proxy_;
+  std::unique_ptr<test::session> session_;
+  std::map<std::string, pid_t> processes_;
+};
+
+} // namespace gd::chaos
