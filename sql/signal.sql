@@ -44,6 +44,8 @@ with entry as materialized (
   where g.id = any(array(
       select e.target_id from entry e where e.name = e.awaits and (e.id in (select id from accepted)) is true))
     and g.status = 'awaiting_signal'
+    and not (g.wake_reason is not null and g.unique_key is not null and 'runnable' = any(g.unique_scope)
+             and not 'awaiting_signal' = any(g.unique_scope)) -- its wake-up is owed already: the first reason stays
   returning g.id
 )
 select e.n,

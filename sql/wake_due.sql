@@ -10,13 +10,14 @@ with due as materialized (
   for no key update skip locked
 )
 update :"schema".gen_durable g
-set (status, awaits, eligible_at, deadline) = (
+set (status, awaits, eligible_at, deadline, wake_reason) = (
       select case when w.unsure then g.status else 'runnable' end,
         case when w.unsure then g.awaits end,
         case when w.unsure then g.eligible_at else clock_timestamp() end,
-        case when not w.unsure then g.deadline end
+        case when not w.unsure then g.deadline end,
+        case when w.unsure then coalesce(g.wake_reason, 'timeout') else 'timeout' end -- the first reason stays
       from (select g.unique_key is not null and 'runnable' = any(g.unique_scope)
                    and not 'awaiting_signal' = any(g.unique_scope) as unsure) w),
-    wake_reason = 'timeout', updated_at = clock_timestamp()
+    updated_at = clock_timestamp()
 where g.id = any(array(select id from due))
 returning g.id, g.queue

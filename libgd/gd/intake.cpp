@@ -58,6 +58,12 @@ result<void> check_scope(const insert& x) {
   if (has("executing") && !has("runnable"))
     return invalid("unique_scope: expected runnable beside executing: what has "
                    "been let in must be able to run");
+  // One whose lease is over would wait for the key's new holder, and that one for
+  // the partition.
+  if (x.partition_key && has("runnable") && !has("executing"))
+    return invalid(
+      "unique_scope: expected executing beside runnable where there "
+      "is a partition_key");
   return {};
 }
 

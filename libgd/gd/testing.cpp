@@ -547,7 +547,8 @@ gd::result<inserted> simulation::insert(gd::insert what) {
 }
 
 void simulation::wake(row& x, std::string_view reason) {
-  x.shown.wake_reason = reason;
+  if (!x.shown.wake_reason) // the first one counts
+    x.shown.wake_reason = reason;
   touch(x);
   if (unsure(x)) // return_rows wakes it
     return;
@@ -588,7 +589,7 @@ gd::result<signalled> simulation::signal(gd::signal what) {
     {{++signal_ids_, what.name, as_jsonb(std::move(what.payload).text())},
      std::move(what.dedup_key)});
   if (x.shown.status == "awaiting_signal" && x.shown.awaits == what.name)
-    wake(x, x.shown.wake_reason.value_or("signal"));
+    wake(x, "signal");
   return signalled{false};
 }
 

@@ -1,3 +1,4 @@
+alter table :"schema".gen_durable drop constraint gen_durable_unique_partition;
 alter table :"schema".gen_durable drop constraint gen_durable_unique_scope;
 drop index :"schema".gen_durable_owed;
 drop index :"schema".gen_durable_key;

@@ -27,5 +27,9 @@ create index gen_durable_owed on :"schema".gen_durable (updated_at)
 -- A key that is free while its row is runnable and taken when it executes would make picks collide.
 alter table :"schema".gen_durable add constraint gen_durable_unique_scope
   check ('runnable' = any(unique_scope) or not 'executing' = any(unique_scope));
+-- An executing row whose lease is over cannot become runnable while another has its unique key, and that one cannot be
+-- picked while a row of its partition key executes: they would wait for each other.
+alter table :"schema".gen_durable add constraint gen_durable_unique_partition
+  check (partition_key is null or not 'runnable' = any(unique_scope) or 'executing' = any(unique_scope));
 
 comment on table :"schema".gen_durable is 'gen_durable schema 3, works with libraries from 3';

@@ -95,6 +95,9 @@ begin atomic
      limit 1),
     case when 'executing' = any(gd_insert.unique_scope) and not 'runnable' = any(gd_insert.unique_scope)
          then 'unique_scope: expected runnable beside executing: what has been let in must be able to run' end,
+    case when gd_insert.partition_key is not null and 'runnable' = any(gd_insert.unique_scope)
+              and not 'executing' = any(gd_insert.unique_scope)
+         then 'unique_scope: expected executing beside runnable where there is a partition_key' end,
     case when gd_insert.delay not between interval '0' and interval '100 years'
          then 'delay: expected 0 to 100 years, got ' || gd_insert.delay end,
     case when gd_insert.eligible_at not between timestamptz 'epoch' and timestamptz '3000-01-01 00:00:00Z'
@@ -192,6 +195,8 @@ begin atomic
                        and not 'awaiting_signal' = any(g.unique_scope) as unsure) w),
         wake_reason = 'signal', updated_at = clock_timestamp()
     where g.id in (select a.target_id from accepted a) and g.status = 'awaiting_signal' and g.awaits = gd_signal.name
+      and not (g.wake_reason is not null and g.unique_key is not null and 'runnable' = any(g.unique_scope)
+               and not 'awaiting_signal' = any(g.unique_scope)) -- its wake-up is owed already: the first reason stays
   )
   select case
     when not exists (select from entry) then 'no_such_target'

@@ -1104,6 +1104,11 @@ CAF_TEST(gd insert does what the library does and refuses what it refuses) {
     x.unique_scope = {"runnable", "asleep"};
   });
   add([](auto& x) { x.unique_scope = {"runnable"}; });
+  add([](auto& x) {
+    x.unique_key = "k";
+    x.partition_key = "p";
+    x.unique_scope = {"runnable"};
+  });
   auto& caller = connect();
   gd::transaction tx{caller.handle()};
   for (std::size_t i = 0; i < cases.size(); ++i) {

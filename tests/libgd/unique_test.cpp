@@ -206,8 +206,17 @@ CAF_TEST(a key is any bytes and its scope lets in what can run) {
   CAF_CHECK_EQUAL(refused(order("x", {"executing"})),
                   "unique_scope: expected runnable beside executing: what has "
                   "been let in must be able to run");
+  auto keyed = order("x", {"runnable"});
+  keyed.partition_key = "p";
+  CAF_CHECK_EQUAL(
+    refused(keyed),
+    "unique_scope: expected executing beside runnable where there "
+    "is a partition_key");
   CAF_MESSAGE("nor does the table let such a row in");
   CAF_CHECK(refused_by_server([&] { row("runnable", "y", "{executing}"); }));
+  row("runnable", "y", "{runnable}");
+  CAF_CHECK(refused_by_server(
+    [&] { db.rows("update gen_durable set partition_key = 'p'"); }));
 }
 
 CAF_TEST(two nodes insert the same new keys in opposite order) {
