@@ -29,7 +29,7 @@ gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   if (is_ours(why))
     return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
-  return {errc::unavailable, render(sys, why), {}};
+  return {errc::unknown_fate, render(sys, why), {}};
 }
 
 std::string render(caf::actor_system& sys, const caf::error& why) {
@@ -60,7 +60,7 @@ gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   if (is_ours(why))
     return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
-  return {errc::unavailable, render(sys, why), {}};
+  return {errc::unknown_fate, render(sys, why), {}};
 }
 
 std::string render(caf::actor_system&, const caf::error& why) {

@@ -67,7 +67,7 @@ caf::error to_caf(const gd::error& why);
 bool is_ours(const caf::error& why);
 
 /// The other way, for programs that want the code; errors that are not ours
-/// become `unavailable` with CAF's text.
+/// (a timeout, a receiver that is gone) become `unknown_fate` with CAF's text.
 gd::error from_caf(caf::actor_system& sys, const caf::error& why);
 
 std::string render(caf::actor_system& sys, const caf::error& why);

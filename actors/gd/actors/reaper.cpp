@@ -5,6 +5,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <set>
 #include <string>
@@ -88,6 +89,7 @@ void reaper_actor::start(sweep what) {
 void reaper_actor::run(sweep what) {
   pq::unit unit;
   if (what == leases) {
+    end_sessions({});
     std::vector<std::int64_t> leave_alone;
     for (const auto& [id, until] : locked_)
       leave_alone.push_back(id);
@@ -117,9 +119,14 @@ void reaper_actor::finish(sweep what, work kind, const pq::reply& reply) {
   if (kind == one_row)
     return read_row(what, reply);
   if (kind == sessions) {
-    if (reply.ok() && reply.results.front().size() > 0)
+    auto asked = std::exchange(ending_, 0);
+    if (!reply.ok())
+      return; // the next sweep asks again
+    holders_.erase(holders_.begin(),
+                   holders_.begin() + static_cast<std::ptrdiff_t>(asked));
+    if (reply.results.front().size() > 0)
       home_->tell(events::sessions_ended{reply.results.front().size()});
-    return;
+    return end_sessions({});
   }
   if (!reply.ok())
     return pause(what);
@@ -200,9 +207,12 @@ void reaper_actor::read_row(sweep what, const pq::reply& reply) {
 }
 
 void reaper_actor::end_sessions(const std::vector<store::reaped_row>& reaped) {
-  if (std::any_of(reaped.begin(), reaped.end(),
-                  [](const auto& x) { return x.partition_key.has_value(); }))
-    send(leases, sessions, {{store::end_sessions(reaped)}, false});
+  std::copy_if(reaped.begin(), reaped.end(), std::back_inserter(holders_),
+               [](const auto& x) { return x.partition_key.has_value(); });
+  if (ending_ > 0 || holders_.empty())
+    return;
+  ending_ = holders_.size();
+  send(leases, sessions, {{store::end_sessions(holders_)}, false});
 }
 
 void reaper_actor::pause(sweep what) {

@@ -64,6 +64,10 @@ private:
   /// they have let go since: unset for those that they have not.
   std::map<std::int64_t, std::optional<database::clock::time_point>> locked_;
   std::array<progress, 2> progress_{};
+  /// Reaped, with a key that the session of their last holder may still have; of
+  /// the first ones it is being asked for.
+  std::vector<store::reaped_row> holders_;
+  std::size_t ending_ = 0;
 };
 
 } // namespace gd::actors
