@@ -327,6 +327,21 @@ CAF_TEST(an uncommitted insert of a unique key holds up its own key alone) {
   }
 }
 
+// -- stops --------------------------------------------------------------------
+
+CAF_TEST(a stop while the server is away ends when its grace is over) {
+  auto opts = options({probe{}});
+  opts.stop_grace = 100ms;
+  auto engine = start(std::move(opts));
+  CAF_REQUIRE(log.wait_for<events::connected>(4));
+  cut();
+  // A pick waits for a connection by then.
+  CAF_REQUIRE(log.wait_for<events::disconnected>(20));
+  auto stopped = std::async(std::launch::async, [&] { engine.stop(); });
+  CAF_CHECK(stopped.wait_for(patience) == std::future_status::ready);
+  heal();
+}
+
 // -- poolers ------------------------------------------------------------------
 
 CAF_TEST(an engine behind a transaction pooler gives up and says why) {

@@ -404,4 +404,24 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
   CAF_CHECK_GREATER_OR_EQUAL(kinds.size(), 19u);
 }
 
+CAF_TEST(no password is logged where a login fails) {
+  captured_output output;
+  output.guard([&] {
+    for (const auto& database :
+         {"postgresql://somebody:" + password + "@127.0.0.1:1/nothing",
+          "host=/nowhere password=" + password,
+          db.conninfo("nobody", password)}) {
+      auto x = secret_options({probe{}});
+      x.database = database;
+      x.stop_grace = std::chrono::milliseconds{10};
+      auto engine = start(std::move(x));
+      wait_for<events::disconnected>(log.all<events::disconnected>().size()
+                                     + 5);
+    }
+  });
+  output.wait_for_printer(sys);
+  output.restore();
+  check_nothing_leaked(output.text());
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

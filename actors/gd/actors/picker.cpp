@@ -143,11 +143,10 @@ void picker_actor::drive() {
 void picker_actor::schedule() {
   auto t = now();
   auto at = limits_.empty() ? clock::time_point::max() : limits_.begin()->first;
-  if (!turn_.under_way()) { // its end drives on
+  if (!turn_.under_way()) // its end drives on
     at = std::min({at, poll_at_, turn_.due(t)});
-    if (drain_for_)
-      at = std::min(at, drain_by_);
-  }
+  if (drain_for_) // it may be waiting for a connection
+    at = std::min(at, drain_by_);
   if (at >= wake_at_)
     return;
   wake_at_ = at;
