@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
+#include <stop_token>
 
 namespace gd::chaos {
 
@@ -92,6 +95,13 @@ void exhaust_memory() {
     taken.push_back(std::make_unique_for_overwrite<char[]>(256 << 20));
 }
 
+void wait_for_stop(const std::stop_token& told) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::unique_lock guard{mutex};
+  changed.wait(guard, told, [] { return false; });
+}
+
 machine wild(witness& seen) {
   using enum wild_step;
   auto function = [&seen](context& ctx) -> outcome {
@@ -106,8 +116,7 @@ machine wild(witness& seen) {
           exhaust_memory();
           break;
         case mischief::overrun:
-          while (!ctx.stop_token().stop_requested())
-            usleep(1'000);
+          wait_for_stop(ctx.stop_token());
           break;
         case mischief::never_return:
           while (true)

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,15 +36,13 @@ void require(bool done, const std::string& what) {
     throw std::runtime_error{"the server did not " + what};
 }
 
-/// Waits until it holds; false: not in time.
-bool poll_until(clock::duration patience, const std::function<bool()>& holds) {
-  auto give_up = clock::now() + patience;
-  while (!holds()) {
-    if (clock::now() > give_up)
-      return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return true;
+/// Waits until a process has ended, and takes its status; false: not in time.
+bool reap(pid_t pid, std::chrono::milliseconds patience, int& status) {
+  auto fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  pollfd ended{fd, POLLIN, 0};
+  bool in_time = poll(&ended, 1, static_cast<int>(patience.count())) > 0;
+  close(fd);
+  return in_time && waitpid(pid, &status, 0) == pid;
 }
 
 } // namespace
@@ -234,7 +233,7 @@ bool world::end_load(const std::string& name) {
   auto pid = processes_.at(name);
   kill(pid, SIGTERM);
   int status = 0;
-  if (!poll_until(60s, [&] { return waitpid(pid, &status, WNOHANG) == pid; }))
+  if (!reap(pid, 60s, status))
     return false;
   processes_.erase(name);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -248,9 +247,7 @@ bool world::end_workers() {
       continue;
     kill(found->second, SIGTERM);
     int status = 0;
-    if (poll_until(30s, [&] {
-          return waitpid(found->second, &status, WNOHANG) == found->second;
-        })) {
+    if (reap(found->second, 30s, status)) {
       well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
       processes_.erase(found);
     } else {
