@@ -1,15 +1,16 @@
 -- Writes outcomes and give-backs. Each applies only under its own lease token (spec [A1]); signals that an applied
 -- outcome consumed go in the same statement, guarded by its RETURNING.
--- A row with applied = true: done. False with a holder: the row's unique key would become that instance's, too, and
--- nothing was changed (spec section 8). False without: stale, the lease is another's or gone. No row: a stranger holds
+-- A row without id: the list of those that are done. A row with a holder: the row's unique key would become that instance's, too, and
+-- nothing was changed (spec section 8). Without: stale, the lease is another's or gone. No row: a stranger holds
 -- the row's lock (or the row is deleted); try again. A row whose key might collide may wait for a stranger's insert:
 -- such rows go in a group of their own, behind lock_timeout.
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] outcome: next, replay, await, done, stop, release,
 -- $4 text[] step, $5 text[] state (JSON), $6 text[] result (JSON), $7 bigint[] replay's delay in us, $8 text[] awaited
--- name, $9 bigint[] its timeout in us, or null, $10 bigint[] its deadline in us since 1970, or null, $11 text[] reason,
+-- name, $9 bigint[] its timeout in us, or null, $10 bigint[] its deadline in us since 1970, or null, $11 text[] reason;
+-- $4 to $11 may be shorter: what is missing is null;
 -- $12 bigint[] ids of the signals consumed by all of them
 with held as materialized (
-  select e.*, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
+  select e.*, g.ctid as tuple, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
     g.unique_key, g.unique_scope,
     cast(case e.outcome when 'await' then 'awaiting_signal' when 'done' then 'done' when 'stop' then 'failed'
                         else 'runnable' end as :"schema".durable_status) as status
@@ -44,16 +45,16 @@ with held as materialized (
       wake_reason = case when h.outcome in ('replay', 'release') then g.wake_reason end,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   from checked h
-  where g.id = h.id and h.fenced and h.holder is null
+  where g.ctid = h.tuple and h.fenced and h.holder is null
   returning g.id
 ), gone as (
   delete from :"schema".signals s
-  where s.id = any($12::bigint[]) and s.target_id = any(array(select id from applied)) and s.dedup_key is null
+  where s.id = any($12::bigint[]) and case when s.target_id in (select id from applied) then s.dedup_key is null end
 ), remembered as (
   update :"schema".signals s
   set consumed_at = clock_timestamp(), payload = '{}'
-  where s.id = any($12::bigint[]) and s.target_id = any(array(select id from applied)) and s.dedup_key is not null
+  where s.id = any($12::bigint[]) and case when s.target_id in (select id from applied) then s.dedup_key is not null end
 )
-select a.id, true as applied, null::bigint as holder from applied a
+select null::bigint as id, array_agg(a.id) as applied, null::bigint as holder from applied a
 union all
-select h.id, false, h.holder from checked h where not h.fenced or h.holder is not null
+select h.id, null, h.holder from checked h where not h.fenced or h.holder is not null

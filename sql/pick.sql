@@ -45,13 +45,13 @@ with recursive machine as materialized (
   from level l
   where l.priority is not null
 ), free as materialized (
-  select c.id, l.priority, c.eligible_at
+  select c.id, c.tuple, l.priority, c.eligible_at
   from level l
   cross join lateral (
-    select x.id, x.eligible_at
+    select x.id, x.tuple, x.eligible_at
     from machine m
     cross join lateral (
-      select g.id, g.eligible_at
+      select g.id, g.ctid as tuple, g.eligible_at
       from :"schema".gen_durable g
       where g.status = 'runnable' and g.partition_key is null
         and g.queue = $1::text and g.fsm = m.fsm and g.fsm_version = m.version and g.priority = l.priority
@@ -136,7 +136,7 @@ with recursive machine as materialized (
 ), visited as materialized (
   select v.partition_key, v.n from visit v where v.n > 0
 ), head as materialized (
-  select h.id, h.priority, h.eligible_at
+  select h.id, h.tuple, h.priority, h.eligible_at
   from (select w.partition_key from walked w union select v.partition_key from visited v) k
   cross join lateral (
     with recursive level as (
@@ -161,7 +161,7 @@ with recursive machine as materialized (
     select f.*
     from level l
     cross join lateral (
-      select g.id, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version
+      select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version
       from :"schema".gen_durable g
       where g.partition_key = k.partition_key and g.status = 'runnable' and g.priority = l.priority
         and g.eligible_at <= statement_timestamp()
@@ -176,14 +176,14 @@ with recursive machine as materialized (
          where o.partition_key = k.partition_key and o.status = 'executing'
          limit 1) is null
 ), candidate as materialized (
-  select c.id
+  select c.tuple
   from (select * from free union all select * from head) c
   order by c.priority, c.eligible_at, c.id
   limit 2 * $2::int
 ), claimed as materialized (
-  select g.id
+  select g.ctid as tuple
   from :"schema".gen_durable g
-  where g.id = any(array(select c.id from candidate c))
+  where g.ctid = any(array(select c.tuple from candidate c))
     and g.status = 'runnable' and g.eligible_at <= statement_timestamp()
   order by g.priority, g.eligible_at, g.id
   limit $2::int
@@ -193,11 +193,21 @@ with recursive machine as materialized (
   set status = 'executing', locked_by = $5::text,
       lease_expires_at = clock_timestamp() + $6::bigint * interval '1 microsecond',
       updated_at = clock_timestamp()
-  where g.id = any(array(select c.id from claimed c))
+  where g.ctid = any(array(select c.tuple from claimed c))
   returning g.id, g.fsm, g.fsm_version, g.step, g.state, g.attempt, g.wake_reason, g.priority, g.eligible_at,
     g.partition_key, case when g.unique_key is not null then g.unique_scope::text[] end as unique_scope
+), addressed as materialized (
+  select distinct s.target_id
+  from :"schema".signals s
+  where s.target_id = any(array(select p.id from picked p)) and s.consumed_at is null
 )
 select p.id, p.fsm, p.fsm_version, p.step, p.state::text as state, p.attempt, p.wake_reason,
+  null::bigint[] as ids, null::text[] as names, null::text[] as payloads, p.partition_key, p.unique_scope, p.priority,
+  p.eligible_at
+from picked p
+where (p.id in (select a.target_id from addressed a)) is not true
+union all
+select p.id, p.fsm, p.fsm_version, p.step, p.state::text, p.attempt, p.wake_reason,
   inbox.ids, inbox.names, inbox.payloads, p.partition_key, p.unique_scope, p.priority, p.eligible_at
 from picked p
 cross join lateral (
@@ -212,6 +222,7 @@ cross join lateral (
   ) s
   where s.before is null or s.before < 8388608
 ) inbox
+where (p.id in (select a.target_id from addressed a)) is true
 union all
 select null, null, null, null, null, (select count(l.priority)::int from (select * from keyed_level limit 1) l),
   set_config('gd.keyed', coalesce((select array_agg(p.id) from picked p where p.partition_key is not null), '{}')::text, true),

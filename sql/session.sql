@@ -29,6 +29,7 @@ from (
     set_config('tcp_user_timeout', '30s', false),
     set_config('gd.session', gen_random_uuid()::text, false),
     set_config('enable_seqscan', 'off', false),
+    set_config('plan_cache_mode', 'force_generic_plan', false),
     set_config('jit', 'off', false)
   where pg_backend_pid() = $4::int
 ) pinned

@@ -42,6 +42,11 @@ public:
     return ready_.empty() && suspects_.empty() && busy_.empty();
   }
 
+  /// How many wait for nothing but a group.
+  std::size_t ready() const noexcept {
+    return ready_.size();
+  }
+
   /// Whether a failed group is being taken apart.
   bool isolating() const noexcept {
     return !suspects_.empty();

@@ -157,6 +157,14 @@ pq::call flush(const std::vector<outcome_row>& rows) {
   auto when = [](bool there, const std::string& x) {
     return there ? maybe_text{x} : std::nullopt;
   };
+  // Most outcomes need few of the columns: one that nobody needs goes empty.
+  auto sparse = [&rows](auto f) {
+    auto xs = column(rows, f);
+    if (std::none_of(xs.begin(), xs.end(),
+                     [](const auto& x) { return x.has_value(); }))
+      xs.clear();
+    return xs;
+  };
   std::vector<std::int64_t> consumed;
   for (const auto& row : rows)
     consumed.insert(consumed.end(), row.consumed.begin(), row.consumed.end());
@@ -164,21 +172,19 @@ pq::call flush(const std::vector<outcome_row>& rows) {
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
     .add(column(rows, [](const auto& r) { return to_string(r.what); }))
-    .add(column(
-      rows, [&](const auto& r) { return when(r.what == verb::next, r.step); }))
-    .add(column(rows,
-                [&](const auto& r) { return when(!r.state.empty(), r.state); }))
-    .add(column(
-      rows,
+    .add(
+      sparse([&](const auto& r) { return when(r.what == verb::next, r.step); }))
+    .add(sparse([&](const auto& r) { return when(!r.state.empty(), r.state); }))
+    .add(sparse(
       [&](const auto& r) { return when(r.what == verb::done, r.result); }))
-    .add(column(rows, [](const auto& r) { return r.delay_us; }))
-    .add(column(
-      rows,
+    .add(sparse([](const auto& r) {
+      return r.what == verb::replay ? std::optional{r.delay_us} : std::nullopt;
+    }))
+    .add(sparse(
       [&](const auto& r) { return when(r.what == verb::await, r.awaits); }))
-    .add(column(rows, [](const auto& r) { return r.timeout_us; }))
-    .add(column(rows, [](const auto& r) { return r.until_us; }))
-    .add(column(
-      rows,
+    .add(sparse([](const auto& r) { return r.timeout_us; }))
+    .add(sparse([](const auto& r) { return r.until_us; }))
+    .add(sparse(
       [&](const auto& r) { return when(r.what == verb::stop, r.reason); }))
     .add(consumed);
   return x;
@@ -186,9 +192,12 @@ pq::call flush(const std::vector<outcome_row>& rows) {
 
 std::vector<flushed_row> read_flush(const pq::rows& rows) {
   std::vector<flushed_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back(
-      {rows.integer(i, 0), rows.boolean(i, 1), rows.maybe_integer(i, 2)});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (auto id : rows.integers(i, 1))
+      xs.push_back({id, true, std::nullopt});
+    if (auto id = rows.maybe_integer(i, 0))
+      xs.push_back({*id, false, rows.maybe_integer(i, 2)});
+  }
   return xs;
 }
 

@@ -949,8 +949,9 @@ gd::result<turn::report> in_database::transact(turn& work, std::int32_t want) {
   auto give_up = clock_type::now() + patience;
   while (true) {
     auto now = clock_type::now();
-    if (auto unit = work.begin(want, now)) {
-      auto report = work.finish(db_->run(*unit), clock_type::now());
+    if (auto next = work.begin(want, now)) {
+      auto report = work.finish(next->flight, db_->run(next->work),
+                                clock_type::now());
       if (!report.failure)
         return report;
       if (!retryable(report.failure->code)

@@ -27,7 +27,8 @@ constexpr milliseconds longest_key_wait{5'000};
 turn::turn(settings how)
   : how_(std::move(how)),
     picks_(how_.first_pick),
-    waiting_(how_.rows, how_.bytes) {
+    waiting_(how_.rows, how_.bytes),
+    flights_(how_.flights) {
   // nop
 }
 
@@ -39,34 +40,58 @@ void turn::unlock(store::key_hold hold) {
   unlocks_.push_back(std::move(hold));
 }
 
-store::pick_request turn::make_pick(clock::time_point now) {
-  store::pick_request x{.queue = how_.queue,
-                        .limit = wanted_,
-                        .machines = how_.machines,
-                        .token = token_,
-                        .lease = how_.lease,
-                        .inbox = how_.inbox,
-                        .keyed = keyed_};
-  if (keyed_) {
-    x.keys_to_leave = how_.keys->all();
-    for (const auto& [key, locked] : locked_)
-      if (locked.until > now)
-        x.keys_to_leave.push_back(key);
-    x.last_key = last_key_;
-  }
-  return x;
+std::size_t turn::under_way() const {
+  return static_cast<std::size_t>(
+    std::count_if(flights_.begin(), flights_.end(),
+                  [](const auto& x) { return x.under_way; }));
 }
 
-std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
-  if (under_way_ || now < not_before_)
+bool turn::occupied() const {
+  auto n = under_way();
+  return n == flights_.size() || (n > 0 && waiting_.ready() < worth_a_flight);
+}
+
+std::int32_t turn::wanted() const {
+  std::int32_t n = 0;
+  for (const auto& x : flights_)
+    if (x.under_way)
+      n += x.wanted;
+  return n;
+}
+
+store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
+  store::pick_request out{.queue = how_.queue,
+                          .limit = x.wanted,
+                          .machines = how_.machines,
+                          .token = x.token,
+                          .lease = how_.lease,
+                          .inbox = how_.inbox,
+                          .keyed = x.keyed};
+  if (x.keyed) {
+    out.keys_to_leave = how_.keys->all();
+    for (const auto& [key, locked] : locked_)
+      if (locked.until > now)
+        out.keys_to_leave.push_back(key);
+    out.last_key = last_key_;
+  }
+  return out;
+}
+
+std::optional<turn::started> turn::begin(std::int32_t want,
+                                         clock::time_point now) {
+  if (occupied() || now < not_before_)
     return std::nullopt;
+  auto free = std::find_if(flights_.begin(), flights_.end(),
+                           [](const auto& x) { return !x.under_way; });
+  bool first = free == flights_.begin();
+  auto& next = *free;
+  next = {};
   pq::unit work;
-  layout_ = {};
   auto append = [&work](pq::call x) {
     work.calls.push_back(std::move(x));
     return static_cast<int>(work.calls.size()) - 1;
   };
-  if (!unlocks_.empty()) {
+  if (!unlocks_.empty() && first) {
     // First: it takes effect at once, whatever becomes of the transaction. If
     // the connection is lost, so are its locks.
     append(store::unlock_keys(unlocks_));
@@ -79,97 +104,111 @@ std::optional<pq::unit> turn::begin(std::int32_t want, clock::time_point now) {
     std::vector<std::string> tokens;
     for (const auto& x : lost_)
       tokens.push_back(x.token);
-    layout_.release = append(store::release_lost(tokens));
+    next.at.release = append(store::release_lost(tokens));
     release_at_ = now + release_interval;
   }
-  bool may_pick = want > 0 && !waiting_.isolating() && now >= no_pick_before_;
-  group_ = waiting_.take(now, may_pick);
-  if (!group_.entries.empty()) {
+  // Rows with a key are picked where their locks live; what is less urgent does
+  // not overtake them elsewhere.
+  bool may_pick = want > 0 && !waiting_.isolating() && now >= no_pick_before_
+                  && (first || !keyed_);
+  auto& group = next.group;
+  group = waiting_.take(now, may_pick);
+  if (!group.entries.empty()) {
     std::vector<store::outcome_row> rows;
-    for (auto& x : group_.entries)
+    rows.reserve(group.entries.size());
+    for (auto& x : group.entries)
       rows.push_back(std::move(x.row));
-    if (group_.alone || rows.front().may_collide)
-      append(store::lock_timeout(group_.alone ? alone_wait : unsure_wait));
-    if (group_.alone)
+    if (group.alone || rows.front().may_collide)
+      append(store::lock_timeout(group.alone ? alone_wait : unsure_wait));
+    if (group.alone)
       append(store::lock({rows.front().id}));
-    layout_.flush = append(store::flush(rows));
+    next.at.flush = append(store::flush(rows));
     if (auto parked = store::recheck(rows))
-      layout_.recheck = append(std::move(*parked));
+      next.at.recheck = append(std::move(*parked));
     for (std::size_t i = 0; i < rows.size(); ++i)
-      group_.entries[i].row = std::move(rows[i]);
+      group.entries[i].row = std::move(rows[i]);
   }
   // A group under suspicion, or one that waits for a lock, goes without a pick.
-  if (may_pick && !group_.alone && !group_.unsure()) {
-    wanted_ = std::min(want, static_cast<std::int32_t>(how_.rows));
-    token_ = fmt::format("{}/{}", how_.incarnation, picks_++);
-    layout_.pick = append(store::pick(make_pick(now)));
-    if (keyed_) {
+  if (may_pick && !group.alone && !group.unsure()) {
+    next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
+    next.token = fmt::format("{}/{}", how_.incarnation, picks_++);
+    next.keyed = keyed_;
+    next.at.pick = append(store::pick(make_pick(next, now)));
+    if (next.keyed) {
       append(store::lock_keys());
-      layout_.check_keys = append(store::check_keys());
+      next.at.check_keys = append(store::check_keys());
       work.leaves_traces_from = work.calls.size();
-      layout_.hold_keys = append(store::hold_keys());
+      next.at.hold_keys = append(store::hold_keys());
     }
   }
   if (work.calls.empty())
     return std::nullopt;
-  under_way_ = true;
-  return work;
+  next.under_way = true;
+  return started{static_cast<std::size_t>(free - flights_.begin()),
+                 std::move(work)};
 }
 
 turn::leftovers turn::abandon() const {
   leftovers out;
   for (const auto& x : unlocks_)
     out.keys.push_back(x.key);
-  out.locks = !out.keys.empty() || (under_way_ && layout_.hold_keys >= 0);
+  out.locks = !out.keys.empty();
   std::vector<std::string> tokens;
   for (const auto& x : lost_)
     tokens.push_back(x.token);
-  if (under_way_ && layout_.pick >= 0)
-    tokens.push_back(token_);
-  if (!tokens.empty())
-    out.release = pq::unit{.calls = {store::release_lost(tokens)}};
+  for (const auto& x : flights_) {
+    out.locks = out.locks || (x.under_way && x.at.hold_keys >= 0);
+    if (x.under_way && x.at.pick >= 0)
+      tokens.push_back(x.token);
+    auto& release = out.release.emplace_back();
+    if (!tokens.empty())
+      release = pq::unit{.calls = {store::release_lost(tokens)}};
+    tokens.clear();
+  }
   return out;
 }
 
-turn::report turn::finish(pq::reply reply, clock::time_point now) {
+turn::report turn::finish(std::size_t which, pq::reply reply,
+                          clock::time_point now) {
   report out;
-  under_way_ = false;
+  auto& x = flights_[which];
+  x.under_way = false;
   if (!reply.ok()) {
-    fail(reply, out, now);
+    fail(x, reply, out, now);
     return out;
   }
   failures_ = 0;
   auto rows_of = [&reply](int i) -> const pq::rows& {
     return reply.results[static_cast<std::size_t>(i)];
   };
-  if (layout_.release >= 0)
-    out.recovered = rows_of(layout_.release).size();
-  if (layout_.flush >= 0)
-    read_flush(rows_of(layout_.flush), out, now);
-  if (layout_.pick >= 0)
-    read_pick(reply, out, now);
+  if (x.at.release >= 0)
+    out.recovered = rows_of(x.at.release).size();
+  if (x.at.flush >= 0)
+    read_flush(x, rows_of(x.at.flush), out, now);
+  if (x.at.pick >= 0)
+    read_pick(x, reply, out, now);
   return out;
 }
 
-void turn::read_pick(const pq::reply& reply, report& to,
+void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
   auto rows_of = [&reply](int i) -> const pq::rows& {
     return reply.results[static_cast<std::size_t>(i)];
   };
-  auto answer = store::read_pick(rows_of(layout_.pick));
+  auto answer = store::read_pick(rows_of(x.at.pick));
   to.picked = std::move(answer.rows);
-  to.token = token_;
-  to.full = to.picked.size() >= static_cast<std::size_t>(wanted_)
-            || (answer.keyed_rows && !keyed_);
-  last_key_ = std::move(answer.last_key);
-  bool had_keys = std::exchange(keyed_, answer.keyed_rows);
-  if (!had_keys)
+  to.token = x.token;
+  bool news = answer.keyed_rows && !keyed_;
+  to.full = to.picked.size() >= static_cast<std::size_t>(x.wanted) || news;
+  keyed_ = answer.keyed_rows;
+  if (!x.keyed)
     return;
-  std::erase_if(locked_, [now](const auto& x) {
-    return x.second.until + longest_key_wait < now;
+  last_key_ = std::move(answer.last_key);
+  std::erase_if(locked_, [now](const auto& one) {
+    return one.second.until + longest_key_wait < now;
   });
   for (auto& [key, elsewhere] :
-       store::read_check_keys(rows_of(layout_.check_keys)))
+       store::read_check_keys(rows_of(x.at.check_keys)))
     if (elsewhere) {
       auto& locked = locked_[key];
       locked.until = now
@@ -179,7 +218,7 @@ void turn::read_pick(const pq::reply& reply, report& to,
       ++locked.tries;
     }
   std::unordered_map<std::int64_t, std::string> held;
-  for (auto& [id, session] : store::read_hold_keys(rows_of(layout_.hold_keys)))
+  for (auto& [id, session] : store::read_hold_keys(rows_of(x.at.hold_keys)))
     held.emplace(id, std::move(session));
   std::erase_if(to.picked, [&held](const auto& row) {
     return row.partition_key && !held.contains(row.id);
@@ -192,15 +231,17 @@ void turn::read_pick(const pq::reply& reply, report& to,
     }
 }
 
-void turn::read_flush(const pq::rows& rows, report& to, clock::time_point now) {
+void turn::read_flush(flight& of, const pq::rows& rows, report& to,
+                      clock::time_point now) {
   using verdict = settled::verdict;
   std::unordered_map<std::int64_t, store::flushed_row> answers;
   for (auto& x : store::read_flush(rows))
     answers.emplace(x.id, x);
-  for (auto& x : group_.entries) {
+  to.rows.reserve(of.group.entries.size());
+  for (auto& x : of.group.entries) {
     auto found = answers.find(x.row.id);
     bool missing = found == answers.end();
-    if (missing && !group_.alone) {
+    if (missing && !of.group.alone) {
       waiting_.put_busy(std::move(x), now);
       continue;
     }
@@ -219,23 +260,23 @@ void turn::read_flush(const pq::rows& rows, report& to, clock::time_point now) {
                                                   : verdict::stale;
     to.rows.push_back({x.tag, std::move(x.row), what});
   }
-  group_.entries.clear();
+  of.group.entries.clear();
 }
 
-void turn::fail(const pq::reply& reply, report& to, clock::time_point now) {
+void turn::fail(flight& of, const pq::reply& reply, report& to,
+                clock::time_point now) {
   const auto& why = *reply.failure;
-  auto group = std::move(group_.entries);
-  group_.entries.clear();
+  auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);
-  bool of_pick = layout_.pick >= 0 && failed_at >= layout_.pick;
+  bool of_pick = of.at.pick >= 0 && failed_at >= of.at.pick;
   switch (why.code) {
     case errc::unknown_fate:
       for (auto& x : group)
         x.resent = true;
-      if (layout_.pick >= 0) {
+      if (of.at.pick >= 0) {
         // The server may still be at it: its lease begins at the latest then.
-        lost_.push_back({token_, now + how_.lease});
-        to.lost_pick = token_;
+        lost_.push_back({of.token, now + how_.lease});
+        to.lost_pick = of.token;
         release_at_ = {};
       }
       break;
@@ -278,9 +319,10 @@ void turn::back_off(clock::time_point now) {
 }
 
 turn::clock::time_point turn::due(clock::time_point now) const {
-  if (under_way_)
+  if (occupied())
     return clock::time_point::max();
-  auto when = waiting_.has_due(now) || !unlocks_.empty() ? now : waiting_.due();
+  bool unlocks = !unlocks_.empty() && !flights_.front().under_way;
+  auto when = waiting_.has_due(now) || unlocks ? now : waiting_.due();
   if (!lost_.empty())
     when = std::min(when, release_at_);
   return when == clock::time_point::max() ? when : std::max(when, not_before_);

@@ -14,10 +14,12 @@
 
 namespace gd {
 
-/// A queue's work with the database, one transaction at a time: flushes all
-/// outcomes that have come in, wakes what was parked too late, and picks, in one
-/// pipeline (design section 4). A plain state machine: no thread, no clock and
-/// no connection of its own. Whoever drives it sends what `begin` returns and
+/// A queue's work with the database: transactions that each flush all outcomes
+/// that have come in, wake what was parked too late, and pick, in one pipeline
+/// (design section 4). If there is enough to do, a second one goes beside the
+/// first, on a connection of its own: the server then works while the other
+/// waits for its commit. A plain state machine: no thread, no clock and no
+/// connection of its own. Whoever drives it sends what `begin` returns and
 /// hands the reply to `finish`.
 class turn {
 public:
@@ -36,7 +38,13 @@ public:
     std::int32_t inbox = 1'000;
     /// Of the whole node.
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
+    /// Transactions at the same time, each on its own connection. 1 or 2.
+    std::size_t flights = 1;
   };
+
+  /// A second transaction is begun when so many outcomes wait for one: fewer
+  /// are better off in the next.
+  static constexpr std::size_t worth_a_flight = 50;
 
   explicit turn(settings how);
 
@@ -47,9 +55,15 @@ public:
   /// lost, and the step's function has returned.
   void unlock(store::key_hold hold);
 
+  struct started {
+    /// Which connection it is for. Locks of keys live on that of flight 0.
+    std::size_t flight = 0;
+    pq::unit work{};
+  };
+
   /// The next transaction, which picks at most `want` rows; nullopt if there is
-  /// nothing to do, one is under way, or it is too early after a failure.
-  std::optional<pq::unit> begin(std::int32_t want, clock::time_point now);
+  /// nothing to do, enough is under way, or it is too early after a failure.
+  std::optional<started> begin(std::int32_t want, clock::time_point now);
 
   /// What became of a row that was added.
   struct settled {
@@ -82,17 +96,19 @@ public:
     std::optional<error> failure{};
   };
 
-  report finish(pq::reply reply, clock::time_point now);
+  report finish(std::size_t flight, pq::reply reply, clock::time_point now);
 
-  bool under_way() const noexcept {
-    return under_way_;
-  }
+  /// Whether `begin` would wait for what is under way.
+  bool occupied() const;
+
+  /// How many rows the picks under way want.
+  std::int32_t wanted() const;
 
   /// What an owner that ends in the middle leaves behind.
   struct leftovers {
-    /// Gives back the rows of the pick under way, whose answer nobody will read,
-    /// and those of lost picks: to be submitted behind what is under way.
-    std::optional<pq::unit> release;
+    /// By flight: give back the rows of the pick under way there, whose answer
+    /// nobody will read, and those of lost picks. To be submitted behind it.
+    std::vector<std::optional<pq::unit>> release;
     /// In the node's table, and still to be unlocked.
     std::vector<std::string> keys;
     /// Whether the session may have locks of keys from here.
@@ -102,7 +118,7 @@ public:
 
   /// Nothing is under way or waits to be written.
   bool drained() const noexcept {
-    return !under_way_ && waiting_.empty() && unlocks_.empty();
+    return under_way() == 0 && waiting_.empty() && unlocks_.empty();
   }
 
   /// When `begin` has something to do by itself; `max()`: not before `add`.
@@ -149,26 +165,36 @@ private:
     clock::time_point until{};
   };
 
-  store::pick_request make_pick(clock::time_point now);
-  void read_pick(const pq::reply& reply, report& to, clock::time_point now);
-  void read_flush(const pq::rows& rows, report& to, clock::time_point now);
-  void fail(const pq::reply& reply, report& to, clock::time_point now);
+  /// One transaction, from `begin` to `finish`.
+  struct flight {
+    bool under_way = false;
+    batcher<entry>::group group{};
+    layout at{};
+    std::int32_t wanted = 0;
+    std::string token{};
+    bool keyed = false;
+  };
+
+  std::size_t under_way() const;
+  store::pick_request make_pick(const flight& x, clock::time_point now);
+  void read_pick(const flight& x, const pq::reply& reply, report& to,
+                 clock::time_point now);
+  void read_flush(flight& x, const pq::rows& rows, report& to,
+                  clock::time_point now);
+  void fail(flight& x, const pq::reply& reply, report& to,
+            clock::time_point now);
   void back_off(clock::time_point now);
 
   settings how_;
   std::uint64_t picks_;
   batcher<entry> waiting_;
-  batcher<entry>::group group_;
+  std::vector<flight> flights_;
   std::vector<lost_pick> lost_;
   std::vector<store::key_hold> unlocks_;
   std::map<std::string, locked_key> locked_;
   std::string last_key_;
   /// Whether there are rows with a key: they cost three statements more.
   bool keyed_ = false;
-  layout layout_;
-  std::int32_t wanted_ = 0;
-  std::string token_;
-  bool under_way_ = false;
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};

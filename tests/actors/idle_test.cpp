@@ -74,8 +74,10 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
   add(sys.spawn<gateway_worker>(home));
   add(sys.spawn<heartbeat_actor>(home));
   add(sys.spawn<reaper_actor>(home));
-  add(sys.spawn<picker_actor>(home, gd::queue_config{"default"}, 2));
-  add(sys.spawn<picker_actor>(home, gd::queue_config{"mail"}, 3));
+  add(sys.spawn<picker_actor>(home, gd::queue_config{"default"},
+                              std::vector<std::size_t>{2}));
+  add(sys.spawn<picker_actor>(home, gd::queue_config{"mail"},
+                              std::vector<std::size_t>{3}));
   sched.run();
   db->units.clear(); // of the start
   for (int second = 0; second < 120; ++second) {

@@ -130,7 +130,8 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
 
   caf::actor spawn_picker(gd::queue_config queue) {
     prepare();
-    actors.push_back(sys.spawn<picker_actor>(home, std::move(queue), 2));
+    actors.push_back(sys.spawn<picker_actor>(home, std::move(queue),
+                                             std::vector<std::size_t>{2}));
     sched.run();
     return actors.back();
   }

@@ -901,7 +901,7 @@ CAF_TEST(a row that a stranger holds is busy and its neighbours are written) {
     CAF_CHECK(x.extended && x.id != held);
 
   auto flushed = run(worker, store::flush(rows));
-  CAF_CHECK_EQUAL(flushed.size(), 9u);
+  CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 9u);
   for (const auto& x : rows)
     CAF_CHECK_EQUAL(applied(flushed, x.id), x.id != held);
   CAF_CHECK_EQUAL(of(held, "status"), "executing");
@@ -1185,12 +1185,12 @@ CAF_TEST(what a lost pick took is given back and what it flushed counts once) {
   auto work = turn.begin(10, now);
   CAF_REQUIRE(work);
   auto& dying = connect();
-  dying.send(*work);
+  dying.send(work->work);
   CAF_CHECK_EQUAL(held.stranger().wait_until_someone_is_blocked(),
                   dying.backend());
   auto backend = std::to_string(dying.backend());
   opened.pop_back(); // the client is gone, its server is still at it
-  auto report = turn.finish(lost_connection(), now);
+  auto report = turn.finish(0, lost_connection(), now);
   CAF_CHECK(report.lost_pick == "node/1/5");
   CAF_CHECK(report.rows.empty());
   CAF_CHECK(report.failure && report.failure->code == gd::errc::unknown_fate);
@@ -1201,7 +1201,7 @@ CAF_TEST(what a lost pick took is given back and what it flushed counts once) {
   now += 1s;
   work = turn.begin(10, now);
   CAF_REQUIRE(work);
-  report = turn.finish(second.run(*work), now);
+  report = turn.finish(0, second.run(work->work), now);
   CAF_CHECK(!report.failure);
   CAF_CHECK_EQUAL(report.recovered, 0u);
   CAF_CHECK(report.picked.empty());
@@ -1216,7 +1216,7 @@ CAF_TEST(what a lost pick took is given back and what it flushed counts once) {
   now += 1s;
   work = turn.begin(10, now);
   CAF_REQUIRE(work);
-  report = turn.finish(second.run(*work), now);
+  report = turn.finish(0, second.run(work->work), now);
   CAF_CHECK(!report.failure);
   CAF_CHECK_EQUAL(report.recovered, 2u);
   CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
@@ -1238,21 +1238,21 @@ CAF_TEST(what a lost pick did not commit is applied when it is sent again) {
   auto work = turn.begin(10, now);
   CAF_REQUIRE(work);
   auto& dying = connect();
-  dying.send(*work);
+  dying.send(work->work);
   auto backend = held.stranger().wait_until_someone_is_blocked();
   held.stranger().terminate(backend);
   CAF_CHECK(!dying.wait_ready());
   auto reply = dying.take_reply();
   CAF_REQUIRE(reply && !reply->ok());
   CAF_CHECK(reply->failure->code == gd::errc::unknown_fate);
-  auto report = turn.finish(std::move(*reply), now);
+  auto report = turn.finish(0, std::move(*reply), now);
   CAF_CHECK(report.lost_pick == "node/1/5");
   held.let_go();
 
   now += 1s;
   work = turn.begin(10, now);
   CAF_REQUIRE(work);
-  report = turn.finish(connect().run(*work), now);
+  report = turn.finish(0, connect().run(work->work), now);
   CAF_CHECK(!report.failure);
   CAF_CHECK_EQUAL(report.recovered, 0u);
   CAF_REQUIRE_EQUAL(report.rows.size(), 1u);

@@ -75,7 +75,7 @@ struct queue {
   gd::turn::report run(std::int32_t want) {
     auto unit = work.begin(want, now);
     CAF_REQUIRE(unit);
-    auto report = work.finish(on->run(*unit), now);
+    auto report = work.finish(0, on->run(unit->work), now);
     for (auto& row : report.picked)
       holding.push_back({row, report.token});
     return report;
@@ -306,10 +306,10 @@ CAF_TEST(a pick that is rolled back leaves no lock behind) {
   auto unit = node.work.begin(10, node.now);
   CAF_REQUIRE(unit);
   CAF_MESSAGE("whatever fails behind the locks ends the session with them");
-  auto at = unit->leaves_traces_from;
-  CAF_REQUIRE(at < unit->calls.size());
-  unit->calls.push_back(store::lock_timeout(-5ms));
-  auto report = node.work.finish(node.on->run(*unit), node.now);
+  auto at = unit->work.leaves_traces_from;
+  CAF_REQUIRE(at < unit->work.calls.size());
+  unit->work.calls.push_back(store::lock_timeout(-5ms));
+  auto report = node.work.finish(0, node.on->run(unit->work), node.now);
   CAF_CHECK(report.failure);
   CAF_CHECK(node.on->state() == pq::connection::phase::dead);
   db.wait_until(count_locks, "0");
@@ -319,9 +319,9 @@ CAF_TEST(a pick that is rolled back leaves no lock behind) {
   other.run(10);
   unit = other.work.begin(10, other.now);
   CAF_REQUIRE(unit);
-  unit->calls.insert(unit->calls.begin(), store::lock_timeout(-5ms));
-  ++unit->leaves_traces_from;
-  static_cast<void>(other.work.finish(other.on->run(*unit), other.now));
+  unit->work.calls.insert(unit->work.calls.begin(), store::lock_timeout(-5ms));
+  ++unit->work.leaves_traces_from;
+  static_cast<void>(other.work.finish(0, other.on->run(unit->work), other.now));
   CAF_CHECK(other.on->state() == pq::connection::phase::idle);
   CAF_CHECK_EQUAL(locks(), "0");
 }
@@ -345,14 +345,14 @@ CAF_TEST(a key that a stranger has locked is left alone and holds up nobody) {
   auto tried = [&] {
     auto unit = node.work.begin(10, node.now);
     CAF_REQUIRE(unit);
-    auto reply = node.on->run(*unit);
+    auto reply = node.on->run(unit->work);
     if (!reply.ok())
       CAF_FAIL(gd::to_string(*reply.failure));
     bool was = false;
-    for (std::size_t i = 0; i < unit->calls.size(); ++i)
-      if (unit->calls[i].what == &sql::check_keys)
+    for (std::size_t i = 0; i < unit->work.calls.size(); ++i)
+      if (unit->work.calls[i].what == &sql::check_keys)
         was = !store::read_check_keys(reply.results[i]).empty();
-    node.work.finish(std::move(reply), node.now);
+    node.work.finish(0, std::move(reply), node.now);
     return was;
   };
   int tries = 0;

@@ -146,10 +146,10 @@ public:
         now_ = std::max(now_, turn_.due(now_));
         unit = turn_.begin(100, now_);
       }
-      auto reply = on_.run(*unit);
+      auto reply = on_.run(unit->work);
       if (reply.failure)
         CAF_MESSAGE("failed: " << reply.failure->message);
-      auto report = turn_.finish(std::move(reply), now_);
+      auto report = turn_.finish(0, std::move(reply), now_);
       for (auto& x : report.rows)
         settle(x);
       for (auto& x : report.picked)

@@ -975,7 +975,7 @@ private:
       auto work = x.work->begin(want, x.now);
       if (!work)
         return;
-      x.open.emplace(transaction{std::move(*work)});
+      x.open.emplace(transaction{std::move(work->work)});
     }
     if (auto reply = advance(*x.on, *x.open, n)) {
       x.open.reset();
@@ -984,7 +984,7 @@ private:
   }
 
   void finish(party& x, pq::reply reply) {
-    auto report = x.work->finish(std::move(reply), x.now);
+    auto report = x.work->finish(0, std::move(reply), x.now);
     for (auto& row : report.picked)
       x.holding.emplace(++x.tags, held_row{std::move(row), report.token});
     for (auto& row : report.rows)
@@ -1122,7 +1122,7 @@ private:
   }
 
   void crash(party& x, bool tidy) {
-    auto last = tidy ? x.work->abandon().release : std::nullopt;
+    auto last = tidy ? x.work->abandon().release.front() : std::nullopt;
     if (x.open) {
       if (tidy)
         advance(*x.on, *x.open, 0);

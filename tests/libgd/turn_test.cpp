@@ -38,14 +38,16 @@ using verdict = gd::turn::settled::verdict;
 using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
 
-gd::turn make_turn(std::size_t rows = 500, std::size_t bytes = 8 << 20) {
+gd::turn make_turn(std::size_t rows = 500, std::size_t bytes = 8 << 20,
+                   std::size_t flights = 1) {
   return gd::turn{{.queue = "default",
                    .incarnation = "node/1",
                    .first_pick = 7,
                    .machines = {{"Order", 1}},
                    .lease = 60s,
                    .rows = rows,
-                   .bytes = bytes}};
+                   .bytes = bytes,
+                   .flights = flights}};
 }
 
 outcome_row next_row(std::int64_t id, std::string state = R"({"n": 2})") {
@@ -94,6 +96,10 @@ ids flushed(const pq::unit& work) {
   return at ? first_parameter(work.calls[*at]) : ids{};
 }
 
+std::string first_text(const pq::unit& work) {
+  return work.calls.front().args.values().front();
+}
+
 /// A reply in which no statement returned a row: everything was busy.
 pq::reply no_rows(const pq::unit& work) {
   pq::reply x;
@@ -115,7 +121,7 @@ struct by_hand {
   pq::unit begin(gd::turn& turn, std::int32_t want = 0) {
     auto work = turn.begin(want, now);
     CAF_REQUIRE(work);
-    return std::move(*work);
+    return std::move(work->work);
   }
 
   /// Waits as long as the turn wants to.
@@ -143,10 +149,10 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   auto work = begin(turn, 5);
   CAF_CHECK_EQUAL(names(work), "flush pick"s);
   CAF_CHECK(work.transaction);
-  CAF_CHECK(turn.under_way());
+  CAF_CHECK(turn.occupied());
   CAF_CHECK(!turn.begin(5, now));
   CAF_CHECK(turn.due(now) == clock_type::time_point::max());
-  turn.finish(no_rows(work), now);
+  turn.finish(0, no_rows(work), now);
 
   turn = make_turn();
   turn.add(next_row(1));
@@ -169,14 +175,14 @@ CAF_TEST(every pick has a token of its own) {
     now += 10s;
     auto work = begin(turn, 1);
     tokens.insert(work.calls.back().args.values()[4]);
-    turn.finish(failed(code, work.calls.size() - 1), now);
+    turn.finish(0, failed(code, work.calls.size() - 1), now);
   }
   now += 10s;
   auto work = begin(turn, 1);
   tokens.insert(work.calls.back().args.values()[4]);
   CAF_CHECK_EQUAL(tokens.size(), 5u);
   CAF_CHECK(tokens.contains("node/1/7"));
-  auto report = turn.finish(no_rows(work), now);
+  auto report = turn.finish(0, no_rows(work), now);
   CAF_CHECK_EQUAL(report.token, "node/1/11"s);
 }
 
@@ -186,7 +192,7 @@ CAF_TEST(a group holds an id once and the rest in order) {
     turn.add(next_row(id), 10 * static_cast<std::uint64_t>(id));
   auto work = begin(turn);
   CAF_CHECK(flushed(work) == (ids{3, 1, 2}));
-  turn.finish(failed(gd::errc::unavailable), now); // none has left
+  turn.finish(0, failed(gd::errc::unavailable), now); // none has left
   work = begin_when_due(turn);
   CAF_CHECK(flushed(work) == (ids{3, 1, 2}));
 }
@@ -223,14 +229,14 @@ CAF_TEST(a failed pick is left out for a while and loses no outcome) {
     turn.add(next_row(1));
     turn.add(next_row(2));
     auto work = begin(turn, 5);
-    auto report = turn.finish(failed(code, *position(work, sql::pick)), now);
+    auto report = turn.finish(0, failed(code, *position(work, sql::pick)), now);
     CAF_CHECK(report.failure && report.failure->code == code);
     CAF_CHECK(report.rows.empty());
     CAF_CHECK(!report.lost_pick);
     work = begin(turn, 5);
     CAF_CHECK_EQUAL(names(work), "flush"s);
     CAF_CHECK(flushed(work) == (ids{1, 2}));
-    turn.finish(no_rows(work), now);
+    turn.finish(0, no_rows(work), now);
     now += 2s;
     CAF_CHECK_EQUAL(names(begin(turn, 5)), "flush pick"s);
   }
@@ -243,7 +249,7 @@ CAF_TEST(a failure without a culprit is tried again later and later) {
   for (int i = 0; i < 12; ++i) {
     auto work = begin_when_due(turn);
     CAF_CHECK(flushed(work) == (ids{1}));
-    auto report = turn.finish(failed(gd::errc::conflict), now);
+    auto report = turn.finish(0, failed(gd::errc::conflict), now);
     CAF_CHECK(report.failure && report.rows.empty());
     auto wait = turn.due(now) - now;
     CAF_CHECK(!turn.begin(5, now)); // not even to pick
@@ -255,9 +261,9 @@ CAF_TEST(a failure without a culprit is tried again later and later) {
   CAF_CHECK(last == 5s);
   // Success forgets.
   auto work = begin_when_due(turn);
-  turn.finish(no_rows(work), now);
+  turn.finish(0, no_rows(work), now);
   work = begin_when_due(turn);
-  turn.finish(failed(gd::errc::conflict), now);
+  turn.finish(0, failed(gd::errc::conflict), now);
   CAF_CHECK(turn.due(now) - now == 20ms);
 }
 
@@ -276,7 +282,7 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
     auto group = flushed(work);
     if (std::find(group.begin(), group.end(), guilty) != group.end()) {
       auto report = turn.finish(
-        failed(gd::errc::rejected, *position(work, sql::flush)), now);
+        0, failed(gd::errc::rejected, *position(work, sql::flush)), now);
       told.insert(told.end(), report.rows.begin(), report.rows.end());
       // A group that a stranger's row has failed is no failure of the turn.
       CAF_CHECK(!report.failure);
@@ -284,7 +290,7 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
       // Under suspicion a group goes without a pick.
       CAF_CHECK_EQUAL(names(work), "flush"s);
       written.insert(written.end(), group.begin(), group.end());
-      turn.finish(no_rows(work), now);
+      turn.finish(0, no_rows(work), now);
     }
   }
   CAF_CHECK_LESS_OR_EQUAL(transactions, 15);
@@ -303,7 +309,7 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
   for (int tries = 0; tries < 5; ++tries) {
     auto work = begin_when_due(turn, 1);
     CAF_CHECK_EQUAL(names(work), "flush pick"s);
-    auto report = turn.finish(no_rows(work), now);
+    auto report = turn.finish(0, no_rows(work), now);
     CAF_CHECK(report.rows.empty() && !report.failure);
     CAF_CHECK(!turn.drained());
     waited += turn.due(now) - now;
@@ -313,16 +319,16 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
   for (int tries = 0; tries < 20; ++tries) {
     auto work = begin_when_due(turn, 1);
     CAF_REQUIRE_EQUAL(names(work), "lock_timeout lock flush"s);
-    auto report = turn.finish(failed(gd::errc::busy, 1), now);
+    auto report = turn.finish(0, failed(gd::errc::busy, 1), now);
     CAF_CHECK(report.rows.empty() && !report.failure);
     CAF_CHECK(turn.due(now) - now <= 1s);
     work = begin(turn, 1);
     CAF_CHECK_EQUAL(names(work), "pick"s);
-    turn.finish(no_rows(work), now);
+    turn.finish(0, no_rows(work), now);
   }
   // Locked and not there: deleted.
   auto work = begin_when_due(turn);
-  auto report = turn.finish(no_rows(work), now);
+  auto report = turn.finish(0, no_rows(work), now);
   CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
   CAF_CHECK(report.rows.front().what == verdict::stale);
   CAF_CHECK_EQUAL(report.rows.front().tag, 77u);
@@ -334,15 +340,15 @@ CAF_TEST(many rows that strangers hold do not starve the others) {
   for (std::int64_t id = 1; id <= 100; ++id)
     turn.add(next_row(id));
   for (int tries = 0; tries < 5; ++tries)
-    turn.finish(no_rows(begin_when_due(turn)), now);
+    turn.finish(0, no_rows(begin_when_due(turn)), now);
   now += 10s; // all of them are due, alone
   int picks = 0;
   for (int i = 0; i < 10; ++i) {
     auto work = begin(turn, 1);
     picks += position(work, sql::pick).has_value();
-    turn.finish(position(work, sql::lock) ? failed(gd::errc::busy, 1)
-                                          : no_rows(work),
-                now);
+    turn.finish(
+      0, position(work, sql::lock) ? failed(gd::errc::busy, 1) : no_rows(work),
+      now);
   }
   CAF_CHECK_EQUAL(picks, 5);
 
@@ -353,9 +359,9 @@ CAF_TEST(many rows that strangers hold do not starve the others) {
     auto work = begin(turn);
     for (auto id : flushed(work))
       next_two.push_back(id);
-    turn.finish(position(work, sql::lock) ? failed(gd::errc::busy, 1)
-                                          : no_rows(work),
-                now);
+    turn.finish(
+      0, position(work, sql::lock) ? failed(gd::errc::busy, 1) : no_rows(work),
+      now);
   }
   CAF_CHECK(std::count(next_two.begin(), next_two.end(), 1'000) == 1);
 }
@@ -364,7 +370,7 @@ CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
   auto turn = make_turn();
   turn.add(next_row(1), 77);
   auto work = begin(turn, 5);
-  auto report = turn.finish(failed(gd::errc::unknown_fate), now);
+  auto report = turn.finish(0, failed(gd::errc::unknown_fate), now);
   CAF_CHECK(report.lost_pick == "node/1/7");
   CAF_CHECK(report.failure);
   CAF_CHECK(report.rows.empty());
@@ -374,14 +380,14 @@ CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
   CAF_CHECK(flushed(work) == (ids{1}));
   CAF_CHECK_EQUAL(work.calls.back().args.values()[4], "node/1/8"s);
   CAF_CHECK(work.calls.front().args.values().front().ends_with("node/1/7"));
-  turn.finish(no_rows(work), now);
+  turn.finish(0, no_rows(work), now);
 
   // Not there or not the lease's any more: nobody knows whether it applied.
   for (int tries = 1; tries < 5; ++tries)
-    turn.finish(no_rows(begin_when_due(turn)), now);
+    turn.finish(0, no_rows(begin_when_due(turn)), now);
   gd::turn::report last;
   while (last.rows.empty())
-    last = turn.finish(no_rows(begin_when_due(turn)), now);
+    last = turn.finish(0, no_rows(begin_when_due(turn)), now);
   CAF_CHECK(last.rows.front().what == verdict::unknown);
   CAF_CHECK_EQUAL(last.rows.front().tag, 77u);
 }
@@ -390,17 +396,17 @@ CAF_TEST(rows of lost picks are looked for until one lease has passed) {
   auto turn = make_turn();
   auto lost_at = now;
   begin(turn, 5);
-  turn.finish(failed(gd::errc::unknown_fate), now);
+  turn.finish(0, failed(gd::errc::unknown_fate), now);
   begin_when_due(turn, 5);
-  turn.finish(failed(gd::errc::unknown_fate), now); // and the next one, too
+  turn.finish(0, failed(gd::errc::unknown_fate), now); // and the next one, too
   int releases = 0;
   while (turn.due(now) != clock_type::time_point::max()) {
     now = std::max(now, turn.due(now));
     auto work = turn.begin(0, now);
     if (!work)
       continue;
-    CAF_REQUIRE_EQUAL(names(*work), "release_lost"s);
-    turn.finish(no_rows(*work), now);
+    CAF_REQUIRE_EQUAL(names(work->work), "release_lost"s);
+    turn.finish(0, no_rows(work->work), now);
     ++releases;
     CAF_REQUIRE_LESS(releases, 1'000);
   }
@@ -409,18 +415,50 @@ CAF_TEST(rows of lost picks are looked for until one lease has passed) {
   CAF_CHECK(now - lost_at < 62s);
 }
 
+CAF_TEST(a second transaction goes beside one only if it is worth it) {
+  auto turn = make_turn(500, 8 << 20, 2);
+  turn.add(next_row(1));
+  auto first = turn.begin(5, now);
+  CAF_REQUIRE(first);
+  CAF_CHECK_EQUAL(first->flight, 0u);
+  CAF_CHECK_EQUAL(turn.wanted(), 5);
+  for (std::size_t i = 1; i < gd::turn::worth_a_flight; ++i)
+    turn.add(next_row(1 + static_cast<std::int64_t>(i)));
+  CAF_CHECK(!turn.begin(5, now));
+  CAF_CHECK(turn.due(now) == clock_type::time_point::max());
+  turn.add(next_row(1'000));
+  CAF_CHECK(turn.due(now) <= now);
+  auto second = turn.begin(3, now);
+  CAF_REQUIRE(second);
+  CAF_CHECK_EQUAL(second->flight, 1u);
+  CAF_CHECK_EQUAL(names(second->work), "flush pick"s);
+  CAF_CHECK_EQUAL(turn.wanted(), 8);
+  CAF_CHECK(!turn.begin(5, now)); // there is no third
+  CAF_MESSAGE("each answer belongs to its own transaction");
+  auto report = turn.finish(1, failed(gd::errc::unknown_fate), now);
+  CAF_REQUIRE(report.lost_pick);
+  CAF_CHECK(report.lost_pick->ends_with("node/1/8"));
+  CAF_CHECK_EQUAL(turn.wanted(), 5);
+  CAF_CHECK(!turn.drained());
+  auto rest = turn.abandon();
+  CAF_REQUIRE(rest.release.at(0));
+  CAF_CHECK(first_text(*rest.release.at(0)).ends_with("node/1/7"));
+  CAF_CHECK(!rest.release.at(1));
+  report = turn.finish(0, failed(gd::errc::unknown_fate), now);
+  CAF_CHECK(report.lost_pick->ends_with("node/1/7"));
+}
+
 CAF_TEST(what an abandoned turn has picked is given back and nothing else) {
   auto turn = make_turn();
-  CAF_CHECK(!turn.abandon().release);
+  CAF_CHECK(!turn.abandon().release.front());
   turn.add(next_row(1));
-  turn.finish(no_rows(begin(turn, 0)), now);
-  CAF_CHECK(!turn.abandon().release); // an outcome alone
+  turn.finish(0, no_rows(begin(turn, 0)), now);
+  CAF_CHECK(!turn.abandon().release.front()); // an outcome alone
   begin(turn, 5);
   auto rest = turn.abandon();
-  CAF_REQUIRE(rest.release);
-  CAF_CHECK_EQUAL(names(*rest.release), "release_lost"s);
-  CAF_CHECK(
-    rest.release->calls.front().args.values().front().ends_with("node/1/7"));
+  CAF_REQUIRE(rest.release.front());
+  CAF_CHECK_EQUAL(names(*rest.release.front()), "release_lost"s);
+  CAF_CHECK(first_text(*rest.release.front()).ends_with("node/1/7"));
   CAF_CHECK(!rest.locks);
   turn.unlock({"k", "1"});
   rest = turn.abandon();
@@ -432,7 +470,7 @@ CAF_TEST(a lost transaction without a pick loses no pick) {
   auto turn = make_turn();
   turn.add(next_row(1));
   begin(turn);
-  auto report = turn.finish(failed(gd::errc::unknown_fate), now);
+  auto report = turn.finish(0, failed(gd::errc::unknown_fate), now);
   CAF_CHECK(!report.lost_pick);
   CAF_CHECK_EQUAL(names(begin_when_due(turn)), "flush"s);
 }
@@ -482,7 +520,7 @@ struct with_server {
     auto work = turn.begin(want, now);
     CAF_REQUIRE(work);
     ++transactions;
-    auto report = turn.finish(engine->run(*work), now);
+    auto report = turn.finish(0, engine->run(work->work), now);
     CAF_CHECK(engine->state() == pq::connection::phase::idle);
     return report;
   }
@@ -662,8 +700,8 @@ CAF_TEST(what applied before its connection died is unknown when sent again) {
     turn.add(next_row(id));
   auto work = turn.begin(0, now);
   CAF_REQUIRE(work);
-  CAF_REQUIRE(engine->run(*work).ok()); // but nobody hears of it
-  turn.finish(failed(gd::errc::unknown_fate), now);
+  CAF_REQUIRE(engine->run(work->work).ok()); // but nobody hears of it
+  turn.finish(0, failed(gd::errc::unknown_fate), now);
   auto added = executing(1).front();
   turn.add(next_row(added));
   auto fates = drain(turn);

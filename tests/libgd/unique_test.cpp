@@ -114,7 +114,7 @@ struct fixture {
     std::vector<gd::turn::settled> rows;
     for (int i = 0; i < 1'000 && rows.size() < count; ++i) {
       if (auto unit = work.begin(0, now)) {
-        auto report = work.finish(on->run(*unit), now);
+        auto report = work.finish(0, on->run(unit->work), now);
         CAF_CHECK(!report.failure);
         for (auto& x : report.rows)
           rows.push_back(std::move(x));

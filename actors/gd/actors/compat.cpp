@@ -10,9 +10,18 @@ namespace {
 // Our errors carry the sentence and the SQLSTATE.
 #if GD_CAF_017
 constexpr auto category = caf::atom("gd");
+constexpr auto scheduler_policy = "scheduler.policy";
+constexpr auto sharing = caf::atom("sharing");
+#else
+constexpr auto scheduler_policy = "caf.scheduler.policy";
+constexpr auto sharing = "sharing";
 #endif
 
 } // namespace
+
+void share_work(caf::actor_system_config& cfg) {
+  cfg.set(scheduler_policy, sharing);
+}
 
 caf::error to_caf(const gd::error& why) {
   return caf::make_error(why.code, why.message, why.sqlstate);

@@ -269,6 +269,10 @@ void load_module(caf::actor_system_config& cfg) {
 }
 #endif
 
+/// Makes workers take their actors from one queue, unless a later setting says
+/// otherwise.
+void share_work(caf::actor_system_config& cfg);
+
 /// Makes `render` show our errors.
 void register_errors(caf::actor_system_config& cfg);
 

@@ -52,6 +52,7 @@ extern "C" void gd_on_signal(int) {
 void add_to(caf::actor_system_config& cfg) {
   register_types<caf::id_block::gen_durable>(cfg);
   register_errors(cfg);
+  share_work(cfg);
 }
 
 struct engine::impl {

@@ -46,7 +46,7 @@ struct tick {
 /// There may be new work in the receiver's queue; the poll finds it anyway.
 struct hint {};
 
-/// Runs the step that the receiver was spawned for.
+/// Runs the step that the receiver was spawned for, which then ends.
 struct run_step {};
 
 /// A step has an outcome: to be written.
@@ -55,11 +55,11 @@ struct step_outcome {
   std::uint64_t tag = 0;
   std::shared_ptr<store::outcome_row> row;
   bool handled = false;
-  /// Of an actor that does not live on: what goes on if the outcome is refused.
+  /// What goes on if the outcome is refused.
   std::shared_ptr<execution> after;
 };
 
-/// The outcome is durable, or lost for good: the step actor's end.
+/// The outcome is durable, or lost for good: the receiver's end.
 struct step_settled {};
 
 /// The step has failed by no exception, and cannot call the handler itself.

@@ -14,8 +14,12 @@ namespace {
 
 /// Numbers that one picker can use before it meets the next one's range.
 constexpr std::uint64_t pick_range = std::uint64_t{1} << 40;
+/// How many times as many rows are picked ahead as steps end in a transaction:
+/// more than once, or a queue that runs dry in between would never get faster.
+constexpr std::int32_t hurry = 4;
 
-turn::settings turn_settings(node& home, const queue_config& queue) {
+turn::settings turn_settings(node& home, const queue_config& queue,
+                             std::size_t flights) {
   const auto& cfg = home.config;
   return {.queue = queue.name,
           .incarnation = home.incarnation,
@@ -25,18 +29,19 @@ turn::settings turn_settings(node& home, const queue_config& queue) {
           .rows = static_cast<std::size_t>(cfg.rows_per_turn),
           .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
           .inbox = cfg.limits.inbox,
-          .keys = home.keys};
+          .keys = home.keys,
+          .flights = flights};
 }
 
 } // namespace
 
 picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
-                           queue_config queue, std::size_t lane)
+                           queue_config queue, std::vector<std::size_t> lanes)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     queue_(std::move(queue)),
-    lane_(lane),
-    turn_(turn_settings(*home_, queue_)) {
+    lanes_(std::move(lanes)),
+    turn_(turn_settings(*home_, queue_, lanes_.size())) {
   left_.queue = queue_.name;
 }
 
@@ -55,7 +60,7 @@ caf::behavior picker_actor::make_behavior() {
     look_again_ = true;
     drive();
   },
-    [this](unit_done& x) { finish(std::move(*x.reply)); },
+    [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](step_outcome& x) { collect(x); },
     [this](drain x) {
     drain_for_ = current_sender();
@@ -77,8 +82,8 @@ void picker_actor::on_exit() {
       running.push_back(row.under);
     if (row.step)
       caf::anon_send_exit(row.step, caf::exit_reason::kill);
-    if (row.care && row.care->deputy)
-      caf::anon_send_exit(row.care->deputy, caf::exit_reason::kill);
+    if (row.deputy)
+      caf::anon_send_exit(row.deputy, caf::exit_reason::kill);
   }
   stop_steps(system(), running);
   for (auto& row : ahead_) {
@@ -90,15 +95,16 @@ void picker_actor::on_exit() {
   keys.insert(keys.end(), left.keys.begin(), left.keys.end());
   for (const auto& key : keys)
     home_->keys->remove(key);
-  auto leave = [this](pq::unit work) {
+  auto leave = [this](std::size_t lane, pq::unit work) {
     home_->db->submit(
-      lane_, std::move(work), [](const pq::reply&) {}, clock::duration::zero());
+      lane, std::move(work), [](const pq::reply&) {}, clock::duration::zero());
   };
-  if (left.release)
-    leave(std::move(*left.release));
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
+    if (left.release[i])
+      leave(lanes_[i], std::move(*left.release[i]));
   // Nobody else knows which of the session's locks were this picker's.
   if (!keys.empty() || left.locks)
-    leave({{store::end_session()}, false});
+    leave(lanes_.front(), {{store::end_session()}, false});
   begun_.clear();
   ahead_.clear();
   drain_for_ = nullptr;
@@ -113,14 +119,14 @@ picker_actor::clock::time_point picker_actor::now() {
 std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
-  return queue_.slots - running_ + std::min(queue_.ahead, ended_)
-         - static_cast<std::int32_t>(ahead_.size());
+  return queue_.slots - running_ + std::min(queue_.ahead, hurry * ended_)
+         - static_cast<std::int32_t>(ahead_.size()) - turn_.wanted();
 }
 
 void picker_actor::drive() {
   auto t = now();
   end_late_steps(t);
-  if (!turn_.under_way()) {
+  if (!turn_.occupied()) {
     if (t >= poll_at_) {
       look_again_ = true;
       poll_at_ = t + home_->config.poll;
@@ -128,12 +134,12 @@ void picker_actor::drive() {
     // A flush takes a pick along: it costs little in a transaction anyway.
     auto want = std::max(wanted(), 0);
     bool pick = look_again_ || turn_.due(t) <= t;
-    if (auto work = turn_.begin(pick ? want : 0, t)) {
-      if (pick && want > 0) {
+    if (auto next = turn_.begin(pick ? want : 0, t)) {
+      if (pick && want > 0)
         look_again_ = false;
-        ended_ = 0;
-      }
-      submit(this, *home_->db, lane_, std::move(*work), 0);
+      ends_before_[next->flight] = ends_;
+      submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
+             next->flight);
     }
   }
   stop_if_drained();
@@ -143,7 +149,7 @@ void picker_actor::drive() {
 void picker_actor::schedule() {
   auto t = now();
   auto at = limits_.empty() ? clock::time_point::max() : limits_.begin()->first;
-  if (!turn_.under_way()) // its end drives on
+  if (!turn_.occupied()) // its end drives on
     at = std::min({at, poll_at_, turn_.due(t)});
   if (drain_for_) // it may be waiting for a connection
     at = std::min(at, drain_by_);
@@ -154,8 +160,8 @@ void picker_actor::schedule() {
                   tick{++generation_});
 }
 
-void picker_actor::finish(pq::reply reply) {
-  auto report = turn_.finish(std::move(reply), now());
+void picker_actor::finish(std::size_t flight, pq::reply reply) {
+  auto report = turn_.finish(flight, std::move(reply), now());
   for (auto& x : report.rows)
     settle(x);
   if (report.failure)
@@ -169,6 +175,8 @@ void picker_actor::finish(pq::reply reply) {
   }
   if (report.full)
     look_again_ = true;
+  ended_ = static_cast<std::int32_t>(
+    std::min<std::uint64_t>(ends_ - ends_before_[flight], queue_.ahead));
   take(std::move(report.picked), report.token);
   drive();
 }
@@ -222,18 +230,11 @@ void picker_actor::settle(turn::settled& x) {
     case verdict::collided:
       home_->tell(events::outcome_refused{
         x.row.id, x.what == verdict::collided ? x.why : without_data(x.why)});
-      if (row.care && (row.care->asynchronous || row.care->deputy)) {
+      if (row.spare) {
         row.reported = false;
-        if (!row.care->deputy)
-          row.care->deputy = appoint(x.tag, row);
-        anon(row.care->deputy, step_refused{x.why});
-        return;
-      }
-      if (row.step) {
-        row.reported = false;
-        row.running = true;
-        ++running_;
-        anon(row.step, step_refused{x.why});
+        if (!row.deputy)
+          row.deputy = appoint(x.tag, row);
+        anon(row.deputy, step_refused{x.why});
         return;
       }
       break;
@@ -274,12 +275,12 @@ void picker_actor::begin(waiting_row x) {
       supervision{.step = x.row.step,
                   .limit = *limit,
                   .due = now() + *limit,
-                  .asynchronous = starter != nullptr,
-                  .spare = nullptr});
-  execution what{std::move(machine), std::move(x.row), x.under,
-                 home_->config.limits};
+                  .asynchronous = starter != nullptr});
+  auto what = std::make_shared<execution>(std::move(machine), std::move(x.row),
+                                          x.under, home_->config.limits);
+  std::shared_ptr<execution> spare;
   if (care) {
-    care->spare = std::make_shared<execution>(what.without_inbox());
+    spare = std::make_shared<execution>(what->without_inbox());
     limits_.emplace(care->due, tag);
   }
   auto self = caf::actor_cast<caf::actor>(this);
@@ -288,12 +289,13 @@ void picker_actor::begin(waiting_row x) {
     step = spawn<async_step_actor>(home_, self, tag, std::move(what), starter);
   else if (defined != nullptr && defined->how.blocking)
     step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what));
-  else
-    step = spawn<step_actor>(home_, self, tag, std::move(what));
+  else // lazily: it is scheduled once, for its message
+    step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what));
   ++running_;
   begun_[tag] = {.under = std::move(x.under),
                  .step = step,
                  .care = std::move(care),
+                 .spare = std::move(spare),
                  .running = true,
                  .key = std::move(key)};
   watcher_.watch(this, step,
@@ -308,15 +310,13 @@ void picker_actor::collect(step_outcome& x) {
   auto& row = found->second;
   row.reported = true;
   row.handled = x.handled;
-  if (row.care) {
+  if (row.care)
     limits_.erase({row.care->due, x.tag});
-    if (x.after)
-      row.care->spare = std::move(x.after);
-  }
+  row.spare = std::move(x.after);
   turn_.add(std::move(*x.row), x.tag);
   // An asynchronous step has returned when its actor is down, and one whose
   // handler a deputy has called may be far from it.
-  if (!row.care || (!row.care->asynchronous && !row.care->deputy)) {
+  if (!row.deputy && (!row.care || !row.care->asynchronous)) {
     row.running = false;
     return free_slot();
   }
@@ -331,8 +331,8 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
   row.step = nullptr;
   bool was_running = std::exchange(row.running, false);
   bool keyed = row.key.has_value(); // others wait for its end
-  bool late = row.care && row.care->deputy;
-  if (late && was_running)
+  bool late = row.deputy != nullptr;
+  if (late && was_running && row.care)
     home_->tell(events::step_returned_late{row.under->id, row.care->step});
   if (late || row.reported || row.settled)
     forget_if_over(found);
@@ -340,9 +340,8 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
                             ? failure_of_end(system(), why)
                             : std::nullopt) {
     limits_.erase({row.care->due, tag});
-    row.care->deputy = appoint(tag, row);
-    anon(row.care->deputy,
-         step_failed{"step " + row.care->step + ": " + *failure});
+    row.deputy = appoint(tag, row);
+    anon(row.deputy, step_failed{"step " + row.care->step + ": " + *failure});
   } else {
     crash(found, why);
   }
@@ -371,8 +370,8 @@ void picker_actor::end_late_steps(clock::time_point t) {
     home_->tell(
       events::step_over_limit{row.under->id, row.care->step, row.care->limit});
     late.push_back(row.under);
-    row.care->deputy = appoint(tag, row);
-    anon(row.care->deputy,
+    row.deputy = appoint(tag, row);
+    anon(row.deputy,
          step_failed{execution::over_limit(row.care->step, row.care->limit)});
     if (row.care->asynchronous)
       caf::anon_send_exit(row.step, caf::exit_reason::kill);
@@ -384,7 +383,7 @@ caf::actor picker_actor::appoint(std::uint64_t tag, begun_row& row) {
   if (!row.under->lost)
     home_->leases.add(row.under); // the step's end may have removed it
   auto deputy = spawn<step_actor>(home_, caf::actor_cast<caf::actor>(this), tag,
-                                  *row.care->spare);
+                                  row.spare);
   watcher_.watch(this, deputy,
                  [this, tag](const caf::error& why) { deputy_down(tag, why); });
   return deputy;
@@ -400,14 +399,10 @@ void picker_actor::settled(begun_rows::iterator which) {
   auto& row = which->second;
   row.settled = true;
   home_->leases.remove(row.under.get());
-  if (row.care) {
+  if (row.care)
     limits_.erase({row.care->due, which->first});
-    if (row.care->deputy)
-      anon(row.care->deputy, step_settled{});
-  }
-  // A function that has not returned yet tells nobody when it does.
-  if (row.step && !row.running)
-    anon(row.step, step_settled{});
+  if (row.deputy)
+    anon(row.deputy, step_settled{});
   forget_if_over(which);
 }
 
@@ -421,7 +416,7 @@ void picker_actor::forget_if_over(begun_rows::iterator which) {
 
 void picker_actor::free_slot() {
   --running_;
-  ++ended_;
+  ++ends_;
   start_steps();
   drive();
 }
@@ -446,7 +441,7 @@ void picker_actor::stop_if_drained() {
   left_.abandoned = static_cast<std::size_t>(
     std::count_if(begun_.begin(), begun_.end(), [](const auto& x) {
       const auto& row = x.second;
-      return row.running || (!row.settled && (row.step || row.care));
+      return row.running || (!row.settled && row.spare);
     }));
   anon(caf::actor_cast<caf::actor>(drain_for_), left_);
   quit();

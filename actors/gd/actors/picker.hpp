@@ -7,6 +7,7 @@
 
 #include <caf/event_based_actor.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,6 +16,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace gd::actors {
 
@@ -22,8 +24,9 @@ namespace gd::actors {
 /// outcomes, drives the queue's turn (spec section 6).
 class picker_actor : public caf::event_based_actor {
 public:
+  /// `lanes`: the database's, one or two; locks of keys live on the first.
   picker_actor(caf::actor_config& cfg, node_ptr home, queue_config queue,
-               std::size_t lane);
+               std::vector<std::size_t> lanes);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -46,10 +49,6 @@ private:
     std::chrono::milliseconds limit{0};
     clock::time_point due;
     bool asynchronous = false;
-    /// Calls the handler when the step's own actor cannot.
-    std::shared_ptr<execution> spare;
-    /// The actor that does, with `spare`.
-    caf::actor deputy{};
   };
 
   /// A row whose step has begun, or which is being given back. It stays until
@@ -59,6 +58,11 @@ private:
     /// Null: it is down, or there never was one.
     caf::actor step{};
     std::unique_ptr<supervision> care{};
+    /// Calls the handler when the step's own actor cannot: it is down when its
+    /// function has returned.
+    std::shared_ptr<execution> spare{};
+    /// The actor that does, with `spare`.
+    caf::actor deputy{};
     /// The function has not returned: it has a slot.
     bool running = false;
     /// An outcome is with the turn.
@@ -75,7 +79,7 @@ private:
   clock::time_point now();
   void drive();
   std::int32_t wanted() const;
-  void finish(pq::reply reply);
+  void finish(std::size_t flight, pq::reply reply);
   void take(std::vector<store::picked_row> picked, const std::string& token);
   void settle(turn::settled& x);
   void start_steps();
@@ -96,7 +100,8 @@ private:
 
   node_ptr home_;
   queue_config queue_;
-  std::size_t lane_;
+  /// By flight of the turn.
+  std::vector<std::size_t> lanes_;
   turn turn_;
   watcher watcher_;
   std::deque<waiting_row> ahead_;
@@ -106,7 +111,9 @@ private:
   std::set<std::pair<clock::time_point, std::uint64_t>> limits_;
   std::uint64_t tags_ = 0;
   std::int32_t running_ = 0;
-  /// Steps that ended since the last pick: as many are picked ahead.
+  /// Steps that have ended; when a flight began; while the last one took.
+  std::uint64_t ends_ = 0;
+  std::array<std::uint64_t, 2> ends_before_{};
   std::int32_t ended_ = 0;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;

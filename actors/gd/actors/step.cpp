@@ -11,7 +11,7 @@ namespace gd::actors {
 // -- steps that return --------------------------------------------------------
 
 step_actor::step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-                       std::uint64_t tag, execution what)
+                       std::uint64_t tag, std::shared_ptr<execution> what)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     picker_(std::move(picker)),
@@ -23,15 +23,16 @@ step_actor::step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
 caf::behavior step_actor::make_behavior() {
   return {
     [this](run_step) {
-    if (auto row = what_.run_unless_decided())
+    // If it is too late for an outcome, our end says that the function has
+    // returned.
+    if (auto row = what_->run_unless_decided())
       report(std::move(*row));
-    else // too late: our end says that the function has returned
-      quit();
+    quit();
     },
     [this](step_settled) { quit(); },
-    [this](step_failed& x) { report(what_.fail(failure{std::move(x.why)})); },
+    [this](step_failed& x) { report(what_->fail(failure{std::move(x.why)})); },
     [this](step_refused& x) {
-    if (auto row = what_.refused(x.why))
+    if (auto row = what_->refused(x.why))
       report(std::move(*row));
     else // not even the failure can be written
       quit(to_caf(x.why));
@@ -42,14 +43,14 @@ caf::behavior step_actor::make_behavior() {
 void step_actor::report(store::outcome_row row) {
   anon(picker_,
        step_outcome{tag_, std::make_shared<store::outcome_row>(std::move(row)),
-                    what_.failed(), nullptr});
+                    what_->failed(), what_});
 }
 
 void step_actor::on_exit() {
   // Dead without an outcome: nobody is to extend the lease any more, and the
   // picker may be too busy to do it soon.
-  if (what_.under()->decide(decider::death))
-    home_->leases.remove(what_.under().get());
+  if (what_->under()->decide(decider::death))
+    home_->leases.remove(what_->under().get());
   picker_ = nullptr;
 }
 
@@ -58,11 +59,11 @@ void step_actor::on_exit() {
 class async_delivery : public detail::async_run {
 public:
   async_delivery(caf::event_based_actor* self, const caf::actor& picker,
-                 std::uint64_t tag, execution what)
+                 std::uint64_t tag, std::shared_ptr<execution> what)
     : self_(caf::actor_cast<caf::weak_actor_ptr>(self)),
       picker_(caf::actor_cast<caf::weak_actor_ptr>(picker)),
       tag_(tag),
-      what_(std::make_shared<execution>(std::move(what))) {
+      what_(std::move(what)) {
     // nop
   }
 
@@ -110,7 +111,7 @@ private:
 
 async_step_actor::async_step_actor(caf::actor_config& cfg, node_ptr home,
                                    const caf::actor& picker, std::uint64_t tag,
-                                   execution what,
+                                   std::shared_ptr<execution> what,
                                    const detail::async_starter* starter)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),

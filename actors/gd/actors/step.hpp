@@ -14,13 +14,14 @@
 
 namespace gd::actors {
 
-/// Runs one picked row's step, and lives until its outcome is durable or lost.
-/// Or calls the handler in the place of one that cannot.
+/// Runs one picked row's step, reports its outcome and ends. Or calls the
+/// handler in the place of one that cannot any more, and lives until that
+/// outcome is durable or lost.
 class step_actor : public caf::event_based_actor {
 public:
   /// Reports to `picker`, which knows the execution as `tag`.
   step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-             std::uint64_t tag, execution what);
+             std::uint64_t tag, std::shared_ptr<execution> what);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -34,7 +35,7 @@ private:
   node_ptr home_;
   caf::actor picker_;
   std::uint64_t tag_;
-  execution what_;
+  std::shared_ptr<execution> what_;
 };
 
 class async_delivery;
@@ -44,7 +45,8 @@ class async_delivery;
 class async_step_actor : public caf::event_based_actor {
 public:
   async_step_actor(caf::actor_config& cfg, node_ptr home,
-                   const caf::actor& picker, std::uint64_t tag, execution what,
+                   const caf::actor& picker, std::uint64_t tag,
+                   std::shared_ptr<execution> what,
                    const detail::async_starter* starter);
 
   caf::behavior make_behavior() override;

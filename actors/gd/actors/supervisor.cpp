@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace gd::actors {
 
@@ -51,11 +52,16 @@ caf::behavior supervisor_actor::make_behavior() {
   add("reaper", [this] { return spawn<reaper_actor>(home_); });
   auto queue_lanes = static_cast<std::size_t>(home_->config.connections)
                      - database::first_queue_lane;
+  // Each queue has a connection of its own as long as there are enough, and
+  // the next queue's beside it.
   std::size_t number = 0;
   for (const auto& queue : home_->config.queues) {
-    auto lane = database::first_queue_lane + number++ % queue_lanes;
-    add(picker_name(queue.name), [this, queue, lane] {
-      return spawn<picker_actor>(home_, queue, lane);
+    std::vector<std::size_t> lanes;
+    for (std::size_t i = 0; i < std::min<std::size_t>(queue_lanes, 2); ++i)
+      lanes.push_back(database::first_queue_lane + (number + i) % queue_lanes);
+    ++number;
+    add(picker_name(queue.name), [this, queue, lanes] {
+      return spawn<picker_actor>(home_, queue, lanes);
     });
   }
   register_machines();

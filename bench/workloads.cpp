@@ -1,0 +1,548 @@
+#include "workloads.hpp"
+
+#include "floor.hpp"
+
+#include <gd/actors/async.hpp>
+#include <gd/actors/engine.hpp>
+#include <gd/client.hpp>
+#include <gd/machine.hpp>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <semaphore>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <variant>
+
+namespace gd::bench {
+
+using namespace std::chrono_literals;
+
+GD_ENUM(only_step, work);
+
+struct counter {
+  std::int64_t left = 1;
+  GD_STATE(counter, left);
+};
+
+namespace {
+
+[[noreturn]] void fail(const gd::error& why) {
+  throw std::runtime_error{to_string(why)};
+}
+
+double seconds_since(clock::time_point began) {
+  return std::chrono::duration<double>(clock::now() - began).count();
+}
+
+// -- machines -----------------------------------------------------------------
+
+gd::machine count_down() {
+  return gd::define<counter, only_step>("CountDown", 1)
+    .step(only_step::work, [](gd::context<counter>& ctx) {
+      if (--ctx.state.left > 0)
+        return gd::next(only_step::work, ctx.state);
+      return gd::done();
+    });
+}
+
+gd::machine wait_for_signal() {
+  return gd::define<counter, only_step>("CountDown", 1)
+    .step(only_step::work, [](gd::context<counter>& ctx) -> gd::outcome {
+      if (ctx.discard("go"))
+        return gd::done();
+      return gd::await("go", ctx.state);
+    });
+}
+
+/// Answers after 50 ms, as if it had asked somebody.
+gd::machine ask(std::atomic<std::int64_t>& in_flight,
+                std::atomic<std::int64_t>& most) {
+  return gd::define<counter, only_step>("CountDown", 1)
+    .step(only_step::work,
+          gd::actors::async(
+            [&in_flight, &most](gd::actors::async_context<counter> ctx) {
+    auto now = ++in_flight;
+    for (auto x = most.load(); x < now && !most.compare_exchange_weak(x, now);)
+      ;
+    ctx.self->become([ctx, &in_flight](std::int32_t) {
+      --in_flight;
+      ctx.finish(gd::done());
+    });
+    gd::actors::send_self_after(ctx.self, 50ms, std::int32_t{0});
+          }));
+}
+
+// -- a node -------------------------------------------------------------------
+
+/// How much has been done, by this process and by those that it has forked.
+class tally {
+public:
+  tally() {
+    auto* memory = mmap(nullptr, sizeof(std::atomic<std::int64_t>),
+                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                        0);
+    if (memory == MAP_FAILED)
+      throw std::runtime_error{"no shared memory"};
+    count_ = new (memory) std::atomic<std::int64_t>{0};
+  }
+
+  tally(const tally&) = delete;
+  tally& operator=(const tally&) = delete;
+
+  ~tally() {
+    munmap(count_, sizeof(*count_));
+  }
+
+  void add() {
+    ++*count_;
+  }
+
+  std::int64_t now() const {
+    return *count_;
+  }
+
+  /// Gives up when nothing has happened for a minute.
+  void wait_for(std::int64_t goal) const {
+    auto last = now();
+    for (auto since = clock::now(); now() < goal;) {
+      std::this_thread::sleep_for(1ms);
+      if (last != now()) {
+        last = now();
+        since = clock::now();
+      } else if (clock::now() - since > 60s) {
+        throw std::runtime_error{"nothing happens any more, with "
+                                 + std::to_string(last) + " of "
+                                 + std::to_string(goal) + " done"};
+      }
+    }
+  }
+
+private:
+  std::atomic<std::int64_t>* count_;
+};
+
+gd::config settings(const parameters& how, gd::machine machine) {
+  gd::config x;
+  x.database = conninfo(how.database);
+  x.machines = {std::move(machine)};
+  if (how.slots > 0)
+    x.queues.front().slots = static_cast<std::int32_t>(how.slots);
+  if (how.ahead >= 0)
+    x.queues.front().ahead = static_cast<std::int32_t>(how.ahead);
+  if (how.rows_per_turn > 0)
+    x.rows_per_turn = static_cast<std::int32_t>(how.rows_per_turn);
+  if (how.connections > 0)
+    x.connections = static_cast<std::int32_t>(how.connections);
+  return x;
+}
+
+/// Calls `f` for each step whose outcome is committed.
+template <class F>
+gd::event_sink on_commit(F f) {
+  return [f, log = gd::log_to_stderr()](const gd::event& what) {
+    if (std::holds_alternative<gd::events::step_committed>(what))
+      f();
+    log(what);
+  };
+}
+
+struct actor_config : caf::actor_system_config {
+  actor_config() {
+    gd::actors::add_to(*this);
+  }
+};
+
+/// An engine with its actor system.
+class node {
+public:
+  node(gd::config options, gd::event_sink sink) : sys(config_) {
+    options.on_event = std::move(sink);
+    auto started = gd::actors::start(sys, std::move(options));
+    if (!started)
+      fail(started.error());
+    engine_.emplace(std::move(*started));
+  }
+
+  node(gd::config options, tally& commits)
+    : node(std::move(options), on_commit([&commits] { commits.add(); })) {
+    // nop
+  }
+
+  const gd::actors::gateway& gateway() const {
+    return engine_->gateway();
+  }
+
+private:
+  actor_config config_;
+
+public:
+  caf::actor_system sys;
+
+private:
+  std::optional<gd::actors::engine> engine_;
+};
+
+// -- inserts ------------------------------------------------------------------
+
+gd::insert one_row(const parameters& how) {
+  return {.fsm = "CountDown", .state = gd::to_json(counter{how.steps})};
+}
+
+gd::client connect(const parameters& how) {
+  auto options = settings(how, count_down());
+  auto made = gd::client::connect(
+    options.connection_options(),
+    {.machines = std::make_shared<gd::registry>(options.machines)});
+  if (!made)
+    fail(made.error());
+  return std::move(*made);
+}
+
+std::vector<std::int64_t> insert(gd::client& by, const parameters& how,
+                                 std::int64_t size) {
+  constexpr std::int64_t at_a_time = 10'000; // to spare memory
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < size;) {
+    std::vector<gd::insert> rows;
+    for (auto end = std::min(size, i + at_a_time); i < end; ++i) {
+      rows.push_back(one_row(how));
+      if (how.keys > 0)
+        rows.back().partition_key = "key " + std::to_string(i % how.keys);
+    }
+    for (const auto& answer : by.insert_all(std::move(rows))) {
+      if (!answer)
+        fail(answer.error());
+      ids.push_back(answer->id);
+    }
+  }
+  return ids;
+}
+
+std::vector<std::int64_t> fill(const parameters& how) {
+  auto client = connect(how);
+  return insert(client, how, how.rows);
+}
+
+// -- senders ------------------------------------------------------------------
+
+/// What one of them still has to send.
+template <class Request>
+struct sending {
+  gd::actors::gateway to;
+  std::function<Request(std::int64_t)> make;
+  std::int64_t next = 0;
+  std::int64_t end = 0;
+  tally* answered = nullptr;
+};
+
+template <class Answer, class Request>
+void send_next(caf::event_based_actor* self,
+               const std::shared_ptr<sending<Request>>& x) {
+  if (x->next == x->end)
+    return;
+  gd::actors::request_from(self, x->to, 60s, x->make(x->next++))
+    .then(
+      [self, x](const Answer&) {
+    x->answered->add();
+    send_next<Answer>(self, x);
+      },
+      [self](const caf::error& why) {
+    // Whoever waits for the tally finds out.
+    std::fprintf(stderr, "%s\n",
+                 gd::actors::render(self->system(), why).c_str());
+    });
+}
+
+/// Actors that send `how.rows` requests together, with as many under way as the
+/// window says, each.
+template <class Answer, class Request>
+void send_all(node& n, const parameters& how, tally& answered,
+              std::function<Request(std::int64_t)> make) {
+  for (std::int64_t i = 0; i < how.senders; ++i) {
+    auto x = std::make_shared<sending<Request>>(
+      sending<Request>{n.gateway(), make, how.rows * i / how.senders,
+                       how.rows * (i + 1) / how.senders, &answered});
+    n.sys.spawn([x, window = how.window](caf::event_based_actor* self) {
+      for (std::int64_t k = 0; k < window; ++k)
+        send_next<Answer>(self, x);
+    });
+  }
+}
+
+// -- workloads ----------------------------------------------------------------
+
+/// Engines in processes of their own that drain together.
+void drain_in_processes(const parameters& how, meter& m) {
+  tally done;
+  std::vector<pid_t> children;
+  m.start();
+  for (std::int64_t i = 0; i < how.processes; ++i) {
+    auto pid = fork();
+    if (pid == 0) {
+      node n{settings(how, count_down()), done};
+      done.wait_for(how.rows * how.steps);
+      _exit(0);
+    }
+    children.push_back(pid);
+  }
+  for (auto pid : children) {
+    int status = 0;
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+      throw std::runtime_error{"a process has failed"};
+  }
+  m.stop();
+}
+
+sample measure_drain(const parameters& how) {
+  fill(how);
+  meter m{how.database};
+  if (how.processes > 1) {
+    drain_in_processes(how, m);
+  } else {
+    tally done;
+    m.start();
+    node n{settings(how, count_down()), done};
+    done.wait_for(how.rows * how.steps);
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows * how.steps));
+  out.more["pages per picked row"] = m.pages_per_pick();
+  return out;
+}
+
+sample measure_bulk(const parameters& how) {
+  meter m{how.database};
+  {
+    auto client = connect(how);
+    m.start();
+    insert(client, how, how.rows);
+    m.stop();
+  }
+  return m.finish(static_cast<double>(how.rows));
+}
+
+sample measure_signals(const parameters& how) {
+  auto ids = fill(how);
+  {
+    tally parked;
+    node n{settings(how, wait_for_signal()), parked};
+    parked.wait_for(how.rows);
+  }
+  meter m{how.database};
+  {
+    tally done;
+    tally answered;
+    node n{settings(how, wait_for_signal()), done};
+    std::this_thread::sleep_for(500ms); // it connects
+    m.start();
+    send_all<gd::signalled, gd::signal>(n, how, answered, [&](std::int64_t i) {
+      return gd::signal{ids[static_cast<std::size_t>(i)], "go"};
+    });
+    answered.wait_for(how.rows);
+    done.wait_for(how.rows);
+    m.stop();
+  }
+  return m.finish(static_cast<double>(how.rows));
+}
+
+/// Rows that no one picks for now.
+sample measure_inserts(const parameters& how) {
+  meter m{how.database};
+  {
+    tally done;
+    tally answered;
+    node n{settings(how, count_down()), done};
+    std::this_thread::sleep_for(500ms); // it connects
+    m.start();
+    send_all<gd::inserted, gd::insert>(n, how, answered, [&](std::int64_t) {
+      auto row = one_row(how);
+      row.delay_us = 86'400'000'000;
+      return row;
+    });
+    answered.wait_for(how.rows);
+    m.stop();
+  }
+  return m.finish(static_cast<double>(how.rows));
+}
+
+sample measure_latency(const parameters& how) {
+  meter m{how.database};
+  std::vector<double> to_start;
+  std::vector<double> to_answer;
+  std::vector<double> to_done;
+  double waiting = 0;
+  {
+    std::atomic<clock::time_point> begun;
+    std::atomic<clock::time_point> ended;
+    std::binary_semaphore done{0};
+    auto machine = gd::define<counter, only_step>("CountDown", 1)
+                     .step(only_step::work, [&](gd::context<counter>&) {
+                       begun = clock::now();
+                       return gd::done();
+                     });
+    node n{settings(how, std::move(machine)), on_commit([&] {
+             ended = clock::now();
+             done.release();
+           })};
+    std::this_thread::sleep_for(500ms); // it connects
+    caf::scoped_actor self{n.sys};
+    m.start();
+    for (std::int64_t i = 0; i < how.rows; ++i) {
+      std::this_thread::sleep_for(5ms); // idle
+      auto sent = clock::now();
+      auto ms = [sent](clock::time_point x) {
+        return std::chrono::duration<double, std::milli>(x - sent).count();
+      };
+      gd::actors::request_from(self.ptr(), n.gateway(), 10s, one_row(how))
+        .receive(
+          [&](const gd::inserted&) { to_answer.push_back(ms(clock::now())); },
+          [&](const caf::error& why) {
+        throw std::runtime_error{gd::actors::render(n.sys, why)};
+          });
+      if (!done.try_acquire_for(30s))
+        throw std::runtime_error{"nothing happens"};
+      to_start.push_back(ms(begun));
+      to_done.push_back(ms(ended));
+      waiting += to_done.back() / 1'000;
+    }
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.seconds = waiting; // without the pauses
+  for (const auto& [name, times] :
+       {std::pair{"start", &to_start}, std::pair{"answer", &to_answer},
+        std::pair{"done", &to_done}}) {
+    out.more[std::string{name} + " p50 ms"] = quantile(*times, 0.5);
+    out.more[std::string{name} + " p99 ms"] = quantile(*times, 0.99);
+  }
+  return out;
+}
+
+sample measure_async(const parameters& how) {
+  fill(how);
+  meter m{how.database};
+  std::atomic<std::int64_t> in_flight = 0;
+  std::atomic<std::int64_t> most = 0;
+  {
+    tally done;
+    m.start();
+    node n{settings(how, ask(in_flight, most)), done};
+    done.wait_for(how.rows);
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.more["most in flight"] = static_cast<double>(most.load());
+  out.more["peak MB"] = out.peak_mb;
+  return out;
+}
+
+/// What an engine costs that has nothing to do.
+sample measure_idle(const parameters& how) {
+  meter m{how.database};
+  double resident = 0;
+  {
+    tally none;
+    node n{settings(how, count_down()), none};
+    std::this_thread::sleep_for(2s); // it connects
+    m.start();
+    std::this_thread::sleep_for(std::chrono::duration<double>{how.seconds});
+    m.stop();
+    resident = own_memory("VmRSS:");
+  }
+  auto out = m.finish(0);
+  out.more["resident MB"] = resident;
+  out.more["client CPU %"] = 100 * out.client_cpu / out.seconds;
+  out.more["server CPU %"] = 100 * out.server_cpu / out.seconds;
+  out.more["statements/s"] = out.statements / out.seconds;
+  return out;
+}
+
+/// A steady inflow for a long time: whether what works at first still does in the
+/// end.
+sample measure_soak(const parameters& how) {
+  sample sizes;
+  auto note_sizes = [&](const std::string& when) {
+    session db{how.database};
+    sizes.more["table MB " + when] = db.number(
+                                       "select pg_table_size('gen_durable')")
+                                     / 1e6;
+    sizes.more["indexes MB " + when]
+      = db.number("select pg_indexes_size('gen_durable')") / 1e6;
+    sizes.more["pick index MB " + when]
+      = db.number("select pg_relation_size('gen_durable_pick')") / 1e6;
+  };
+  auto on_floor = how;
+  on_floor.rows = 20'000;
+  sizes.more["floor/s start"] = floor_rate(on_floor);
+  note_sizes("start");
+
+  meter m{how.database};
+  tally done;
+  std::int64_t inserted = 0;
+  std::vector<double> series;
+  {
+    auto interval = std::clamp(how.seconds / 60, 1.0, 10.0);
+    auto client = connect(how);
+    node n{settings(how, count_down()), done};
+    m.start();
+    auto began = clock::now();
+    auto sampled = began;
+    std::int64_t before = 0;
+    while (seconds_since(began) < how.seconds) {
+      auto due = static_cast<std::int64_t>(seconds_since(began)
+                                           * static_cast<double>(how.rate));
+      insert(client, how, due - inserted);
+      inserted = due;
+      std::this_thread::sleep_for(100ms);
+      if (auto length = seconds_since(sampled); length >= interval) {
+        auto now = done.now();
+        series.push_back(static_cast<double>(now - before) / length);
+        before = now;
+        sampled = clock::now();
+      }
+    }
+    sizes.more["backlog end"] = static_cast<double>(inserted - done.now());
+    done.wait_for(inserted);
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(inserted));
+  note_sizes("end");
+  sizes.more["floor/s end"] = floor_rate(on_floor);
+  auto part = static_cast<std::ptrdiff_t>((series.size() + 9) / 10);
+  sizes.more["done/s start"] = quantile({series.begin(), series.begin() + part},
+                                        0.5);
+  sizes.more["done/s end"] = quantile({series.end() - part, series.end()}, 0.5);
+  out.more.merge(sizes.more);
+  out.series = std::move(series);
+  return out;
+}
+
+} // namespace
+
+sample measure_engine(const std::string& workload, const parameters& how) {
+  static const std::map<std::string, sample (*)(const parameters&)> all{
+    {"drain", measure_drain},     {"bulk", measure_bulk},
+    {"signals", measure_signals}, {"inserts", measure_inserts},
+    {"latency", measure_latency}, {"async", measure_async},
+    {"idle", measure_idle},       {"soak", measure_soak},
+  };
+  auto found = all.find(workload);
+  if (found == all.end())
+    throw std::runtime_error{"engine: unknown workload " + workload};
+  return found->second(how);
+}
+
+} // namespace gd::bench

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "measure.hpp"
+
+#include <string>
+
+namespace gd::bench {
+
+/// Measures the engine in a workload: drain, bulk, signals, latency, inserts,
+/// async, idle or soak.
+sample measure_engine(const std::string& workload, const parameters& how);
+
+} // namespace gd::bench
