@@ -79,7 +79,8 @@ std::vector<workload> workloads(const sizes& size) {
      "instances of ten steps",
      {{"floor", chains + " --turn 500"},
       {"defaults", chains},
-      {"best", chains + best}}},
+      {"best", chains + best},
+      {"run_ahead", chains + " --run-ahead 100"}}},
     {"latency",
      "single inserts on an idle system, until done; the floor is one commit",
      {{"floor", "commit --rows " + n(200, 20)},
@@ -202,6 +203,7 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--lanes", x.how.lanes, "floor: connections");
   add("--slots", x.how.slots, "engine: of the queue; 0: its default");
   add("--ahead", x.how.ahead, "engine: of the queue; -1: its default");
+  add("--run-ahead", x.how.run_ahead, "engine: steps at once; 0: one");
   add("--rows-per-turn", x.how.rows_per_turn, "engine; 0: its default");
   add("--connections", x.how.connections, "engine; 0: its default");
   add("--senders", x.how.senders, "actors that send");

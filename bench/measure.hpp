@@ -33,6 +33,7 @@ struct parameters {
   std::int64_t ahead = -1; ///< -1: its default
   std::int64_t rows_per_turn = 0;
   std::int64_t connections = 0;
+  std::int64_t run_ahead = 0; ///< steps; 0: not at all
   // senders
   std::int64_t senders = 64;
   std::int64_t window = 1;

@@ -137,6 +137,7 @@ private:
 gd::config settings(const parameters& how, gd::machine machine) {
   gd::config x;
   x.database = conninfo(how.database);
+  machine.run_ahead = static_cast<std::int32_t>(how.run_ahead);
   x.machines = {std::move(machine)};
   if (how.slots > 0)
     x.queues.front().slots = static_cast<std::int32_t>(how.slots);

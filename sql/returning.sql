@@ -5,7 +5,7 @@
   select g.id
   from :"schema".gen_durable g
   where g.status = 'awaiting_signal' and g.wake_reason is not null
-  order by g.updated_at
+  order by g.id
   limit $1::int
 )
 union all

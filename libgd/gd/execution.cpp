@@ -137,6 +137,18 @@ execution execution::without_inbox() {
   return copy;
 }
 
+store::picked_row execution::after(store::outcome_row written,
+                                   std::vector<raw_signal> inbox) const {
+  return {.id = row_.id,
+          .fsm = row_.fsm,
+          .fsm_version = row_.fsm_version,
+          .step = std::move(written.step),
+          .state = std::move(written.state),
+          .inbox = std::move(inbox),
+          .unique_scope = row_.unique_scope,
+          .steps_ahead = row_.steps_ahead + 1};
+}
+
 std::string execution::over_limit(const std::string& step,
                                   std::chrono::milliseconds limit) {
   auto ms = limit.count();

@@ -58,6 +58,15 @@ public:
   /// nullopt: the end has been refused, too.
   std::optional<store::outcome_row> refused(const error& why);
 
+  /// Whether its instance may go on at once after a `next`.
+  bool may_run_ahead() const noexcept {
+    return !row_.partition_key && row_.steps_ahead < machine_->run_ahead;
+  }
+
+  /// The row as it is when this outcome, an `advance`, is committed.
+  store::picked_row after(store::outcome_row written,
+                          std::vector<raw_signal> inbox) const;
+
   const lease_ptr& under() const noexcept {
     return lease_;
   }

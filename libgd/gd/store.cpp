@@ -29,6 +29,26 @@ auto column(const Rows& rows, F f) {
   return xs;
 }
 
+/// Their ids, names and payloads are in three columns.
+std::vector<raw_signal> signals_of(const pq::rows& rows, std::size_t row,
+                                   int column) {
+  auto ids = rows.integers(row, column);
+  auto names = rows.texts(row, column + 1);
+  auto payloads = rows.texts(row, column + 2);
+  std::vector<raw_signal> xs;
+  xs.reserve(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    xs.push_back({ids[i], std::move(names[i]), std::move(payloads[i])});
+  return xs;
+}
+
+std::vector<std::int64_t> consumed_by(const std::vector<outcome_row>& rows) {
+  std::vector<std::int64_t> xs;
+  for (const auto& row : rows)
+    xs.insert(xs.end(), row.consumed.begin(), row.consumed.end());
+  return xs;
+}
+
 } // namespace
 
 // -- picking ------------------------------------------------------------------
@@ -66,11 +86,7 @@ pick_answer read_pick(const pq::rows& rows) {
     x.state = rows.text(i, 4);
     x.attempt = static_cast<std::int32_t>(rows.integer(i, 5));
     x.wake_reason = rows.text(i, 6);
-    auto ids = rows.integers(i, 7);
-    auto names = rows.texts(i, 8);
-    auto payloads = rows.texts(i, 9);
-    for (std::size_t j = 0; j < ids.size(); ++j)
-      x.inbox.push_back({ids[j], std::move(names[j]), std::move(payloads[j])});
+    x.inbox = signals_of(rows, i, 7);
     x.partition_key = rows.maybe_text(i, 10);
     x.unique_scope = rows.texts(i, 11);
   }
@@ -124,8 +140,8 @@ pq::call unlock_keys(const std::vector<key_hold>& holds) {
 // -- outcomes -----------------------------------------------------------------
 
 std::string_view to_string(verb x) noexcept {
-  constexpr std::array<std::string_view, 6> names{"next", "replay", "await",
-                                                  "done", "stop",   "release"};
+  constexpr std::array<std::string_view, 7> names{
+    "next", "replay", "await", "done", "stop", "release", "next"};
   return names[static_cast<std::size_t>(x)];
 }
 
@@ -165,9 +181,6 @@ pq::call flush(const std::vector<outcome_row>& rows) {
       xs.clear();
     return xs;
   };
-  std::vector<std::int64_t> consumed;
-  for (const auto& row : rows)
-    consumed.insert(consumed.end(), row.consumed.begin(), row.consumed.end());
   pq::call x{&sql::flush, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
@@ -186,8 +199,34 @@ pq::call flush(const std::vector<outcome_row>& rows) {
     .add(sparse([](const auto& r) { return r.until_us; }))
     .add(sparse(
       [&](const auto& r) { return when(r.what == verb::stop, r.reason); }))
-    .add(consumed);
+    .add(consumed_by(rows));
   return x;
+}
+
+pq::call advance(const std::vector<outcome_row>& rows,
+                 const std::string& new_token) {
+  pq::call x{&sql::advance, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
+    .add(new_token)
+    .add(consumed_by(rows));
+  return x;
+}
+
+pq::call inbox(const std::vector<outcome_row>& rows, std::int32_t limit) {
+  pq::call x{&sql::inbox, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; })).add(limit);
+  return x;
+}
+
+std::unordered_map<std::int64_t, std::vector<raw_signal>>
+read_inbox(const pq::rows& rows) {
+  std::unordered_map<std::int64_t, std::vector<raw_signal>> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.emplace(rows.integer(i, 0), signals_of(rows, i, 1));
+  return xs;
 }
 
 std::vector<flushed_row> read_flush(const pq::rows& rows) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct picked_row {
   std::string key_session{};
   /// Statuses in which its unique key is taken; empty: it has none.
   std::vector<std::string> unique_scope{};
+  /// How many steps have been run since the row was picked.
+  std::int32_t steps_ahead = 0;
 };
 
 struct pick_request {
@@ -78,8 +81,17 @@ pq::call unlock_keys(const std::vector<key_hold>& holds);
 
 // -- outcomes -----------------------------------------------------------------
 
-enum class verb : std::uint8_t { next, replay, await, done, stop, release };
+enum class verb : std::uint8_t {
+  next,
+  replay,
+  await,
+  done,
+  stop,
+  release,
+  advance, ///< `next` of a row that goes on at once, under a new token
+};
 
+/// The outcome's name; `advance` is a "next".
 std::string_view to_string(verb x) noexcept;
 
 /// An outcome, encoded and validated, or a give-back.
@@ -109,7 +121,7 @@ struct outcome_row {
 /// `what`.
 bool may_collide(const picked_row& row, verb what);
 
-/// Of several rows, each id once.
+/// Of several rows, each id once; none of them an `advance`.
 pq::call flush(const std::vector<outcome_row>& rows);
 
 struct flushed_row {
@@ -120,6 +132,16 @@ struct flushed_row {
 };
 /// Rows left out are busy or deleted.
 std::vector<flushed_row> read_flush(const pq::rows& rows);
+
+/// The same for rows that are an `advance`, read by `read_flush`.
+pq::call advance(const std::vector<outcome_row>& rows,
+                 const std::string& new_token);
+
+/// Behind `advance`.
+pq::call inbox(const std::vector<outcome_row>& rows, std::int32_t limit);
+/// By id; who is left out has none.
+std::unordered_map<std::int64_t, std::vector<raw_signal>>
+read_inbox(const pq::rows& rows);
 
 /// For the `await` rows among these; nullopt if there are none.
 std::optional<pq::call> recheck(const std::vector<outcome_row>& rows);

@@ -764,6 +764,7 @@ harness::written simulation::apply(store::outcome_row what) {
   }
   switch (what.what) {
     case verb::next:
+    case verb::advance:
       to.step = std::move(what.step);
       to.attempt = 0;
       make_eligible(x, now_us());

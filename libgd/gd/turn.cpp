@@ -40,6 +40,10 @@ void turn::unlock(store::key_hold hold) {
   unlocks_.push_back(std::move(hold));
 }
 
+std::string turn::draw_token() {
+  return fmt::format("{}/{}", how_.incarnation, picks_++);
+}
+
 std::size_t turn::under_way() const {
   return static_cast<std::size_t>(
     std::count_if(flights_.begin(), flights_.end(),
@@ -114,24 +118,40 @@ std::optional<turn::started> turn::begin(std::int32_t want,
   auto& group = next.group;
   group = waiting_.take(now, may_pick);
   if (!group.entries.empty()) {
-    std::vector<store::outcome_row> rows;
-    rows.reserve(group.entries.size());
-    for (auto& x : group.entries)
-      rows.push_back(std::move(x.row));
-    if (group.alone || rows.front().may_collide)
+    if (group.alone || group.unsure())
       append(store::lock_timeout(group.alone ? alone_wait : unsure_wait));
     if (group.alone)
-      append(store::lock({rows.front().id}));
-    next.at.flush = append(store::flush(rows));
-    if (auto parked = store::recheck(rows))
-      next.at.recheck = append(std::move(*parked));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      group.entries[i].row = std::move(rows[i]);
+      append(store::lock({group.entries.front().row.id}));
+    // Those that go on stand behind the others.
+    auto going_on = std::stable_partition(
+      group.entries.begin(), group.entries.end(),
+      [](const auto& x) { return x.row.what != store::verb::advance; });
+    auto write = [](auto from, auto to, auto f) {
+      if (from == to)
+        return;
+      std::vector<store::outcome_row> rows;
+      rows.reserve(static_cast<std::size_t>(to - from));
+      for (auto i = from; i != to; ++i)
+        rows.push_back(std::move(i->row));
+      f(rows);
+      for (auto& row : rows)
+        (from++)->row = std::move(row);
+    };
+    write(group.entries.begin(), going_on, [&](const auto& rows) {
+      next.at.flush = append(store::flush(rows));
+      if (auto parked = store::recheck(rows))
+        next.at.recheck = append(std::move(*parked));
+    });
+    write(going_on, group.entries.end(), [&](const auto& rows) {
+      next.next_token = draw_token();
+      next.at.advance = append(store::advance(rows, next.next_token));
+      next.at.inbox = append(store::inbox(rows, how_.inbox));
+    });
   }
   // A group under suspicion, or one that waits for a lock, goes without a pick.
   if (may_pick && !group.alone && !group.unsure()) {
     next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
-    next.token = fmt::format("{}/{}", how_.incarnation, picks_++);
+    next.token = draw_token();
     next.keyed = keyed_;
     next.at.pick = append(store::pick(make_pick(next, now)));
     if (next.keyed) {
@@ -160,6 +180,8 @@ turn::leftovers turn::abandon() const {
     out.locks = out.locks || (x.under_way && x.at.hold_keys >= 0);
     if (x.under_way && x.at.pick >= 0)
       tokens.push_back(x.token);
+    if (x.under_way && x.at.advance >= 0)
+      tokens.push_back(x.next_token);
     auto& release = out.release.emplace_back();
     if (!tokens.empty())
       release = pq::unit{.calls = {store::release_lost(tokens)}};
@@ -183,8 +205,8 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
   };
   if (x.at.release >= 0)
     out.recovered = rows_of(x.at.release).size();
-  if (x.at.flush >= 0)
-    read_flush(x, rows_of(x.at.flush), out, now);
+  if (x.at.flush >= 0 || x.at.advance >= 0)
+    read_outcomes(x, reply, out, now);
   if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
   return out;
@@ -231,12 +253,19 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     }
 }
 
-void turn::read_flush(flight& of, const pq::rows& rows, report& to,
-                      clock::time_point now) {
+void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
+                         clock::time_point now) {
   using verdict = settled::verdict;
   std::unordered_map<std::int64_t, store::flushed_row> answers;
-  for (auto& x : store::read_flush(rows))
-    answers.emplace(x.id, x);
+  for (auto at : {of.at.flush, of.at.advance})
+    if (at >= 0)
+      for (auto& x :
+           store::read_flush(reply.results[static_cast<std::size_t>(at)]))
+        answers.emplace(x.id, x);
+  std::unordered_map<std::int64_t, std::vector<raw_signal>> inboxes;
+  if (of.at.inbox >= 0)
+    inboxes = store::read_inbox(
+      reply.results[static_cast<std::size_t>(of.at.inbox)]);
   to.rows.reserve(of.group.entries.size());
   for (auto& x : of.group.entries) {
     auto found = answers.find(x.row.id);
@@ -258,7 +287,12 @@ void turn::read_flush(flight& of, const pq::rows& rows, report& to,
     auto what = !missing && found->second.applied ? verdict::applied
                 : x.resent                        ? verdict::unknown
                                                   : verdict::stale;
-    to.rows.push_back({x.tag, std::move(x.row), what});
+    auto& done = to.rows.emplace_back(
+      settled{.tag = x.tag, .row = std::move(x.row), .what = what});
+    if (what == verdict::applied && done.row.what == store::verb::advance) {
+      done.next_token = of.next_token;
+      done.inbox = std::move(inboxes[done.row.id]);
+    }
   }
   of.group.entries.clear();
 }
@@ -277,8 +311,10 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
         // The server may still be at it: its lease begins at the latest then.
         lost_.push_back({of.token, now + how_.lease});
         to.lost_pick = of.token;
-        release_at_ = {};
       }
+      if (of.at.advance >= 0) // nobody has the lease that they may be under
+        lost_.push_back({of.next_token, now + how_.lease});
+      release_at_ = {};
       break;
     case errc::rejected:
       if (of_pick || group.empty())

@@ -79,6 +79,9 @@ public:
     verdict what = verdict::applied;
     error why{};
     std::int64_t holder = 0;
+    /// Of an `advance` that was applied: its new lease token and its inbox.
+    std::string next_token{};
+    std::vector<raw_signal> inbox{};
   };
 
   struct report {
@@ -154,6 +157,8 @@ private:
     int release = -1;
     int flush = -1;
     int recheck = -1;
+    int advance = -1;
+    int inbox = -1;
     int pick = -1;
     int check_keys = -1;
     int hold_keys = -1;
@@ -172,15 +177,18 @@ private:
     layout at{};
     std::int32_t wanted = 0;
     std::string token{};
+    /// Of the rows that go on.
+    std::string next_token{};
     bool keyed = false;
   };
 
+  std::string draw_token();
   std::size_t under_way() const;
   store::pick_request make_pick(const flight& x, clock::time_point now);
   void read_pick(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
-  void read_flush(flight& x, const pq::rows& rows, report& to,
-                  clock::time_point now);
+  void read_outcomes(flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now);
   void fail(flight& x, const pq::reply& reply, report& to,
             clock::time_point now);
   void back_off(clock::time_point now);

@@ -12,6 +12,8 @@
 #include <caf/test/dsl.hpp>
 
 #include <deque>
+#include <optional>
+#include <set>
 
 using namespace gd::test;
 using namespace gd::actors;
@@ -588,6 +590,194 @@ CAF_TEST(draining gives back what was picked ahead and takes no more) {
     turn();
   CAF_CHECK_EQUAL(count("status = 'executing'"), "0");
   CAF_CHECK_EQUAL(count("attempt = 0"), "30");
+  CAF_CHECK(home->leases.all().empty());
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- running ahead ------------------------------------------------------------
+
+struct ahead_fixture : picker_fixture {
+  std::vector<std::string> tokens;
+  std::vector<std::string> inboxes;
+
+  /// Three steps, of which each says what it has been given.
+  void run_ahead(std::int32_t steps) {
+    auto go = [this](std::optional<probe_step> to) {
+      return [this, to](probe_context& ctx) -> gd::outcome {
+        tokens.push_back(ctx.lease_token());
+        std::string inbox;
+        for (const auto& x : ctx.peek_all("mail"))
+          inbox += x.payload;
+        if (ctx.take_raw("mail"))
+          inbox += "!";
+        inboxes.push_back(inbox);
+        if (to)
+          return gd::next(*to, ctx.state);
+        return gd::done();
+      };
+    };
+    other = gd::define<probe_state, probe_step>("Probe", 1)
+              .step(probe_step::first, go(probe_step::second))
+              .step(probe_step::second, go(probe_step::third))
+              .step(probe_step::third, go(std::nullopt))
+              .run_ahead(steps);
+  }
+
+  void send(const std::string& payload) {
+    rows.rows("insert into signals (target_id, name, payload) "
+              "select id, 'mail', $1::text::jsonb from gen_durable",
+              {payload});
+  }
+};
+
+CAF_TEST_FIXTURE_SCOPE(ahead_tests, ahead_fixture)
+
+CAF_TEST(a row that runs ahead goes on after each commit under a new token) {
+  run_ahead(10);
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  CAF_CHECK_EQUAL(tokens.size(), 1u);
+  CAF_CHECK_EQUAL(count("step = 'first'"), "1"); // nothing is committed yet
+  for (const auto* step : {"second", "third"}) {
+    turn();
+    CAF_CHECK_EQUAL(count("status = 'executing' and step = '"
+                          + std::string{step} + "' and locked_by = '"
+                          + tokens.back() + "'"),
+                    "1");
+    CAF_REQUIRE_EQUAL(home->leases.all().size(), 1u);
+    CAF_CHECK_EQUAL(home->leases.all().front()->token, tokens.back());
+  }
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  CAF_CHECK(home->leases.all().empty());
+  CAF_REQUIRE_EQUAL(tokens.size(), 3u);
+  CAF_CHECK_EQUAL((std::set<std::string>{tokens.begin(), tokens.end()}).size(),
+                  3u);
+  CAF_CHECK(log.exactly<events::step_committed>(3));
+}
+
+CAF_TEST(a row takes its place in the queue again after as many steps as may run
+           ahead) {
+  run_ahead(1);
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'executing' and step = 'second'"), "1");
+  CAF_REQUIRE_EQUAL(tokens.size(), 2u);
+  rows.rows("insert into gen_durable (fsm, step, priority) values ('Probe', "
+            "'third', -1)");
+  turn(); // what is more urgent goes first
+  CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'third'"), "1");
+  CAF_CHECK_EQUAL(count("status = 'executing' and priority = -1"), "1");
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "2");
+}
+
+CAF_TEST(rows with a partition key do not run ahead) {
+  run_ahead(10);
+  rows.rows("insert into gen_durable (fsm, step, partition_key) values "
+            "('Probe', 'first', 'k')");
+  spawn_picker({"default", 1, 0});
+  while (tokens.empty())
+    turn();
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'second'"), "1");
+}
+
+CAF_TEST(a step that ran ahead is shown what came and not what was taken) {
+  run_ahead(10);
+  insert(1);
+  send("1");
+  spawn_picker({"default", 1, 0});
+  turn();
+  send("2");
+  turn();
+  turn();
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  CAF_CHECK_EQUAL(inboxes, (std::vector<std::string>{"1!", "2!", ""}));
+}
+
+CAF_TEST(
+  an advance whose commit was not answered is given back under its new token) {
+  run_ahead(10);
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  db->run_one_and_lose_the_answer();
+  sched.run();
+  CAF_CHECK_EQUAL(count("status = 'executing' and step = 'second'"), "1");
+  sched.advance_time(1s);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
+  CAF_CHECK(log.exactly<events::outcome_unknown>(1));
+  CAF_CHECK_EQUAL(tokens.size(), 3u); // no step twice
+}
+
+CAF_TEST(an advance that was lost before its commit is sent again) {
+  run_ahead(10);
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  db->drop_one(errc::unknown_fate);
+  sched.run();
+  sched.advance_time(1s);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
+  CAF_CHECK_EQUAL(tokens.size(), 3u);
+}
+
+CAF_TEST(a killed picker gives back what an advance was moving) {
+  run_ahead(10);
+  insert(1);
+  auto picker = spawn_picker({"default", 1, 0});
+  turn();
+  CAF_REQUIRE(db->waiting()); // the advance
+  anon_send_exit(picker, caf::exit_reason::kill);
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'second' and attempt = "
+                        "0"),
+                  "1");
+}
+
+CAF_TEST(a queue that drains gives back what would run ahead) {
+  run_ahead(10);
+  insert(1);
+  auto picker = spawn_picker({"default", 1, 0});
+  turn();
+  CAF_REQUIRE(db->waiting()); // the advance
+  auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
+  actors.push_back(sink);
+  caf::send_as(sink, caf::actor_cast<caf::actor>(picker), drain{10s});
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'second' and attempt = "
+                        "0"),
+                  "1");
+  CAF_CHECK(home->leases.all().empty());
+}
+
+CAF_TEST(a stale worker that runs ahead changes nothing and stops) {
+  run_ahead(10);
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  rows.rows("update gen_durable set locked_by = 'b/0/1'");
+  turn();
+  CAF_CHECK(log.exactly<events::outcome_stale>(1));
+  CAF_CHECK_EQUAL(count("step = 'first' and locked_by = 'b/0/1'"), "1");
+  CAF_CHECK_EQUAL(tokens.size(), 1u);
   CAF_CHECK(home->leases.all().empty());
 }
 

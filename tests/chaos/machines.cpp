@@ -48,7 +48,8 @@ machine chain(witness& seen) {
     .step(two, go_on<chain_step>(seen, three))
     .step(three, go_on<chain_step>(seen, four))
     .step(four, go_on<chain_step>(seen, std::nullopt))
-    .on_error(again);
+    .on_error(again)
+    .run_ahead(2);
 }
 
 machine keyed(witness& seen) {

@@ -276,6 +276,14 @@ struct million_rows {
       {.what = &sql::flush,
        .arguments = outcomes(verbs) + consumed,
        .pages_per_row = 100},
+      {.what = &sql::advance,
+       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
+                    + ", " + each("'{\"n\": 2}'", "text") + ", 'node/1/99', "
+                    + consumed,
+       .pages_per_row = 60},
+      {.what = &sql::inbox,
+       .arguments = waiting + ", 1000",
+       .pages_per_row = 20},
       {.what = &sql::recheck,
        .arguments = running + ", " + consumed,
        .pages_per_row = 40,

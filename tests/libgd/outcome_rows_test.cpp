@@ -3,6 +3,7 @@
 // What every statement leaves in the rows: all columns, before and after.
 
 #include <gd/pq.hpp>
+#include <gd/sql.hpp>
 #include <gd/state.hpp>
 #include <gd/store.hpp>
 
@@ -320,6 +321,94 @@ CAF_TEST(an await after an await starts from nothing) {
             {"awaits", "paid"},
             {"deadline", std::nullopt},
             {"wake_reason", std::nullopt}});
+}
+
+CAF_TEST(an advance is a next that keeps its row executing under a new token) {
+  auto row = outcome(verb::next);
+  row.what = verb::advance;
+  check(
+    row.id,
+    [&] {
+    auto written = store::read_flush(run(store::advance({row}, "node/1/2")));
+    CAF_REQUIRE_EQUAL(written.size(), 1u);
+    CAF_CHECK(written.front().applied);
+    },
+    {{"step", "ship"},
+     {"state", R"({"n": 2})"},
+     {"attempt", "0"},
+     {"deadline", std::nullopt},
+     {"wake_reason", std::nullopt},
+     {"locked_by", "node/1/2"},
+     {"updated_at", moment{}}});
+  CAF_MESSAGE("the old token has lost its right");
+  check(
+    row.id,
+    [&] {
+    auto written = store::read_flush(run(store::advance({row}, "node/1/3")));
+    CAF_REQUIRE_EQUAL(written.size(), 1u);
+    CAF_CHECK(!written.front().applied);
+    },
+    {});
+}
+
+CAF_TEST(an advance writes no index once its page has room) {
+  constexpr gd::sql::statement hot{
+    "hot", "select pg_stat_get_xact_tuples_hot_updated(oid) from pg_class "
+           "where relname = 'gen_durable'"};
+  std::vector<outcome_row> rows;
+  for (int i = 0; i < 100; ++i) {
+    rows.push_back(outcome(verb::next));
+    rows.back().what = verb::advance;
+  }
+  // What the server has counted in a session grows until it reports it.
+  auto advance = [&](const std::string& token) {
+    auto answers = run({{&hot, {}}, store::advance(rows, token), {&hot, {}}});
+    CAF_REQUIRE_EQUAL(store::read_flush(answers[1]).size(), 100u);
+    for (auto& row : rows)
+      row.token = token;
+    return answers[2].integer(0, 0) - answers[0].integer(0, 0);
+  };
+  // The first clears the deadline, which an index has; then rows spread.
+  for (int i = 0; i < 10; ++i)
+    advance("node/1/" + std::to_string(10 + i));
+  std::int64_t without_index = 0;
+  for (int i = 0; i < 10; ++i)
+    without_index += advance("node/1/" + std::to_string(20 + i));
+  CAF_CHECK_GREATER_OR_EQUAL(without_index, 950);
+}
+
+CAF_TEST(an inbox behind an advance has what came and not what went) {
+  auto row = outcome(verb::next);
+  row.what = verb::advance;
+  auto quiet = outcome(verb::next);
+  quiet.what = verb::advance;
+  auto id = std::to_string(row.id);
+  auto send = [&](const std::string& values) {
+    return std::stoll(db.scalar("insert into signals (target_id, name, payload,"
+                                " dedup_key) values ("
+                                + id + ", " + values + ") returning id"));
+  };
+  row.consumed = {send("'paid', '1', null"), send("'paid', '2', 'evt'")};
+  auto left = send("'other', '{\"n\": 3}', null");
+  auto answers = run({store::advance({row, quiet}, "node/1/2"),
+                      store::inbox({row, quiet}, 1'000)});
+  auto inboxes = store::read_inbox(answers.back());
+  CAF_REQUIRE_EQUAL(inboxes.size(), 1u);
+  const auto& inbox = inboxes.at(row.id);
+  CAF_REQUIRE_EQUAL(inbox.size(), 1u);
+  CAF_CHECK_EQUAL(inbox.front().id, left);
+  CAF_CHECK_EQUAL(inbox.front().name, "other");
+  CAF_CHECK_EQUAL(inbox.front().payload, R"({"n": 3})");
+  CAF_MESSAGE("a dedup key outlives its signal");
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(dedup_key, ',') from signals "
+                            "where consumed_at is not null"),
+                  "evt");
+  CAF_MESSAGE("who has lost the lease removes nothing");
+  row.consumed = {left};
+  run(store::advance({row}, "node/1/3"));
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals where consumed_at is "
+                            "null"),
+                  "1");
 }
 
 CAF_TEST(a group of all outcomes leaves each row as it would alone) {

@@ -326,12 +326,13 @@ struct model {
     x.eligible = true;
   }
 
-  void write(instance_model& x, const decided& what) {
+  void write(instance_model& x, const decided& what,
+             const std::string& new_token) {
     const auto& row = what.row;
     auto slot = slot_of(x.id);
     bool keeps = row.what == verb::replay || row.what == verb::release;
-    if (row.what == verb::next || row.what == verb::replay
-        || row.what == verb::await) {
+    if (row.what == verb::next || row.what == verb::advance
+        || row.what == verb::replay || row.what == verb::await) {
       require(what.n == x.n + 1,
               "an outcome that does not follow the last one");
       x.n = what.n;
@@ -346,6 +347,11 @@ struct model {
         x.step = row.step;
         x.attempt = 0;
         x.eligible = true;
+        break;
+      case verb::advance:
+        x.step = row.step;
+        x.attempt = 0;
+        x.token = new_token;
         break;
       case verb::replay:
         end_lease(x, "runnable");
@@ -741,7 +747,9 @@ private:
       if (what == &sql::release_lost)
         released(elements(args[0]), store::read_ids(rows));
       else if (what == &sql::flush)
-        flushed(t, elements(args[0]), elements(args[1]), rows);
+        flushed(t, elements(args[0]), elements(args[1]), rows, "");
+      else if (what == &sql::advance)
+        flushed(t, elements(args[0]), elements(args[1]), rows, args[4]);
       else if (what == &sql::signal)
         signalled(t, rows);
       else if (what == &sql::heartbeat)
@@ -766,6 +774,22 @@ private:
     model_.check();
   }
 
+  /// A step is shown the inbox as it is; the model learns the signals' ids.
+  void is_shown(std::size_t slot, const std::vector<gd::raw_signal>& inbox,
+                const std::string& which) {
+    std::vector<std::string> shown, there;
+    for (const auto& s : inbox)
+      shown.push_back(s.name + s.payload);
+    for (auto* s : model_.inbox(slot)) {
+      auto payload = "{\"n\": " + text(s->serial) + "}";
+      there.push_back(s->name + payload);
+      for (const auto& seen : inbox)
+        if (seen.payload == payload)
+          s->id = seen.id;
+    }
+    require(shown == there, which + " with another inbox");
+  }
+
   void took(const store::picked_row& row, const std::string& token) {
     auto slot = model_.slot_of(row.id);
     auto& x = model_.instances[slot];
@@ -777,17 +801,7 @@ private:
             which + ": " + row.step + ", attempt " + text(row.attempt)
               + ", woken [" + row.wake_reason + "], committed is " + x.step
               + ", attempt " + text(x.attempt) + ", woken [" + x.woken + "]");
-    std::vector<std::string> shown, there;
-    for (const auto& s : row.inbox)
-      shown.push_back(s.name + s.payload);
-    for (auto* s : model_.inbox(slot)) {
-      auto payload = "{\"n\": " + text(s->serial) + "}";
-      there.push_back(s->name + payload);
-      for (const auto& seen : row.inbox)
-        if (seen.payload == payload)
-          s->id = seen.id;
-    }
-    require(shown == there, which + " with another inbox");
+    is_shown(slot, row.inbox, which);
     x.status = "executing";
     x.token = token;
   }
@@ -803,7 +817,8 @@ private:
   }
 
   void flushed(const transaction& t, const std::vector<std::string>& row_ids,
-               const std::vector<std::string>& tokens, const pq::rows& rows) {
+               const std::vector<std::string>& tokens, const pq::rows& rows,
+               const std::string& new_token) {
     std::map<std::int64_t, store::flushed_row> answers;
     for (const auto& x : store::read_flush(rows))
       answers.emplace(x.id, x);
@@ -828,7 +843,7 @@ private:
       auto& what = model_.outcomes.at({id, tokens[i]});
       require(!what.applied, which + " is applied twice");
       what.applied = true;
-      model_.write(x, what);
+      model_.write(x, what, new_token);
     }
   }
 
@@ -997,6 +1012,8 @@ private:
     switch (what.what) {
       case verdict::applied:
         require(applied, "an outcome is called applied and is not");
+        if (what.row.what == verb::advance)
+          return go_on(held, what);
         break;
       case verdict::stale:
         require(!applied, "an outcome is called stale and is applied");
@@ -1012,6 +1029,19 @@ private:
     if (auto key = store::hold_of(held.row))
       x.work->unlock(std::move(*key));
     x.holding.erase(what.tag);
+  }
+
+  /// The row's next step begins with what is in its inbox now.
+  void go_on(held_row& held, const gd::turn::settled& what) {
+    auto slot = model_.slot_of(what.row.id);
+    is_shown(slot, what.inbox,
+             "an advance of instance " + std::to_string(slot));
+    held.row.step = what.row.step;
+    held.row.state = what.row.state;
+    held.row.attempt = 0;
+    held.row.inbox = what.inbox;
+    held.token = what.next_token;
+    held.decided = false;
   }
 
   /// `choices`: two bits for each of four signals, whether to look at it or to
@@ -1032,7 +1062,11 @@ private:
     switch (what) {
       case verb::next:
         row.step = "s" + text(step + 1);
+        if ((more & 1U) != 0 && !held.row.partition_key)
+          row.what = verb::advance;
         break;
+      case verb::advance:
+        throw violation{"it is decided above"};
       case verb::replay:
         row.delay_us = (more & 1U) != 0 ? 3'600'000'000 : 0;
         break;
@@ -1053,7 +1087,8 @@ private:
         row.state.clear();
         break;
     }
-    row.may_collide = store::may_collide(held.row, what);
+    row.may_collide = row.what != verb::advance
+                      && store::may_collide(held.row, what);
     if (what != verb::replay && what != verb::release)
       for (std::size_t i = 0; i < held.row.inbox.size() && i < 4; ++i) {
         auto look = choices >> (2 * i) & 3U;
@@ -1535,11 +1570,15 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 9> mutants{{
+  const std::array<mutant, 11> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
      ""},
+    {"an advance without its token", sql::advance, "g.locked_by = e.token and ",
+     ""},
+    {"an advance that keeps the old token", sql::advance,
+     "locked_by = $5::text", "locked_by = g.locked_by"},
     {"a replay that does not count", sql::flush,
      "least(g.attempt, 2147483646) + 1", "g.attempt"},
     {"a dedup key that does not outlive its signal", sql::flush,

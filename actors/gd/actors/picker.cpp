@@ -120,7 +120,8 @@ std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
   return queue_.slots - running_ + std::min(queue_.ahead, hurry * ended_)
-         - static_cast<std::int32_t>(ahead_.size()) - turn_.wanted();
+         - static_cast<std::int32_t>(ahead_.size()) - advancing_
+         - turn_.wanted();
 }
 
 void picker_actor::drive() {
@@ -181,12 +182,16 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   drive();
 }
 
+void picker_actor::keep(waiting_row x) {
+  home_->leases.add(x.under);
+  ahead_.push_back(std::move(x));
+}
+
 void picker_actor::take(std::vector<store::picked_row> picked,
                         const std::string& token) {
   for (auto& row : picked) {
     auto under = std::make_shared<lease>(row.id, token);
-    home_->leases.add(under);
-    ahead_.push_back({std::move(row), std::move(under)});
+    keep({std::move(row), std::move(under)});
   }
   if (drain_for_) {
     for (const auto& x : ahead_)
@@ -214,11 +219,16 @@ void picker_actor::settle(turn::settled& x) {
   if (found == begun_.end())
     return;
   auto& row = found->second;
+  if (std::exchange(row.advancing, false))
+    --advancing_;
   switch (x.what) {
     case verdict::applied:
       if (x.row.what != store::verb::release)
         home_->tell(events::step_committed{
           x.row.id, store::to_string(x.row.what), row.handled});
+      if (x.row.what == store::verb::advance)
+        keep({row.spare->after(std::move(x.row), std::move(x.inbox)),
+              std::make_shared<lease>(row.under->id, x.next_token)});
       break;
     case verdict::stale:
       home_->tell(events::outcome_stale{x.row.id, x.row.token});
@@ -313,6 +323,13 @@ void picker_actor::collect(step_outcome& x) {
   if (row.care)
     limits_.erase({row.care->due, x.tag});
   row.spare = std::move(x.after);
+  if (x.row->what == store::verb::next && !drain_for_
+      && row.spare->may_run_ahead()) {
+    x.row->what = store::verb::advance;
+    x.row->may_collide = false; // it executes as before
+    row.advancing = true;
+    ++advancing_;
+  }
   turn_.add(std::move(*x.row), x.tag);
   // An asynchronous step has returned when its actor is down, and one whose
   // handler a deputy has called may be far from it.

@@ -68,6 +68,8 @@ private:
     /// An outcome is with the turn.
     bool reported = false;
     bool handled = false;
+    /// Its outcome is one after which it goes on at once.
+    bool advancing = false;
     /// Its outcome is committed or lost.
     bool settled = false;
     /// To be unlocked when it is over.
@@ -81,6 +83,7 @@ private:
   std::int32_t wanted() const;
   void finish(std::size_t flight, pq::reply reply);
   void take(std::vector<store::picked_row> picked, const std::string& token);
+  void keep(waiting_row x);
   void settle(turn::settled& x);
   void start_steps();
   void begin(waiting_row x);
@@ -111,6 +114,8 @@ private:
   std::set<std::pair<clock::time_point, std::uint64_t>> limits_;
   std::uint64_t tags_ = 0;
   std::int32_t running_ = 0;
+  /// Rows that go on when their outcome is committed.
+  std::int32_t advancing_ = 0;
   /// Steps that have ended; when a flight began; while the last one took.
   std::uint64_t ends_ = 0;
   std::array<std::uint64_t, 2> ends_before_{};
