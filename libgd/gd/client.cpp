@@ -69,7 +69,8 @@ result<void> client::open_again() {
   }
 }
 
-pq::reply client::run(const pq::unit& work) {
+template <class Meanwhile>
+pq::reply client::run(const pq::unit& work, Meanwhile meanwhile) {
   if (db_)
     db_->pump(); // notices a connection that was lost while it was idle
   if (!gave_up_ && (!db_ || db_->state() == pq::connection::phase::dead))
@@ -77,7 +78,9 @@ pq::reply client::run(const pq::unit& work) {
       gave_up_ = ok.error();
   if (gave_up_)
     return {{}, gave_up_, 0};
-  return db_->run(work);
+  db_->send(work);
+  meanwhile();
+  return db_->wait_reply();
 }
 
 template <class Answer, class Intake, class Request>
@@ -87,20 +90,25 @@ std::vector<result<Answer>> client::drive(Intake& intake,
   std::vector<std::optional<result<Answer>>> answers(requests.size());
   std::size_t next = 0;
   std::size_t waiting = 0;
-  while (next < requests.size() || !intake.idle()) {
+  auto add_more = [&] {
+    auto first = next;
     for (; next < requests.size() && waiting < window_; ++next)
       if (auto ok = intake.add(next, std::move(requests[next])))
         ++waiting;
       else
         answers[next].emplace(ok.error());
+    return next > first;
+  };
+  while (next < requests.size() || !intake.idle()) {
     auto now = clock_type::now();
     if (auto work = intake.begin(now)) {
-      auto reply = run(*work);
+      // The server works on this group while the next one is checked.
+      auto reply = run(*work, add_more);
       auto report = intake.finish(std::move(reply), clock_type::now());
       waiting -= report.answers.size();
       for (auto& x : report.answers)
         answers[x.ticket].emplace(std::move(x.answer));
-    } else if (!intake.idle()) {
+    } else if (!add_more()) {
       std::this_thread::sleep_until(intake.due(now));
     }
   }
@@ -136,7 +144,7 @@ result<pq::rows> client::read(pq::call what) {
   gave_up_.reset();
   pq::unit work{{std::move(what)}, false};
   for (int failures = 0;;) {
-    auto reply = run(work);
+    auto reply = run(work, [] {});
     if (reply.ok())
       return std::move(reply.results.front());
     auto why = std::move(*reply.failure);

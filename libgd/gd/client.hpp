@@ -50,7 +50,9 @@ private:
 
   result<void> open();
   result<void> open_again();
-  pq::reply run(const pq::unit& work);
+  /// `meanwhile` runs while the server works.
+  template <class Meanwhile>
+  pq::reply run(const pq::unit& work, Meanwhile meanwhile);
   result<pq::rows> read(pq::call what);
   template <class Answer, class Intake, class Request>
   std::vector<result<Answer>> drive(Intake& intake,

@@ -23,6 +23,11 @@ constexpr milliseconds alone_wait{50};
 constexpr milliseconds unique_wait{10};
 /// Busy for so many tries, and the sender is told.
 constexpr int busy_tries_at_most = 40;
+/// Ids that one block has at most, unless a group needs more.
+constexpr std::size_t ids_at_most = 4096;
+/// How long ids are kept. A server that has lost its last moments (a failover)
+/// draws them for others, too.
+constexpr std::chrono::seconds ids_last{1};
 
 error invalid(std::string text) {
   return {errc::invalid_argument, std::move(text), {}};
@@ -64,6 +69,20 @@ result<void> check_scope(const insert& x) {
     return invalid(
       "unique_scope: expected executing beside runnable where there "
       "is a partition_key");
+  return {};
+}
+
+bool begins_object(const json& state) {
+  auto first = state.text().find_first_not_of(" \t\r\n");
+  return first != std::string::npos && state.text()[first] == '{';
+}
+
+/// Whether a state is the JSON text of an object.
+result<void> check_object(const json& state) {
+  if (auto ok = check_json(state.text()); !ok)
+    return error{ok.error().code, "state: " + ok.error().message, {}};
+  if (!begins_object(state))
+    return error{errc::codec, "state: $: expected object", {}};
   return {};
 }
 
@@ -124,135 +143,180 @@ result<void> insert_intake::check(const insert& x) const {
       "eligible_at_us and delay_us: expected one of them, got both");
   if (auto ok = check_size("state", x.state, how_.limits.state); !ok)
     return ok;
-  if (auto ok = check_json(x.state.text()); !ok)
-    return error{ok.error().code, "state: " + ok.error().message, {}};
-  auto first = x.state.text().find_first_not_of(" \t\r\n");
-  if (x.state.text()[first] != '{')
-    return error{errc::codec, "state: $: expected object", {}};
   return {};
 }
 
 result<void> insert_intake::add(std::uint64_t ticket, insert what) {
   if (auto ok = check(what); !ok)
     return ok;
-  fresh_.push_back({ticket, std::move(what)});
+  auto machine = how_.machines->find(what.fsm, what.version);
+  // What a machine's state is read from need not be read twice.
+  if (!machine || !begins_object(what.state))
+    if (auto ok = check_object(what.state); !ok)
+      return ok;
+  // In the order of arrival: in the caller's transaction it is that of unique keys.
+  if (!machine || !unresolved_.empty() || !looking_up_.empty()) {
+    unresolved_.push_back({ticket, std::move(what)});
+    return {};
+  }
+  auto row = resolve(std::move(what), *machine);
+  if (!row)
+    return row.error();
+  resolved_.push({ticket, std::move(*row)});
   return {};
 }
 
 std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
   if (under_way_ || now < not_before_)
     return std::nullopt;
+  if (now >= ids_until_) {
+    ids_.clear();
+    block_ = 0;
+  }
   pq::unit work;
   if (resolved_.has_due(now)) {
-    group_ = resolved_.take(now);
-    if (group_.unsure())
-      work.calls.push_back(store::lock_timeout(unique_wait));
-    std::vector<store::insert_row> rows;
-    for (auto& x : group_.entries)
-      rows.push_back(std::move(x.row));
-    work.calls.push_back(store::insert(rows));
-    work.calls.push_back(store::inserted(rows));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      group_.entries[i].row = std::move(rows[i]);
-  } else if (!fresh_.empty()) {
-    auto n = std::min(fresh_.size(), how_.rows);
-    auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(n);
-    drawing_.assign(std::make_move_iterator(fresh_.begin()),
-                    std::make_move_iterator(end));
-    fresh_.erase(fresh_.begin(), end);
-    std::set<std::string> unknown;
-    for (const auto& x : drawing_)
-      if (!how_.machines->find(x.what.fsm, x.what.version))
-        unknown.insert(x.what.fsm);
-    work.transaction = false;
-    work.calls.push_back(store::draw_ids(static_cast<std::int32_t>(n)));
-    looking_up_ = !unknown.empty();
-    if (looking_up_)
-      work.calls.push_back(
-        store::find_machines({unknown.begin(), unknown.end()}));
+    auto group = resolved_.take(now);
+    auto missing = static_cast<std::size_t>(
+      std::count_if(group.entries.begin(), group.entries.end(),
+                    [](const auto& x) { return x.row.id == 0; }));
+    under_way_ = true;
+    if (missing <= ids_.size())
+      return send(std::move(group));
+    group_ = std::move(group);
+    work.calls.push_back(draw(missing));
+  } else if (!unresolved_.empty()) {
+    auto n = std::min(unresolved_.size(), how_.rows);
+    auto end = unresolved_.begin() + static_cast<std::ptrdiff_t>(n);
+    looking_up_.assign(std::make_move_iterator(unresolved_.begin()),
+                       std::make_move_iterator(end));
+    unresolved_.erase(unresolved_.begin(), end);
+    std::set<std::string> names;
+    for (const auto& x : looking_up_)
+      names.insert(x.what.fsm);
+    work.calls.push_back(store::find_machines({names.begin(), names.end()}));
+    under_way_ = true;
   } else {
     return std::nullopt;
   }
-  under_way_ = true;
+  work.transaction = false;
   return work;
 }
 
-result<store::insert_row>
-insert_intake::resolve(insert& x,
-                       const std::vector<store::known_machine>& known) const {
+pq::unit insert_intake::send(batcher<entry>::group group) {
+  group_ = std::move(group);
+  pq::unit work;
+  if (group_.unsure())
+    work.calls.push_back(store::lock_timeout(unique_wait));
+  std::vector<store::insert_row> rows;
+  rows.reserve(group_.entries.size());
+  asking_ = group_.unsure();
+  for (auto& x : group_.entries) {
+    if (x.row.id == 0) {
+      x.row.id = ids_.front();
+      ids_.pop_front();
+    }
+    asking_ = asking_ || x.resent;
+    rows.push_back(std::move(x.row));
+  }
+  work.calls.push_back(store::insert(rows));
+  if (asking_)
+    work.calls.push_back(store::inserted(rows));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    group_.entries[i].row = std::move(rows[i]);
+  return work;
+}
+
+/// Blocks grow while they are used up before they are forgotten. Who inserts one
+/// at a time draws one at a time, and leaves no gaps.
+pq::call insert_intake::draw(std::size_t missing) {
+  drawing_ = true;
+  block_ = missing == 1 ? 1
+                        : std::max(missing, std::min(2 * block_, ids_at_most));
+  return store::draw_ids(static_cast<std::int32_t>(block_));
+}
+
+/// A row without its machine.
+static store::insert_row row_of(insert x) {
   store::insert_row row;
-  row.fsm = x.fsm;
+  row.fsm = std::move(x.fsm);
   row.version = x.version;
-  row.step = x.step;
-  row.queue = x.queue;
+  row.step = std::move(x.step);
+  row.state = std::move(x.state).text();
+  row.queue = std::move(x.queue);
   row.priority = x.priority;
   row.at_us = x.eligible_at_us;
   if (x.delay_us > 0)
     row.delay_us = x.delay_us;
-  row.partition_key = x.partition_key;
-  row.unique_key = x.unique_key;
-  if (x.unique_key)
+  row.partition_key = std::move(x.partition_key);
+  row.unique_key = std::move(x.unique_key);
+  if (row.unique_key)
     row.unique_scope = x.unique_scope.empty()
                          ? std::string{default_scope}
                          : fmt::format("{}", fmt::join(x.unique_scope, ","));
-  if (auto machine = how_.machines->find(x.fsm, x.version)) {
-    row.version = machine->version;
-    if (row.step.empty())
-      row.step = machine->initial_step;
-    if (row.queue.empty())
-      row.queue = machine->queue;
-    if (machine->find_step(row.step) == nullptr)
-      return error{errc::unknown_step,
-                   fmt::format("step: expected one of {} of {}, got {}",
-                               machine->step_names(), machine->title(),
-                               row.step),
-                   {}};
-    if (auto ok = machine->check_state(x.state.text()); !ok)
-      return error{ok.error().code, "state: " + ok.error().message, {}};
-  } else {
-    const store::known_machine* found = nullptr;
-    std::string versions;
-    for (const auto& candidate : known) {
-      if (candidate.fsm != x.fsm)
-        continue;
-      versions += fmt::format("{}{}", versions.empty() ? "" : "|",
-                              candidate.version);
-      if (x.version == 0
-            ? found == nullptr || candidate.version > found->version
-            : candidate.version == x.version)
-        found = &candidate;
-    }
-    if (found != nullptr) {
-      row.version = found->version;
-      if (row.step.empty())
-        row.step = found->initial_step;
-      if (row.queue.empty())
-        row.queue = found->queue;
-      if (std::find(found->steps.begin(), found->steps.end(), row.step)
-          == found->steps.end())
-        return error{errc::unknown_step,
-                     fmt::format("step: expected one of {} of {} v{}, got {}",
-                                 fmt::join(found->steps, "|"), found->fsm,
-                                 found->version, row.step),
-                     {}};
-    } else if (row.step.empty() || row.queue.empty()) {
-      auto what = x.version == 0 ? x.fsm
-                                 : fmt::format("{} v{}", x.fsm, x.version);
-      return error{
-        errc::unknown_machine,
-        versions.empty()
-          ? fmt::format("fsm: no node has made {} known; expected a "
-                        "known machine, or step and queue as well",
-                        what)
-          : fmt::format("version: {} is known in version {}, got {}; "
-                        "or give step and queue as well",
-                        x.fsm, versions, x.version),
-        {}};
-    } else {
-      row.version = std::max(x.version, 1);
-    }
+  return row;
+}
+
+result<store::insert_row> insert_intake::resolve(insert x, const machine& by) {
+  auto row = row_of(std::move(x));
+  row.version = by.version;
+  if (row.step.empty())
+    row.step = by.initial_step;
+  if (row.queue.empty())
+    row.queue = by.queue;
+  if (by.find_step(row.step) == nullptr)
+    return error{errc::unknown_step,
+                 fmt::format("step: expected one of {} of {}, got {}",
+                             by.step_names(), by.title(), row.step),
+                 {}};
+  if (auto ok = by.check_state(row.state); !ok)
+    return error{ok.error().code, "state: " + ok.error().message, {}};
+  return row;
+}
+
+result<store::insert_row>
+insert_intake::resolve(insert x,
+                       const std::vector<store::known_machine>& known) {
+  auto row = row_of(std::move(x));
+  const store::known_machine* found = nullptr;
+  std::string versions;
+  for (const auto& candidate : known) {
+    if (candidate.fsm != row.fsm)
+      continue;
+    versions += fmt::format("{}{}", versions.empty() ? "" : "|",
+                            candidate.version);
+    if (row.version == 0
+          ? found == nullptr || candidate.version > found->version
+          : candidate.version == row.version)
+      found = &candidate;
   }
-  row.state = std::move(x.state).text();
+  if (found != nullptr) {
+    row.version = found->version;
+    if (row.step.empty())
+      row.step = found->initial_step;
+    if (row.queue.empty())
+      row.queue = found->queue;
+    if (std::find(found->steps.begin(), found->steps.end(), row.step)
+        == found->steps.end())
+      return error{errc::unknown_step,
+                   fmt::format("step: expected one of {} of {} v{}, got {}",
+                               fmt::join(found->steps, "|"), found->fsm,
+                               found->version, row.step),
+                   {}};
+  } else if (row.step.empty() || row.queue.empty()) {
+    auto what = row.version == 0 ? row.fsm
+                                 : fmt::format("{} v{}", row.fsm, row.version);
+    return error{errc::unknown_machine,
+                 versions.empty()
+                   ? fmt::format("fsm: no node has made {} known; expected a "
+                                 "known machine, or step and queue as well",
+                                 what)
+                   : fmt::format("version: {} is known in version {}, got {}; "
+                                 "or give step and queue as well",
+                                 row.fsm, versions, row.version),
+                 {}};
+  } else {
+    row.version = std::max(row.version, 1);
+  }
   return row;
 }
 
@@ -260,14 +324,16 @@ insert_intake::report insert_intake::finish(pq::reply reply,
                                             clock::time_point now) {
   report out;
   under_way_ = false;
-  auto drawing = std::exchange(drawing_, {});
+  auto looking_up = std::exchange(looking_up_, {});
   auto group = std::exchange(group_, {}).entries;
+  bool drawing = std::exchange(drawing_, false);
+  bool sent = !drawing && !group.empty();
   if (!reply.ok()) {
     const auto& why = *reply.failure;
-    if (why.code == errc::rejected && !group.empty()) {
+    if (why.code == errc::rejected && sent) {
       if (auto guilty = resolved_.split(std::move(group)))
         out.answers.push_back({guilty->ticket, why});
-    } else if (why.code == errc::busy && !group.empty()) {
+    } else if (why.code == errc::busy && sent) {
       // A stranger is inserting the key of one of them.
       auto held = resolved_.split(std::move(group));
       if (held && how_.patient && held->busy_tries < busy_tries_at_most)
@@ -279,57 +345,74 @@ insert_intake::report insert_intake::finish(pq::reply reply,
                       "unique_key: another transaction is inserting it",
                       why.sqlstate},
                      held->resent)});
-    } else if (how_.patient && try_again(why, now)) {
-      fresh_.insert(fresh_.begin(), std::make_move_iterator(drawing.begin()),
-                    std::make_move_iterator(drawing.end()));
-      for (auto& x : group)
-        x.resent = x.resent || why.code == errc::unknown_fate;
-      resolved_.put_back(std::move(group));
     } else {
-      for (const auto& x : drawing) // an id that nobody uses does no harm
-        out.answers.push_back({x.ticket, with_fate(why, false)});
-      for (const auto& x : group)
-        out.answers.push_back(
-          {x.ticket,
-           with_fate(why, x.resent || why.code == errc::unknown_fate)});
+      for (auto& x : group)
+        x.resent = x.resent || (sent && why.code == errc::unknown_fate);
+      if (how_.patient && try_again(why, now)) {
+        unresolved_.insert(unresolved_.begin(),
+                           std::make_move_iterator(looking_up.begin()),
+                           std::make_move_iterator(looking_up.end()));
+        resolved_.put_back(std::move(group));
+      } else {
+        for (const auto& x : looking_up) // an id that nobody uses does no harm
+          out.answers.push_back({x.ticket, with_fate(why, false)});
+        for (const auto& x : group)
+          out.answers.push_back({x.ticket, with_fate(why, x.resent)});
+      }
     }
     return out;
   }
   failures_ = 0;
-  if (!drawing.empty()) {
-    auto ids = store::read_ids(reply.results[0]);
-    auto known = looking_up_ ? store::read_machines(reply.results[1])
-                             : std::vector<store::known_machine>{};
-    for (std::size_t i = 0; i < drawing.size(); ++i) {
-      auto& x = drawing[i];
-      auto row = resolve(x.what, known);
-      if (!row) {
+  if (drawing) {
+    auto drawn = store::read_ids(reply.results.front());
+    ids_.insert(ids_.end(), drawn.begin(), drawn.end());
+    ids_until_ = now + ids_last;
+  }
+  if (!looking_up.empty()) {
+    auto known = store::read_machines(reply.results.back());
+    for (auto& x : looking_up) {
+      auto machine = how_.machines->find(x.what.fsm, x.what.version);
+      auto row = machine ? resolve(std::move(x.what), *machine)
+                         : resolve(std::move(x.what), known);
+      if (row)
+        resolved_.push({x.ticket, std::move(*row)});
+      else
         out.answers.push_back({x.ticket, row.error()});
-        continue;
-      }
-      x.row = std::move(*row);
-      x.row.id = ids[i];
-      resolved_.push(std::move(x));
     }
+  }
+  if (!sent) {
+    resolved_.put_back(std::move(group));
     return out;
   }
-  std::unordered_map<std::int64_t, store::inserted_row> there;
-  for (auto& x : store::read_inserted(reply.results.back()))
-    there.emplace(x.id, x);
   std::set<std::string> queues;
-  for (auto& x : group) {
-    const auto& found = there[x.row.id];
-    if (found.found) {
-      out.answers.push_back({x.ticket, inserted{x.row.id}});
-      queues.insert(x.row.queue);
-    } else if (found.holder) {
-      out.answers.push_back({x.ticket, inserted{*found.holder, true}});
-    } else if (x.row.unique_key) {
-      resolved_.push(std::move(x)); // whoever had its key has left it since
-    } else {
-      out.answers.push_back(
-        {x.ticket, error{errc::rejected, "another row has its place", {}}});
+  auto stored = [&](const entry& x) {
+    out.answers.push_back({x.ticket, inserted{x.row.id}});
+    queues.insert(x.row.queue);
+  };
+  if (asking_) {
+    std::unordered_map<std::int64_t, store::inserted_row> there;
+    for (auto& x : store::read_inserted(reply.results.back()))
+      there.emplace(x.id, x);
+    for (auto& x : group) {
+      const auto& found = there[x.row.id];
+      if (found.found) {
+        stored(x);
+      } else if (found.holder) {
+        out.answers.push_back({x.ticket, inserted{*found.holder, true}});
+      } else if (x.row.unique_key) {
+        resolved_.push(std::move(x)); // whoever had its key has left it since
+      } else {
+        out.answers.push_back(
+          {x.ticket, error{errc::rejected, "another row has its place", {}}});
+      }
     }
+  } else if (reply.results.back().affected() == group.size()) {
+    // All of them, by this very transaction: there is nothing to ask.
+    std::for_each(group.begin(), group.end(), stored);
+  } else {
+    for (auto& x : group)
+      x.resent = true; // which of them are there, the next attempt asks
+    resolved_.put_back(std::move(group));
   }
   out.queues.assign(queues.begin(), queues.end());
   return out;
@@ -339,7 +422,8 @@ insert_intake::clock::time_point
 insert_intake::due(clock::time_point now) const {
   if (under_way_)
     return clock::time_point::max();
-  auto when = !fresh_.empty() || resolved_.has_due(now) ? now : resolved_.due();
+  auto when = !unresolved_.empty() || resolved_.has_due(now) ? now
+                                                             : resolved_.due();
   return when == clock::time_point::max() ? when : std::max(when, not_before_);
 }
 

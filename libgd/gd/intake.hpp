@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,9 @@ protected:
 /// Inserts: resolve what was left open, draw ids, insert under those. An insert
 /// of unknown fate is sent again without duplicating [A11]. Those with a unique
 /// key go in groups of their own: they may wait for a stranger's insert [A7].
+///
+/// Ids are drawn in blocks that outlast a group, so that most groups take one
+/// unit. An id is used only after the block's commit was heard of.
 class insert_intake : public intake_base {
 public:
   explicit insert_intake(intake_settings how);
@@ -73,41 +77,58 @@ public:
   report finish(pq::reply reply, clock::time_point now);
 
   bool idle() const noexcept {
-    return !under_way_ && fresh_.empty() && resolved_.empty();
+    return !under_way_ && unresolved_.empty() && resolved_.empty();
   }
   clock::time_point due(clock::time_point now) const;
 
 private:
   struct entry {
     std::uint64_t ticket;
-    insert what;
-    store::insert_row row{};
+    /// Its id is zero until it is sent.
+    store::insert_row row;
     /// It has been sent before, and its fate is unknown.
     bool resent = false;
     int busy_tries = 0;
     clock::time_point not_before{};
 
     std::int64_t key() const noexcept {
-      return row.id;
+      return static_cast<std::int64_t>(ticket);
     }
     std::size_t bytes() const noexcept {
-      return what.state.text().size() + row.state.size() + 256;
+      return row.state.size() + 256;
     }
     bool unsure() const noexcept {
       return row.unique_key.has_value();
     }
   };
 
+  /// An insert whose machine the program does not have, or that came behind one.
+  struct unresolved_entry {
+    std::uint64_t ticket;
+    insert what;
+  };
+
   result<void> check(const insert& x) const;
-  result<store::insert_row>
-  resolve(insert& x, const std::vector<store::known_machine>& known) const;
+  static result<store::insert_row> resolve(insert x, const machine& by);
+  static result<store::insert_row>
+  resolve(insert x, const std::vector<store::known_machine>& known);
+  pq::unit send(batcher<entry>::group group);
+  pq::call draw(std::size_t missing);
 
   intake_settings how_;
-  std::vector<entry> fresh_;
-  std::vector<entry> drawing_;
-  bool looking_up_ = false;
+  std::vector<unresolved_entry> unresolved_;
   batcher<entry> resolved_;
+  /// Drawn and not used yet, and until when they are good.
+  std::deque<std::int64_t> ids_;
+  clock::time_point ids_until_{};
+  std::size_t block_ = 0;
+  // The unit under way:
+  std::vector<unresolved_entry> looking_up_;
+  bool drawing_ = false;
+  /// Sent, or waiting for the ids that are being drawn.
   batcher<entry>::group group_;
+  /// It tells what became of each row.
+  bool asking_ = false;
 };
 
 /// Signals: lock the targets, store, wake [A2].

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -251,6 +252,13 @@ rows::rows(pg_result* owned) : result_(owned, PQclear) {
 
 std::size_t rows::size() const noexcept {
   return result_ ? static_cast<std::size_t>(PQntuples(result_.get())) : 0;
+}
+
+std::size_t rows::affected() const {
+  std::string_view text = result_ ? PQcmdTuples(result_.get()) : "";
+  std::size_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
 }
 
 bool rows::is_null(std::size_t row, int column) const {
@@ -689,6 +697,12 @@ result<void> connection::wait_ready() {
   return {};
 }
 
+reply connection::wait_reply() {
+  // A connection that dies leaves its own reply.
+  static_cast<void>(static_cast<bool>(wait_ready()));
+  return take_reply().value_or(reply{{}, why_dead_, 0});
+}
+
 reply connection::run(const unit& work) {
   if (auto ready = wait_ready(); !ready) {
     reply failed;
@@ -696,9 +710,7 @@ reply connection::run(const unit& work) {
     return failed;
   }
   send(work);
-  // A connection that dies leaves its own reply.
-  static_cast<void>(static_cast<bool>(wait_ready()));
-  return take_reply().value_or(reply{{}, why_dead_, 0});
+  return wait_reply();
 }
 
 result<void> connection::execute(std::string_view text) {

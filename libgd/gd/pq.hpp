@@ -64,6 +64,8 @@ public:
   explicit rows(pg_result* owned);
 
   std::size_t size() const noexcept;
+  /// How many rows the statement has returned, inserted, updated or deleted.
+  std::size_t affected() const;
   bool is_null(std::size_t row, int column) const;
 
   std::int64_t integer(std::size_t row, int column) const;
@@ -183,6 +185,8 @@ public:
 
   /// Waits until the connection is idle or dead.
   result<void> wait_ready();
+  /// Waits for the reply of the unit that was sent.
+  reply wait_reply();
   /// Sends a unit and waits for its reply.
   reply run(const unit& work);
   /// Runs a text of one or more statements without parameters, such as a

@@ -29,6 +29,17 @@ auto column(const Rows& rows, F f) {
   return xs;
 }
 
+/// Of optional values. Most rows need few of the columns: one that nobody needs
+/// goes empty, and unnest fills it up with nulls.
+template <class Rows, class F>
+auto sparse(const Rows& rows, F f) {
+  auto xs = column(rows, f);
+  if (std::none_of(xs.begin(), xs.end(),
+                   [](const auto& x) { return x.has_value(); }))
+    xs.clear();
+  return xs;
+}
+
 /// Their ids, names and payloads are in three columns.
 std::vector<raw_signal> signals_of(const pq::rows& rows, std::size_t row,
                                    int column) {
@@ -173,31 +184,29 @@ pq::call flush(const std::vector<outcome_row>& rows) {
   auto when = [](bool there, const std::string& x) {
     return there ? maybe_text{x} : std::nullopt;
   };
-  // Most outcomes need few of the columns: one that nobody needs goes empty.
-  auto sparse = [&rows](auto f) {
-    auto xs = column(rows, f);
-    if (std::none_of(xs.begin(), xs.end(),
-                     [](const auto& x) { return x.has_value(); }))
-      xs.clear();
-    return xs;
-  };
   pq::call x{&sql::flush, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
     .add(column(rows, [](const auto& r) { return to_string(r.what); }))
-    .add(
-      sparse([&](const auto& r) { return when(r.what == verb::next, r.step); }))
-    .add(sparse([&](const auto& r) { return when(!r.state.empty(), r.state); }))
     .add(sparse(
+      rows, [&](const auto& r) { return when(r.what == verb::next, r.step); }))
+    .add(sparse(rows,
+                [&](const auto& r) { return when(!r.state.empty(), r.state); }))
+    .add(sparse(
+      rows,
       [&](const auto& r) { return when(r.what == verb::done, r.result); }))
-    .add(sparse([](const auto& r) {
-      return r.what == verb::replay ? std::optional{r.delay_us} : std::nullopt;
-    }))
     .add(sparse(
+      rows,
+      [](const auto& r) {
+    return r.what == verb::replay ? std::optional{r.delay_us} : std::nullopt;
+      }))
+    .add(sparse(
+      rows,
       [&](const auto& r) { return when(r.what == verb::await, r.awaits); }))
-    .add(sparse([](const auto& r) { return r.timeout_us; }))
-    .add(sparse([](const auto& r) { return r.until_us; }))
+    .add(sparse(rows, [](const auto& r) { return r.timeout_us; }))
+    .add(sparse(rows, [](const auto& r) { return r.until_us; }))
     .add(sparse(
+      rows,
       [&](const auto& r) { return when(r.what == verb::stop, r.reason); }))
     .add(consumed_by(rows));
   return x;
@@ -426,12 +435,13 @@ pq::call insert(const std::vector<insert_row>& rows) {
     .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.queue}; }))
     .add(column(rows, [](const auto& r) { return r.priority; }))
-    .add(column(rows, [](const auto& r) { return r.delay_us; }))
-    .add(column(rows, [](const auto& r) { return r.at_us; }))
-    .add(column(rows, [](const auto& r) { return maybe(r.partition_key); }))
-    .add_bytes(column(rows, [](const auto& r) { return maybe(r.unique_key); }))
-    .add(column(
-      rows, [](const auto& r) { return std::string_view{r.unique_scope}; }));
+    .add(sparse(rows, [](const auto& r) { return r.delay_us; }))
+    .add(sparse(rows, [](const auto& r) { return r.at_us; }))
+    .add(sparse(rows, [](const auto& r) { return maybe(r.partition_key); }))
+    .add_bytes(sparse(rows, [](const auto& r) { return maybe(r.unique_key); }))
+    .add(sparse(rows, [](const auto& r) {
+      return r.unique_key ? maybe_text{r.unique_scope} : std::nullopt;
+    }));
   return x;
 }
 

@@ -533,10 +533,10 @@ gd::result<inserted> simulation::insert(gd::insert what) {
   insert_intake intake{{.machines = known_, .limits = limits_}};
   if (auto ok = intake.add(0, what); !ok)
     return ok.error();
-  auto id = ++ids_; // drawn before anything can go wrong
   auto made = resolve(std::move(what));
   if (!made)
     return made.error();
+  auto id = ++ids_; // drawn before the key can turn out to be taken
   made->shown.id = id;
   if (auto other = holder(*made, "runnable"))
     return inserted{*other, true};

@@ -7,6 +7,7 @@
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
+#include <gd/sql.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -15,6 +16,7 @@
 #include <csignal>
 #include <future>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -408,6 +410,18 @@ CAF_TEST(a connection lost in the middle of inserts duplicates nothing) {
                   "1000");
 }
 
+/// Runs what comes before: a look at the machines, and the draw of ids.
+gd::pq::unit begin_insert(gd::insert_intake& intake, gd::pq::connection& on,
+                          clock_type::time_point now) {
+  while (auto unit = intake.begin(now)) {
+    for (const auto& call : unit->calls)
+      if (call.what == &gd::sql::insert)
+        return std::move(*unit);
+    CAF_REQUIRE(intake.finish(on.run(*unit), now).answers.empty());
+  }
+  throw std::runtime_error{"there is nothing to insert"};
+}
+
 CAF_TEST(an insert that was committed unheard is not stored again) {
   gd::insert_intake intake{{}};
   gd::pq::connection conn{db.options()};
@@ -415,12 +429,8 @@ CAF_TEST(an insert that was committed unheard is not stored again) {
     CAF_REQUIRE(intake.add(i, row()));
   gd::pq::reply lost{{}, gd::error{errc::unknown_fate, "cut", {}}, 0};
   auto now = clock_type::now();
-  auto draw = intake.begin(now);
-  CAF_REQUIRE(draw);
-  CAF_CHECK(intake.finish(conn.run(*draw), now).answers.empty());
-  auto first = intake.begin(now);
-  CAF_REQUIRE(first);
-  CAF_REQUIRE(conn.run(*first).ok());
+  auto first = begin_insert(intake, conn, now);
+  CAF_REQUIRE(conn.run(first).ok());
   CAF_CHECK(intake.finish(lost, now).answers.empty());
   CAF_CHECK(!intake.begin(now)); // not in a hot loop
   now = intake.due(now);
@@ -432,6 +442,66 @@ CAF_TEST(an insert that was committed unheard is not stored again) {
     CAF_CHECK(x.answer);
   CAF_CHECK(intake.idle());
   CAF_CHECK_EQUAL(count(), "3");
+}
+
+CAF_TEST(
+  an insert that inserts fewer rows than it has asks what became of them) {
+  gd::insert_intake intake{{}};
+  gd::pq::connection conn{db.options()};
+  for (std::uint64_t i = 0; i < 3; ++i)
+    CAF_REQUIRE(intake.add(i, row()));
+  auto now = clock_type::now();
+  auto first = begin_insert(intake, conn, now);
+  CAF_REQUIRE(conn.run(first).ok());
+  CAF_CHECK(intake.finish(conn.run(first), now).answers.empty());
+  auto second = intake.begin(now);
+  CAF_REQUIRE(second);
+  CAF_CHECK_EQUAL(second->calls.size(), first.calls.size() + 1);
+  auto report = intake.finish(conn.run(*second), now);
+  CAF_REQUIRE_EQUAL(report.answers.size(), 3u);
+  for (const auto& x : report.answers)
+    CAF_CHECK(x.answer);
+  CAF_CHECK(intake.idle());
+  CAF_CHECK_EQUAL(count(), "3");
+}
+
+CAF_TEST(a block of ids serves several groups and outlives its connection) {
+  gd::insert_intake intake{{}};
+  auto now = clock_type::now();
+  std::uint64_t tickets = 0;
+  std::set<std::int64_t> ids;
+  // On a connection of their own; returns how many units it took. The first one
+  // looks the machine up; then it may draw.
+  auto insert_three = [&] {
+    gd::pq::connection conn{db.options()};
+    for (int i = 0; i < 3; ++i)
+      CAF_REQUIRE(intake.add(++tickets, row()));
+    int units = 0;
+    while (auto unit = intake.begin(now)) {
+      ++units;
+      for (auto& x : intake.finish(conn.run(*unit), now).answers) {
+        CAF_REQUIRE(x.answer);
+        CAF_CHECK(ids.insert(x.answer->id).second);
+      }
+    }
+    return units;
+  };
+  auto drawn = [&] {
+    return std::stoll(db.scalar("select last_value from gen_durable_id_seq"));
+  };
+  insert_three();
+  auto before = drawn();
+  insert_three(); // draws twice as many
+  CAF_CHECK_EQUAL(drawn(), before + 6);
+  CAF_CHECK_EQUAL(insert_three(), 2);
+  CAF_CHECK_EQUAL(drawn(), before + 6);
+  insert_three(); // and again
+  CAF_CHECK_EQUAL(drawn(), before + 18);
+  now += 2s; // what is left is forgotten
+  insert_three();
+  CAF_CHECK_EQUAL(drawn(), before + 21);
+  CAF_CHECK_EQUAL(ids.size(), 15u);
+  CAF_CHECK_EQUAL(count(), "15");
 }
 
 CAF_TEST(a signal with a dedup key that was committed unheard is no duplicate) {

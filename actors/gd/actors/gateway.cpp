@@ -54,7 +54,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       auto promise = make_response_promise<gd::inserted>();
       inserting_.emplace(ticket, promise);
-      drive();
+      drive_soon(inserts_);
       return promise;
     },
     [this](gd::insert_all& x) { return insert_many(x); },
@@ -64,7 +64,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       auto promise = make_response_promise<gd::signalled>();
       signalling_.emplace(ticket, promise);
-      drive();
+      drive_soon(signals_);
       return promise;
     },
     [this](gd::look_up x) -> caf::result<gd::instance> {
@@ -132,7 +132,7 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
     else
       inserting_.emplace(ticket, std::move(row));
   }
-  drive();
+  drive_soon(inserts_);
   return promise;
 }
 
@@ -169,7 +169,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
   home_->children.wake(report.queues);
-  drive();
+  drive_soon(intake);
 }
 
 void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
@@ -215,6 +215,15 @@ void gateway_worker::drive() {
   wake_at_ = at;
   send_self_after(this, std::max(at - now, clock::duration::zero()),
                   tick{++generation_});
+}
+
+void gateway_worker::drive_soon(const intake_base& what) {
+  if (what.under_way() || wake_at_ == clock::time_point::min())
+    return;
+  wake_at_ = clock::time_point::min();
+  // Through the clock, not the mailbox: CAF runs this actor until its mailbox is
+  // empty, but what another thread sends comes behind all actors that are ready.
+  send_self_after(this, clock::duration::zero(), tick{++generation_});
 }
 
 // -- the door -----------------------------------------------------------------

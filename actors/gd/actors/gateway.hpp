@@ -57,6 +57,10 @@ private:
   template <class Intake, class Answer>
   void finish_intake(Intake& intake, pq::reply reply, Answer answer);
   void drive();
+  /// Begins the next unit of this intake when the actors that are ready have had
+  /// their turn: what they send shares a group. While a unit is under way, its
+  /// end does that.
+  void drive_soon(const intake_base& what);
 
   node_ptr home_;
   insert_intake inserts_;
