@@ -539,10 +539,7 @@ CAF_TEST(an unknown fate stays unknown when the next attempt finds no server) {
   CAF_REQUIRE_EQUAL(report.answers.size(), 1u);
   CAF_CHECK_EQUAL(code_of(report.answers[0].answer), errc::unavailable);
   CAF_REQUIRE(intake.add(2, row()));
-  auto draw = intake.begin(now);
-  CAF_REQUIRE(draw);
-  static_cast<void>(intake.finish(conn.run(*draw), now));
-  CAF_REQUIRE(intake.begin(now));
+  begin_insert(intake, conn, now);
   CAF_CHECK(intake.finish(lost, now).answers.empty());
   now = intake.due(now);
   CAF_REQUIRE(intake.begin(now));
