@@ -166,6 +166,8 @@ template <class Intake, class Answer>
 void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
                                    Answer answer) {
   auto report = intake.finish(std::move(reply), system().clock().now());
+  if (!report.answers.empty())
+    crowded_ = report.answers.size() > 1;
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
   home_->children.wake(report.queues);
@@ -220,6 +222,8 @@ void gateway_worker::drive() {
 void gateway_worker::drive_soon(const intake_base& what) {
   if (what.under_way() || wake_at_ == clock::time_point::min())
     return;
+  if (!crowded_)
+    return drive();
   wake_at_ = clock::time_point::min();
   // Through the clock, not the mailbox: CAF runs this actor until its mailbox is
   // empty, but what another thread sends comes behind all actors that are ready.

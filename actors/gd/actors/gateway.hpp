@@ -57,12 +57,14 @@ private:
   template <class Intake, class Answer>
   void finish_intake(Intake& intake, pq::reply reply, Answer answer);
   void drive();
-  /// Begins the next unit of this intake when the actors that are ready have had
-  /// their turn: what they send shares a group. While a unit is under way, its
-  /// end does that.
+  /// Begins the next unit of this intake: at once for a lone sender, and in a
+  /// crowd when the actors that are ready have had their turn: what they send
+  /// shares a group. While a unit is under way, its end does that.
   void drive_soon(const intake_base& what);
 
   node_ptr home_;
+  /// The last unit had requests of several.
+  bool crowded_ = false;
   insert_intake inserts_;
   signal_intake signals_;
   std::uint64_t tickets_;
