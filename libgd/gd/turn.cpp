@@ -165,7 +165,7 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     return std::nullopt;
   next.under_way = true;
   return started{static_cast<std::size_t>(free - flights_.begin()),
-                 std::move(work)};
+                 std::move(work), next.at.pick >= 0};
 }
 
 turn::leftovers turn::abandon() const {

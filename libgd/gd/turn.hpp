@@ -59,6 +59,8 @@ public:
     /// Which connection it is for. Locks of keys live on that of flight 0.
     std::size_t flight = 0;
     pq::unit work{};
+    /// Not every transaction that might pick does.
+    bool picks = false;
   };
 
   /// The next transaction, which picks at most `want` rows; nullopt if there is

@@ -61,7 +61,8 @@ struct queue {
             .incarnation = node + "/0123",
             .first_pick = 1,
             .machines = {{"Order", 1}},
-            .keys = keys}) {
+            .keys = keys,
+            .flights = 2}) {
     CAF_REQUIRE(on->wait_ready());
   }
 
@@ -324,6 +325,38 @@ CAF_TEST(a pick that is rolled back leaves no lock behind) {
   static_cast<void>(other.work.finish(0, other.on->run(unit->work), other.now));
   CAF_CHECK(other.on->state() == pq::connection::phase::idle);
   CAF_CHECK_EQUAL(locks(), "0");
+}
+
+CAF_TEST(
+  rows with a key are picked where their locks live and overtaken by nobody) {
+  insert("k");
+  queue node{db, "a"};
+  node.run(10); // learns that there are keys
+  auto first = node.work.begin(10, node.now);
+  CAF_REQUIRE(first);
+  CAF_CHECK_EQUAL(first->flight, 0u);
+  CAF_CHECK(first->picks);
+  for (std::size_t i = 0; i < gd::turn::worth_a_flight; ++i) {
+    store::outcome_row lost;
+    lost.id = 1'000'000 + static_cast<std::int64_t>(i);
+    lost.token = "a/0123/0";
+    node.work.add(std::move(lost));
+  }
+  node.work.unlock({"l", "of nobody"});
+  auto second = node.work.begin(10, node.now);
+  CAF_REQUIRE(second);
+  CAF_CHECK_EQUAL(second->flight, 1u);
+  CAF_CHECK(!second->picks);
+  CAF_CHECK_EQUAL(second->work.calls.size(), 1u);
+  CAF_CHECK(second->work.calls.front().what == &sql::flush);
+  auto report = node.work.finish(0, node.on->run(first->work), node.now);
+  CAF_CHECK_EQUAL(report.picked.size(), 1u);
+  queue other{db, "b"}; // the second transaction's connection
+  node.work.finish(1, other.on->run(second->work), node.now);
+  first = node.work.begin(0, node.now);
+  CAF_REQUIRE(first);
+  CAF_CHECK_EQUAL(first->flight, 0u);
+  CAF_CHECK(first->work.calls.front().what == &sql::unlock_keys);
 }
 
 CAF_TEST(a key that a stranger has locked is left alone and holds up nobody) {

@@ -136,7 +136,7 @@ void picker_actor::drive() {
     auto want = std::max(wanted(), 0);
     bool pick = look_again_ || turn_.due(t) <= t;
     if (auto next = turn_.begin(pick ? want : 0, t)) {
-      if (pick && want > 0)
+      if (next->picks)
         look_again_ = false;
       ends_before_[next->flight] = ends_;
       submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
