@@ -10,17 +10,16 @@ namespace {
 // Our errors carry the sentence and the SQLSTATE.
 #if GD_CAF_017
 constexpr auto category = caf::atom("gd");
-constexpr auto scheduler_policy = "scheduler.policy";
-constexpr auto sharing = caf::atom("sharing");
-#else
-constexpr auto scheduler_policy = "caf.scheduler.policy";
-constexpr auto sharing = "sharing";
 #endif
 
 } // namespace
 
 void share_work(caf::actor_system_config& cfg) {
-  cfg.set(scheduler_policy, sharing);
+#if GD_CAF_017
+  cfg.set("scheduler.policy", caf::atom("sharing"));
+#else
+  cfg.set("caf.scheduler.policy", "sharing");
+#endif
 }
 
 caf::error to_caf(const gd::error& why) {
