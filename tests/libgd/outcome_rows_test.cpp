@@ -360,7 +360,7 @@ CAF_TEST(
               "'attempt', 'locked_by', 'updated_at') and (a.attnum = "
               "any(i.indkey) or strpos(pg_get_expr(i.indpred, i.indrelid), "
               "a.attname) > 0)"),
-    "NULL");
+    "");
   constexpr gd::sql::statement hot{
     "hot", "select pg_stat_get_xact_tuples_hot_updated(oid) from pg_class "
            "where relname = 'gen_durable'"};
