@@ -169,8 +169,13 @@ struct actor_config : caf::actor_system_config {
 /// An engine with its actor system.
 class node {
 public:
-  node(gd::config options, gd::event_sink sink) : sys(config_) {
-    options.on_event = std::move(sink);
+  node(gd::config options, gd::event_sink sink)
+    : connections_(options.connections), sys(config_) {
+    options.on_event = [this, sink = std::move(sink)](const gd::event& what) {
+      if (std::holds_alternative<gd::events::connected>(what))
+        connected_.release();
+      sink(what);
+    };
     auto started = gd::actors::start(sys, std::move(options));
     if (!started)
       fail(started.error());
@@ -186,7 +191,15 @@ public:
     return engine_->gateway();
   }
 
+  void wait_until_connected() {
+    for (; connections_ > 0; --connections_)
+      if (!connected_.try_acquire_for(60s))
+        throw std::runtime_error{"the engine does not get its connections"};
+  }
+
 private:
+  std::int32_t connections_;
+  std::counting_semaphore<> connected_{0};
   actor_config config_;
 
 public:
@@ -347,7 +360,7 @@ sample measure_signals(const parameters& how) {
     tally done;
     tally answered;
     node n{settings(how, wait_for_signal()), done};
-    std::this_thread::sleep_for(500ms); // it connects
+    n.wait_until_connected();
     m.start();
     send_all<gd::signalled, gd::signal>(n, how, answered, [&](std::int64_t i) {
       return gd::signal{ids[static_cast<std::size_t>(i)], "go"};
@@ -366,7 +379,7 @@ sample measure_inserts(const parameters& how) {
     tally done;
     tally answered;
     node n{settings(how, count_down()), done};
-    std::this_thread::sleep_for(500ms); // it connects
+    n.wait_until_connected();
     m.start();
     send_all<gd::inserted, gd::insert>(n, how, answered, [&](std::int64_t) {
       auto row = one_row(how);
@@ -398,7 +411,7 @@ sample measure_latency(const parameters& how) {
              ended = clock::now();
              done.release();
            })};
-    std::this_thread::sleep_for(500ms); // it connects
+    n.wait_until_connected();
     caf::scoped_actor self{n.sys};
     m.start();
     for (std::int64_t i = 0; i < how.rows; ++i) {
@@ -457,7 +470,7 @@ sample measure_idle(const parameters& how) {
   {
     tally none;
     node n{settings(how, count_down()), none};
-    std::this_thread::sleep_for(2s); // it connects
+    n.wait_until_connected();
     m.start();
     std::this_thread::sleep_for(std::chrono::duration<double>{how.seconds});
     m.stop();

@@ -1,9 +1,9 @@
 -- Writes outcomes and give-backs. Each applies only under its own lease token (spec [A1]); signals that an applied
 -- outcome consumed go in the same statement, guarded by its RETURNING.
--- A row without id: the list of those that are done. A row with a holder: the row's unique key would become that instance's, too, and
--- nothing was changed (spec section 8). Without: stale, the lease is another's or gone. No row: a stranger holds
--- the row's lock (or the row is deleted); try again. A row whose key might collide may wait for a stranger's insert:
--- such rows go in a group of their own, behind lock_timeout.
+-- A row without id: the list of those that are done. A row with a holder: the row's unique key would become that
+-- instance's, too, and nothing was changed (spec section 8). Without: stale, the lease is another's or gone. No row: a
+-- stranger holds the row's lock, or has changed the row since the snapshot (or it is deleted); try again. A row whose key
+-- might collide may wait for a stranger's insert: such rows go in a group of their own, behind lock_timeout.
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] outcome: next, replay, await, done, stop, release,
 -- $4 text[] step, $5 text[] state (JSON), $6 text[] result (JSON), $7 bigint[] replay's delay in us, $8 text[] awaited
 -- name, $9 bigint[] its timeout in us, or null, $10 bigint[] its deadline in us since 1970, or null, $11 text[] reason;

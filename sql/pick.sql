@@ -3,7 +3,8 @@
 -- a range of their own, and of that each priority, so that neither foreign rows nor future ones are ever passed over.
 -- The recursive parts find the priorities in use, each by one probe; the outer limit ends them as soon as it has enough.
 -- Twice the limit is looked at: as many again may be locked by another node's pick.
--- The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
+-- What is claimed is found again by its place (ctid); a row that a stranger has moved since the snapshot is left for the
+-- next pick. The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
 -- Of each partition key only the first eligible row counts, and only if no row of the key executes (spec [A9]). Keys are
 -- found by walking the keyed rows in pick order. If a backlog of a few keys fills that walk, as many distinct keys are
 -- visited from where the last visit ended: keys then take turns, and only among keys is the order no longer exact.

@@ -20,7 +20,7 @@ struct publish_options;
 /// Registers our message types and errors with a CAF configuration; call it in
 /// the constructor of yours. Makes "sharing" the scheduler's policy: the threads
 /// of CAF's default, "stealing", wake up all the time to look for work, and cost
-/// twice the CPU (docs/performance.md). What you set after it stays.
+/// twice the CPU (docs/decisions.md). What you set after it stays.
 void add_to(caf::actor_system_config& cfg);
 
 /// A node's engine: the handle of what `start` has started. Stops it when it
