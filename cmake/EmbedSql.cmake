@@ -1,12 +1,28 @@
 # gd_embed_sql(<target>): turns sql/*.sql, one statement per file, into
-# gd::sql::<file name> constants in <gd/sql.hpp>, and the pairs
+# gd::sql::<file name> constants in <gd/sql.hpp> (what several share is in
+# sql/parts), and the pairs
 # sql/schema/<NNN>_<name>.up.sql and .down.sql into gd::sql::migrations[] in
 # <gd/migrations.hpp>. Editing, adding or removing a file re-runs this.
 
-# Sets <result> to a C++ raw string literal with the text of <file>.
-function(gd_read_sql file result)
+# Sets <result> to the text of <file>. A line "-- include parts/<name>.sql" stands for
+# the text of that file in sql.
+function(gd_expand_sql file result)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(READ "${file}" text)
+  while(text MATCHES "(^|\n)(-- include (parts/[a-z_]+\\.sql)\n)")
+    set(line "${CMAKE_MATCH_2}")
+    get_filename_component(part "${CMAKE_MATCH_3}" ABSOLUTE
+      BASE_DIR "${PROJECT_SOURCE_DIR}/sql")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${part}")
+    file(READ "${part}" part)
+    string(REPLACE "${line}" "${part}" text "${text}")
+  endwhile()
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
+
+# Sets <result> to a C++ raw string literal with the text of <file>.
+function(gd_read_sql file result)
+  gd_expand_sql("${file}" text)
   string(FIND "${text}" ")sql\"" end)
   if(NOT end EQUAL -1)
     message(FATAL_ERROR

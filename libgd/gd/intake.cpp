@@ -23,8 +23,6 @@ constexpr milliseconds alone_wait{50};
 constexpr milliseconds unique_wait{10};
 /// Busy for so many tries, and the sender is told.
 constexpr int busy_tries_at_most = 40;
-/// Ids that one block has at most, unless a group needs more.
-constexpr std::size_t ids_at_most = 4096;
 /// How long ids are kept. A server that has lost its last moments (a failover)
 /// draws them for others, too.
 constexpr std::chrono::seconds ids_last{1};
@@ -169,10 +167,8 @@ result<void> insert_intake::add(std::uint64_t ticket, insert what) {
 std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
   if (under_way_ || now < not_before_)
     return std::nullopt;
-  if (now >= ids_until_) {
+  if (now >= ids_until_)
     ids_.clear();
-    block_ = 0;
-  }
   pq::unit work;
   if (resolved_.has_due(now)) {
     auto group = resolved_.take(now);
@@ -181,9 +177,11 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
                     [](const auto& x) { return x.row.id == 0; }));
     under_way_ = true;
     if (missing <= ids_.size())
-      return send(std::move(group));
+      return send(std::move(group), missing);
     group_ = std::move(group);
-    work.calls.push_back(draw(missing));
+    sending_ = false;
+    drawing_ = true;
+    work.calls.push_back(store::draw_ids(missing - ids_.size()));
   } else if (!unresolved_.empty()) {
     auto n = std::min(unresolved_.size(), how_.rows);
     auto end = unresolved_.begin() + static_cast<std::ptrdiff_t>(n);
@@ -202,11 +200,13 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
   return work;
 }
 
-pq::unit insert_intake::send(batcher<entry>::group group) {
+pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
   group_ = std::move(group);
+  sending_ = true;
   pq::unit work;
   if (group_.unsure())
     work.calls.push_back(store::lock_timeout(unique_wait));
+  insert_at_ = work.calls.size();
   std::vector<store::insert_row> rows;
   rows.reserve(group_.entries.size());
   asking_ = group_.unsure();
@@ -221,18 +221,14 @@ pq::unit insert_intake::send(batcher<entry>::group group) {
   work.calls.push_back(store::insert(rows));
   if (asking_)
     work.calls.push_back(store::inserted(rows));
+  // For the next group, which is likely to be as large: it then need not wait
+  // for a draw of its own.
+  drawing_ = ids_.size() < missing;
+  if (drawing_)
+    work.calls.push_back(store::draw_ids(missing - ids_.size()));
   for (std::size_t i = 0; i < rows.size(); ++i)
     group_.entries[i].row = std::move(rows[i]);
   return work;
-}
-
-/// Blocks grow while they are used up before they are forgotten. Who inserts one
-/// at a time draws one at a time, and leaves no gaps.
-pq::call insert_intake::draw(std::size_t missing) {
-  drawing_ = true;
-  block_ = missing == 1 ? 1
-                        : std::max(missing, std::min(2 * block_, ids_at_most));
-  return store::draw_ids(static_cast<std::int32_t>(block_));
 }
 
 /// A row without its machine.
@@ -327,7 +323,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   auto looking_up = std::exchange(looking_up_, {});
   auto group = std::exchange(group_, {}).entries;
   bool drawing = std::exchange(drawing_, false);
-  bool sent = !drawing && !group.empty();
+  bool sent = sending_ && !group.empty();
   if (!reply.ok()) {
     const auto& why = *reply.failure;
     if (why.code == errc::rejected && sent) {
@@ -364,7 +360,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   }
   failures_ = 0;
   if (drawing) {
-    auto drawn = store::read_ids(reply.results.front());
+    auto drawn = store::read_ids(reply.results.back());
     ids_.insert(ids_.end(), drawn.begin(), drawn.end());
     ids_until_ = now + ids_last;
   }
@@ -391,7 +387,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   };
   if (asking_) {
     std::unordered_map<std::int64_t, store::inserted_row> there;
-    for (auto& x : store::read_inserted(reply.results.back()))
+    for (auto& x : store::read_inserted(reply.results[insert_at_ + 1]))
       there.emplace(x.id, x);
     for (auto& x : group) {
       const auto& found = there[x.row.id];
@@ -406,7 +402,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
           {x.ticket, error{errc::rejected, "another row has its place", {}}});
       }
     }
-  } else if (reply.results.back().affected() == group.size()) {
+  } else if (reply.results[insert_at_].affected() == group.size()) {
     // All of them, by this very transaction: there is nothing to ask.
     std::for_each(group.begin(), group.end(), stored);
   } else {

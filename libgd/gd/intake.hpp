@@ -59,8 +59,8 @@ protected:
 /// of unknown fate is sent again without duplicating [A11]. Those with a unique
 /// key go in groups of their own: they may wait for a stranger's insert [A7].
 ///
-/// Ids are drawn in blocks that outlast a group, so that most groups take one
-/// unit. An id is used only after the block's commit was heard of.
+/// Each group draws as many ids as it has used, for the next one, so that most
+/// groups take one unit. An id is used only after its draw's commit was heard of.
 class insert_intake : public intake_base {
 public:
   explicit insert_intake(intake_settings how);
@@ -112,8 +112,7 @@ private:
   static result<store::insert_row> resolve(insert x, const machine& by);
   static result<store::insert_row>
   resolve(insert x, const std::vector<store::known_machine>& known);
-  pq::unit send(batcher<entry>::group group);
-  pq::call draw(std::size_t missing);
+  pq::unit send(batcher<entry>::group group, std::size_t missing);
 
   intake_settings how_;
   std::vector<unresolved_entry> unresolved_;
@@ -121,10 +120,11 @@ private:
   /// Drawn and not used yet, and until when they are good.
   std::deque<std::int64_t> ids_;
   clock::time_point ids_until_{};
-  std::size_t block_ = 0;
   // The unit under way:
   std::vector<unresolved_entry> looking_up_;
-  bool drawing_ = false;
+  bool drawing_ = false; ///< with its last call
+  bool sending_ = false; ///< with the call at insert_at_
+  std::size_t insert_at_ = 0;
   /// Sent, or waiting for the ids that are being drawn.
   batcher<entry>::group group_;
   /// It tells what became of each row.

@@ -65,7 +65,7 @@ std::vector<std::int64_t> consumed_by(const std::vector<outcome_row>& rows) {
 // -- picking ------------------------------------------------------------------
 
 pq::call pick(const pick_request& what) {
-  pq::call x{&sql::pick, {}};
+  pq::call x{what.keyed ? &sql::pick_keyed : &sql::pick, {}};
   x.args.add(what.queue)
     .add(what.limit)
     .add(column(what.machines,
@@ -73,10 +73,9 @@ pq::call pick(const pick_request& what) {
     .add(column(what.machines, [](const auto& m) { return m.version; }))
     .add(what.token)
     .add(std::int64_t{what.lease.count()})
-    .add(what.inbox)
-    .add(what.keyed)
-    .add(what.keys_to_leave)
-    .add(what.last_key);
+    .add(what.inbox);
+  if (what.keyed)
+    x.args.add(what.keys_to_leave).add(what.last_key);
   return x;
 }
 
@@ -413,9 +412,9 @@ std::vector<known_machine> read_machines(const pq::rows& rows) {
 
 // -- inserts, signals, reading ------------------------------------------------
 
-pq::call draw_ids(std::int32_t count) {
+pq::call draw_ids(std::size_t count) {
   pq::call x{&sql::draw_ids, {}};
-  x.args.add(count);
+  x.args.add(static_cast<std::int32_t>(count));
   return x;
 }
 

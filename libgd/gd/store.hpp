@@ -225,7 +225,7 @@ struct insert_row {
   std::string unique_scope{}; ///< statuses, joined by commas
 };
 
-pq::call draw_ids(std::int32_t count);
+pq::call draw_ids(std::size_t count);
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
 pq::call insert(const std::vector<insert_row>& rows);
 pq::call inserted(const std::vector<insert_row>& rows);

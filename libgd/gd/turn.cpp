@@ -52,7 +52,7 @@ std::size_t turn::under_way() const {
 
 bool turn::occupied() const {
   auto n = under_way();
-  return n == flights_.size() || (n > 0 && waiting_.ready() < worth_a_flight);
+  return n == flights_.size() || (n > 0 && !busy());
 }
 
 std::int32_t turn::wanted() const {
@@ -163,6 +163,9 @@ std::optional<turn::started> turn::begin(std::int32_t want,
   }
   if (work.calls.empty())
     return std::nullopt;
+  // A pick alone is a transaction of its own anyway, and relies on no snapshot
+  // that is younger: it goes without a begin and a commit.
+  work.transaction = work.calls.size() > 1 || next.at.pick < 0;
   next.under_way = true;
   return started{static_cast<std::size_t>(free - flights_.begin()),
                  std::move(work), next.at.pick >= 0};

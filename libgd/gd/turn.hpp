@@ -48,6 +48,11 @@ public:
 
   explicit turn(settings how);
 
+  /// Whether so much waits that a second transaction would be worth it.
+  bool busy() const {
+    return waiting_.ready() >= worth_a_flight;
+  }
+
   /// An outcome or a give-back to be written; `tag` comes back with its fate.
   void add(store::outcome_row row, std::uint64_t tag = 0);
 

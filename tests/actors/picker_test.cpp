@@ -8,6 +8,7 @@
 #include <gd/actors/picker.hpp>
 #include <gd/actors/reaper.hpp>
 #include <gd/actors/step.hpp>
+#include <gd/sql.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -43,6 +44,17 @@ public:
 
   bool waiting() const {
     return !queue_.empty();
+  }
+
+  /// The statements of the oldest unit.
+  std::string next() const {
+    if (queue_.empty())
+      return "nothing";
+    const auto& work = queue_.front().work;
+    std::string out;
+    for (const auto& x : work.calls)
+      out += std::string{x.what->name} + ' ';
+    return work.transaction ? "begin " + out + "commit" : out;
   }
 
   /// Runs the oldest unit and delivers its reply.
@@ -238,6 +250,7 @@ CAF_TEST(an idle queue asks once per poll interval) {
   for (int i = 0; i < 10; ++i) {
     sched.advance_time(1s);
     sched.run();
+    CAF_CHECK_EQUAL(db->next(), "gd_pick ");
     while (db->waiting())
       turn();
   }
@@ -268,6 +281,31 @@ CAF_TEST(a step is told that it is done only after its commit) {
   turn();
   CAF_CHECK(log.exactly<events::step_committed>(1));
   CAF_CHECK(home->leases.all().empty());
+}
+
+CAF_TEST(a lone outcome that leaves nothing to pick does not wait for a pick) {
+  insert(1);
+  spawn_picker({"default", 10, 10});
+  turn();
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush commit");
+  turn();
+  CAF_CHECK(log.exactly<events::step_committed>(1));
+  CAF_CHECK_EQUAL(db->next(), "gd_pick "); // what else has come
+  turn();
+  CAF_CHECK_EQUAL(db->next(), "nothing");
+}
+
+CAF_TEST(a step is picked by the transaction that has made it runnable) {
+  machine.first = [](probe_context& ctx) {
+    return gd::next(probe_step::second, ctx.state);
+  };
+  machine.second = [](probe_context&) -> gd::outcome { return gd::done(); };
+  insert(1);
+  spawn_picker({"default", 10, 10});
+  turn();
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush gd_pick commit");
+  turn();
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush commit");
 }
 
 CAF_TEST(what comes in during a turn shares the next one) {

@@ -243,19 +243,23 @@ struct million_rows {
       {.what = &sql::pick,
        .arguments
        = "'default', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, "
-         "1000, false, '{}', ''",
+         "1000",
        .pages_per_row = 40},
-      // With the rows of partition keys among them.
+      // Of one machine: claimed as they are read.
       {.what = &sql::pick,
        .arguments
+       = "'default', 500, '{Order}', '{1}', 'node/1/99', 60000000, 1000",
+       .pages_per_row = 40},
+      // With the rows of partition keys among them.
+      {.what = &sql::pick_keyed,
+       .arguments
        = "'default', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, "
-         "1000, true, '{}', ''",
+         "1000, '{}', ''",
        .pages_per_row = 100},
       // A smaller backlog, which it may look cheaper to read and sort.
       {.what = &sql::pick,
        .arguments
-       = "'rare', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, 1000, "
-         "false, '{}', ''",
+       = "'rare', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, 1000",
        .pages_per_row = 40},
       {.what = &sql::lock_keys,
        .arguments = "",
@@ -445,8 +449,9 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
          {"30s", "10s", "5s", std::to_string(s.pid())});
   s.exec("set search_path = public");
   s.exec("set plan_cache_mode = force_generic_plan");
-  s.exec("prepare gd_pick as "
-         + gd::pq::substitute_schema(sql::pick.text, db.schema()));
+  for (const auto* x : {&sql::pick, &sql::pick_keyed})
+    s.exec("prepare " + std::string{x->name} + " as "
+           + gd::pq::substitute_schema(x->text, db.schema()));
   auto buffers = [&](const std::string& statement) {
     s.exec("begin");
     auto plan = s.scalar("explain (analyze, buffers, format json) "
@@ -455,9 +460,10 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
     return std::stoll(db.rows(read_plan, {plan}).front()[3].value());
   };
   auto picked = [&](const std::string& queue, int rows, bool keyed) {
-    return buffers("execute gd_pick ('" + queue + "', " + std::to_string(rows)
-                   + ", '{Order}', '{1}', 'node/1/2', 60000000, 1000, "
-                   + (keyed ? "true" : "false") + ", '{}', '')");
+    return buffers("execute "s + (keyed ? "gd_pick_keyed" : "gd_pick") + " ('"
+                   + queue + "', " + std::to_string(rows)
+                   + ", '{Order}', '{1}', 'node/1/2', 60000000, 1000"
+                   + (keyed ? ", '{}', ''" : "") + ")");
   };
   for (const auto* queue : {"unknown", "future", "once", "hot"}) {
     bool keyed = queue == "hot"s;

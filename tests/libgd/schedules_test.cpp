@@ -760,7 +760,7 @@ private:
         woken(t, rows);
       else if (what == &sql::return_row)
         returned(rows);
-      else if (what == &sql::pick) {
+      else if (what == &sql::pick || what == &sql::pick_keyed) {
         picked = store::read_pick(rows).rows;
         token = args[4];
       } else if (what == &sql::hold_keys) {

@@ -164,7 +164,15 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   CAF_CHECK(first_parameter(work.calls[1]) == (ids{2}));
 
   turn = make_turn();
-  CAF_CHECK_EQUAL(names(begin(turn, 5)), "pick"s);
+  work = begin(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "pick"s);
+  CAF_CHECK(!work.transaction); // a single statement is one anyway
+
+  turn = make_turn();
+  turn.add(next_row(1));
+  work = begin(turn, 0);
+  CAF_CHECK_EQUAL(names(work), "flush"s);
+  CAF_CHECK(work.transaction);
 }
 
 CAF_TEST(every pick has a token of its own) {

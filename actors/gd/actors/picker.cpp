@@ -132,12 +132,11 @@ void picker_actor::drive() {
       look_again_ = true;
       poll_at_ = t + home_->config.poll;
     }
-    // A flush takes a pick along: it costs little in a transaction anyway.
-    auto want = std::max(wanted(), 0);
-    bool pick = look_again_ || turn_.due(t) <= t;
-    if (auto next = turn_.begin(pick ? want : 0, t)) {
-      if (next->picks)
-        look_again_ = false;
+    // A flush takes a pick along: it costs little in a transaction anyway. But
+    // a few outcomes that leave nothing to pick need not wait for it.
+    bool pick = look_again_ || turn_.busy();
+    if (auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t)) {
+      look_again_ = !next->picks;
       ends_before_[next->flight] = ends_;
       submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
              next->flight);
@@ -260,7 +259,7 @@ void picker_actor::start_steps() {
     ahead_.pop_front();
     if (next.under->lost) { // somebody else's by now
       if (auto key = store::hold_of(next.row))
-        turn_.unlock(std::move(*key));
+        unlock(std::move(*key));
       continue;
     }
     begin(std::move(next));
@@ -330,6 +329,8 @@ void picker_actor::collect(step_outcome& x) {
     row.advancing = true;
     ++advancing_;
   }
+  if (x.row->what == store::verb::next || x.row->what == store::verb::replay)
+    look_again_ = true; // for itself
   turn_.add(std::move(*x.row), x.tag);
   // An asynchronous step has returned when its actor is down, and one whose
   // handler a deputy has called may be far from it.
@@ -427,8 +428,13 @@ void picker_actor::forget_if_over(begun_rows::iterator which) {
   if (!which->second.settled || which->second.step)
     return;
   if (which->second.key)
-    turn_.unlock(std::move(*which->second.key));
+    unlock(std::move(*which->second.key));
   begun_.erase(which);
+}
+
+void picker_actor::unlock(store::key_hold key) {
+  turn_.unlock(std::move(key));
+  look_again_ = true; // for the key's next row
 }
 
 void picker_actor::free_slot() {

@@ -96,6 +96,7 @@ private:
   void crash(begun_rows::iterator which, const caf::error& why);
   void settled(begun_rows::iterator which);
   void forget_if_over(begun_rows::iterator which);
+  void unlock(store::key_hold key);
   void free_slot();
   void start_draining(std::chrono::milliseconds grace);
   void stop_if_drained();

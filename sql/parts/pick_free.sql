@@ -1,0 +1,53 @@
+-- Of pick and pick_keyed, which say what the parameters are: the rows without partition key that come first.
+-- The machines that have such rows in the queue, and their most urgent priority.
+machine as materialized (
+  select m.fsm, m.version from unnest($3::text[], $4::int[]) as m (fsm, version)
+), present as materialized (
+  select m.fsm, m.version, x.priority
+  from machine m
+  cross join lateral (
+    select g.priority
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and g.partition_key is null
+      and g.queue = $1::text and g.fsm = m.fsm and g.fsm_version = m.version
+    order by g.priority
+    limit 1
+  ) x
+), level as (
+  select (select min(p.priority) from present p) as priority
+  union all
+  select (
+    select min(x.priority)
+    from present p
+    cross join lateral (
+      select g.priority
+      from :"schema".gen_durable g
+      where g.status = 'runnable' and g.partition_key is null
+        and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority > l.priority
+      order by g.priority
+      limit 1
+    ) x
+  )
+  from level l
+  where l.priority is not null
+), free as materialized (
+  select c.id, c.tuple, l.priority, c.eligible_at
+  from level l
+  cross join lateral (
+    select x.id, x.tuple, x.eligible_at
+    from present p
+    cross join lateral (
+      select g.id, g.ctid as tuple, g.eligible_at
+      from :"schema".gen_durable g
+      where g.status = 'runnable' and g.partition_key is null
+        and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
+        and g.eligible_at <= statement_timestamp()
+      order by g.eligible_at, g.id
+      limit 2 * $2::int
+    ) x
+    order by x.eligible_at, x.id
+    limit 2 * $2::int
+  ) c
+  where l.priority is not null
+  limit 2 * $2::int
+),
