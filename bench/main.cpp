@@ -88,7 +88,9 @@ std::vector<workload> workloads(const sizes& size) {
     {"signals",
      "parked instances, each woken by a signal",
      {{"floor", signals}, {"engine", signals + " --senders 64 --window 16"}}},
-    {"bulk", "inserts by a client", {{"floor", bulk}, {"client", bulk}}},
+    {"bulk",
+     "inserts by a client",
+     {{"floor", bulk}, {"client", bulk}, {"2 clients", bulk + " --clients 2"}}},
     {"inserts",
      "single inserts of 64 actors; the floor is that of bulk",
      {{"floor", bulk},
@@ -199,6 +201,7 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--steps", x.how.steps, "steps of each");
   add("--keys", x.how.keys, "partition keys; 0: none");
   add("--processes", x.how.processes, "that drain together");
+  add("--clients", x.how.clients, "of bulk, each with its own connection");
   add("--turn", x.how.turn, "floor: rows in a transaction");
   add("--lanes", x.how.lanes, "floor: connections");
   add("--slots", x.how.slots, "engine: of the queue; 0: its default");

@@ -25,6 +25,7 @@ struct parameters {
   std::int64_t steps = 1;
   std::int64_t keys = 0; ///< partition keys; 0: none
   std::int64_t processes = 1;
+  std::int64_t clients = 1;
   // floor
   std::int64_t turn = 1'000;
   std::int64_t lanes = 2;

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <optional>
 #include <semaphore>
 #include <stdexcept>
@@ -340,12 +341,19 @@ sample measure_drain(const parameters& how) {
 sample measure_bulk(const parameters& how) {
   meter m{how.database};
   {
-    auto client = connect(how);
+    std::vector<gd::client> clients;
+    for (std::int64_t i = 0; i < how.clients; ++i)
+      clients.push_back(connect(how));
+    std::vector<std::future<void>> all;
     m.start();
-    insert(client, how, how.rows);
+    for (auto& x : clients)
+      all.push_back(std::async(
+        std::launch::async, [&] { insert(x, how, how.rows / how.clients); }));
+    for (auto& x : all)
+      x.get();
     m.stop();
   }
-  return m.finish(static_cast<double>(how.rows));
+  return m.finish(static_cast<double>(how.rows / how.clients * how.clients));
 }
 
 sample measure_signals(const parameters& how) {

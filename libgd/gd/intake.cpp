@@ -23,6 +23,8 @@ constexpr milliseconds alone_wait{50};
 constexpr milliseconds unique_wait{10};
 /// Busy for so many tries, and the sender is told.
 constexpr int busy_tries_at_most = 40;
+/// Ids that are another row's are drawn again, so many times.
+constexpr int id_tries_at_most = 4;
 /// How long ids are kept. A server that has lost its last moments (a failover)
 /// draws them for others, too.
 constexpr std::chrono::seconds ids_last{1};
@@ -218,9 +220,12 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
     asking_ = asking_ || x.resent;
     rows.push_back(std::move(x.row));
   }
-  work.calls.push_back(store::insert(rows));
-  if (asking_)
+  if (asking_) {
+    work.calls.push_back(store::insert(rows));
     work.calls.push_back(store::inserted(rows));
+  } else {
+    work.calls.push_back(store::insert_new(rows));
+  }
   // For the next group, which is likely to be as large: it then need not wait
   // for a draw of its own.
   drawing_ = ids_.size() < missing;
@@ -326,7 +331,15 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   bool sent = sending_ && !group.empty();
   if (!reply.ok()) {
     const auto& why = *reply.failure;
-    if (why.code == errc::rejected && sent) {
+    if (why.sqlstate == "23505" && sent && !asking_
+        && group.front().id_tries < id_tries_at_most) {
+      for (auto& x : group) {
+        x.row.id = 0; // somebody else's
+        ++x.id_tries;
+      }
+      ids_.clear();
+      resolved_.put_back(std::move(group));
+    } else if (why.code == errc::rejected && sent) {
       if (auto guilty = resolved_.split(std::move(group)))
         out.answers.push_back({guilty->ticket, why});
     } else if (why.code == errc::busy && sent) {
@@ -402,13 +415,8 @@ insert_intake::report insert_intake::finish(pq::reply reply,
           {x.ticket, error{errc::rejected, "another row has its place", {}}});
       }
     }
-  } else if (reply.results[insert_at_].affected() == group.size()) {
-    // All of them, by this very transaction: there is nothing to ask.
-    std::for_each(group.begin(), group.end(), stored);
   } else {
-    for (auto& x : group)
-      x.resent = true; // which of them are there, the next attempt asks
-    resolved_.put_back(std::move(group));
+    std::for_each(group.begin(), group.end(), stored);
   }
   out.queues.assign(queues.begin(), queues.end());
   return out;

@@ -88,6 +88,7 @@ private:
     store::insert_row row;
     /// It has been sent before, and its fate is unknown.
     bool resent = false;
+    int id_tries = 0;
     int busy_tries = 0;
     clock::time_point not_before{};
 

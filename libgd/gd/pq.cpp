@@ -254,13 +254,6 @@ std::size_t rows::size() const noexcept {
   return result_ ? static_cast<std::size_t>(PQntuples(result_.get())) : 0;
 }
 
-std::size_t rows::affected() const {
-  std::string_view text = result_ ? PQcmdTuples(result_.get()) : "";
-  std::size_t count = 0;
-  std::from_chars(text.data(), text.data() + text.size(), count);
-  return count;
-}
-
 bool rows::is_null(std::size_t row, int column) const {
   return PQgetisnull(result_.get(), static_cast<int>(row), column) != 0;
 }

@@ -64,8 +64,6 @@ public:
   explicit rows(pg_result* owned);
 
   std::size_t size() const noexcept;
-  /// How many rows the statement has returned, inserted, updated or deleted.
-  std::size_t affected() const;
   bool is_null(std::size_t row, int column) const;
 
   std::int64_t integer(std::size_t row, int column) const;

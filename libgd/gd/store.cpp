@@ -425,8 +425,9 @@ std::vector<std::int64_t> read_ids(const pq::rows& rows) {
   return xs;
 }
 
-pq::call insert(const std::vector<insert_row>& rows) {
-  pq::call x{&sql::insert, {}};
+static pq::call insert_by(const sql::statement& what,
+                          const std::vector<insert_row>& rows) {
+  pq::call x{&what, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
     .add(column(rows, [](const auto& r) { return r.version; }))
@@ -442,6 +443,14 @@ pq::call insert(const std::vector<insert_row>& rows) {
       return r.unique_key ? maybe_text{r.unique_scope} : std::nullopt;
     }));
   return x;
+}
+
+pq::call insert_new(const std::vector<insert_row>& rows) {
+  return insert_by(sql::insert_new, rows);
+}
+
+pq::call insert(const std::vector<insert_row>& rows) {
+  return insert_by(sql::insert, rows);
 }
 
 pq::call inserted(const std::vector<insert_row>& rows) {

@@ -227,6 +227,8 @@ struct insert_row {
 
 pq::call draw_ids(std::size_t count);
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
+/// Of rows without unique keys that were not sent before: all or none.
+pq::call insert_new(const std::vector<insert_row>& rows);
 pq::call insert(const std::vector<insert_row>& rows);
 pq::call inserted(const std::vector<insert_row>& rows);
 struct inserted_row {

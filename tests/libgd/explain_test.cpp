@@ -329,6 +329,13 @@ struct million_rows {
        .pages_per_row = 80,
        .before = execute(sql::lock_targets, waiting)},
       {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
+      {.what = &sql::insert_new,
+       .arguments = new_id + ", " + each("'Order'", "text") + ", "
+                    + each("1", "int") + ", " + each("'collect'", "text") + ", "
+                    + each("'{}'", "text") + ", " + each("'default'", "text")
+                    + ", " + each("1", "smallint") + ", " + nothing + ", "
+                    + nothing + ", " + keys + ", '{}', '{}'",
+       .pages_per_row = 60},
       {.what = &sql::insert,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "

@@ -1,0 +1,11 @@
+-- Of insert_new and insert, which say what the parameters are.
+insert into :"schema".gen_durable (id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key,
+  unique_key, unique_scope)
+overriding system value
+select e.id, e.fsm, e.version, e.step, e.state::jsonb, e.queue, e.priority,
+  coalesce(timestamptz 'epoch' + e.at_us / 1000000 * interval '1 second' + e.at_us % 1000000 * interval '1 microsecond',
+           clock_timestamp() + coalesce(e.delay_us, 0) * interval '1 microsecond'),
+  e.partition_key, e.unique_key, coalesce(cast(string_to_array(e.unique_scope, ',') as :"schema".durable_status[]), '{}')
+from unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bigint[],
+            $9::bigint[], $10::text[], $11::bytea[], $12::text[])
+  as e (id, fsm, version, step, state, queue, priority, delay_us, at_us, partition_key, unique_key, unique_scope)
