@@ -64,7 +64,7 @@ std::vector<workload> workloads(const sizes& size) {
   const auto bulk = "bulk --rows " + n(100'000, 5'000);
   const auto keys = "drain --rows " + n(10'000, 500);
   const auto inserts = "inserts --rows " + n(40'000, 1'000) + " --senders 64";
-  const auto in_flight = n(5'000, 200);
+  const auto async = "async --ahead 0 --rows " + n(20'000, 400) + " --slots ";
   const auto scale = drain + " --template " + filled_template;
   return {
     {"drain",
@@ -100,9 +100,9 @@ std::vector<workload> workloads(const sizes& size) {
      "instances on 100 partition keys; the floor does not care for keys",
      {{"floor", keys}, {"engine", keys + " --keys 100"}}},
     {"async",
-     "asynchronous steps of 50 ms, for 5,000 slots",
-     {{"engine", "async --rows " + n(20'000, 400) + " --slots " + in_flight
-                   + " --ahead 0"}}},
+     "asynchronous steps of 50 ms for 5,000 slots, and 10,000 at once of 2 s",
+     {{"50 ms", async + n(5'000, 200)},
+      {"2 s", async + n(10'000, 200) + " --step-ms 2000"}}},
     {"workers",
      "the drain with two processes against one",
      {{"floor", drain},
@@ -209,6 +209,8 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--run-ahead", x.how.run_ahead, "engine: steps at once; 0: one");
   add("--rows-per-turn", x.how.rows_per_turn, "engine; 0: its default");
   add("--connections", x.how.connections, "engine; 0: its default");
+  add("--step-ms", x.how.step_ms,
+      "engine: how long an asynchronous step takes");
   add("--senders", x.how.senders, "actors that send");
   add("--window", x.how.window, "requests that each has under way");
   add("--seconds", x.how.seconds, "of idle and soak");

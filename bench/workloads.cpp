@@ -68,13 +68,14 @@ gd::machine wait_for_signal() {
     });
 }
 
-/// Answers after 50 ms, as if it had asked somebody.
-gd::machine ask(std::atomic<std::int64_t>& in_flight,
+/// Answers after a while, as if it had asked somebody.
+gd::machine ask(std::chrono::milliseconds duration,
+                std::atomic<std::int64_t>& in_flight,
                 std::atomic<std::int64_t>& most) {
   return gd::define<counter, only_step>("CountDown", 1)
-    .step(only_step::work,
-          gd::actors::async(
-            [&in_flight, &most](gd::actors::async_context<counter> ctx) {
+    .step(only_step::work, gd::actors::async(
+                             [duration, &in_flight,
+                              &most](gd::actors::async_context<counter> ctx) {
     auto now = ++in_flight;
     for (auto x = most.load(); x < now && !most.compare_exchange_weak(x, now);)
       ;
@@ -82,8 +83,8 @@ gd::machine ask(std::atomic<std::int64_t>& in_flight,
       --in_flight;
       ctx.finish(gd::done());
     });
-    gd::actors::send_self_after(ctx.self, 50ms, std::int32_t{0});
-          }));
+    gd::actors::send_self_after(ctx.self, duration, std::int32_t{0});
+    }));
 }
 
 // -- a node -------------------------------------------------------------------
@@ -461,7 +462,9 @@ sample measure_async(const parameters& how) {
   {
     tally done;
     m.start();
-    node n{settings(how, ask(in_flight, most)), done};
+    node n{settings(
+             how, ask(std::chrono::milliseconds{how.step_ms}, in_flight, most)),
+           done};
     done.wait_for(how.rows);
     m.stop();
   }
