@@ -495,6 +495,26 @@ sample measure_idle(const parameters& how) {
   return out;
 }
 
+/// The drain by floor and engine in turns, on the table as it is: medians.
+void compare_drains(parameters how, const std::string& when, sample& to) {
+  how.rows = 20'000;
+  std::vector<double> floor;
+  std::vector<double> engine;
+  for (int i = 0; i < 5; ++i) {
+    floor.push_back(floor_rate(how));
+    fill(how);
+    tally done;
+    auto began = clock::now();
+    node n{settings(how, count_down()), done};
+    done.wait_for(how.rows);
+    engine.push_back(static_cast<double>(how.rows) / seconds_since(began));
+  }
+  to.more["floor/s " + when] = quantile(floor, 0.5);
+  to.more["drain/s " + when] = quantile(engine, 0.5);
+  to.more["drain of floor % " + when] = 100 * quantile(engine, 0.5)
+                                        / quantile(floor, 0.5);
+}
+
 /// A steady inflow for a long time: whether what works at first still does in the
 /// end.
 sample measure_soak(const parameters& how) {
@@ -509,9 +529,7 @@ sample measure_soak(const parameters& how) {
     sizes.more["pick index MB " + when]
       = db.number("select pg_relation_size('gen_durable_pick')") / 1e6;
   };
-  auto on_floor = how;
-  on_floor.rows = 20'000;
-  sizes.more["floor/s start"] = floor_rate(on_floor);
+  compare_drains(how, "start", sizes);
   note_sizes("start");
 
   meter m{how.database};
@@ -545,7 +563,7 @@ sample measure_soak(const parameters& how) {
   }
   auto out = m.finish(static_cast<double>(inserted));
   note_sizes("end");
-  sizes.more["floor/s end"] = floor_rate(on_floor);
+  compare_drains(how, "end", sizes);
   auto part = static_cast<std::ptrdiff_t>((series.size() + 9) / 10);
   sizes.more["done/s start"] = quantile({series.begin(), series.begin() + part},
                                         0.5);

@@ -40,17 +40,16 @@ public:
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
     /// Transactions at the same time, each on its own connection. 1 or 2.
     std::size_t flights = 1;
+    /// The second is begun when so many outcomes wait for one: fewer are better
+    /// off in the next.
+    std::size_t worth_a_flight = 50;
   };
-
-  /// A second transaction is begun when so many outcomes wait for one: fewer
-  /// are better off in the next.
-  static constexpr std::size_t worth_a_flight = 50;
 
   explicit turn(settings how);
 
   /// Whether so much waits that a second transaction would be worth it.
   bool busy() const {
-    return waiting_.ready() >= worth_a_flight;
+    return waiting_.ready() >= how_.worth_a_flight;
   }
 
   /// An outcome or a give-back to be written; `tag` comes back with its fate.

@@ -336,7 +336,7 @@ CAF_TEST(
   CAF_REQUIRE(first);
   CAF_CHECK_EQUAL(first->flight, 0u);
   CAF_CHECK(first->picks);
-  for (std::size_t i = 0; i < gd::turn::worth_a_flight; ++i) {
+  for (std::size_t i = 0; i < gd::turn::settings{}.worth_a_flight; ++i) {
     store::outcome_row lost;
     lost.id = 1'000'000 + static_cast<std::int64_t>(i);
     lost.token = "a/0123/0";

@@ -430,7 +430,7 @@ CAF_TEST(a second transaction goes beside one only if it is worth it) {
   CAF_REQUIRE(first);
   CAF_CHECK_EQUAL(first->flight, 0u);
   CAF_CHECK_EQUAL(turn.wanted(), 5);
-  for (std::size_t i = 1; i < gd::turn::worth_a_flight; ++i)
+  for (std::size_t i = 1; i < gd::turn::settings{}.worth_a_flight; ++i)
     turn.add(next_row(1 + static_cast<std::int64_t>(i)));
   CAF_CHECK(!turn.begin(5, now));
   CAF_CHECK(turn.due(now) == clock_type::time_point::max());
