@@ -208,7 +208,6 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
   pq::unit work;
   if (group_.unsure())
     work.calls.push_back(store::lock_timeout(unique_wait));
-  insert_at_ = work.calls.size();
   std::vector<store::insert_row> rows;
   rows.reserve(group_.entries.size());
   asking_ = group_.unsure();
@@ -400,7 +399,9 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   };
   if (asking_) {
     std::unordered_map<std::int64_t, store::inserted_row> there;
-    for (auto& x : store::read_inserted(reply.results[insert_at_ + 1]))
+    // Of the calls before it, one may have been left out.
+    auto at = reply.results.size() - (drawing ? 2 : 1);
+    for (auto& x : store::read_inserted(reply.results[at]))
       there.emplace(x.id, x);
     for (auto& x : group) {
       const auto& found = there[x.row.id];

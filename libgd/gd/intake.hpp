@@ -124,8 +124,7 @@ private:
   // The unit under way:
   std::vector<unresolved_entry> looking_up_;
   bool drawing_ = false; ///< with its last call
-  bool sending_ = false; ///< with the call at insert_at_
-  std::size_t insert_at_ = 0;
+  bool sending_ = false; ///< the group's rows
   /// Sent, or waiting for the ids that are being drawn.
   batcher<entry>::group group_;
   /// It tells what became of each row.

@@ -32,12 +32,13 @@ constexpr int batch = 500;
 // -- a million rows -----------------------------------------------------------
 
 /// Of each 100 rows 30 are runnable (3 of them later), 1 executes, 29 wait (14
-/// with a deadline), 30 are done, 10 have failed. Most of the rows that wait or
+/// with a deadline), 30 are done, 10 have failed. They are of two machines. Most of the rows that wait or
 /// execute have signals, some are tombstones.
 constexpr auto fill = R"(
   insert into gen_durable (fsm, fsm_version, step, status, state, awaits, queue, priority,
                            eligible_at, locked_by, lease_expires_at, deadline, partition_key)
-  select 'Order', 1, 'collect', kind::durable_status, '{"n": 1}',
+  select case when n % 11 > 0 then 'Order' else 'Other' end, case when n % 11 > 0 then 1 else 7 end,
+    'collect', kind::durable_status, '{"n": 1}',
     case when kind = 'awaiting_signal' then 'paid' end,
     case when n % 5 = 0 then 'rare' else 'default' end, n / 100 % 3,
     now() + case when n % 100 in (17, 42, 66) then interval '1 hour' else interval '-1 hour' end
@@ -53,8 +54,9 @@ constexpr auto fill = R"(
                    else 'failed' end as kind
     from generate_series(1, 1000000) n
   ) numbered;
-  insert into signals (target_id, name, dedup_key, consumed_at)
+  insert into signals (target_id, name, payload, dedup_key, consumed_at)
   select g.id, case when k = 1 then 'paid' else 'noted' end,
+    '{"order": "0123456789abcdef0123456789abcdef", "amount": "1234567.89", "currency": "EUR"}',
     case when (g.id + k) % 3 = 0 then 'evt-' || k end,
     case when (g.id + k) % 6 = 0 then now() end
   from gen_durable g cross join generate_series(1, 3) k

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -516,6 +517,10 @@ public:
     return notes_;
   }
 
+  const std::vector<std::int64_t>& ids() const noexcept {
+    return ids_;
+  }
+
 private:
   std::uint32_t roll(std::uint32_t below) {
     return static_cast<std::uint32_t>(random_()) % below;
@@ -657,8 +662,28 @@ std::map<std::int64_t, texts> histories(const harness& run) {
   return out;
 }
 
+/// A text with other ids. Those of a database may have gaps.
+std::string renumbered(const std::string& text,
+                       const std::map<std::string, std::string>& by) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    auto end = i;
+    while (end < text.size() && std::isdigit(text[end]) != 0)
+      ++end;
+    end = std::max(end, i + 1);
+    auto part = text.substr(i, end - i);
+    auto found = by.find(part);
+    out += found == by.end() ? part : found->second;
+    i = end;
+  }
+  return out;
+}
+
 /// Whether both are the same; tells the first difference.
-bool same(const texts& a, const texts& b) {
+bool same(const texts& a, texts b,
+          const std::map<std::string, std::string>& ids) {
+  for (auto& x : b)
+    x = renumbered(x, ids);
   auto n = std::min(a.size(), b.size());
   for (std::size_t i = 0; i < n; ++i)
     if (a[i] != b[i]) {
@@ -679,6 +704,8 @@ CAF_TEST(the simulation does what the SQL does) {
   for (std::uint32_t seed = 20; seed <= 26; ++seed) {
     gd::test::temporary_database own;
     own.migrate();
+    // Unlike all other numbers.
+    own.rows("alter table gen_durable alter id restart with 900001");
     auto real = must(in_database::connect(own.options(), {any_machine()},
                                           {.limits = few_signals}));
     simulation sim{{any_machine()}, {.limits = few_signals}};
@@ -687,12 +714,17 @@ CAF_TEST(the simulation does what the SQL does) {
     in_memory.play(60);
     in_sql.play(60);
     CAF_MESSAGE("seed " << seed << ": " << sim.history().size() << " steps");
-    CAF_CHECK(same(in_memory.notes(), in_sql.notes()));
+    CAF_REQUIRE_EQUAL(in_memory.ids().size(), in_sql.ids().size());
+    std::map<std::string, std::string> ids;
+    for (std::size_t i = 0; i < in_sql.ids().size(); ++i)
+      ids.emplace(std::to_string(in_sql.ids()[i]),
+                  std::to_string(in_memory.ids()[i]));
+    CAF_CHECK(same(in_memory.notes(), in_sql.notes(), ids));
     auto expected = histories(sim);
     auto got = histories(real);
     CAF_CHECK_EQUAL(expected.size(), got.size());
-    for (const auto& [id, executions] : expected)
-      CAF_CHECK(same(executions, got[id]));
+    for (std::size_t i = 0; i < in_sql.ids().size(); ++i)
+      CAF_CHECK(same(expected[in_memory.ids()[i]], got[in_sql.ids()[i]], ids));
     for (const auto& x : sim.history())
       ++outcomes[x.outcome + (x.handled ? " handled" : "")];
   }
@@ -788,7 +820,7 @@ CAF_TEST(a wake-up that would collide waits for the key in both) {
   CAF_CHECK(expected[0].find("awaiting_signal") != std::string::npos);
   CAF_CHECK(expected[0].find("wake signal") != std::string::npos);
   CAF_CHECK(expected[2].find("done") != std::string::npos);
-  CAF_CHECK(same(expected, play(real)));
+  CAF_CHECK(same(expected, play(real), {}));
 }
 
 CAF_TEST(what becomes due behind the last look of a drain is not missed) {
