@@ -23,6 +23,8 @@ straight as materialized (
     where g.status = 'runnable' and g.partition_key is null
       and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
       and g.eligible_at <= statement_timestamp()
+      and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at else '-infinity' end,
+                                    case when l.priority = p.priority then p.id else -9223372036854775808 end)
     order by g.eligible_at, g.id
     limit $2::int
     for no key update skip locked

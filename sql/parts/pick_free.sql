@@ -1,16 +1,17 @@
 -- Of pick and pick_keyed, which say what the parameters are: the rows without partition key that come first.
--- The machines that have such rows in the queue, and their most urgent priority.
+-- The machines that have such rows in the queue, and where those begin: in front of that, the index may hold as many
+-- entries of rows that have gone as were worked off since the last vacuum, and they are passed over once, not twice.
 machine as materialized (
   select m.fsm, m.version from unnest($3::text[], $4::int[]) as m (fsm, version)
 ), present as materialized (
-  select m.fsm, m.version, x.priority
+  select m.fsm, m.version, x.priority, x.eligible_at, x.id
   from machine m
   cross join lateral (
-    select g.priority
+    select g.priority, g.eligible_at, g.id
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.partition_key is null
       and g.queue = $1::text and g.fsm = m.fsm and g.fsm_version = m.version
-    order by g.priority
+    order by g.priority, g.eligible_at, g.id
     limit 1
   ) x
 ), level as (
@@ -42,6 +43,8 @@ machine as materialized (
       where g.status = 'runnable' and g.partition_key is null
         and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
         and g.eligible_at <= statement_timestamp()
+        and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at else '-infinity' end,
+                                      case when l.priority = p.priority then p.id else -9223372036854775808 end)
       order by g.eligible_at, g.id
       limit 2 * $2::int
     ) x

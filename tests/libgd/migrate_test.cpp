@@ -63,6 +63,9 @@ std::string shape_of(temporary_database& db) {
     "   where connamespace::regnamespace::text = quote_ident($1)"
     " union all select typname from pg_type"
     "   where typnamespace::regnamespace::text = quote_ident($1)"
+    " union all select relname || ' ' || array_to_string(reloptions, ' ')"
+    "   from pg_class where reloptions is not null"
+    "   and relnamespace::regnamespace::text = quote_ident($1)"
     " order by 1",
     {db.schema()});
   for (const auto& row : rows)
@@ -100,6 +103,22 @@ CAF_TEST(every migration is applied once) {
   CAF_CHECK(now.usable());
   CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), 0);
   CAF_CHECK(gd::client::connect(db.options()));
+}
+
+CAF_TEST(the table is vacuumed by what has changed and not by its size) {
+  temporary_database db;
+  db.migrate();
+  auto option = [&db](const std::string& name) {
+    return db.scalar("select option_value from pg_class,"
+                     " pg_options_to_table(reloptions)"
+                     " where oid = 'gen_durable'::regclass"
+                     " and option_name = '"
+                     + name + "'");
+  };
+  CAF_CHECK_EQUAL(option("autovacuum_vacuum_scale_factor"), "0");
+  CAF_CHECK_EQUAL(option("autovacuum_vacuum_threshold"), "20000");
+  // Nor does it leave the indexes alone because few pages have changed.
+  CAF_CHECK_EQUAL(option("vacuum_index_cleanup"), "on");
 }
 
 CAF_TEST(migrations stop at the one that was asked for) {
