@@ -226,8 +226,8 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
     work.calls.push_back(store::insert_new(rows));
   }
   // For the next group, which is likely to be as large: it then need not wait
-  // for a draw of its own.
-  drawing_ = ids_.size() < missing;
+  // for a draw of its own. An intake that is not patient ends with its rows.
+  drawing_ = ids_.size() < missing && (how_.patient || resolved_.ready() > 0);
   if (drawing_)
     work.calls.push_back(store::draw_ids(missing - ids_.size()));
   for (std::size_t i = 0; i < rows.size(); ++i)

@@ -290,6 +290,15 @@ CAF_TEST(ten thousand rows are answered in order and none are no work) {
   CAF_CHECK(answered == stored);
 }
 
+CAF_TEST(a transaction draws no more ids than it inserts rows) {
+  auto& caller = connect();
+  gd::transaction tx{caller.handle()};
+  caller.exec("begin");
+  CAF_CHECK(tx.insert_all({row(), row()}).back());
+  caller.exec("commit");
+  CAF_CHECK_EQUAL(db.scalar("select last_value from gen_durable_id_seq"), "2");
+}
+
 CAF_TEST(a duplicate names the holder of its key whoever that is) {
   auto& caller = connect();
   gd::transaction tx{caller.handle()};
