@@ -10,7 +10,9 @@
 -- $1 text queue, $2 int limit, $3 text[] fsm, $4 int[] version of the machines that this node knows, $5 text lease token,
 -- $6 bigint lease in us, $7 int signals of an inbox at the most; of those, the oldest 8 MiB and one more: a pick that
 -- cannot be answered would stop the whole queue. What a step has not been shown wakes it when it parks.
--- The last row has no id: its attempt is not 0 if there are rows with a key.
+-- $8 int[] priority, $9 bigint[] since, in us since 2000: of these priorities, only rows that are eligible since then, or
+-- later, are looked at; the first is -32768. What was worked off before that is not passed over again (see turn.hpp).
+-- The last row has no id: its attempt is not 0 if there are rows with a key; its eligible_at is now.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -23,7 +25,8 @@ straight as materialized (
     where g.status = 'runnable' and g.partition_key is null
       and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
       and g.eligible_at <= statement_timestamp()
-      and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at else '-infinity' end,
+      and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at
+                                         else coalesce(l.since, '-infinity') end,
                                     case when l.priority = p.priority then p.id else -9223372036854775808 end)
     order by g.eligible_at, g.id
     limit $2::int
@@ -59,5 +62,5 @@ select null, null, null, null, null, (
       ) x
       limit 1
     ) keyed
-  ), null, null, null, null, null, null, null, null
+  ), null, null, null, null, null, null, null, statement_timestamp()
 order by priority, eligible_at, id

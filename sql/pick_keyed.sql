@@ -2,9 +2,9 @@
 -- Of each partition key only the first eligible row counts, and only if no row of the key executes (spec [A9]). Keys are
 -- found by walking the keyed rows in pick order. If a backlog of a few keys fills that walk, as many distinct keys are
 -- visited from where the last visit ended: keys then take turns, and only among keys is the order no longer exact.
--- $1 to $7 as in pick; $8 text[] keys to leave alone, $9 text the key that the last visit ended with.
+-- $1 to $9 as in pick; $10 text[] keys to leave alone, $11 text the key that the last visit ended with.
 -- The last row has no id: its partition_key is the key that this visit ended with; its attempt is not 0 if there are keyed
--- rows. Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
+-- rows; its eligible_at is now. Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
 -- include parts/pick_free.sql
 keyed_level as (
@@ -58,7 +58,7 @@ keyed_level as (
 ), walked as materialized (
   select distinct w.partition_key from walk w
 ), visit as (
-  select $9::text as partition_key, false as wrapped, 0 as n
+  select $11::text as partition_key, false as wrapped, 0 as n
   where (select count(*) from walk) = 2 * $2::int and (select count(*) from walked) < $2::int
   union all
   select coalesce(next.partition_key, ''), v.wrapped or next.partition_key is null, v.n + 1
@@ -75,7 +75,7 @@ keyed_level as (
       limit 1
     ) x
   ) next
-  where v.n < 2 * $2::int and not (v.wrapped and (next.partition_key is null or v.partition_key >= $9::text))
+  where v.n < 2 * $2::int and not (v.wrapped and (next.partition_key is null or v.partition_key >= $11::text))
 ), visited as materialized (
   select v.partition_key, v.n from visit v where v.n > 0
 ), head as materialized (
@@ -113,7 +113,7 @@ keyed_level as (
     ) f
     limit 1
   ) h
-  where k.partition_key <> all($8::text[])
+  where k.partition_key <> all($10::text[])
     and h.queue = $1::text and (h.fsm, h.fsm_version) in (select m.fsm, m.version from machine m)
     and (select o.id from :"schema".gen_durable o
          where o.partition_key = k.partition_key and o.status = 'executing'
@@ -136,5 +136,6 @@ keyed_level as (
 union all
 select null, null, null, null, null, (select count(l.priority)::int from (select * from keyed_level limit 1) l),
   set_config('gd.keyed', coalesce((select array_agg(p.id) from picked p where p.partition_key is not null), '{}')::text, true),
-  null, null, null, coalesce((select v.partition_key from visited v order by v.n desc limit 1), $9::text), null, null, null
+  null, null, null, coalesce((select v.partition_key from visited v order by v.n desc limit 1), $11::text), null, null,
+  statement_timestamp()
 order by priority, eligible_at, id

@@ -396,6 +396,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   auto stored = [&](const entry& x) {
     out.answers.push_back({x.ticket, inserted{x.row.id}});
     queues.insert(x.row.queue);
+    out.anywhere = out.anywhere || x.row.at_us;
   };
   if (asking_) {
     std::unordered_map<std::int64_t, store::inserted_row> there;

@@ -73,6 +73,8 @@ public:
     std::vector<settled_request<inserted>> answers;
     /// Queues that have new rows, for hints.
     std::vector<std::string> queues;
+    /// Some are eligible since a time that was named, not since now.
+    bool anywhere = false;
   };
   report finish(pq::reply reply, clock::time_point now);
 
@@ -144,6 +146,8 @@ public:
     std::vector<settled_request<signalled>> answers;
     /// Queues that may have something to pick, for hints.
     std::vector<std::string> queues;
+    /// It is eligible since now.
+    static constexpr bool anywhere = false;
   };
   report finish(pq::reply reply, clock::time_point now);
 

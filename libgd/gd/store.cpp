@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <limits>
 
 namespace gd::store {
 
@@ -65,6 +66,10 @@ std::vector<std::int64_t> consumed_by(const std::vector<outcome_row>& rows) {
 // -- picking ------------------------------------------------------------------
 
 pq::call pick(const pick_request& what) {
+  constexpr mark beginning{std::numeric_limits<std::int16_t>::min(), -1};
+  auto from = what.from;
+  if (from.empty() || from.front().priority != beginning.priority)
+    from.insert(from.begin(), beginning);
   pq::call x{what.keyed ? &sql::pick_keyed : &sql::pick, {}};
   x.args.add(what.queue)
     .add(what.limit)
@@ -73,7 +78,9 @@ pq::call pick(const pick_request& what) {
     .add(column(what.machines, [](const auto& m) { return m.version; }))
     .add(what.token)
     .add(std::int64_t{what.lease.count()})
-    .add(what.inbox);
+    .add(what.inbox)
+    .add(column(from, [](const auto& m) { return m.priority; }))
+    .add(column(from, [](const auto& m) { return m.since_us; }));
   if (what.keyed)
     x.args.add(what.keys_to_leave).add(what.last_key);
   return x;
@@ -86,6 +93,7 @@ pick_answer read_pick(const pq::rows& rows) {
   auto last = rows.size() - 1;
   out.keyed_rows = rows.integer(last, 5) > 0;
   out.last_key = rows.text(last, 10);
+  out.now_us = rows.integer(last, 13);
   out.rows.resize(last);
   for (std::size_t i = 0; i < last; ++i) {
     auto& x = out.rows[i];
@@ -99,6 +107,9 @@ pick_answer read_pick(const pq::rows& rows) {
     x.inbox = signals_of(rows, i, 7);
     x.partition_key = rows.maybe_text(i, 10);
     x.unique_scope = rows.texts(i, 11);
+    auto priority = static_cast<std::int32_t>(rows.integer(i, 12));
+    if (out.first.empty() || out.first.back().priority != priority)
+      out.first.push_back({priority, rows.integer(i, 13)});
   }
   return out;
 }

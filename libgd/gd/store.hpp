@@ -41,6 +41,13 @@ struct picked_row {
   std::int32_t steps_ahead = 0;
 };
 
+/// Since when rows of a priority have been eligible, in microseconds since 2000
+/// (UTC), PostgreSQL's own count.
+struct mark {
+  std::int32_t priority = 0;
+  std::int64_t since_us = 0;
+};
+
 struct pick_request {
   std::string queue{};
   std::int32_t limit = 1;
@@ -48,6 +55,9 @@ struct pick_request {
   std::string token{};
   std::chrono::microseconds lease{0};
   std::int32_t inbox = 1'000;
+  /// Rows of these priorities are looked at from here on, of others all. By
+  /// priority.
+  std::vector<mark> from{};
   /// Take rows with a partition key, too; the three statements below follow.
   bool keyed = false;
   std::vector<std::string> keys_to_leave{};
@@ -59,6 +69,10 @@ struct pick_answer {
   std::vector<picked_row> rows{};
   bool keyed_rows = false; ///< there are some, whether wanted or not
   std::string last_key{};
+  /// The first rows of the priorities that were taken, by priority.
+  std::vector<mark> first{};
+  /// When it was picked, as `mark::since_us`.
+  std::int64_t now_us = 0;
 };
 pick_answer read_pick(const pq::rows& rows);
 

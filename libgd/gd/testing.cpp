@@ -998,6 +998,7 @@ gd::result<bool> in_database::run_one() {
   if (auto ok = sweep(); !ok)
     return ok.error();
   for (auto& [queue, work] : lanes_) {
+    work.look_everywhere(); // each pick is a poll
     auto report = transact(work, 1);
     if (report && report->picked.empty() && report->full)
       report = transact(work, 1); // now also rows with a partition key

@@ -18,6 +18,10 @@ constexpr milliseconds release_interval{200};
 constexpr milliseconds alone_wait{20};
 /// How long a group that may collide waits for a stranger's insert.
 constexpr milliseconds unsure_wait{10};
+/// How old a row may be when its insert commits, and yet be seen at once.
+constexpr std::int64_t late_us = 1'000'000;
+/// Of so many priorities it is known where picks begin.
+constexpr std::size_t most_marks = 8;
 /// Between tries of a key that somebody else has locked, at first and at most.
 constexpr milliseconds first_key_wait{100};
 constexpr milliseconds longest_key_wait{5'000};
@@ -63,6 +67,12 @@ std::int32_t turn::wanted() const {
   return n;
 }
 
+void turn::remember(const store::pick_answer& x) {
+  for (const auto& [priority, since] : x.first)
+    if (from_.size() < most_marks || from_.contains(priority))
+      from_[priority] = std::min(since, x.now_us - late_us);
+}
+
 store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
   store::pick_request out{.queue = how_.queue,
                           .limit = x.wanted,
@@ -71,6 +81,8 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
                           .lease = how_.lease,
                           .inbox = how_.inbox,
                           .keyed = x.keyed};
+  for (const auto& [priority, since] : from_)
+    out.from.push_back({priority, since});
   if (x.keyed) {
     out.keys_to_leave = how_.keys->all();
     for (const auto& [key, locked] : locked_)
@@ -208,6 +220,8 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
   };
   if (x.at.release >= 0)
     out.recovered = rows_of(x.at.release).size();
+  if (out.recovered > 0)
+    look_everywhere();
   if (x.at.flush >= 0 || x.at.advance >= 0)
     read_outcomes(x, reply, out, now);
   if (x.at.pick >= 0)
@@ -221,6 +235,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     return reply.results[static_cast<std::size_t>(i)];
   };
   auto answer = store::read_pick(rows_of(x.at.pick));
+  remember(answer);
   to.picked = std::move(answer.rows);
   to.token = x.token;
   bool news = answer.keyed_rows && !keyed_;
@@ -303,6 +318,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
 void turn::fail(flight& of, const pq::reply& reply, report& to,
                 clock::time_point now) {
   const auto& why = *reply.failure;
+  look_everywhere(); // rows that were taken may be back in their places
   auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);
   bool of_pick = of.at.pick >= 0 && failed_at >= of.at.pick;

@@ -55,6 +55,15 @@ public:
   /// An outcome or a give-back to be written; `tag` comes back with its fate.
   void add(store::outcome_row row, std::uint64_t tag = 0);
 
+  /// The next pick looks at everything. Others begin where the rows of the one
+  /// before began, less a second for those whose insert commits late: what was
+  /// worked off since the last vacuum is not passed over again and again. What
+  /// appears behind that is not seen: this is to be called in each poll interval,
+  /// and when such rows are known to have come.
+  void look_everywhere() {
+    from_.clear();
+  }
+
   /// A key that came with a picked row may go: the row's outcome is committed or
   /// lost, and the step's function has returned.
   void unlock(store::key_hold hold);
@@ -190,6 +199,7 @@ private:
 
   std::string draw_token();
   std::size_t under_way() const;
+  void remember(const store::pick_answer& x);
   store::pick_request make_pick(const flight& x, clock::time_point now);
   void read_pick(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
@@ -207,6 +217,8 @@ private:
   std::vector<store::key_hold> unlocks_;
   std::map<std::string, locked_key> locked_;
   std::string last_key_;
+  /// Where picks begin, by priority.
+  std::map<std::int32_t, std::int64_t> from_;
   /// Whether there are rows with a key: they cost three statements more.
   bool keyed_ = false;
   int failures_ = 0;

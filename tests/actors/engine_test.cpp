@@ -458,6 +458,19 @@ CAF_TEST(an incompatible schema stops the engine with a clear error) {
   CAF_CHECK(!answer);
 }
 
+CAF_TEST(an insert into the past begins at once) {
+  auto opts = options({chain()});
+  opts.poll = 1h;
+  auto engine = start(std::move(opts));
+  auto row = probe_insert();
+  for (std::int64_t at : {1'000'000'000, 10'000'000, 0}) {
+    row.eligible_at_us = at * 1'000'000;
+    CAF_REQUIRE(ask<gd::inserted>(engine, row));
+    CAF_REQUIRE(ask<gd::inserted>(engine, probe_insert()));
+  }
+  wait_until_count("status = 'done'", 6);
+}
+
 CAF_TEST(inserts are answered row by row in the order given) {
   auto engine = start(options({chain()}));
   gd::insert_all all;

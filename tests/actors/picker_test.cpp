@@ -270,6 +270,38 @@ CAF_TEST(a hint wakes an idle queue before its poll) {
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
 }
 
+CAF_TEST(a row from before the last pick is seen with a hint that says so
+         or the poll) {
+  auto picker = spawn_picker({"default", 10, 10});
+  auto insert_at = [&](const std::string& when) {
+    rows.rows("insert into gen_durable (fsm, step, eligible_at) values "
+              "('Probe', 'first', $1)",
+              {when});
+  };
+  auto wake = [&](hint x) {
+    anon(picker, x);
+    sched.run();
+    CAF_CHECK(db->waiting());
+    while (db->waiting())
+      turn();
+  };
+  while (db->waiting())
+    turn();
+  insert_at("2026-01-01 00:00:10Z");
+  wake(hint{});
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  insert_at("2026-01-01 00:00:09Z");
+  wake(hint{});
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  wake(hint{true});
+  CAF_CHECK_EQUAL(count("status = 'done'"), "2");
+  insert_at("2026-01-01 00:00:08Z");
+  wake(hint{});
+  CAF_CHECK_EQUAL(count("status = 'done'"), "2");
+  pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'done'"), "3");
+}
+
 CAF_TEST(a step is told that it is done only after its commit) {
   insert(1);
   spawn_picker({"default", 1, 0});

@@ -245,23 +245,23 @@ struct million_rows {
       {.what = &sql::pick,
        .arguments
        = "'default', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, "
-         "1000",
+         "1000, '{-32768}', '{-1}'",
        .pages_per_row = 40},
       // Of one machine: claimed as they are read.
       {.what = &sql::pick,
-       .arguments
-       = "'default', 500, '{Order}', '{1}', 'node/1/99', 60000000, 1000",
+       .arguments = "'default', 500, '{Order}', '{1}', 'node/1/99', 60000000, "
+                    "1000, '{-32768}', '{-1}'",
        .pages_per_row = 40},
       // With the rows of partition keys among them.
       {.what = &sql::pick_keyed,
        .arguments
        = "'default', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, "
-         "1000, '{}', ''",
+         "1000, '{-32768}', '{-1}', '{}', ''",
        .pages_per_row = 100},
       // A smaller backlog, which it may look cheaper to read and sort.
       {.what = &sql::pick,
-       .arguments
-       = "'rare', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, 1000",
+       .arguments = "'rare', 500, '{Order,Other}', '{1,7}', 'node/1/99', "
+                    "60000000, 1000, '{-32768}', '{-1}'",
        .pages_per_row = 40},
       {.what = &sql::lock_keys,
        .arguments = "",
@@ -431,6 +431,11 @@ constexpr auto in_the_way = R"(
   select 'Order', 'collect', 'hot', 'hot' from generate_series(1, 50000);
   insert into gen_durable (fsm, step, queue, partition_key)
   select 'Order', 'collect', 'hot', 'key ' || n from generate_series(1, 1000) n;
+  insert into gen_durable (fsm, step, queue, eligible_at)
+  select 'Order', 'collect', 'worked off', now() - interval '1 minute' from generate_series(1, 200000);
+  update gen_durable set status = 'done' where queue = 'worked off';
+  insert into gen_durable (fsm, step, queue)
+  select 'Order', 'collect', 'worked off' from generate_series(1, 20);
   analyze gen_durable;
 )";
 
@@ -469,10 +474,11 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
     return std::stoll(db.rows(read_plan, {plan}).front()[3].value());
   };
   auto picked = [&](const std::string& queue, int rows, bool keyed) {
-    return buffers("execute "s + (keyed ? "gd_pick_keyed" : "gd_pick") + " ('"
-                   + queue + "', " + std::to_string(rows)
-                   + ", '{Order}', '{1}', 'node/1/2', 60000000, 1000"
-                   + (keyed ? ", '{}', ''" : "") + ")");
+    return buffers(
+      "execute "s + (keyed ? "gd_pick_keyed" : "gd_pick") + " ('" + queue
+      + "', " + std::to_string(rows)
+      + ", '{Order}', '{1}', 'node/1/2', 60000000, 1000, '{-32768}', '{-1}'"
+      + (keyed ? ", '{}', ''" : "") + ")");
   };
   for (const auto* queue : {"unknown", "future", "once", "hot"}) {
     bool keyed = queue == "hot"s;
@@ -482,6 +488,21 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
       CAF_CHECK_LESS_OR_EQUAL(cost, (keyed ? 80 : 40) * rows);
     }
   }
+  CAF_MESSAGE("nor does it pass again over what was worked off before it");
+  auto of_worked_off = [&](const std::string& from) {
+    return buffers("execute gd_pick ('worked off', 10, '{Order}', '{1}', "
+                   "'node/1/2', 60000000, 1000, "
+                   + from + ")");
+  };
+  auto everything = of_worked_off("'{-32768}', '{-1}'");
+  auto first = db.scalar("select (extract(epoch from min(eligible_at) - "
+                         "'2000-01-01 00:00Z') * 1000000)::bigint from "
+                         "gen_durable where queue = 'worked off' and status = "
+                         "'runnable'");
+  auto behind = of_worked_off("'{-32768,0}', '{-1," + first + "}'");
+  CAF_MESSAGE(everything << " buffers, and then " << behind);
+  CAF_CHECK_GREATER_OR_EQUAL(everything, 1'000);
+  CAF_CHECK_LESS_OR_EQUAL(behind, 400);
   CAF_MESSAGE("with the original's index the same cost the whole backlog");
   db.rows("drop index gen_durable_pick, gen_durable_pick_keyed, "
           "gen_durable_pick_keys");

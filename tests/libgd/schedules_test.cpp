@@ -1356,6 +1356,8 @@ private:
     call.args.add(x.id);
     if (x.id == 0 || ask(*control_, std::move(call)).size() == 0)
       return;
+    for (std::size_t i = 0; i < node_count; ++i)
+      parties_[i].work->look_everywhere(); // as their polls do by then
     x.eligible = true;
     x.lease_over = x.status == "executing";
     x.deadline_over = x.deadline;
@@ -1491,6 +1493,7 @@ private:
           return x.lease_over || x.deadline_over || x.owed();
         }))
       wake();
+    parties_[0].work->look_everywhere(); // as polls do
     // One picks: the others only end what they have.
     for (std::size_t i = 0; i < node_count; ++i)
       turn(parties_[i], 0, i == 0 ? 10 : 0, 0);

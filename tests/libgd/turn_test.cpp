@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -649,6 +650,95 @@ CAF_TEST(a pick tells whether there may be more) {
   CAF_CHECK(!report.full);
   CAF_CHECK_EQUAL(report.token, "node/1/8"s);
   CAF_CHECK_EQUAL(count("locked_by = 'node/1/8'"), "1");
+}
+
+CAF_TEST(
+  picks begin where the last one began unless they are to look everywhere) {
+  auto turn = make_turn();
+  auto picked = [&](const std::string& row) {
+    auto id = db.scalar("insert into gen_durable (fsm, step, priority, "
+                        "eligible_at) values ('Order', 'collect', "
+                        + row + ") returning id");
+    auto rows = once(turn, 5).picked;
+    CAF_CHECK(rows.size() < 2);
+    return !rows.empty() && std::to_string(rows.front().id) == id;
+  };
+  CAF_MESSAGE("of a priority: what is as old as the first row was, or younger");
+  CAF_CHECK(picked("0, '2026-01-01 00:00:10Z'"));
+  CAF_CHECK(!picked("0, '2026-01-01 00:00:09Z'"));
+  CAF_CHECK(picked("0, '2026-01-01 00:00:10Z'"));
+  CAF_CHECK(picked("0, '2026-01-01 00:00:20Z'"));
+  CAF_CHECK(!picked("0, '2026-01-01 00:00:19Z'"));
+  CAF_MESSAGE("of another priority: whatever there is, from before 2000, too");
+  CAF_CHECK(picked("-1, '2026-01-01 00:00:05Z'"));
+  CAF_CHECK(picked("1, '1970-01-01 00:00:00Z'"));
+  CAF_CHECK(picked("1, '-infinity'"));
+  CAF_CHECK(picked("-32768, '2026-01-01 00:00:05Z'"));
+  CAF_CHECK(!picked("-32768, '2026-01-01 00:00:04Z'"));
+  CAF_CHECK(picked("32767, '2026-01-01 00:00:05Z'"));
+  CAF_MESSAGE("an insert may commit a second after its time");
+  CAF_CHECK(picked("0, now()"));
+  CAF_CHECK(picked("0, (select max(updated_at) from gen_durable where status "
+                   "= 'executing') - interval '0.99 s'"));
+  CAF_CHECK(!picked("0, (select max(updated_at) from gen_durable where status "
+                    "= 'executing') - interval '3 s'"));
+  CAF_MESSAGE("everywhere");
+  CAF_CHECK_EQUAL(once(turn, 10).picked.size(), 0u);
+  turn.look_everywhere();
+  CAF_CHECK_EQUAL(once(turn, 10).picked.size(), 4u);
+}
+
+CAF_TEST(after a failure or a lost pick the next one looks everywhere) {
+  auto insert = [&](const std::string& at) {
+    db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Order', "
+            "'collect', $1)",
+            {at});
+  };
+  for (auto how : {gd::errc::unavailable, gd::errc::unknown_fate}) {
+    auto turn = make_turn();
+    insert("2026-01-01 00:00:10Z");
+    CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
+    insert("2026-01-01 00:00:05Z");
+    CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 0u);
+    CAF_REQUIRE(turn.begin(5, now));
+    turn.finish(0, failed(how), now);
+    now += 2s;
+    CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
+  }
+}
+
+CAF_TEST(picks that begin where the last one began take what is most urgent) {
+  std::mt19937 random{1};
+  auto up_to = [&random](unsigned n) { return static_cast<int>(random() % n); };
+  gd::turn turn{{.queue = "default",
+                 .incarnation = "node/1",
+                 .machines = {{"Order", 1}, {"Order", 2}, {"Bill", 1}},
+                 .lease = 60s}};
+  for (int i = 0; i < 300; ++i) {
+    // One machine for a while: its rows are claimed as they are read.
+    auto machines = i % 100 < 50 ? 1 : 3;
+    for (auto n = up_to(6); n > 0; --n)
+      db.rows("insert into gen_durable (fsm, fsm_version, step, priority, "
+              "eligible_at) values ((array['Order', 'Order', "
+              "'Bill'])[$1::int], $2::int, 'collect', $3::smallint, "
+              "clock_timestamp() - $4::int * interval '1 ms')",
+              {std::to_string(machines == 1 ? 1 : 1 + n % 3),
+               std::to_string(machines == 1 ? 1 : 1 + (n % 3 == 1)),
+               std::to_string(up_to(12) - 3), std::to_string(up_to(900))});
+    auto want = 1 + up_to(5);
+    ids expected, picked;
+    for (const auto& row :
+         db.rows("select id from gen_durable where status = 'runnable' order "
+                 "by priority, eligible_at, id limit $1::int",
+                 {std::to_string(want)}))
+      expected.push_back(std::stoll(row.front().value()));
+    for (const auto& row : once(turn, want).picked)
+      picked.push_back(row.id);
+    CAF_REQUIRE_EQUAL(picked, expected);
+    db.rows("delete from gen_durable where status = 'executing' and id % 2 = "
+            "0; update gen_durable set status = 'done' where status = "
+            "'executing'");
+  }
 }
 
 CAF_TEST(a busy row is written when its stranger is gone and holds up nobody) {

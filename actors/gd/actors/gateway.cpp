@@ -170,7 +170,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
     crowded_ = report.answers.size() > 1;
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
-  home_->children.wake(report.queues);
+  home_->children.wake(report.queues, report.anywhere);
   drive_soon(intake);
 }
 

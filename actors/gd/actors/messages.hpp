@@ -44,7 +44,10 @@ struct tick {
 };
 
 /// There may be new work in the receiver's queue; the poll finds it anyway.
-struct hint {};
+struct hint {
+  /// Not only behind what was picked last: its rows have been eligible before.
+  bool anywhere = false;
+};
 
 /// Runs the step that the receiver was spawned for, which then ends.
 struct run_step {};

@@ -46,10 +46,10 @@ public:
   }
 
   /// Wakes the pickers of these queues, those that there are.
-  void wake(const std::vector<std::string>& queues) const {
+  void wake(const std::vector<std::string>& queues, bool anywhere) const {
     for (const auto& queue : queues)
       if (auto picker = find(picker_name(queue)))
-        anon(picker, hint{});
+        anon(picker, hint{anywhere});
   }
 
 private:

@@ -56,7 +56,9 @@ caf::behavior picker_actor::make_behavior() {
     wake_at_ = clock::time_point::max();
     drive();
     },
-    [this](hint) {
+    [this](hint x) {
+    if (x.anywhere)
+      turn_.look_everywhere();
     look_again_ = true;
     drive();
   },
@@ -130,6 +132,7 @@ void picker_actor::drive() {
   if (!turn_.occupied()) {
     if (t >= poll_at_) {
       look_again_ = true;
+      turn_.look_everywhere();
       poll_at_ = t + home_->config.poll;
     }
     // A flush takes a pick along: it costs little in a transaction anyway. But
