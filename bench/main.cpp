@@ -90,7 +90,10 @@ std::vector<workload> workloads(const sizes& size) {
      {{"floor", signals}, {"engine", signals + " --senders 64 --window 16"}}},
     {"bulk",
      "inserts by a client",
-     {{"floor", bulk}, {"client", bulk}, {"2 clients", bulk + " --clients 2"}}},
+     {{"floor", bulk},
+      {"floor, one", bulk + " --lanes 1"},
+      {"client", bulk},
+      {"2 clients", bulk + " --clients 2"}}},
     {"inserts",
      "single inserts of 64 actors; the floor is that of bulk",
      {{"floor", bulk},
@@ -192,18 +195,20 @@ void add_once(CLI::App& cli, once_options& x) {
   once->add_option("what", x.what, "what it does")->required();
   once->add_option("--template", x.from, "the database to begin with")
     ->capture_default_str();
+  const CLI::Range positive{std::int64_t{1}, std::int64_t{1'000'000'000}};
   auto add = [&](const char* name, auto& to, const char* help) {
-    once->add_option(name, to, help)
+    return once->add_option(name, to, help)
       ->capture_default_str()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   };
-  add("--rows", x.how.rows, "instances");
-  add("--steps", x.how.steps, "steps of each");
+  add("--rows", x.how.rows, "instances")->check(positive);
+  add("--steps", x.how.steps, "steps of each")->check(positive);
   add("--keys", x.how.keys, "partition keys; 0: none");
-  add("--processes", x.how.processes, "that drain together");
-  add("--clients", x.how.clients, "of bulk, each with its own connection");
-  add("--turn", x.how.turn, "floor: rows in a transaction");
-  add("--lanes", x.how.lanes, "floor: connections");
+  add("--processes", x.how.processes, "that drain together")->check(positive);
+  add("--clients", x.how.clients, "of bulk, each with its own connection")
+    ->check(positive);
+  add("--turn", x.how.turn, "floor: rows in a transaction")->check(positive);
+  add("--lanes", x.how.lanes, "floor: connections")->check(positive);
   add("--slots", x.how.slots, "engine: of the queue; 0: its default");
   add("--ahead", x.how.ahead, "engine: of the queue; -1: its default");
   add("--run-ahead", x.how.run_ahead, "engine: steps at once; 0: one");
