@@ -18,6 +18,8 @@ constexpr milliseconds release_interval{200};
 constexpr milliseconds alone_wait{20};
 /// How long a group that may collide waits for a stranger's insert.
 constexpr milliseconds unsure_wait{10};
+/// How often a pick looks everywhere, if nobody asks for it.
+constexpr milliseconds look_interval{2'000};
 /// How old a row may be when its insert commits, and yet be seen at once.
 constexpr std::int64_t late_us = 1'000'000;
 /// Of so many priorities it is known where picks begin.
@@ -67,10 +69,12 @@ std::int32_t turn::wanted() const {
   return n;
 }
 
-void turn::remember(const store::pick_answer& x) {
-  for (const auto& [priority, since] : x.first)
+void turn::remember(const flight& x, const store::pick_answer& answer) {
+  if (x.looks != looks_)
+    return;
+  for (const auto& [priority, since] : answer.first)
     if (from_.size() < most_marks || from_.contains(priority))
-      from_[priority] = std::min(since, x.now_us - late_us);
+      from_[priority] = std::min(since, answer.now_us - late_us);
 }
 
 store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
@@ -165,6 +169,11 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
     next.token = draw_token();
     next.keyed = keyed_;
+    if (now >= look_at_) {
+      look_everywhere();
+      look_at_ = now + look_interval;
+    }
+    next.looks = looks_;
     next.at.pick = append(store::pick(make_pick(next, now)));
     if (next.keyed) {
       append(store::lock_keys());
@@ -235,7 +244,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     return reply.results[static_cast<std::size_t>(i)];
   };
   auto answer = store::read_pick(rows_of(x.at.pick));
-  remember(answer);
+  remember(x, answer);
   to.picked = std::move(answer.rows);
   to.token = x.token;
   bool news = answer.keyed_rows && !keyed_;

@@ -55,13 +55,14 @@ public:
   /// An outcome or a give-back to be written; `tag` comes back with its fate.
   void add(store::outcome_row row, std::uint64_t tag = 0);
 
-  /// The next pick looks at everything. Others begin where the rows of the one
-  /// before began, less a second for those whose insert commits late: what was
-  /// worked off since the last vacuum is not passed over again and again. What
-  /// appears behind that is not seen: this is to be called in each poll interval,
-  /// and when such rows are known to have come.
+  /// The next pick looks at everything, as one does every two seconds. Others
+  /// begin where the rows of the one before began, less a second for those whose
+  /// insert commits late: what was worked off since the last vacuum is not passed
+  /// over again and again. What appears behind that is not seen: this is to be
+  /// called in each poll, and when such rows are known to have come.
   void look_everywhere() {
     from_.clear();
+    ++looks_;
   }
 
   /// A key that came with a picked row may go: the row's outcome is committed or
@@ -195,11 +196,13 @@ private:
     /// Of the rows that go on.
     std::string next_token{};
     bool keyed = false;
+    /// `looks_`, when it began.
+    std::uint64_t looks = 0;
   };
 
   std::string draw_token();
   std::size_t under_way() const;
-  void remember(const store::pick_answer& x);
+  void remember(const flight& x, const store::pick_answer& answer);
   store::pick_request make_pick(const flight& x, clock::time_point now);
   void read_pick(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
@@ -219,6 +222,10 @@ private:
   std::string last_key_;
   /// Where picks begin, by priority.
   std::map<std::int32_t, std::int64_t> from_;
+  /// How often that was forgotten. A pick that began before tells nothing of what
+  /// has come since.
+  std::uint64_t looks_ = 0;
+  clock::time_point look_at_{};
   /// Whether there are rows with a key: they cost three statements more.
   bool keyed_ = false;
   int failures_ = 0;

@@ -109,8 +109,8 @@ struct step_kinds_fixture : engine_fixture {
   /// What becomes of an instance with n = 13 of this machine.
   std::string failure(gd::machine machine) {
     auto engine = start(options({std::move(machine)}));
-    insert(1);
-    db.rows("update gen_durable set state = '{\"n\": 13, \"note\": \"\"}'");
+    db.rows("insert into gen_durable (fsm, step, state) values ('Probe', "
+            "'first', '{\"n\": 13, \"note\": \"\"}')");
     auto row = ask<gd::inserted>(
       engine, gd::insert{.fsm = "Probe",
                          .state = gd::to_json(probe_state{13, {}}),

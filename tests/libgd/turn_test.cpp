@@ -688,6 +688,32 @@ CAF_TEST(
   CAF_CHECK_EQUAL(once(turn, 10).picked.size(), 4u);
 }
 
+CAF_TEST(
+  a pick under way when it is to look everywhere hides nothing from the next) {
+  auto turn = make_turn();
+  runnable(1);
+  auto before = turn.begin(5, now);
+  CAF_REQUIRE(before);
+  auto answer = engine->run(before->work);
+  db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Order', "
+          "'collect', '2026-01-01')");
+  turn.look_everywhere();
+  CAF_CHECK_EQUAL(turn.finish(0, std::move(answer), now).picked.size(), 1u);
+  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
+}
+
+CAF_TEST(picks look everywhere every two seconds though nobody asks for it) {
+  auto turn = make_turn();
+  runnable(1);
+  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
+  db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Order', "
+          "'collect', '2026-01-01')");
+  now += 1'999ms;
+  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 0u);
+  now += 1ms;
+  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
+}
+
 CAF_TEST(after a failure or a lost pick the next one looks everywhere) {
   auto insert = [&](const std::string& at) {
     db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Order', "
@@ -702,7 +728,7 @@ CAF_TEST(after a failure or a lost pick the next one looks everywhere) {
     CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 0u);
     CAF_REQUIRE(turn.begin(5, now));
     turn.finish(0, failed(how), now);
-    now += 2s;
+    now += 1s;
     CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
   }
 }
