@@ -395,7 +395,8 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   std::set<std::string> queues;
   auto stored = [&](const entry& x) {
     out.answers.push_back({x.ticket, inserted{x.row.id}});
-    queues.insert(x.row.queue);
+    if (!x.row.delay_us)
+      queues.insert(x.row.queue);
     out.anywhere = out.anywhere || x.row.at_us;
   };
   if (asking_) {

@@ -71,7 +71,7 @@ public:
 
   struct report {
     std::vector<settled_request<inserted>> answers;
-    /// Queues that have new rows, for hints.
+    /// Queues that have new rows that may be due, for hints.
     std::vector<std::string> queues;
     /// Some are eligible since a time that was named, not since now.
     bool anywhere = false;

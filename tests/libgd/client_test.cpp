@@ -444,6 +444,31 @@ CAF_TEST(an insert that was committed unheard is not stored again) {
   CAF_CHECK_EQUAL(count(), "3");
 }
 
+CAF_TEST(new rows wake their queues unless they are delayed and from the past
+           everywhere) {
+  gd::pq::connection conn{db.options()};
+  auto stored = [&](gd::insert what) {
+    gd::insert_intake intake{{}};
+    auto now = clock_type::now();
+    CAF_REQUIRE(intake.add(1, std::move(what)));
+    auto report = intake.finish(conn.run(begin_insert(intake, conn, now)), now);
+    CAF_REQUIRE_EQUAL(report.answers.size(), 1u);
+    CAF_CHECK(report.answers.front().answer);
+    return report;
+  };
+  auto report = stored(row());
+  CAF_CHECK_EQUAL(report.queues, std::vector<std::string>{"q"});
+  CAF_CHECK(!report.anywhere);
+  auto delayed = row();
+  delayed.delay_us = 1'000'000;
+  CAF_CHECK(stored(delayed).queues.empty());
+  auto past = row();
+  past.eligible_at_us = 1;
+  report = stored(past);
+  CAF_CHECK_EQUAL(report.queues, std::vector<std::string>{"q"});
+  CAF_CHECK(report.anywhere);
+}
+
 CAF_TEST(an insert whose ids are taken draws others) {
   auto client = connect();
   for (int i = 0; i < 3; ++i)
