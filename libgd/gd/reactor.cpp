@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <mutex>
 #include <random>
 #include <utility>
 
@@ -18,17 +19,35 @@ using clock_type = database::clock;
 
 struct reactor::lane_state {
   std::size_t index = 0;
-  std::unique_ptr<pq::connection> connection;
-  /// The schema has been checked: units may run.
-  bool ready = false;
   bool checking = false;
-  std::deque<job> waiting;
-  callback running;
-  clock_type::time_point give_up_at;
   clock_type::time_point next_attempt;
   int failures = 0;
   /// Nanoseconds of the clock's epoch; 0: not connected. Read by any thread.
   std::atomic<clock_type::rep> since = 0;
+
+  /// Held to change what follows. Until it is ready, a connection is the
+  /// reactor's own: resolving a name may take a while.
+  std::mutex mutex;
+  std::unique_ptr<pq::connection> connection;
+  /// The schema has been checked: units may run.
+  bool ready = false;
+  bool closed = false;
+  std::deque<job> waiting;
+  callback running;
+  clock_type::time_point give_up_at;
+};
+
+/// What is told when no lane is locked: a callback may submit.
+struct reactor::news {
+  void answer(callback done, error why) {
+    pq::reply failed;
+    failed.failure = std::move(why);
+    replies.emplace_back(std::move(done), std::move(failed));
+  }
+
+  std::vector<std::pair<callback, pq::reply>> replies;
+  std::vector<event> events;
+  std::optional<error> fatal;
 };
 
 reactor::reactor(pq::options opts, std::size_t lanes, event_sink sink,
@@ -66,22 +85,29 @@ void reactor::wake() {
   [[maybe_unused]] auto written = write(wake_fd_, &one, sizeof(one));
 }
 
-void reactor::submit(std::size_t lane, pq::unit work, callback done,
+void reactor::submit(std::size_t index, pq::unit work, callback done,
                      clock::duration patience) {
   auto now = clock::now();
   auto expires = patience < clock::time_point::max() - now
                    ? now + patience
                    : clock::time_point::max();
-  {
-    std::lock_guard guard{mutex_};
-    if (!closed_) {
-      arrivals_.push_back({lane, {std::move(work), std::move(done), expires}});
-      done = nullptr;
-    }
+  auto& lane = *lanes_[index];
+  std::unique_lock guard{lane.mutex};
+  if (lane.closed) {
+    guard.unlock();
+    news told;
+    told.answer(std::move(done), {errc::stopped, "the engine is stopped", {}});
+    return tell(told);
   }
-  if (done)
-    answer(done, {errc::stopped, "the engine is stopped", {}});
-  else
+  lane.waiting.push_back({std::move(work), std::move(done), expires});
+  // Otherwise the reactor decides.
+  auto usable = lane.ready && !failed_ && !stopping_;
+  if (usable)
+    start_next(lane);
+  // It polls for answers already, but not for room to write the rest.
+  auto expected = usable && lane.connection->events() == POLLIN;
+  guard.unlock();
+  if (!expected)
     wake();
 }
 
@@ -93,134 +119,113 @@ reactor::connected_since(std::size_t lane) const {
   return clock::time_point{clock::duration{ticks}};
 }
 
-void reactor::answer(callback& done, error why) {
-  pq::reply failed;
-  failed.failure = std::move(why);
-  std::exchange(done, nullptr)(std::move(failed));
-}
-
 void reactor::run() {
-  std::vector<pollfd> fds;
+  std::vector<pollfd> fds(lanes_.size() + 1);
   for (;;) {
-    accept_arrivals();
-    for (auto& lane : lanes_)
-      advance(*lane);
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+      look_after(*lanes_[i], fds[i + 1].revents != 0);
     if (stopping_) {
-      // What was submitted before the stop may have come in since the look above.
-      auto arrived = [this] {
-        std::lock_guard guard{mutex_};
-        return !arrivals_.empty();
-      };
-      bool working = arrived()
-                     || std::any_of(lanes_.begin(), lanes_.end(),
-                                    [](auto& lane) {
+      auto working = [](auto& lane) {
+        std::lock_guard guard{lane->mutex};
         return lane->running || (lane->ready && !lane->waiting.empty());
-                        });
-      if (!working || clock::now() >= stop_by_)
+      };
+      if (clock::now() >= stop_by_
+          || std::none_of(lanes_.begin(), lanes_.end(), working))
         break;
     }
-    fds.assign(1, {wake_fd_, POLLIN, 0});
-    for (auto& lane : lanes_)
-      fds.push_back({lane->connection ? lane->connection->fd() : -1,
-                     lane->connection ? lane->connection->events() : short{0},
-                     0});
-    auto until = next_event();
-    auto patience = -1;
-    if (until != clock::time_point::max()) {
-      auto left = std::chrono::ceil<std::chrono::milliseconds>(until
-                                                               - clock::now());
-      patience = static_cast<int>(
-        std::clamp<std::int64_t>(left.count(), 0, 60'000));
+    // What is sent from now on without a wake-up is not given up earlier.
+    auto until = clock::now() + 2 * opts_.statement_timeout;
+    if (stopping_)
+      until = std::min(until, stop_by_);
+    fds[0] = {wake_fd_, POLLIN, 0};
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      auto& lane = *lanes_[i];
+      std::lock_guard guard{lane.mutex};
+      until = std::min(until, next_event(lane));
+      fds[i + 1] = {lane.connection ? lane.connection->fd() : -1,
+                    lane.connection ? lane.connection->events() : short{0}, 0};
     }
-    poll(fds.data(), fds.size(), patience);
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(until
+                                                             - clock::now());
+    poll(fds.data(), fds.size(),
+         static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
     std::uint64_t count = 0;
     [[maybe_unused]] auto drained = read(wake_fd_, &count, sizeof(count));
-    for (std::size_t i = 0; i < lanes_.size(); ++i)
-      if (fds[i + 1].revents != 0 && lanes_[i]->connection)
-        lanes_[i]->connection->pump();
   }
-  {
-    std::lock_guard guard{mutex_};
-    closed_ = true;
-  }
-  accept_arrivals();
-  for (auto& lane : lanes_) {
-    if (lane->running)
-      answer(lane->running, {errc::unknown_fate, "the engine is stopped", {}});
-    for (auto& one : lane->waiting)
-      answer(one.done, {errc::stopped, "the engine is stopped", {}});
-    lane->waiting.clear();
-    lane->connection.reset();
-    lane->since = 0;
-  }
+  for (auto& lane : lanes_)
+    close_lane(*lane);
 }
 
-void reactor::accept_arrivals() {
-  std::vector<arrival> arrivals;
+void reactor::look_after(lane_state& lane, bool pollable) {
+  if (pollable && lane.connection && !lane.ready)
+    lane.connection->pump();
+  if (!lane.connection && !fatal_ && !stopping_
+      && clock::now() >= lane.next_attempt)
+    lane.connection = std::make_unique<pq::connection>(opts_);
+  news told;
   {
-    std::lock_guard guard{mutex_};
-    arrivals.swap(arrivals_);
+    std::lock_guard guard{lane.mutex};
+    if (pollable && lane.ready)
+      lane.connection->pump();
+    advance(lane, told);
   }
-  for (auto& x : arrivals)
-    lanes_[x.lane]->waiting.push_back(std::move(x.what));
+  tell(told);
 }
 
-void reactor::advance(lane_state& lane) {
+void reactor::advance(lane_state& lane, news& told) {
   auto now = clock::now();
   if (fatal_) {
-    while (!lane.waiting.empty()) {
-      auto one = std::move(lane.waiting.front());
-      lane.waiting.pop_front();
-      answer(one.done, *fatal_);
-    }
+    for (auto& x : lane.waiting)
+      told.answer(std::move(x.done), *fatal_);
+    lane.waiting.clear();
     if (!lane.running)
       return; // what is under way elsewhere may still end well
   }
-  if (!lane.connection) {
-    if (now >= lane.next_attempt && !stopping_)
-      connect(lane);
-    return expire(lane);
-  }
-  using phase = pq::connection::phase;
-  auto& conn = *lane.connection;
-  if (conn.state() == phase::connecting && now >= conn.connect_by())
-    conn.abandon({errc::unavailable,
-                  "the server does not answer the connection attempt",
-                  {}});
-  if (conn.state() == phase::working && now >= lane.give_up_at)
-    conn.abandon({errc::unavailable, "the server does not answer", {}});
-  if (auto reply = conn.take_reply()) {
-    if (lane.checking) {
-      lane.checking = false;
-      auto ok = reply->ok()
-                  ? store::check_schema(reply->results.front(), opts_.schema)
-                  : result<void>{*reply->failure};
-      if (ok) {
-        lane.ready = true;
-        lane.failures = 0;
-        lane.since = now.time_since_epoch().count();
-        sink_(events::connected{lane.index, conn.backend()});
+  if (lane.connection) {
+    using phase = pq::connection::phase;
+    auto& conn = *lane.connection;
+    if (conn.state() == phase::connecting && now >= conn.connect_by())
+      conn.abandon({errc::unavailable,
+                    "the server does not answer the connection attempt",
+                    {}});
+    if (conn.state() == phase::working && now >= lane.give_up_at)
+      conn.abandon({errc::unavailable, "the server does not answer", {}});
+    if (auto reply = conn.take_reply()) {
+      if (lane.checking) {
+        lane.checking = false;
+        auto ok = reply->ok()
+                    ? store::check_schema(reply->results.front(), opts_.schema)
+                    : result<void>{*reply->failure};
+        if (ok) {
+          lane.ready = true;
+          lane.failures = 0;
+          lane.since = now.time_since_epoch().count();
+          told.events.push_back(events::connected{lane.index, conn.backend()});
+        } else {
+          conn.abandon(ok.error());
+        }
       } else {
-        conn.abandon(ok.error());
+        told.replies.emplace_back(std::exchange(lane.running, nullptr),
+                                  std::move(*reply));
       }
-    } else {
-      std::exchange(lane.running, nullptr)(std::move(*reply));
     }
+    if (conn.state() == phase::dead)
+      lost(lane, told);
+    else if (!fatal_)
+      start_next(lane);
   }
-  if (conn.state() == phase::dead)
-    return lost(lane);
-  if (conn.state() == phase::idle && !fatal_)
-    start_next(lane);
-  expire(lane);
+  if (lane.ready)
+    return; // the turn of what waits will come
+  auto expired = [now](const job& x) { return x.expires <= now; };
+  for (auto& x : lane.waiting)
+    if (expired(x))
+      told.answer(
+        std::move(x.done),
+        {errc::unavailable, "there is no connection to the database", {}});
+  std::erase_if(lane.waiting, expired);
 }
 
-void reactor::connect(lane_state& lane) {
-  lane.connection = std::make_unique<pq::connection>(opts_);
-  if (lane.connection->state() == pq::connection::phase::dead)
-    lost(lane);
-}
-
-void reactor::lost(lane_state& lane) {
+void reactor::lost(lane_state& lane, news& told) {
   auto why = lane.connection->why_dead();
   lane.connection.reset();
   lane.ready = false;
@@ -230,8 +235,9 @@ void reactor::lost(lane_state& lane) {
     return;
   if (why.code == errc::schema_mismatch || why.code == errc::invalid_argument) {
     fatal_ = why;
-    wake(); // what waits in lanes that have had their look already
-    return on_fatal_(std::move(why));
+    failed_ = true;
+    told.fatal = std::move(why);
+    return wake(); // what waits in lanes that have had their look already
   }
   thread_local std::minstd_rand random{std::random_device{}()};
   constexpr std::int64_t first_ms = 50;
@@ -241,10 +247,12 @@ void reactor::lost(lane_state& lane) {
   std::chrono::milliseconds wait{jittered(random)};
   ++lane.failures;
   lane.next_attempt = clock::now() + wait;
-  sink_(events::disconnected{lane.index, std::move(why), wait});
+  told.events.push_back(events::disconnected{lane.index, std::move(why), wait});
 }
 
 void reactor::start_next(lane_state& lane) {
+  if (lane.connection->state() != pq::connection::phase::idle)
+    return;
   // A unit of several statements may take several timeouts.
   lane.give_up_at = clock::now() + 2 * opts_.statement_timeout;
   if (!lane.ready) {
@@ -258,39 +266,60 @@ void reactor::start_next(lane_state& lane) {
   }
 }
 
-void reactor::expire(lane_state& lane) {
-  if (lane.ready)
-    return; // its turn will come
-  auto now = clock::now();
-  auto expired = [now](const job& x) { return x.expires <= now; };
-  for (auto& x : lane.waiting)
-    if (expired(x))
-      answer(x.done,
-             {errc::unavailable, "there is no connection to the database", {}});
-  std::erase_if(lane.waiting, expired);
+reactor::clock::time_point reactor::next_event(lane_state& lane) {
+  auto when = clock::time_point::max();
+  if (fatal_ && !lane.running)
+    return when;
+  if (!lane.connection && !stopping_)
+    when = lane.next_attempt;
+  if (lane.connection) {
+    using phase = pq::connection::phase;
+    switch (lane.connection->state()) {
+      case phase::connecting:
+        when = lane.connection->connect_by();
+        break;
+      case phase::working:
+        when = lane.give_up_at;
+        break;
+      case phase::dead: // a send can kill it
+        when = clock::now();
+        break;
+      case phase::idle:
+        break;
+    }
+  }
+  if (!lane.ready)
+    for (const auto& x : lane.waiting)
+      when = std::min(when, x.expires);
+  return when;
 }
 
-reactor::clock::time_point reactor::next_event() const {
-  auto when = stopping_ ? stop_by_ : clock::time_point::max();
-  for (const auto& lane : lanes_) {
-    if (fatal_ && !lane->running)
-      continue;
-    if (!lane->connection && !stopping_)
-      when = std::min(when, lane->next_attempt);
-    if (lane->connection) {
-      if (lane->connection->state() == pq::connection::phase::connecting)
-        when = std::min(when, lane->connection->connect_by());
-      if (lane->connection->state() == pq::connection::phase::working)
-        when = std::min(when, lane->give_up_at);
-      // A send can kill the connection, or finish in a pump of another.
-      if (lane->connection->state() == pq::connection::phase::dead)
-        when = clock::now();
-    }
-    if (!lane->ready)
-      for (const auto& x : lane->waiting)
-        when = std::min(when, x.expires);
+void reactor::close_lane(lane_state& lane) {
+  news told;
+  {
+    std::lock_guard guard{lane.mutex};
+    lane.closed = true;
+    if (lane.running)
+      told.answer(std::exchange(lane.running, nullptr),
+                  {errc::unknown_fate, "the engine is stopped", {}});
+    for (auto& x : lane.waiting)
+      told.answer(std::move(x.done),
+                  {errc::stopped, "the engine is stopped", {}});
+    lane.waiting.clear();
+    lane.ready = false;
+    lane.connection.reset();
+    lane.since = 0;
   }
-  return when;
+  tell(told);
+}
+
+void reactor::tell(news& told) {
+  for (auto& [done, reply] : told.replies)
+    done(std::move(reply));
+  for (auto& x : told.events)
+    sink_(x);
+  if (told.fatal)
+    on_fatal_(std::move(*told.fatal));
 }
 
 } // namespace gd

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -17,8 +16,9 @@ namespace gd {
 
 /// The only door to the database of a node: one thread that polls all its
 /// connections. A connection runs one unit at a time; what is submitted
-/// meanwhile waits. Reconnects with backoff and jitter; never sends a unit
-/// twice.
+/// meanwhile waits. A unit that finds its connection idle is sent by the thread
+/// that submits it: waking another one would take as long as a small statement.
+/// Reconnects with backoff and jitter; never sends a unit twice.
 class reactor : public database {
 public:
   /// Called once, on the reactor's thread, when no connection will ever do: the
@@ -47,34 +47,29 @@ private:
     callback done;
     clock::time_point expires;
   };
-  struct arrival {
-    std::size_t lane;
-    job what;
-  };
   struct lane_state;
+  struct news;
 
   void run();
   void wake();
-  void accept_arrivals();
-  void advance(lane_state& lane);
-  void connect(lane_state& lane);
-  void lost(lane_state& lane);
+  void look_after(lane_state& lane, bool pollable);
+  void advance(lane_state& lane, news& told);
+  void lost(lane_state& lane, news& told);
   void start_next(lane_state& lane);
-  void expire(lane_state& lane);
-  clock::time_point next_event() const;
-  static void answer(callback& done, error why);
+  clock::time_point next_event(lane_state& lane);
+  void close_lane(lane_state& lane);
+  void tell(news& told);
 
   pq::options opts_;
   event_sink sink_;
   fatal_callback on_fatal_;
   std::chrono::milliseconds longest_pause_;
   std::vector<std::unique_ptr<lane_state>> lanes_;
+  /// Of the reactor's thread; what others see of it is `failed_`.
   std::optional<error> fatal_;
-  int wake_fd_;
-  mutable std::mutex mutex_;
-  std::vector<arrival> arrivals_;
-  bool closed_ = false;
+  std::atomic<bool> failed_ = false;
   std::atomic<bool> stopping_ = false;
+  int wake_fd_;
   clock::time_point stop_by_;
   std::thread thread_;
 };

@@ -10,13 +10,16 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,6 +43,7 @@ constexpr sql::statement append_number{
   "append_number",
   "insert into public.numbers (n) values ($1::bigint) returning n"};
 constexpr sql::statement divide{"divide", "select 1 / $1::bigint"};
+constexpr sql::statement length{"length", "select length($1::text)::bigint"};
 constexpr sql::statement wait_for_lock{
   "wait_for_lock", "select pg_advisory_xact_lock($1::bigint)"};
 
@@ -194,6 +198,60 @@ CAF_TEST(units of a lane run in the order of their submission) {
   }
   CAF_CHECK_EQUAL(numbers(), expected);
   CAF_CHECK(tested->connected_since(0).has_value());
+}
+
+CAF_TEST(an idle connection does not wait for the reactor to be woken) {
+  start(2);
+  seen.backends(2);
+  std::promise<void> busy, go_on;
+  tested->submit(
+    0, {{call(append_number, 1)}},
+    [&](pq::reply) {
+    busy.set_value();
+    go_on.get_future().wait();
+    },
+    1min);
+  busy.get_future().wait();
+  // Its thread is held up, and yet:
+  submit(2, {{call(append_number, 2)}}, 1);
+  submit(3, {{call(append_number, 3)}}, 0);
+  auto deadline = std::chrono::steady_clock::now() + gd::test::patience;
+  while (db.scalar("select count(*) from numbers") != "3") {
+    CAF_REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::yield();
+  }
+  submit(4, {{call(append_number, 4)}}, 1); // behind an answer not yet read
+  go_on.set_value();
+  for (const auto& [n, x] : seen.replies(3)) {
+    CAF_REQUIRE(x.ok());
+    CAF_CHECK_EQUAL(x.results.front().integer(0, 0), n);
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from numbers"), "4");
+}
+
+CAF_TEST(a unit larger than the buffers of the socket is written to its end) {
+  start();
+  seen.backends(1);
+  pq::call large{&length, {}};
+  large.args.add(std::string(32 << 20, 'x'));
+  submit(1, {{large}});
+  auto reply = seen.only_reply();
+  CAF_REQUIRE(reply.ok());
+  CAF_CHECK_EQUAL(reply.results.front().integer(0, 0), 32 << 20);
+}
+
+CAF_TEST(a server that stops answering is given up though nobody was woken) {
+  auto opts = db.options();
+  opts.statement_timeout = 200ms;
+  start(1, opts);
+  auto backend = static_cast<pid_t>(seen.backends(1).front());
+  CAF_REQUIRE_EQUAL(kill(backend, SIGSTOP), 0);
+  submit(1, {{call(append_number, 1)}});
+  auto code_seen = code(seen.only_reply());
+  kill(backend, SIGCONT);
+  CAF_CHECK(code_seen == gd::errc::unknown_fate);
+  submit(2, {{call(append_number, 2)}});
+  CAF_CHECK(seen.replies(2).back().second.ok());
 }
 
 CAF_TEST(lanes do not wait for each other) {
@@ -441,6 +499,16 @@ CAF_TEST(
   CAF_CHECK(answered == std::vector<int>(threads * each, 1));
   CAF_CHECK_EQUAL(db.scalar("select count(distinct n) from numbers"),
                   std::to_string(threads * each));
+  // Each thread's units of a lane in the order of their submission.
+  for (int t = 0; t < threads; ++t)
+    for (int lane = 0; lane < 3; ++lane)
+      CAF_CHECK_EQUAL(
+        db.scalar(
+          "select count(*) from (select n, lag(n) over (order by "
+          "position) as before from numbers where n / $1::int = "
+          "$2::int and n % $1::int % 3 = $3::int) x where n < before",
+          {std::to_string(each), std::to_string(t), std::to_string(lane)}),
+        "0");
 }
 
 CAF_TEST(a callback may submit the next unit) {
