@@ -1,5 +1,6 @@
 -- With the locks in hand, and a snapshot that is younger than them: puts back the rows in gd.keyed that did not win, or
 -- whose key has another row that executes or comes first by now (spec [A9]). Hands the others on as gd.kept.
+-- For the statuses behind a select see pick_keyed.
 -- A row for each that was put back: its key, and whether that is locked elsewhere.
 with mine as materialized (
   select g.id, g.partition_key, g.priority, g.eligible_at, g.id = any(current_setting('gd.won')::bigint[]) as won
@@ -11,10 +12,12 @@ with mine as materialized (
   where not m.won
     or exists (
       select from :"schema".gen_durable o
-      where o.partition_key = m.partition_key and o.status = 'executing' and o.id <> m.id)
+      where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
+        and o.status = (select cast('executing' as :"schema".durable_status)) and o.id <> m.id)
     or exists (
       select from :"schema".gen_durable o
-      where o.partition_key = m.partition_key and o.status = 'runnable'
+      where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
+        and o.status = (select cast('runnable' as :"schema".durable_status))
         and o.priority = m.priority and o.eligible_at <= m.eligible_at
         and (o.eligible_at, o.id) < (m.eligible_at, m.id))
     or exists (
@@ -22,7 +25,8 @@ with mine as materialized (
         select (
           select g.priority
           from :"schema".gen_durable g
-          where g.partition_key = m.partition_key and g.status = 'runnable'
+          where g.partition_key = m.partition_key and g.status in ('runnable', 'executing')
+            and g.status = (select cast('runnable' as :"schema".durable_status))
           order by g.priority
           limit 1
         ) as priority
@@ -30,7 +34,8 @@ with mine as materialized (
         select (
           select g.priority
           from :"schema".gen_durable g
-          where g.partition_key = m.partition_key and g.status = 'runnable' and g.priority > l.priority
+          where g.partition_key = m.partition_key and g.status in ('runnable', 'executing')
+            and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority > l.priority
           order by g.priority
           limit 1
         )
@@ -41,7 +46,8 @@ with mine as materialized (
       from level l
       where l.priority < m.priority and exists (
         select from :"schema".gen_durable o
-        where o.partition_key = m.partition_key and o.status = 'runnable'
+        where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
+          and o.status = (select cast('runnable' as :"schema".durable_status))
           and o.priority = l.priority and o.eligible_at <= statement_timestamp()))
 ), put_back as (
   update :"schema".gen_durable g

@@ -2,24 +2,31 @@
 -- outcome consumed go in the same statement, guarded by its RETURNING.
 -- A row without id: the list of those that are done. A row with a holder: the row's unique key would become that
 -- instance's, too, and nothing was changed (spec section 8). Without: stale, the lease is another's or gone. No row: a
--- stranger holds the row's lock, or has changed the row since the snapshot (or it is deleted); try again. A row whose key
--- might collide may wait for a stranger's insert: such rows go in a group of their own, behind lock_timeout.
+-- stranger holds the row's lock (or it is deleted); try again. A row whose key might collide may wait for a stranger's
+-- insert: such rows go in a group of their own, behind lock_timeout.
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] outcome: next, replay, await, done, stop, release,
 -- $4 text[] step, $5 text[] state (JSON), $6 text[] result (JSON), $7 bigint[] replay's delay in us, $8 text[] awaited
 -- name, $9 bigint[] its timeout in us, or null, $10 bigint[] its deadline in us since 1970, or null, $11 text[] reason;
 -- $4 to $11 may be shorter: what is missing is null;
 -- $12 bigint[] ids of the signals consumed by all of them
 with held as materialized (
-  select e.*, g.ctid as tuple, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
+  select e.*, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
     g.unique_key, g.unique_scope,
     cast(case e.outcome when 'await' then 'awaiting_signal' when 'done' then 'done' when 'stop' then 'failed'
                         else 'runnable' end as :"schema".durable_status) as status
-  from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[],
-              $9::bigint[], $10::bigint[], $11::text[])
-    as e (id, token, outcome, step, state, result, delay_us, awaits, timeout_us, until_us, reason)
-  join :"schema".gen_durable g on g.id = e.id
-  order by g.id
-  for no key update of g skip locked
+  from (
+    select *
+    from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[],
+                $9::bigint[], $10::bigint[], $11::text[])
+      as e (id, token, outcome, step, state, result, delay_us, awaits, timeout_us, until_us, reason)
+    order by e.id
+  ) e
+  cross join lateral (
+    select g.status, g.locked_by, g.unique_key, g.unique_scope
+    from :"schema".gen_durable g
+    where g.id = e.id
+    for no key update skip locked
+  ) g
 ), checked as materialized (
   select h.*,
     case when h.fenced and h.unique_key is not null and h.status = any(h.unique_scope)
@@ -45,7 +52,7 @@ with held as materialized (
       wake_reason = case when h.outcome in ('replay', 'release') then g.wake_reason end,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   from checked h
-  where g.ctid = h.tuple and h.fenced and h.holder is null
+  where g.id = any(array[h.id]) and h.fenced and h.holder is null
   returning g.id
 ), gone as (
   delete from :"schema".signals s

@@ -2,16 +2,19 @@
 -- (or the row is deleted); try again, alone.
 -- $1 bigint[] id, $2 text[] token, $3 bigint lease in us
 with held as materialized (
-  select g.id, e.token, (g.locked_by = e.token and g.status = 'executing') is true as fenced
-  from unnest($1::bigint[], $2::text[]) as e (id, token)
-  join :"schema".gen_durable g on g.id = e.id
-  order by g.id
-  for no key update of g skip locked
+  select e.id, e.token, (g.locked_by = e.token and g.status = 'executing') is true as fenced
+  from (select * from unnest($1::bigint[], $2::text[]) as e (id, token) order by e.id) e
+  cross join lateral (
+    select g.status, g.locked_by
+    from :"schema".gen_durable g
+    where g.id = e.id
+    for no key update skip locked
+  ) g
 ), extended as (
   update :"schema".gen_durable g
   set lease_expires_at = clock_timestamp() + $3::bigint * interval '1 microsecond'
   from held h
-  where g.id = h.id and h.fenced
+  where g.id = any(array[h.id]) and h.fenced
   returning g.id, h.token
 )
 select x.id, x.token, true as extended from extended x

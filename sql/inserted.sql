@@ -5,4 +5,4 @@ select e.id, g.id is not null as found,
   case when g.id is null then (
     select o.id from :"schema".gen_durable o where o.unique_guard = e.unique_key) end as holder
 from unnest($1::bigint[], $2::bytea[]) as e (id, unique_key)
-left join :"schema".gen_durable g on g.id = e.id
+left join lateral (select g.id from :"schema".gen_durable g where g.id = e.id offset 0) g on true

@@ -2,6 +2,8 @@
 -- Of each partition key only the first eligible row counts, and only if no row of the key executes (spec [A9]). Keys are
 -- found by walking the keyed rows in pick order. If a backlog of a few keys fills that walk, as many distinct keys are
 -- visited from where the last visit ended: keys then take turns, and only among keys is the order no longer exact.
+-- A status behind a select is not known to the planner: it could otherwise, while the table is small, decide to read all
+-- of an index that holds only rows of that status, instead of the key's rows in gen_durable_key.
 -- $1 to $9 as in pick; $10 text[] keys to leave alone, $11 text the key that the last visit ended with.
 -- The last row has no id: its partition_key is the key that this visit ended with; its attempt is not 0 if there are keyed
 -- rows; its eligible_at is now. Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
@@ -86,7 +88,8 @@ keyed_level as (
       select (
         select g.priority
         from :"schema".gen_durable g
-        where g.partition_key = k.partition_key and g.status = 'runnable'
+        where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
+          and g.status = (select cast('runnable' as :"schema".durable_status))
         order by g.priority
         limit 1
       ) as priority
@@ -94,7 +97,8 @@ keyed_level as (
       select (
         select g.priority
         from :"schema".gen_durable g
-        where g.partition_key = k.partition_key and g.status = 'runnable' and g.priority > l.priority
+        where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
+          and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority > l.priority
         order by g.priority
         limit 1
       )
@@ -106,7 +110,8 @@ keyed_level as (
     cross join lateral (
       select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version
       from :"schema".gen_durable g
-      where g.partition_key = k.partition_key and g.status = 'runnable' and g.priority = l.priority
+      where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
+        and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority = l.priority
         and g.eligible_at <= statement_timestamp()
       order by g.eligible_at, g.id
       limit 1
@@ -116,7 +121,8 @@ keyed_level as (
   where k.partition_key <> all($10::text[])
     and h.queue = $1::text and (h.fsm, h.fsm_version) in (select m.fsm, m.version from machine m)
     and (select o.id from :"schema".gen_durable o
-         where o.partition_key = k.partition_key and o.status = 'executing'
+         where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
+           and o.status = (select cast('executing' as :"schema".durable_status))
          limit 1) is null
 ), candidate as materialized (
   select c.tuple

@@ -11,8 +11,9 @@ set (status, awaits, eligible_at) = (
                    and not 'awaiting_signal' = any(g.unique_scope) as unsure) w),
     wake_reason = 'signal', updated_at = clock_timestamp()
 where g.id = any($1::bigint[]) and g.status = 'awaiting_signal' and g.xmin = pg_current_xact_id()::xid
-  and exists (
-    select from :"schema".signals s
+  and (
+    select true from :"schema".signals s
     where s.target_id = g.id and s.name = g.awaits and s.consumed_at is null and s.id <> all($2::bigint[])
+    limit 1
   )
 returning g.id

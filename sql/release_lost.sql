@@ -8,7 +8,7 @@ where g.id = any(array(
   from :"schema".gen_durable l
   where l.status = 'executing' and l.locked_by = any($1::text[])
     and (l.unique_key is null or 'executing' = any(l.unique_scope) or not 'runnable' = any(l.unique_scope))
-  order by l.id
+  order by l.id + 0
   for no key update skip locked
 ))
 returning g.id

@@ -21,7 +21,7 @@ with held as materialized (
       lease_expires_at = case when not h.free and h.status = 'executing' then clock_timestamp() + interval '5 seconds' end,
       updated_at = clock_timestamp()
   from held h
-  where g.id = h.id
+  where g.id = any(array[h.id])
   returning g.id, g.queue, g.partition_key, h.free, h.status, h.locked_by
 )
 select r.id, r.queue, r.free,

@@ -14,7 +14,8 @@ with entry as materialized (
     row_number() over (partition by e.target_id order by e.n) as nth
   from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) with ordinality
     as e (target_id, name, payload, dedup_key, n)
-  left join :"schema".gen_durable g on g.id = e.target_id
+  left join lateral (
+    select g.status, g.awaits, g.queue from :"schema".gen_durable g where g.id = e.target_id offset 0) g on true
 ), weighed as materialized (
   select e.*,
     (select count(*) from (
@@ -52,8 +53,9 @@ select e.n,
   case when e.status is null then 'no_such_target'
        when not e.locked then 'busy'
        when e.id in (select id from accepted) then 'accepted'
-       when e.dedup_key is not null and exists (
-         select from :"schema".signals s where s.target_id = e.target_id and s.dedup_key = e.dedup_key) then 'duplicate'
+       when e.dedup_key is not null and (
+         select true from :"schema".signals s
+         where s.target_id = e.target_id and s.dedup_key = e.dedup_key limit 1) then 'duplicate'
        when e.status in ('done', 'failed') then 'target_finished'
        when e.dedup_key is not null and e.id not in (select w.id from weighed w where w.full) then 'duplicate'
        else 'inbox_full' end as answer,

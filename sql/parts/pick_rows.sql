@@ -26,8 +26,7 @@ cross join lateral (
   from (
     select s.id, s.name, s.payload,
       sum(octet_length(s.payload::text)) over (order by s.id rows between unbounded preceding and 1 preceding) as before
-    from :"schema".signals s
-    where s.target_id = p.id and s.consumed_at is null
+    from (select * from :"schema".signals s where s.target_id = p.id and s.consumed_at is null offset 0) s
     order by s.id
     limit $7::int
   ) s
