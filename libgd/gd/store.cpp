@@ -222,6 +222,18 @@ pq::call flush(const std::vector<outcome_row>& rows) {
   return x;
 }
 
+bool completes(const outcome_row& row) {
+  return row.what == verb::done && row.result == "{}" && !row.may_collide
+         && row.consumed.empty();
+}
+
+pq::call complete(const std::vector<outcome_row>& rows) {
+  pq::call x{&sql::complete, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }));
+  return x;
+}
+
 pq::call advance(const std::vector<outcome_row>& rows,
                  const std::string& new_token) {
   pq::call x{&sql::advance, {}};

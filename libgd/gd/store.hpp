@@ -138,6 +138,11 @@ bool may_collide(const picked_row& row, verb what);
 /// Of several rows, each id once; none of them an `advance`.
 pq::call flush(const std::vector<outcome_row>& rows);
 
+/// Whether `complete` does what `flush` would do to this row.
+bool completes(const outcome_row& row);
+/// The same at half the cost, read by `read_flush`.
+pq::call complete(const std::vector<outcome_row>& rows);
+
 struct flushed_row {
   std::int64_t id = 0;
   bool applied = false;

@@ -138,10 +138,14 @@ std::optional<turn::started> turn::begin(std::int32_t want,
       append(store::lock_timeout(group.alone ? alone_wait : unsure_wait));
     if (group.alone)
       append(store::lock({group.entries.front().row.id}));
-    // Those that go on stand behind the others.
-    auto going_on = std::stable_partition(
+    // Those that complete stand before the others, those that go on behind them.
+    auto others = std::stable_partition(
       group.entries.begin(), group.entries.end(),
-      [](const auto& x) { return x.row.what != store::verb::advance; });
+      [](const auto& x) { return store::completes(x.row); });
+    auto going_on = std::stable_partition(others, group.entries.end(),
+                                          [](const auto& x) {
+      return x.row.what != store::verb::advance;
+    });
     auto write = [](auto from, auto to, auto f) {
       if (from == to)
         return;
@@ -153,7 +157,10 @@ std::optional<turn::started> turn::begin(std::int32_t want,
       for (auto& row : rows)
         (from++)->row = std::move(row);
     };
-    write(group.entries.begin(), going_on, [&](const auto& rows) {
+    write(group.entries.begin(), others, [&](const auto& rows) {
+      next.at.complete = append(store::complete(rows));
+    });
+    write(others, going_on, [&](const auto& rows) {
       next.at.flush = append(store::flush(rows));
       if (auto parked = store::recheck(rows))
         next.at.recheck = append(std::move(*parked));
@@ -231,7 +238,7 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
     out.recovered = rows_of(x.at.release).size();
   if (out.recovered > 0)
     look_everywhere();
-  if (x.at.flush >= 0 || x.at.advance >= 0)
+  if (!x.group.entries.empty())
     read_outcomes(x, reply, out, now);
   if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
@@ -284,7 +291,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
   using verdict = settled::verdict;
   std::unordered_map<std::int64_t, store::flushed_row> answers;
-  for (auto at : {of.at.flush, of.at.advance})
+  for (auto at : {of.at.complete, of.at.flush, of.at.advance})
     if (at >= 0)
       for (auto& x :
            store::read_flush(reply.results[static_cast<std::size_t>(at)]))

@@ -171,6 +171,7 @@ private:
   /// Positions of the statements in the unit; -1: not in it.
   struct layout {
     int release = -1;
+    int complete = -1;
     int flush = -1;
     int recheck = -1;
     int advance = -1;

@@ -290,6 +290,9 @@ struct million_rows {
       {.what = &sql::flush,
        .arguments = outcomes(verbs) + consumed,
        .pages_per_row = 100},
+      {.what = &sql::complete,
+       .arguments = running + ", " + tokens,
+       .pages_per_row = 60},
       {.what = &sql::advance,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", 'node/1/99', "

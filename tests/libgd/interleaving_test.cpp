@@ -346,7 +346,9 @@ gd::signal paid(std::int64_t target, std::optional<std::string> dedup = {}) {
 
 /// What the engine sends for outcomes.
 calls flushing(const std::vector<outcome_row>& rows) {
-  calls xs{store::flush(rows)};
+  calls xs{std::all_of(rows.begin(), rows.end(), store::completes)
+             ? store::complete(rows)
+             : store::flush(rows)};
   if (auto parked = store::recheck(rows))
     xs.push_back(std::move(*parked));
   return xs;
@@ -628,6 +630,8 @@ CAF_TEST(a stale lease changes nothing whoever holds the row now) {
       CAF_CHECK(stale(flush.answer(0), id));
       CAF_CHECK_EQUAL(whole_row(id), before);
       CAF_CHECK_EQUAL(inbox(id), "paid,paid");
+      CAF_CHECK(stale(run(zombie, store::complete({row})), id));
+      CAF_CHECK_EQUAL(whole_row(id), before);
 
       auto beats = store::read_heartbeat(run(
         zombie,
@@ -924,6 +928,26 @@ CAF_TEST(a row that a stranger holds is busy and its neighbours are written) {
   CAF_CHECK(answers()[1].answer == signal_answer::accepted);
 }
 
+CAF_TEST(a row that a stranger holds does not keep others from completing) {
+  auto& worker = connect();
+  std::vector<outcome_row> rows;
+  for (int i = 0; i < 10; ++i)
+    rows.push_back(done_row(executing()));
+  auto held = rows[3].id;
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id = $1 for update",
+                {std::to_string(held)});
+  auto flushed = run(worker, store::complete(rows));
+  CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 9u);
+  for (const auto& x : rows) {
+    CAF_CHECK_EQUAL(applied(flushed, x.id), x.id != held);
+    CAF_CHECK_EQUAL(of(x.id, "status"), x.id != held ? "done" : "executing");
+  }
+  stranger.exec("rollback");
+  CAF_CHECK(applied(run(worker, store::complete({rows[3]})), held));
+}
+
 CAF_TEST(with the statements of the original a group waits for the stranger) {
   auto x = executing();
   auto y = executing();
@@ -1005,8 +1029,8 @@ CAF_TEST(a signal that is not yet committed hides its target from nobody) {
   for (const auto& x : store::read_signals(signals.results.back()))
     CAF_CHECK(x.answer == signal_answer::accepted);
   CAF_CHECK_EQUAL(run(engine, picking("node/1/2").front()).size(), 5u);
-  CAF_CHECK(applied(run(engine, store::flush({done_row(waiting, "node/1/2")})),
-                    waiting));
+  CAF_CHECK(applied(
+    run(engine, flushing({done_row(waiting, "node/1/2")}).front()), waiting));
   stranger.exec("rollback");
 }
 

@@ -297,6 +297,50 @@ CAF_TEST(done records the result and leaves the state as it is) {
             {"wake_reason", std::nullopt}});
 }
 
+CAF_TEST(a completion is a done with an empty result) {
+  auto x = outcome(verb::done);
+  x.result = "{}";
+  auto y = x;
+  y.id = executing();
+  CAF_CHECK(store::completes(x));
+  changes expected{{"status", "done"},
+                   {"result", "{}"},
+                   {"deadline", std::nullopt},
+                   {"wake_reason", std::nullopt}};
+  check(x, expected);
+  expected.insert({{"locked_by", std::nullopt},
+                   {"lease_expires_at", std::nullopt},
+                   {"updated_at", moment{}}});
+  check(
+    y.id,
+    [&] {
+    auto flushed = store::read_flush(run(store::complete({y})));
+    CAF_REQUIRE_EQUAL(flushed.size(), 1u);
+    CAF_CHECK_EQUAL(flushed.front().id, y.id);
+    CAF_CHECK(flushed.front().applied);
+    },
+    expected);
+}
+
+CAF_TEST(what needs more than its status written does not complete) {
+  for (auto what : {verb::next, verb::replay, verb::await, verb::stop,
+                    verb::release, verb::advance}) {
+    auto x = outcome(what);
+    x.result = "{}";
+    CAF_CHECK(!store::completes(x));
+  }
+  auto with_result = outcome(verb::done);
+  CAF_CHECK(!store::completes(with_result));
+  auto x = outcome(verb::done);
+  x.result = "{}";
+  CAF_CHECK(store::completes(x));
+  x.may_collide = true;
+  CAF_CHECK(!store::completes(x));
+  x.may_collide = false;
+  x.consumed = {1};
+  CAF_CHECK(!store::completes(x));
+}
+
 CAF_TEST(stop records the reason and leaves the state as it is) {
   check(outcome(verb::stop), {{"status", "failed"},
                               {"last_error", "enough"},
@@ -990,6 +1034,7 @@ CAF_TEST(nothing at all is a valid batch) {
   CAF_CHECK_EQUAL(run(store::insert({})).size(), 0u);
   CAF_CHECK_EQUAL(run(store::inserted({})).size(), 0u);
   CAF_CHECK_EQUAL(store::read_flush(run(store::flush({}))).size(), 0u);
+  CAF_CHECK_EQUAL(store::read_flush(run(store::complete({}))).size(), 0u);
   CAF_CHECK_EQUAL(run(store::heartbeat({}, 60s)).size(), 0u);
   CAF_CHECK(send({}).empty());
 }

@@ -776,7 +776,7 @@ private:
       const auto& rows = t.answers[i];
       if (what == &sql::release_lost)
         released(elements(args[0]), store::read_ids(rows));
-      else if (what == &sql::flush)
+      else if (what == &sql::complete || what == &sql::flush)
         flushed(t, elements(args[0]), elements(args[1]), rows, "");
       else if (what == &sql::advance)
         flushed(t, elements(args[0]), elements(args[1]), rows, args[4]);
@@ -1619,11 +1619,16 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 11> mutants{{
+  const std::array<mutant, 13> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
      ""},
+    {"a completion without its token", sql::complete,
+     "g.locked_by = e.token and ", ""},
+    {"a completion of what nobody has locked", sql::complete,
+     "(select h.tuple from held h where h.fenced)",
+     "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))"},
     {"an advance without its token", sql::advance, "g.locked_by = e.token and ",
      ""},
     {"an advance that keeps the old token", sql::advance,
@@ -1633,8 +1638,8 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"a dedup key that does not outlive its signal", sql::flush,
      "set consumed_at = clock_timestamp(), payload = '{}'",
      "set consumed_at = clock_timestamp(), payload = '{}', dedup_key = null"},
-    {"a park that does not look again", sql::recheck,
-     "and s.id <> all", "and false and s.id <> all"},
+    {"a park that does not look again", sql::recheck, "and s.id <> all",
+     "and false and s.id <> all"},
     {"a signal that wakes whatever is awaited", sql::signal,
      "where e.name = e.awaits and", "where"},
     {"a heartbeat without a fence", sql::heartbeat,

@@ -61,6 +61,15 @@ outcome_row next_row(std::int64_t id, std::string state = R"({"n": 2})") {
   return row;
 }
 
+outcome_row done_row(std::int64_t id) {
+  outcome_row row;
+  row.id = id;
+  row.token = "node/1/1";
+  row.what = verb::done;
+  row.result = "{}";
+  return row;
+}
+
 /// The statements of a unit, in order.
 std::string names(const pq::unit& work) {
   std::string out;
@@ -163,6 +172,19 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   work = begin(turn, 5);
   CAF_CHECK_EQUAL(names(work), "flush recheck pick"s);
   CAF_CHECK(first_parameter(work.calls[1]) == (ids{2}));
+
+  turn = make_turn();
+  turn.add(next_row(1));
+  turn.add(done_row(2));
+  auto goes_on = next_row(3);
+  goes_on.what = verb::advance;
+  turn.add(goes_on);
+  turn.add(done_row(4));
+  work = begin(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "complete flush advance inbox pick"s);
+  CAF_CHECK(first_parameter(work.calls[0]) == (ids{2, 4}));
+  CAF_CHECK(first_parameter(work.calls[1]) == (ids{1}));
+  CAF_CHECK(first_parameter(work.calls[2]) == (ids{3}));
 
   turn = make_turn();
   work = begin(turn, 5);
@@ -815,6 +837,34 @@ CAF_TEST(two outcomes of one row apply once whoever is first) {
   CAF_CHECK(fates
             == (std::map<std::uint64_t, verdict>{{1, verdict::stale},
                                                  {2, verdict::applied}}));
+}
+
+CAF_TEST(in a mixture each outcome gets its own answer and row) {
+  auto rows = executing(6);
+  db.rows("update gen_durable set locked_by = 'node/1/2' where id in ($1, $2)",
+          {std::to_string(rows[0]), std::to_string(rows[1])});
+  auto turn = make_turn();
+  turn.add(done_row(rows[0]), 0);
+  turn.add(next_row(rows[1]), 1);
+  turn.add(done_row(rows[2]), 2);
+  turn.add(next_row(rows[3]), 3);
+  auto goes_on = next_row(rows[4]);
+  goes_on.what = verb::advance;
+  turn.add(goes_on, 4);
+  turn.add(done_row(rows[5]), 5);
+  turn.add(done_row(1'000'000), 6); // deleted
+  auto fates = drain(turn);
+  CAF_CHECK_EQUAL(fates.size(), 7u);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAF_CHECK_EQUAL(fates[rows[i]].tag, i);
+    CAF_CHECK(fates[rows[i]].what
+              == (i < 2 ? verdict::stale : verdict::applied));
+  }
+  CAF_CHECK(fates[1'000'000].what == verdict::stale);
+  CAF_CHECK_EQUAL(count("status = 'done' and result = '{}'"), "2");
+  CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'ship'"), "1");
+  CAF_CHECK_EQUAL(count("status = 'executing' and step = 'ship'"), "1");
+  CAF_CHECK_EQUAL(count("locked_by = 'node/1/2' and step = 'collect'"), "2");
 }
 
 CAF_TEST(what applied before its connection died is unknown when sent again) {
