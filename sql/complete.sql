@@ -1,5 +1,5 @@
 -- Writes outcomes that are `done` with the result {}, of rows whose unique key cannot collide and that have consumed no
--- signal: what flush would write, at half the cost, because no value differs from row to row.
+-- signal: what flush would write, for less, because no value differs from row to row.
 -- Answers as flush does, without a holder. No row also for one that a stranger has changed since the snapshot.
 -- $1 bigint[] id (each once), $2 text[] token
 with held as materialized (

@@ -140,7 +140,7 @@ pq::call flush(const std::vector<outcome_row>& rows);
 
 /// Whether `complete` does what `flush` would do to this row.
 bool completes(const outcome_row& row);
-/// The same at half the cost, read by `read_flush`.
+/// The same for less, read by `read_flush`.
 pq::call complete(const std::vector<outcome_row>& rows);
 
 struct flushed_row {
