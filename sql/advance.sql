@@ -12,12 +12,7 @@ with held as materialized (
     from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) as e (id, token, step, state)
     order by e.id
   ) e
-  cross join lateral (
-    select g.status, g.locked_by
-    from :"schema".gen_durable g
-    where g.id = e.id
-    for no key update skip locked
-  ) g
+-- include parts/lock_row.sql
 ), applied as (
   update :"schema".gen_durable g
   set step = h.step, state = h.state::jsonb, attempt = 0, deadline = null, wake_reason = null, locked_by = $5::text,

@@ -3,14 +3,9 @@
 -- Answers as flush does, without a holder. No row also for one that a stranger has changed since the snapshot.
 -- $1 bigint[] id (each once), $2 text[] token
 with held as materialized (
-  select g.id, g.tuple, (g.locked_by = e.token and g.status = 'executing') is true as fenced
+  select e.id, g.tuple, (g.locked_by = e.token and g.status = 'executing') is true as fenced
   from (select * from unnest($1::bigint[], $2::text[]) as e (id, token) order by e.id) e
-  cross join lateral (
-    select g.id, g.ctid as tuple, g.status, g.locked_by
-    from :"schema".gen_durable g
-    where g.id = e.id
-    for no key update skip locked
-  ) g
+-- include parts/lock_row.sql
 ), applied as (
   update :"schema".gen_durable g
   set status = 'done', result = '{}', awaits = null, deadline = null, wake_reason = null,

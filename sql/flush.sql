@@ -21,12 +21,7 @@ with held as materialized (
       as e (id, token, outcome, step, state, result, delay_us, awaits, timeout_us, until_us, reason)
     order by e.id
   ) e
-  cross join lateral (
-    select g.status, g.locked_by, g.unique_key, g.unique_scope
-    from :"schema".gen_durable g
-    where g.id = e.id
-    for no key update skip locked
-  ) g
+-- include parts/lock_row.sql
 ), checked as materialized (
   select h.*,
     case when h.fenced and h.unique_key is not null and h.status = any(h.unique_scope)

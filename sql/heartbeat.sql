@@ -4,12 +4,7 @@
 with held as materialized (
   select e.id, e.token, (g.locked_by = e.token and g.status = 'executing') is true as fenced
   from (select * from unnest($1::bigint[], $2::text[]) as e (id, token) order by e.id) e
-  cross join lateral (
-    select g.status, g.locked_by
-    from :"schema".gen_durable g
-    where g.id = e.id
-    for no key update skip locked
-  ) g
+-- include parts/lock_row.sql
 ), extended as (
   update :"schema".gen_durable g
   set lease_expires_at = clock_timestamp() + $3::bigint * interval '1 microsecond'

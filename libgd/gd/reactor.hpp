@@ -17,7 +17,7 @@ namespace gd {
 /// The only door to the database of a node: one thread that polls all its
 /// connections. A connection runs one unit at a time; what is submitted
 /// meanwhile waits. A unit that finds its connection idle is sent by the thread
-/// that submits it: waking another one would take as long as a small statement.
+/// that submits it, which saves waking another.
 /// Reconnects with backoff and jitter; never sends a unit twice.
 class reactor : public database {
 public:
