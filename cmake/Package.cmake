@@ -32,7 +32,7 @@ if(GD_BUILD_ACTORS)
   install(DIRECTORY actors/gd
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     FILES_MATCHING PATTERN "*.hpp"
-    REGEX "/(gateway|heartbeat|node|picker|reaper|step|supervisor)\\.hpp$" EXCLUDE)
+    REGEX "/(gateway|heartbeat|node|picker|reaper|runner|step|supervisor)\\.hpp$" EXCLUDE)
 endif()
 
 if(TARGET gdctl)

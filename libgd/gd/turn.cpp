@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -59,6 +60,13 @@ std::size_t turn::under_way() const {
 bool turn::occupied() const {
   auto n = under_way();
   return n == flights_.size() || (n > 0 && !busy());
+}
+
+std::size_t turn::missing() const {
+  auto n = under_way();
+  if (n == flights_.size())
+    return std::numeric_limits<std::size_t>::max();
+  return n == 0 || busy() ? 1 : how_.worth_a_flight - waiting_.ready();
 }
 
 std::int32_t turn::wanted() const {

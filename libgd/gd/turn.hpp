@@ -120,6 +120,10 @@ public:
   /// Whether `begin` would wait for what is under way.
   bool occupied() const;
 
+  /// How many outcomes more have to come until `begin` does something with them;
+  /// max(): it does nothing before one of those under way has ended.
+  std::size_t missing() const;
+
   /// How many rows the picks under way want.
   std::int32_t wanted() const;
 

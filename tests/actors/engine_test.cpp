@@ -82,6 +82,24 @@ CAF_TEST(two engines in one process share the work and run no row
   CAF_CHECK_EQUAL(nodes.size(), 2u);
 }
 
+CAF_TEST(a step that takes long holds back no other outcome and no other step) {
+  gate slow;
+  probe x;
+  x.first = [&](probe_context& ctx) {
+    if (ctx.id % 100 == 50)
+      slow.pass();
+    return gd::done();
+  };
+  insert(300);
+  auto opts = options({x});
+  opts.queues = {{"default", 4, 64}};
+  auto engine = start(std::move(opts));
+  CAF_REQUIRE(slow.wait_for(3)); // of four slots
+  wait_until_count("status = 'done'", 297);
+  slow.open();
+  wait_until_count("status = 'done' and attempt = 0", 300);
+}
+
 CAF_TEST(an unknown machine or version waits for a node that knows it untouched) {
   insert(3, "Probe", "first", 2);
   insert(3, "Other");

@@ -3,6 +3,9 @@
 
 #include <caf/all.hpp>
 
+#include <algorithm>
+#include <thread>
+
 namespace gd::actors {
 
 namespace {
@@ -19,6 +22,16 @@ void share_work(caf::actor_system_config& cfg) {
   cfg.set("scheduler.policy", caf::atom("sharing"));
 #else
   cfg.set("caf.scheduler.policy", "sharing");
+#endif
+}
+
+std::size_t scheduler_threads(caf::actor_system& sys) {
+#if GD_CAF_017
+  return sys.scheduler().num_workers();
+#else
+  return caf::get_or(
+    sys.config(), "caf.scheduler.max-threads",
+    std::max(std::size_t{std::thread::hardware_concurrency()}, std::size_t{4}));
 #endif
 }
 

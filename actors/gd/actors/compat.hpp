@@ -245,6 +245,39 @@ private:
   }
 };
 
+// -- short lives --------------------------------------------------------------
+
+/// How many actors of a system run at the same time.
+std::size_t scheduler_threads(caf::actor_system& sys);
+
+/// An actor that does everything when it starts, and returns no behavior. It is
+/// spawned with the options `brief`, started by `run_inside`, and known to
+/// nobody else.
+class brief_actor : public caf::event_based_actor {
+public:
+  using caf::event_based_actor::event_based_actor;
+
+#if GD_CAF_017
+  /// As everywhere, but for canceling timeouts, of which it has none: that would
+  /// wake the clock's thread.
+  bool cleanup(caf::error&& why, caf::execution_unit* host) override {
+    mailbox().close();
+    return caf::monitorable_actor::cleanup(std::move(why), host);
+  }
+#endif
+};
+
+constexpr auto brief = caf::lazy_init + caf::hidden;
+
+/// Runs it in the place of `self`, on its thread, and returns why it ended.
+template <class Self>
+caf::error run_inside(Self* self, const caf::actor& x) {
+  auto& one = *static_cast<brief_actor*>(
+    caf::actor_cast<caf::abstract_actor*>(x));
+  one.resume(self->context(), 1);
+  return one.fail_state();
+}
+
 // -- registration -------------------------------------------------------------
 
 #if GD_CAF_017

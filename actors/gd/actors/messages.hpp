@@ -52,6 +52,12 @@ struct hint {
 /// Runs the step that the receiver was spawned for, which then ends.
 struct run_step {};
 
+/// There are plain steps in the receiver's queue, and it may run them.
+struct run_steps {};
+
+/// Plain steps have ended, or a slot may be free: look into the queue of steps.
+struct steps_ended {};
+
 /// A step has an outcome: to be written.
 struct step_outcome {
   /// The picker's number for the execution.
@@ -113,6 +119,8 @@ GD_LOCAL_MESSAGE(unit_done)
 GD_LOCAL_MESSAGE(tick)
 GD_LOCAL_MESSAGE(hint)
 GD_LOCAL_MESSAGE(run_step)
+GD_LOCAL_MESSAGE(run_steps)
+GD_LOCAL_MESSAGE(steps_ended)
 GD_LOCAL_MESSAGE(step_outcome)
 GD_LOCAL_MESSAGE(step_settled)
 GD_LOCAL_MESSAGE(step_failed)
@@ -147,6 +155,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::tick))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::steps_ended))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_failed))

@@ -18,6 +18,12 @@ constexpr std::uint64_t pick_range = std::uint64_t{1} << 40;
 /// more than once, or a queue that runs dry in between would never get faster.
 constexpr std::int32_t hurry = 4;
 
+/// Whether a runner can run it: it is on time whatever it does, and returns its
+/// outcome.
+bool is_plain(const machine::step_definition& x) {
+  return !x.start && !x.how.blocking && !x.limit();
+}
+
 turn::settings turn_settings(node& home, const queue_config& queue,
                              std::size_t flights) {
   const auto& cfg = home.config;
@@ -41,12 +47,22 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
     home_(std::move(home)),
     queue_(std::move(queue)),
     lanes_(std::move(lanes)),
-    turn_(turn_settings(*home_, queue_, lanes_.size())) {
+    turn_(turn_settings(*home_, queue_, lanes_.size())),
+    steps_(std::make_shared<step_queue>(queue_.slots)) {
   left_.queue = queue_.name;
 }
 
 caf::behavior picker_actor::make_behavior() {
   watcher_.install(this);
+  auto count = std::min(static_cast<std::size_t>(queue_.slots),
+                        std::max(scheduler_threads(system()), std::size_t{1}));
+  for (std::size_t i = 0; i < count; ++i) {
+    runners_.push_back(spawn<runner_actor, caf::lazy_init>(home_, steps_));
+    // What it ran is lost: as if this actor had crashed.
+    watcher_.watch(this, runners_.back(),
+                   [this](const caf::error& why) { quit(why); });
+  }
+  steps_->open(caf::actor_cast<caf::actor>(this), runners_);
   poll_at_ = now();
   anon(caf::actor_cast<caf::actor>(this), tick{generation_});
   return {
@@ -63,7 +79,10 @@ caf::behavior picker_actor::make_behavior() {
     drive();
   },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
-    [this](step_outcome& x) { collect(x); },
+    [this](steps_ended) {
+    start_steps();
+    drive();
+    }, [this](step_outcome& x) { collect(x); },
     [this](drain x) {
     drain_for_ = current_sender();
     start_draining(x.grace);
@@ -74,6 +93,10 @@ caf::behavior picker_actor::make_behavior() {
 void picker_actor::on_exit() {
   // However it ended: its steps go with it, and their rows wait for their
   // leases, as after a crash of the process.
+  steps_->close();
+  for (const auto& x : runners_)
+    caf::anon_send_exit(x, caf::exit_reason::kill);
+  runners_.clear();
   std::vector<lease_ptr> running;
   std::vector<std::string> keys;
   for (auto& [tag, row] : begun_) {
@@ -127,7 +150,16 @@ std::int32_t picker_actor::wanted() const {
 }
 
 void picker_actor::drive() {
+  do
+    look();
+  while (steps_->tell_at(turn_.missing()));
+  stop_if_drained();
+  schedule();
+}
+
+void picker_actor::look() {
   auto t = now();
+  collect_ended();
   end_late_steps(t);
   if (!turn_.occupied()) {
     if (t >= poll_at_) {
@@ -140,13 +172,11 @@ void picker_actor::drive() {
     bool pick = look_again_ || turn_.busy();
     if (auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t)) {
       look_again_ = !next->picks;
-      ends_before_[next->flight] = ends_;
+      begins_[next->flight] = {t, last_finish_};
       submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
              next->flight);
     }
   }
-  stop_if_drained();
-  schedule();
 }
 
 void picker_actor::schedule() {
@@ -164,7 +194,9 @@ void picker_actor::schedule() {
 }
 
 void picker_actor::finish(std::size_t flight, pq::reply reply) {
-  auto report = turn_.finish(flight, std::move(reply), now());
+  collect_ended();
+  auto t = now();
+  auto report = turn_.finish(flight, std::move(reply), t);
   for (auto& x : report.rows)
     settle(x);
   if (report.failure)
@@ -178,10 +210,23 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   }
   if (report.full)
     look_again_ = true;
-  ended_ = static_cast<std::int32_t>(
-    std::min<std::uint64_t>(ends_ - ends_before_[flight], queue_.ahead));
+  ended_ = ended_during(flight, t);
+  last_finish_ = {t, ends_};
   take(std::move(report.picked), report.token);
   drive();
+}
+
+std::int32_t picker_actor::ended_during(std::size_t flight,
+                                        clock::time_point t) const {
+  // Since the finish before, and of those the flight's share: quick steps end
+  // before it has begun, and then nothing is left that could end while it takes.
+  const auto& begin = begins_[flight];
+  using seconds = std::chrono::duration<double>;
+  seconds whole = t - begin.before.at;
+  auto share = whole > seconds{0} ? (t - begin.at) / whole : 1.0;
+  auto ended = share * static_cast<double>(ends_ - begin.before.ends);
+  return static_cast<std::int32_t>(
+    std::min(ended, static_cast<double>(queue_.ahead)));
 }
 
 void picker_actor::keep(waiting_row x) {
@@ -257,29 +302,39 @@ void picker_actor::settle(turn::settled& x) {
 // -- steps --------------------------------------------------------------------
 
 void picker_actor::start_steps() {
-  while (running_ < queue_.slots && !ahead_.empty()) {
-    auto next = std::move(ahead_.front());
-    ahead_.pop_front();
-    if (next.under->lost) { // somebody else's by now
+  // In the order of the picks: a step that needs a slot of its own waits until
+  // the runners have let go of one, and what comes behind it waits with it.
+  std::vector<step_queue::job> plain;
+  for (; !ahead_.empty(); ahead_.pop_front()) {
+    auto& next = ahead_.front();
+    auto machine = home_->machines->find(next.row.fsm, next.row.fsm_version);
+    const auto* defined = machine->find_step(next.row.step);
+    if (defined == nullptr || is_plain(*defined)) {
+      begun_[++tags_] = {
+        .under = next.under, .running = true, .key = store::hold_of(next.row)};
+      ++running_;
+      plain.push_back({tags_, std::move(machine), std::move(next)});
+    } else if (next.under->lost) { // somebody else's by now
       if (auto key = store::hold_of(next.row))
         unlock(std::move(*key));
-      continue;
+    } else {
+      steps_->put(std::exchange(plain, {}));
+      if (!steps_->take_slot())
+        return;
+      begin(std::move(next), std::move(machine), *defined);
     }
-    begin(std::move(next));
   }
+  steps_->put(std::move(plain));
 }
 
-void picker_actor::begin(waiting_row x) {
+void picker_actor::begin(waiting_row x, std::shared_ptr<const machine> of,
+                         const machine::step_definition& defined) {
   auto tag = ++tags_;
-  auto machine = home_->machines->find(x.row.fsm, x.row.fsm_version);
   home_->tell(events::step_started{x.row.id, x.row.fsm, x.row.fsm_version,
                                    x.row.step, x.row.attempt, x.under->token});
-  const auto* defined = machine->find_step(x.row.step);
-  auto limit = defined != nullptr ? defined->limit() : std::nullopt;
-  const auto* starter = defined != nullptr
-                          ? dynamic_cast<const detail::async_starter*>(
-                            defined->start.get())
-                          : nullptr;
+  auto limit = defined.limit();
+  const auto* starter = dynamic_cast<const detail::async_starter*>(
+    defined.start.get());
   auto key = store::hold_of(x.row);
   std::unique_ptr<supervision> care;
   if (limit)
@@ -288,7 +343,7 @@ void picker_actor::begin(waiting_row x) {
                   .limit = *limit,
                   .due = now() + *limit,
                   .asynchronous = starter != nullptr});
-  auto what = std::make_shared<execution>(std::move(machine), std::move(x.row),
+  auto what = std::make_shared<execution>(std::move(of), std::move(x.row),
                                           x.under, home_->config.limits);
   std::shared_ptr<execution> spare;
   if (care) {
@@ -299,7 +354,7 @@ void picker_actor::begin(waiting_row x) {
   caf::actor step;
   if (starter != nullptr)
     step = spawn<async_step_actor>(home_, self, tag, std::move(what), starter);
-  else if (defined != nullptr && defined->how.blocking)
+  else if (defined.how.blocking)
     step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what));
   else // lazily: it is scheduled once, for its message
     step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what));
@@ -320,21 +375,9 @@ void picker_actor::collect(step_outcome& x) {
   if (found == begun_.end() || found->second.reported)
     return;
   auto& row = found->second;
-  row.reported = true;
-  row.handled = x.handled;
   if (row.care)
     limits_.erase({row.care->due, x.tag});
-  row.spare = std::move(x.after);
-  if (x.row->what == store::verb::next && !drain_for_
-      && row.spare->may_run_ahead()) {
-    x.row->what = store::verb::advance;
-    x.row->may_collide = false; // it executes as before
-    row.advancing = true;
-    ++advancing_;
-  }
-  if (x.row->what == store::verb::next || x.row->what == store::verb::replay)
-    look_again_ = true; // for itself
-  turn_.add(std::move(*x.row), x.tag);
+  add_outcome(found, std::move(*x.row), x.handled, std::move(x.after));
   // An asynchronous step has returned when its actor is down, and one whose
   // handler a deputy has called may be far from it.
   if (!row.deputy && (!row.care || !row.care->asynchronous)) {
@@ -342,6 +385,42 @@ void picker_actor::collect(step_outcome& x) {
     return free_slot();
   }
   drive();
+}
+
+void picker_actor::add_outcome(begun_rows::iterator which,
+                               store::outcome_row outcome, bool handled,
+                               std::shared_ptr<execution> after) {
+  auto& row = which->second;
+  row.reported = true;
+  row.handled = handled;
+  row.spare = std::move(after);
+  if (outcome.what == store::verb::next && !drain_for_
+      && row.spare->may_run_ahead()) {
+    outcome.what = store::verb::advance;
+    outcome.may_collide = false; // it executes as before
+    row.advancing = true;
+    ++advancing_;
+  }
+  if (outcome.what == store::verb::next || outcome.what == store::verb::replay)
+    look_again_ = true; // for itself
+  turn_.add(std::move(outcome), which->first);
+}
+
+void picker_actor::collect_ended() {
+  for (auto& x : steps_->take_ended()) {
+    auto found = begun_.find(x.tag);
+    found->second.running = false;
+    --running_;
+    ++ends_;
+    if (x.row) {
+      auto handled = x.what->failed();
+      add_outcome(found, std::move(*x.row), handled, std::move(x.what));
+    } else if (x.what) {
+      crash(found, x.why);
+    } else {
+      settled(found);
+    }
+  }
 }
 
 void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
@@ -443,6 +522,7 @@ void picker_actor::unlock(store::key_hold key) {
 void picker_actor::free_slot() {
   --running_;
   ++ends_;
+  steps_->free_slot();
   start_steps();
   drive();
 }
@@ -451,6 +531,11 @@ void picker_actor::free_slot() {
 
 void picker_actor::start_draining(std::chrono::milliseconds grace) {
   drain_by_ = now() + grace;
+  for (const auto& x : steps_->take_back()) {
+    begun_.erase(x.tag);
+    --running_;
+    give_back(x.what);
+  }
   for (const auto& x : ahead_)
     give_back(x);
   ahead_.clear();

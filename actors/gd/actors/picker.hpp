@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/actors/node.hpp>
+#include <gd/actors/runner.hpp>
 
 #include <gd/execution.hpp>
 #include <gd/turn.hpp>
@@ -20,8 +21,9 @@
 
 namespace gd::actors {
 
-/// Keeps a queue's slots full: picks, spawns step actors, collects their
-/// outcomes, drives the queue's turn (spec section 6).
+/// Keeps a queue's slots full: picks, hands plain steps to its runners and spawns
+/// the actors of others, collects their outcomes, drives the queue's turn (spec
+/// section 6).
 class picker_actor : public caf::event_based_actor {
 public:
   /// `lanes`: the database's, one or two; locks of keys live on the first.
@@ -37,12 +39,6 @@ public:
 private:
   using clock = turn::clock;
 
-  /// A row that was picked and has not begun.
-  struct waiting_row {
-    store::picked_row row;
-    lease_ptr under;
-  };
-
   /// What a step needs that has a time limit, or is asynchronous.
   struct supervision {
     std::string step;
@@ -51,11 +47,12 @@ private:
     bool asynchronous = false;
   };
 
-  /// A row whose step has begun, or which is being given back. It stays until
+  /// A row that is with the runners, whose step has begun elsewhere, or which is
+  /// being given back. It stays until
   /// its outcome is settled and its step's actor is down.
   struct begun_row {
     lease_ptr under;
-    /// Null: it is down, or there never was one.
+    /// Null: it is down, there never was one, or it is the runner's.
     caf::actor step{};
     std::unique_ptr<supervision> care{};
     /// Calls the handler when the step's own actor cannot: it is down when its
@@ -63,7 +60,7 @@ private:
     std::shared_ptr<execution> spare{};
     /// The actor that does, with `spare`.
     caf::actor deputy{};
-    /// The function has not returned: it has a slot.
+    /// The function has not returned: it has a slot, or waits for a runner.
     bool running = false;
     /// An outcome is with the turn.
     bool reported = false;
@@ -76,19 +73,36 @@ private:
     std::optional<store::key_hold> key{};
   };
 
+  /// How many steps had ended when a flight was over.
+  struct finish_of_flight {
+    clock::time_point at{};
+    std::uint64_t ends = 0;
+  };
+
+  struct begin_of_flight {
+    clock::time_point at{};
+    finish_of_flight before{};
+  };
+
   using begun_rows = std::unordered_map<std::uint64_t, begun_row>;
 
   clock::time_point now();
   void drive();
+  void look();
   std::int32_t wanted() const;
+  std::int32_t ended_during(std::size_t flight, clock::time_point t) const;
   void finish(std::size_t flight, pq::reply reply);
   void take(std::vector<store::picked_row> picked, const std::string& token);
   void keep(waiting_row x);
   void settle(turn::settled& x);
   void start_steps();
-  void begin(waiting_row x);
+  void begin(waiting_row x, std::shared_ptr<const machine> of,
+             const machine::step_definition& defined);
+  void collect_ended();
   void give_back(const waiting_row& x);
   void collect(step_outcome& x);
+  void add_outcome(begun_rows::iterator which, store::outcome_row outcome,
+                   bool handled, std::shared_ptr<execution> after);
   void step_down(std::uint64_t tag, const caf::error& why);
   void deputy_down(std::uint64_t tag, const caf::error& why);
   void end_late_steps(clock::time_point t);
@@ -108,18 +122,22 @@ private:
   std::vector<std::size_t> lanes_;
   turn turn_;
   watcher watcher_;
+  std::shared_ptr<step_queue> steps_;
+  std::vector<caf::actor> runners_;
   std::deque<waiting_row> ahead_;
   /// By tag.
   begun_rows begun_;
   /// When time limits end, with tags.
   std::set<std::pair<clock::time_point, std::uint64_t>> limits_;
   std::uint64_t tags_ = 0;
+  /// Rows that are with the runners, or have a slot.
   std::int32_t running_ = 0;
   /// Rows that go on when their outcome is committed.
   std::int32_t advancing_ = 0;
-  /// Steps that have ended; when a flight began; while the last one took.
   std::uint64_t ends_ = 0;
-  std::array<std::uint64_t, 2> ends_before_{};
+  finish_of_flight last_finish_;
+  std::array<begin_of_flight, 2> begins_{};
+  /// How many steps ended while the last flight took.
   std::int32_t ended_ = 0;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;

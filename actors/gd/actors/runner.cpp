@@ -1,0 +1,201 @@
+#include <gd/actors/runner.hpp>
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+/// After that, other actors come first: the picker, the gateway, the user's.
+constexpr auto turn_length = std::chrono::milliseconds{1};
+
+/// Runs one picked row's step.
+class plain_step_actor : public brief_actor {
+public:
+  plain_step_actor(caf::actor_config& cfg, node_ptr home, execution& what,
+                   std::optional<store::outcome_row>& to)
+    : brief_actor(cfg), home_(std::move(home)), what_(what), to_(to) {
+    // nop
+  }
+
+  caf::behavior make_behavior() override {
+    to_ = what_.run_unless_decided();
+    return {};
+  }
+
+  void on_exit() override {
+    // Dead without an outcome: nobody is to extend the lease any more.
+    if (what_.under()->decide(decider::death))
+      home_->leases.remove(what_.under().get());
+  }
+
+  const char* name() const override {
+    return "gd.step";
+  }
+
+private:
+  node_ptr home_;
+  execution& what_;
+  std::optional<store::outcome_row>& to_;
+};
+
+} // namespace
+
+// -- step_queue ---------------------------------------------------------------
+
+void step_queue::open(caf::actor picker, std::vector<caf::actor> runners) {
+  guard held{mutex_};
+  picker_ = std::move(picker);
+  resting_ = std::move(runners);
+}
+
+void step_queue::wake_runners(guard held) {
+  std::vector<caf::actor> woken;
+  while (woken.size() < jobs_.size() && !resting_.empty()
+         && active_ + taken_ < slots_) {
+    woken.push_back(std::move(resting_.back()));
+    resting_.pop_back();
+    ++active_;
+  }
+  held.unlock();
+  for (const auto& x : woken)
+    anon(x, run_steps{});
+}
+
+void step_queue::put(std::vector<job> jobs) {
+  guard held{mutex_};
+  for (auto& x : jobs)
+    jobs_.push_back(std::move(x));
+  wake_runners(std::move(held));
+}
+
+bool step_queue::take_slot() {
+  guard held{mutex_};
+  if (active_ + taken_ < slots_) {
+    ++taken_;
+    return true;
+  }
+  tell_rest_ = true;
+  return false;
+}
+
+void step_queue::free_slot() {
+  guard held{mutex_};
+  --taken_;
+  wake_runners(std::move(held));
+}
+
+std::vector<step_queue::ended> step_queue::take_ended() {
+  guard held{mutex_};
+  return std::exchange(ended_, {});
+}
+
+bool step_queue::tell_at(std::size_t count) {
+  guard held{mutex_};
+  if (ended_.size() >= count)
+    return true;
+  tell_at_ = count;
+  return false;
+}
+
+std::vector<step_queue::job> step_queue::take_back() {
+  guard held{mutex_};
+  std::vector<job> xs{std::make_move_iterator(jobs_.begin()),
+                      std::make_move_iterator(jobs_.end())};
+  jobs_.clear();
+  return xs;
+}
+
+void step_queue::close() {
+  guard held{mutex_};
+  // Destroyed without the lock: they may be the last to hold an actor.
+  auto jobs = std::exchange(jobs_, {});
+  auto resting = std::exchange(resting_, {});
+  auto picker = std::exchange(picker_, nullptr);
+  held.unlock();
+}
+
+void step_queue::tell(guard& held) {
+  auto picker = picker_;
+  held.unlock();
+  if (picker)
+    anon(picker, steps_ended{});
+  held.lock();
+}
+
+void step_queue::add(guard& held, ended x) {
+  ended_.push_back(std::move(x));
+  if (ended_.size() >= tell_at_) {
+    tell_at_ = never;
+    tell(held);
+  }
+}
+
+std::optional<step_queue::job> step_queue::next(const caf::actor& runner,
+                                                std::optional<ended> last) {
+  guard held{mutex_};
+  if (last)
+    add(held, std::move(*last));
+  if (!jobs_.empty()) {
+    auto x = std::move(jobs_.front());
+    jobs_.pop_front();
+    return x;
+  }
+  --active_;
+  if (picker_)
+    resting_.push_back(runner);
+  if (std::exchange(tell_rest_, false))
+    tell(held);
+  return std::nullopt;
+}
+
+void step_queue::report(ended x) {
+  guard held{mutex_};
+  add(held, std::move(x));
+}
+
+// -- runner_actor -------------------------------------------------------------
+
+runner_actor::runner_actor(caf::actor_config& cfg, node_ptr home,
+                           std::shared_ptr<step_queue> jobs)
+  : caf::event_based_actor(cfg),
+    home_(std::move(home)),
+    jobs_(std::move(jobs)) {
+  // nop
+}
+
+caf::behavior runner_actor::make_behavior() {
+  return {[this](run_steps) { run_some(); }};
+}
+
+void runner_actor::run_some() {
+  auto self = caf::actor_cast<caf::actor>(this);
+  auto until = std::chrono::steady_clock::now() + turn_length;
+  std::optional<step_queue::ended> last;
+  while (auto job = jobs_->next(self, std::move(last))) {
+    last = run(std::move(*job));
+    if (std::chrono::steady_clock::now() >= until) {
+      jobs_->report(std::move(*last));
+      return anon(self, run_steps{});
+    }
+  }
+}
+
+step_queue::ended runner_actor::run(step_queue::job x) {
+  step_queue::ended end{.tag = x.tag};
+  auto& [row, under] = x.what;
+  if (under->lost) // somebody else's by now
+    return end;
+  home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
+                                   row.attempt, under->token});
+  end.what = std::make_shared<execution>(
+    std::move(x.of), std::move(row), std::move(under), home_->config.limits);
+  end.why = run_inside(
+    this, spawn<plain_step_actor, brief>(home_, *end.what, end.row));
+  return end;
+}
+
+} // namespace gd::actors

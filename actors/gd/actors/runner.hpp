@@ -1,0 +1,126 @@
+#pragma once
+
+#include <gd/actors/node.hpp>
+
+#include <gd/execution.hpp>
+
+#include <caf/event_based_actor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace gd::actors {
+
+/// A row that was picked and has not begun.
+struct waiting_row {
+  store::picked_row row;
+  lease_ptr under;
+};
+
+/// The plain steps of a queue, between its picker and the runners: what is to be
+/// run, what has ended, and the slots. A lock instead of messages: those would
+/// wake a thread or two for each step.
+class step_queue {
+public:
+  struct job {
+    /// The picker's number for the execution.
+    std::uint64_t tag = 0;
+    std::shared_ptr<const machine> of;
+    waiting_row what;
+  };
+
+  struct ended {
+    std::uint64_t tag = 0;
+    /// Null: it has not begun, because its lease was lost.
+    std::shared_ptr<execution> what{};
+    /// Nullopt: the step's actor died without an outcome, for this reason.
+    std::optional<store::outcome_row> row{};
+    caf::error why{};
+  };
+
+  explicit step_queue(std::size_t slots) : slots_(slots) {
+    // nop
+  }
+
+  // What the picker calls.
+
+  /// Whom to tell of ends, and the runners, all at rest.
+  void open(caf::actor picker, std::vector<caf::actor> runners);
+
+  void put(std::vector<job> jobs);
+
+  /// For a step that does not run here. False: all slots are taken; a
+  /// `steps_ended` comes when one may be free.
+  bool take_slot();
+  void free_slot();
+
+  std::vector<ended> take_ended();
+
+  /// A `steps_ended` comes when there are so many; once. True: there are.
+  bool tell_at(std::size_t count);
+
+  /// The jobs that have not begun.
+  std::vector<job> take_back();
+
+  /// Nothing more begins, and nobody is told.
+  void close();
+
+  // What a runner calls.
+
+  /// With what has become of the job before; nullopt: the runner rests.
+  std::optional<job> next(const caf::actor& runner, std::optional<ended> last);
+
+  void report(ended x);
+
+private:
+  using guard = std::unique_lock<std::mutex>;
+
+  void wake_runners(guard held);
+  void add(guard& held, ended x);
+  void tell(guard& held);
+
+  static constexpr auto never = std::numeric_limits<std::size_t>::max();
+
+  std::mutex mutex_;
+  const std::size_t slots_;
+  /// By steps that run elsewhere.
+  std::size_t taken_ = 0;
+  /// Runners that do not rest: each has a slot.
+  std::size_t active_ = 0;
+  std::vector<caf::actor> resting_;
+  std::deque<job> jobs_;
+  std::vector<ended> ended_;
+  caf::actor picker_;
+  std::size_t tell_at_ = never;
+  /// Somebody waits for a slot.
+  bool tell_rest_ = false;
+};
+
+/// Runs plain steps one after the other, each in an actor of its own, which it
+/// resumes itself: as many at the same time as CAF has threads, without a
+/// scheduler in between.
+class runner_actor : public caf::event_based_actor {
+public:
+  runner_actor(caf::actor_config& cfg, node_ptr home,
+               std::shared_ptr<step_queue> jobs);
+
+  caf::behavior make_behavior() override;
+  const char* name() const override {
+    return "gd.runner";
+  }
+
+private:
+  void run_some();
+  step_queue::ended run(step_queue::job x);
+
+  node_ptr home_;
+  std::shared_ptr<step_queue> jobs_;
+};
+
+} // namespace gd::actors
