@@ -19,7 +19,7 @@ struct queue_config {
   std::int32_t slots = 10;
   /// Rows picked ahead at the most, for steps that end faster than a
   /// transaction takes: a few times as many as end in one. 0 to 10,000.
-  std::int32_t ahead = 1'000;
+  std::int32_t ahead = 3'000;
 };
 
 /// Everything that can be set about a node, with its defaults.
@@ -65,7 +65,7 @@ struct config {
   std::chrono::milliseconds connect_timeout{10'000};
 
   /// Rows in one transaction: outcomes, picks, inserts, signals. 1 to 10,000.
-  std::int32_t rows_per_turn = 500;
+  std::int32_t rows_per_turn = 1'000;
   /// Bytes of states and payloads in one transaction, unless one row has more.
   std::int64_t bytes_per_turn = 8 << 20;
   struct limits limits {};
