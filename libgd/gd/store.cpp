@@ -234,6 +234,19 @@ pq::call complete(const std::vector<outcome_row>& rows) {
   return x;
 }
 
+bool proceeds(const outcome_row& row) {
+  return row.what == verb::next && !row.may_collide && row.consumed.empty();
+}
+
+pq::call proceed(const std::vector<outcome_row>& rows) {
+  pq::call x{&sql::proceed, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }));
+  return x;
+}
+
 pq::call advance(const std::vector<outcome_row>& rows,
                  const std::string& new_token) {
   pq::call x{&sql::advance, {}};

@@ -143,6 +143,11 @@ bool completes(const outcome_row& row);
 /// The same for less, read by `read_flush`.
 pq::call complete(const std::vector<outcome_row>& rows);
 
+/// Whether `proceed` does what `flush` would do to this row.
+bool proceeds(const outcome_row& row);
+/// The same for less, read by `read_flush`.
+pq::call proceed(const std::vector<outcome_row>& rows);
+
 struct flushed_row {
   std::int64_t id = 0;
   bool applied = false;

@@ -146,14 +146,16 @@ std::optional<turn::started> turn::begin(std::int32_t want,
       append(store::lock_timeout(group.alone ? alone_wait : unsure_wait));
     if (group.alone)
       append(store::lock({group.entries.front().row.id}));
-    // Those that complete stand before the others, those that go on behind them.
-    auto others = std::stable_partition(
-      group.entries.begin(), group.entries.end(),
-      [](const auto& x) { return store::completes(x.row); });
-    auto going_on = std::stable_partition(others, group.entries.end(),
-                                          [](const auto& x) {
-      return x.row.what != store::verb::advance;
-    });
+    // By the statement that writes them.
+    auto end_of = [&](auto begin, auto is) {
+      return std::stable_partition(begin, group.entries.end(),
+                                   [is](const auto& x) { return is(x.row); });
+    };
+    auto completing = group.entries.begin();
+    auto proceeding = end_of(completing, store::completes);
+    auto others = end_of(proceeding, store::proceeds);
+    auto going_on = end_of(
+      others, [](const auto& row) { return row.what != store::verb::advance; });
     auto write = [](auto from, auto to, auto f) {
       if (from == to)
         return;
@@ -165,8 +167,11 @@ std::optional<turn::started> turn::begin(std::int32_t want,
       for (auto& row : rows)
         (from++)->row = std::move(row);
     };
-    write(group.entries.begin(), others, [&](const auto& rows) {
+    write(completing, proceeding, [&](const auto& rows) {
       next.at.complete = append(store::complete(rows));
+    });
+    write(proceeding, others, [&](const auto& rows) {
+      next.at.proceed = append(store::proceed(rows));
     });
     write(others, going_on, [&](const auto& rows) {
       next.at.flush = append(store::flush(rows));
@@ -299,7 +304,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
   using verdict = settled::verdict;
   std::unordered_map<std::int64_t, store::flushed_row> answers;
-  for (auto at : {of.at.complete, of.at.flush, of.at.advance})
+  for (auto at : {of.at.complete, of.at.proceed, of.at.flush, of.at.advance})
     if (at >= 0)
       for (auto& x :
            store::read_flush(reply.results[static_cast<std::size_t>(at)]))

@@ -176,6 +176,7 @@ private:
   struct layout {
     int release = -1;
     int complete = -1;
+    int proceed = -1;
     int flush = -1;
     int recheck = -1;
     int advance = -1;

@@ -434,7 +434,7 @@ CAF_TEST(a step is picked by the transaction that has made it runnable) {
   insert(1);
   spawn_picker({"default", 10, 10});
   turn();
-  CAF_CHECK_EQUAL(db->next(), "begin gd_flush gd_pick commit");
+  CAF_CHECK_EQUAL(db->next(), "begin gd_proceed gd_pick commit");
   turn();
   CAF_CHECK_EQUAL(db->next(), "begin gd_complete commit");
 }

@@ -293,6 +293,10 @@ struct million_rows {
       {.what = &sql::complete,
        .arguments = running + ", " + tokens,
        .pages_per_row = 60},
+      {.what = &sql::proceed,
+       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
+                    + ", " + each("'{\"n\": 2}'", "text"),
+       .pages_per_row = 60},
       {.what = &sql::advance,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", 'node/1/99', "

@@ -346,9 +346,12 @@ gd::signal paid(std::int64_t target, std::optional<std::string> dedup = {}) {
 
 /// What the engine sends for outcomes.
 calls flushing(const std::vector<outcome_row>& rows) {
-  calls xs{std::all_of(rows.begin(), rows.end(), store::completes)
-             ? store::complete(rows)
-             : store::flush(rows)};
+  auto all = [&rows](auto are) {
+    return std::all_of(rows.begin(), rows.end(), are);
+  };
+  calls xs{all(store::completes)  ? store::complete(rows)
+           : all(store::proceeds) ? store::proceed(rows)
+                                  : store::flush(rows)};
   if (auto parked = store::recheck(rows))
     xs.push_back(std::move(*parked));
   return xs;
@@ -630,8 +633,10 @@ CAF_TEST(a stale lease changes nothing whoever holds the row now) {
       CAF_CHECK(stale(flush.answer(0), id));
       CAF_CHECK_EQUAL(whole_row(id), before);
       CAF_CHECK_EQUAL(inbox(id), "paid,paid");
-      CAF_CHECK(stale(run(zombie, store::complete({row})), id));
-      CAF_CHECK_EQUAL(whole_row(id), before);
+      for (auto write : {store::complete, store::proceed}) {
+        CAF_CHECK(stale(run(zombie, write({row})), id));
+        CAF_CHECK_EQUAL(whole_row(id), before);
+      }
 
       auto beats = store::read_heartbeat(run(
         zombie,
@@ -946,6 +951,27 @@ CAF_TEST(a row that a stranger holds does not keep others from completing) {
   }
   stranger.exec("rollback");
   CAF_CHECK(applied(run(worker, store::complete({rows[3]})), held));
+}
+
+CAF_TEST(a row that a stranger holds does not keep others from going on) {
+  auto& worker = connect();
+  std::vector<outcome_row> rows;
+  for (int i = 0; i < 10; ++i)
+    rows.push_back(next_row(executing()));
+  auto held = rows[3].id;
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id = $1 for update",
+                {std::to_string(held)});
+  auto flushed = run(worker, store::proceed(rows));
+  CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 9u);
+  for (const auto& x : rows) {
+    CAF_CHECK_EQUAL(applied(flushed, x.id), x.id != held);
+    CAF_CHECK_EQUAL(of(x.id, "status"),
+                    x.id != held ? "runnable" : "executing");
+  }
+  stranger.exec("rollback");
+  CAF_CHECK(applied(run(worker, store::proceed({rows[3]})), held));
 }
 
 CAF_TEST(with the statements of the original a group waits for the stranger) {

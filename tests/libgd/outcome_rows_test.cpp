@@ -312,6 +312,26 @@ CAF_TEST(a completion is a done with an empty result) {
   check(x, expected, store::flush);
 }
 
+CAF_TEST(a next that consumes nothing is written by itself as among others) {
+  auto x = outcome(verb::next);
+  CAF_CHECK(store::proceeds(x));
+  changes expected{{"status", "runnable"},       {"step", x.step},
+                   {"state", x.state},           {"attempt", "0"},
+                   {"eligible_at", moment{}},    {"deadline", std::nullopt},
+                   {"wake_reason", std::nullopt}};
+  check(x, expected, store::proceed);
+  x.id = executing();
+  check(x, expected, store::flush);
+  x.may_collide = true;
+  CAF_CHECK(!store::proceeds(x));
+  x.may_collide = false;
+  x.consumed = {1};
+  CAF_CHECK(!store::proceeds(x));
+  for (auto what : {verb::replay, verb::await, verb::done, verb::stop,
+                    verb::release, verb::advance})
+    CAF_CHECK(!store::proceeds(outcome(what)));
+}
+
 CAF_TEST(what needs more than its status written does not complete) {
   for (auto what : {verb::next, verb::replay, verb::await, verb::stop,
                     verb::release, verb::advance}) {
@@ -1025,6 +1045,7 @@ CAF_TEST(nothing at all is a valid batch) {
   CAF_CHECK_EQUAL(run(store::inserted({})).size(), 0u);
   CAF_CHECK_EQUAL(store::read_flush(run(store::flush({}))).size(), 0u);
   CAF_CHECK_EQUAL(store::read_flush(run(store::complete({}))).size(), 0u);
+  CAF_CHECK_EQUAL(store::read_flush(run(store::proceed({}))).size(), 0u);
   CAF_CHECK_EQUAL(run(store::heartbeat({}, 60s)).size(), 0u);
   CAF_CHECK(send({}).empty());
 }

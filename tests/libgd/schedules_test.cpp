@@ -776,7 +776,8 @@ private:
       const auto& rows = t.answers[i];
       if (what == &sql::release_lost)
         released(elements(args[0]), store::read_ids(rows));
-      else if (what == &sql::complete || what == &sql::flush)
+      else if (what == &sql::complete || what == &sql::proceed
+               || what == &sql::flush)
         flushed(t, elements(args[0]), elements(args[1]), rows, "");
       else if (what == &sql::advance)
         flushed(t, elements(args[0]), elements(args[1]), rows, args[4]);
@@ -1619,7 +1620,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 13> mutants{{
+  const std::array<mutant, 14> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -1629,6 +1630,8 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"a completion of what nobody has locked", sql::complete,
      "(select h.tuple from held h where h.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))"},
+    {"a next without its token", sql::proceed, "g.locked_by = e.token and ",
+     ""},
     {"an advance without its token", sql::advance, "g.locked_by = e.token and ",
      ""},
     {"an advance that keeps the old token", sql::advance,

@@ -101,8 +101,14 @@ ids first_parameter(const pq::call& what) {
   return xs;
 }
 
+/// The statement that writes the outcomes, where all of them are of one kind.
+std::optional<std::size_t> flush_of(const pq::unit& work) {
+  auto at = position(work, sql::proceed);
+  return at ? at : position(work, sql::flush);
+}
+
 ids flushed(const pq::unit& work) {
-  auto at = position(work, sql::flush);
+  auto at = flush_of(work);
   return at ? first_parameter(work.calls[*at]) : ids{};
 }
 
@@ -157,7 +163,7 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   auto turn = make_turn();
   turn.add(next_row(1));
   auto work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "flush pick"s);
+  CAF_CHECK_EQUAL(names(work), "proceed pick"s);
   CAF_CHECK(work.transaction);
   CAF_CHECK(turn.occupied());
   CAF_CHECK(!turn.begin(5, now));
@@ -170,8 +176,10 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   parked.what = verb::await;
   turn.add(parked);
   work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "flush recheck pick"s);
+  CAF_CHECK_EQUAL(names(work), "proceed flush recheck pick"s);
+  CAF_CHECK(first_parameter(work.calls[0]) == (ids{1}));
   CAF_CHECK(first_parameter(work.calls[1]) == (ids{2}));
+  CAF_CHECK(first_parameter(work.calls[2]) == (ids{2}));
 
   turn = make_turn();
   turn.add(next_row(1));
@@ -180,11 +188,15 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   goes_on.what = verb::advance;
   turn.add(goes_on);
   turn.add(done_row(4));
+  auto consumes = next_row(5);
+  consumes.consumed = {7};
+  turn.add(consumes);
   work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "complete flush advance inbox pick"s);
+  CAF_CHECK_EQUAL(names(work), "complete proceed flush advance inbox pick"s);
   CAF_CHECK(first_parameter(work.calls[0]) == (ids{2, 4}));
   CAF_CHECK(first_parameter(work.calls[1]) == (ids{1}));
-  CAF_CHECK(first_parameter(work.calls[2]) == (ids{3}));
+  CAF_CHECK(first_parameter(work.calls[2]) == (ids{5}));
+  CAF_CHECK(first_parameter(work.calls[3]) == (ids{3}));
 
   turn = make_turn();
   work = begin(turn, 5);
@@ -194,7 +206,7 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   turn = make_turn();
   turn.add(next_row(1));
   work = begin(turn, 0);
-  CAF_CHECK_EQUAL(names(work), "flush"s);
+  CAF_CHECK_EQUAL(names(work), "proceed"s);
   CAF_CHECK(work.transaction);
 }
 
@@ -265,11 +277,11 @@ CAF_TEST(a failed pick is left out for a while and loses no outcome) {
     CAF_CHECK(report.rows.empty());
     CAF_CHECK(!report.lost_pick);
     work = begin(turn, 5);
-    CAF_CHECK_EQUAL(names(work), "flush"s);
+    CAF_CHECK_EQUAL(names(work), "proceed"s);
     CAF_CHECK(flushed(work) == (ids{1, 2}));
     turn.finish(0, no_rows(work), now);
     now += 2s;
-    CAF_CHECK_EQUAL(names(begin(turn, 5)), "flush pick"s);
+    CAF_CHECK_EQUAL(names(begin(turn, 5)), "proceed pick"s);
   }
 }
 
@@ -312,14 +324,14 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
     auto work = begin(turn, 5);
     auto group = flushed(work);
     if (std::find(group.begin(), group.end(), guilty) != group.end()) {
-      auto report = turn.finish(
-        0, failed(gd::errc::rejected, *position(work, sql::flush)), now);
+      auto report = turn.finish(0, failed(gd::errc::rejected, *flush_of(work)),
+                                now);
       told.insert(told.end(), report.rows.begin(), report.rows.end());
       // A group that a stranger's row has failed is no failure of the turn.
       CAF_CHECK(!report.failure);
     } else {
       // Under suspicion a group goes without a pick.
-      CAF_CHECK_EQUAL(names(work), "flush"s);
+      CAF_CHECK_EQUAL(names(work), "proceed"s);
       written.insert(written.end(), group.begin(), group.end());
       turn.finish(0, no_rows(work), now);
     }
@@ -339,7 +351,7 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
   clock_type::duration waited{0};
   for (int tries = 0; tries < 5; ++tries) {
     auto work = begin_when_due(turn, 1);
-    CAF_CHECK_EQUAL(names(work), "flush pick"s);
+    CAF_CHECK_EQUAL(names(work), "proceed pick"s);
     auto report = turn.finish(0, no_rows(work), now);
     CAF_CHECK(report.rows.empty() && !report.failure);
     CAF_CHECK(!turn.drained());
@@ -349,7 +361,7 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
   // The lock is not to be had: other work goes in between.
   for (int tries = 0; tries < 20; ++tries) {
     auto work = begin_when_due(turn, 1);
-    CAF_REQUIRE_EQUAL(names(work), "lock_timeout lock flush"s);
+    CAF_REQUIRE_EQUAL(names(work), "lock_timeout lock proceed"s);
     auto report = turn.finish(0, failed(gd::errc::busy, 1), now);
     CAF_CHECK(report.rows.empty() && !report.failure);
     CAF_CHECK(turn.due(now) - now <= 1s);
@@ -407,7 +419,7 @@ CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
   CAF_CHECK(report.rows.empty());
 
   work = begin_when_due(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "release_lost flush pick"s);
+  CAF_CHECK_EQUAL(names(work), "release_lost proceed pick"s);
   CAF_CHECK(flushed(work) == (ids{1}));
   CAF_CHECK_EQUAL(work.calls.back().args.values()[4], "node/1/8"s);
   CAF_CHECK(work.calls.front().args.values().front().ends_with("node/1/7"));
@@ -462,7 +474,7 @@ CAF_TEST(a second transaction goes beside one only if it is worth it) {
   auto second = turn.begin(3, now);
   CAF_REQUIRE(second);
   CAF_CHECK_EQUAL(second->flight, 1u);
-  CAF_CHECK_EQUAL(names(second->work), "flush pick"s);
+  CAF_CHECK_EQUAL(names(second->work), "proceed pick"s);
   CAF_CHECK_EQUAL(turn.wanted(), 8);
   CAF_CHECK(!turn.begin(5, now)); // there is no third
   CAF_MESSAGE("each answer belongs to its own transaction");
@@ -503,7 +515,7 @@ CAF_TEST(a lost transaction without a pick loses no pick) {
   begin(turn);
   auto report = turn.finish(0, failed(gd::errc::unknown_fate), now);
   CAF_CHECK(!report.lost_pick);
-  CAF_CHECK_EQUAL(names(begin_when_due(turn)), "flush"s);
+  CAF_CHECK_EQUAL(names(begin_when_due(turn)), "proceed"s);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
