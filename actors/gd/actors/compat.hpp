@@ -258,10 +258,9 @@ public:
   using caf::event_based_actor::event_based_actor;
 
 #if GD_CAF_017
-  /// As everywhere, but for canceling timeouts, of which it has none: that would
-  /// wake the clock's thread.
+  /// As everywhere, but for what it has not: timeouts to be canceled, which would
+  /// wake the clock's thread, and a mailbox that anybody has written to.
   bool cleanup(caf::error&& why, caf::execution_unit* host) override {
-    mailbox().close();
     return caf::monitorable_actor::cleanup(std::move(why), host);
   }
 #endif
