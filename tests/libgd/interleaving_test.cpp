@@ -933,45 +933,30 @@ CAF_TEST(a row that a stranger holds is busy and its neighbours are written) {
   CAF_CHECK(answers()[1].answer == signal_answer::accepted);
 }
 
-CAF_TEST(a row that a stranger holds does not keep others from completing) {
+CAF_TEST(a row that a stranger holds does not keep others from completing
+         or going on) {
   auto& worker = connect();
-  std::vector<outcome_row> rows;
-  for (int i = 0; i < 10; ++i)
-    rows.push_back(done_row(executing()));
-  auto held = rows[3].id;
-  session stranger{db.conninfo()};
-  stranger.exec("begin");
-  stranger.exec("select from gen_durable where id = $1 for update",
-                {std::to_string(held)});
-  auto flushed = run(worker, store::complete(rows));
-  CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 9u);
-  for (const auto& x : rows) {
-    CAF_CHECK_EQUAL(applied(flushed, x.id), x.id != held);
-    CAF_CHECK_EQUAL(of(x.id, "status"), x.id != held ? "done" : "executing");
+  for (bool complete : {true, false}) {
+    auto write = complete ? store::complete : store::proceed;
+    std::vector<outcome_row> rows;
+    for (int i = 0; i < 10; ++i)
+      rows.push_back(complete ? done_row(executing()) : next_row(executing()));
+    auto held = rows[3].id;
+    session stranger{db.conninfo()};
+    stranger.exec("begin");
+    stranger.exec("select from gen_durable where id = $1 for update",
+                  {std::to_string(held)});
+    auto flushed = run(worker, write(rows));
+    CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 9u);
+    for (const auto& x : rows) {
+      CAF_CHECK_EQUAL(applied(flushed, x.id), x.id != held);
+      CAF_CHECK_EQUAL(of(x.id, "status"), x.id == held ? "executing"
+                                          : complete   ? "done"
+                                                       : "runnable");
+    }
+    stranger.exec("rollback");
+    CAF_CHECK(applied(run(worker, write({rows[3]})), held));
   }
-  stranger.exec("rollback");
-  CAF_CHECK(applied(run(worker, store::complete({rows[3]})), held));
-}
-
-CAF_TEST(a row that a stranger holds does not keep others from going on) {
-  auto& worker = connect();
-  std::vector<outcome_row> rows;
-  for (int i = 0; i < 10; ++i)
-    rows.push_back(next_row(executing()));
-  auto held = rows[3].id;
-  session stranger{db.conninfo()};
-  stranger.exec("begin");
-  stranger.exec("select from gen_durable where id = $1 for update",
-                {std::to_string(held)});
-  auto flushed = run(worker, store::proceed(rows));
-  CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 9u);
-  for (const auto& x : rows) {
-    CAF_CHECK_EQUAL(applied(flushed, x.id), x.id != held);
-    CAF_CHECK_EQUAL(of(x.id, "status"),
-                    x.id != held ? "runnable" : "executing");
-  }
-  stranger.exec("rollback");
-  CAF_CHECK(applied(run(worker, store::proceed({rows[3]})), held));
 }
 
 CAF_TEST(with the statements of the original a group waits for the stranger) {

@@ -48,8 +48,8 @@ private:
   };
 
   /// A row that is with the runners, whose step has begun elsewhere, or which is
-  /// being given back. It stays until
-  /// its outcome is settled and its step's actor is down.
+  /// being given back. It stays until its outcome is settled and its step's actor
+  /// is down.
   struct begun_row {
     lease_ptr under;
     /// Null: it is down, there never was one, or it is the runner's.
