@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
+#include <memory_resource>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -89,7 +90,10 @@ public:
       }
     }
     std::size_t bytes = 0;
-    std::unordered_set<std::int64_t> keys;
+    auto most = std::min(rows_, ready_.size());
+    next.entries.reserve(most);
+    std::pmr::monotonic_buffer_resource memory;
+    std::pmr::unordered_set<std::int64_t> keys{most, &memory};
     std::deque<Entry> left;
     bool unsure = !ready_.empty() && ready_.front().unsure();
     while (!ready_.empty() && next.entries.size() < rows_

@@ -208,8 +208,7 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
   pq::unit work;
   if (group_.unsure())
     work.calls.push_back(store::lock_timeout(unique_wait));
-  std::vector<store::insert_row> rows;
-  rows.reserve(group_.entries.size());
+  store::row_refs<store::insert_row> rows;
   asking_ = group_.unsure();
   for (auto& x : group_.entries) {
     if (x.row.id == 0) {
@@ -217,7 +216,7 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
       ids_.pop_front();
     }
     asking_ = asking_ || x.resent;
-    rows.push_back(std::move(x.row));
+    rows.add(x.row);
   }
   if (asking_) {
     work.calls.push_back(store::insert(rows));
@@ -230,8 +229,6 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
   drawing_ = ids_.size() < missing && (how_.patient || resolved_.ready() > 0);
   if (drawing_)
     work.calls.push_back(store::draw_ids(missing - ids_.size()));
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    group_.entries[i].row = std::move(rows[i]);
   return work;
 }
 
@@ -392,10 +389,11 @@ insert_intake::report insert_intake::finish(pq::reply reply,
     resolved_.put_back(std::move(group));
     return out;
   }
-  std::set<std::string> queues;
+  std::set<std::string, std::less<>> queues;
+  out.answers.reserve(group.size());
   auto stored = [&](const entry& x) {
     out.answers.push_back({x.ticket, inserted{x.row.id}});
-    if (!x.row.delay_us)
+    if (!x.row.delay_us && !queues.contains(x.row.queue))
       queues.insert(x.row.queue);
     out.anywhere = out.anywhere || x.row.at_us;
   };
@@ -453,17 +451,15 @@ std::optional<pq::unit> signal_intake::begin(clock::time_point now) {
     return std::nullopt;
   group_ = waiting_.take(now);
   pq::unit work;
-  std::vector<signal> signals;
-  for (auto& x : group_.entries)
-    signals.push_back(std::move(x.what));
+  store::row_refs<signal> signals;
+  for (const auto& x : group_.entries)
+    signals.add(x.what);
   if (group_.alone) {
     work.calls.push_back(store::lock_timeout(alone_wait));
-    work.calls.push_back(store::lock({signals.front().target}));
+    work.calls.push_back(store::lock({group_.entries.front().what.target}));
   }
   work.calls.push_back(store::lock_targets(signals));
   work.calls.push_back(store::send_signals(signals, how_.limits.inbox));
-  for (std::size_t i = 0; i < signals.size(); ++i)
-    group_.entries[i].what = std::move(signals[i]);
   under_way_ = true;
   return work;
 }

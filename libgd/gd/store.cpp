@@ -54,7 +54,7 @@ std::vector<raw_signal> signals_of(const pq::rows& rows, std::size_t row,
   return xs;
 }
 
-std::vector<std::int64_t> consumed_by(const std::vector<outcome_row>& rows) {
+std::vector<std::int64_t> consumed_by(const row_refs<outcome_row>& rows) {
   std::vector<std::int64_t> xs;
   for (const auto& row : rows)
     xs.insert(xs.end(), row.consumed.begin(), row.consumed.end());
@@ -190,7 +190,7 @@ bool may_collide(const picked_row& row, verb what) {
   }
 }
 
-pq::call flush(const std::vector<outcome_row>& rows) {
+pq::call flush(const row_refs<outcome_row>& rows) {
   auto when = [](bool there, const std::string& x) {
     return there ? maybe_text{x} : std::nullopt;
   };
@@ -227,7 +227,7 @@ bool completes(const outcome_row& row) {
          && row.consumed.empty();
 }
 
-pq::call complete(const std::vector<outcome_row>& rows) {
+pq::call complete(const row_refs<outcome_row>& rows) {
   pq::call x{&sql::complete, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }));
@@ -238,7 +238,7 @@ bool proceeds(const outcome_row& row) {
   return row.what == verb::next && !row.may_collide && row.consumed.empty();
 }
 
-pq::call proceed(const std::vector<outcome_row>& rows) {
+pq::call proceed(const row_refs<outcome_row>& rows) {
   pq::call x{&sql::proceed, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
@@ -247,7 +247,7 @@ pq::call proceed(const std::vector<outcome_row>& rows) {
   return x;
 }
 
-pq::call advance(const std::vector<outcome_row>& rows,
+pq::call advance(const row_refs<outcome_row>& rows,
                  const std::string& new_token) {
   pq::call x{&sql::advance, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
@@ -259,7 +259,7 @@ pq::call advance(const std::vector<outcome_row>& rows,
   return x;
 }
 
-pq::call inbox(const std::vector<outcome_row>& rows, std::int32_t limit) {
+pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
   pq::call x{&sql::inbox, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; })).add(limit);
   return x;
@@ -284,7 +284,7 @@ std::vector<flushed_row> read_flush(const pq::rows& rows) {
   return xs;
 }
 
-std::optional<pq::call> recheck(const std::vector<outcome_row>& rows) {
+std::optional<pq::call> recheck(const row_refs<outcome_row>& rows) {
   std::vector<std::int64_t> parked;
   std::vector<std::int64_t> seen;
   for (const auto& row : rows)
@@ -462,7 +462,7 @@ std::vector<std::int64_t> read_ids(const pq::rows& rows) {
 }
 
 static pq::call insert_by(const sql::statement& what,
-                          const std::vector<insert_row>& rows) {
+                          const row_refs<insert_row>& rows) {
   pq::call x{&what, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
@@ -481,15 +481,15 @@ static pq::call insert_by(const sql::statement& what,
   return x;
 }
 
-pq::call insert_new(const std::vector<insert_row>& rows) {
+pq::call insert_new(const row_refs<insert_row>& rows) {
   return insert_by(sql::insert_new, rows);
 }
 
-pq::call insert(const std::vector<insert_row>& rows) {
+pq::call insert(const row_refs<insert_row>& rows) {
   return insert_by(sql::insert, rows);
 }
 
-pq::call inserted(const std::vector<insert_row>& rows) {
+pq::call inserted(const row_refs<insert_row>& rows) {
   pq::call x{&sql::inserted, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
     .add_bytes(column(rows, [](const auto& r) { return maybe(r.unique_key); }));
@@ -504,13 +504,13 @@ std::vector<inserted_row> read_inserted(const pq::rows& rows) {
   return xs;
 }
 
-pq::call lock_targets(const std::vector<gd::signal>& signals) {
+pq::call lock_targets(const row_refs<gd::signal>& signals) {
   pq::call x{&sql::lock_targets, {}};
   x.args.add(column(signals, [](const auto& s) { return s.target; }));
   return x;
 }
 
-pq::call send_signals(const std::vector<gd::signal>& signals,
+pq::call send_signals(const row_refs<gd::signal>& signals,
                       std::int32_t inbox_limit) {
   pq::call x{&sql::signal, {}};
   x.args.add(column(signals, [](const auto& s) { return s.target; }))

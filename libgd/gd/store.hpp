@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,56 @@
 /// answer, a function that reads the rows. What a statement does, and what a
 /// missing row means, stands in the SQL file.
 namespace gd::store {
+
+/// Rows for a call, where they lie: they need not live longer than what makes it.
+template <class Row>
+class row_refs {
+public:
+  struct iterator {
+    const Row* const* at;
+
+    const Row& operator*() const {
+      return **at;
+    }
+    iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    bool operator==(const iterator&) const = default;
+  };
+
+  row_refs() = default;
+
+  row_refs(const std::vector<Row>& rows) {
+    for (const auto& x : rows)
+      add(x);
+  }
+
+  row_refs(std::initializer_list<Row> rows) {
+    for (const auto& x : rows)
+      add(x);
+  }
+
+  void add(const Row& x) {
+    refs_.push_back(&x);
+  }
+
+  bool empty() const {
+    return refs_.empty();
+  }
+  std::size_t size() const {
+    return refs_.size();
+  }
+  iterator begin() const {
+    return {refs_.data()};
+  }
+  iterator end() const {
+    return {refs_.data() + refs_.size()};
+  }
+
+private:
+  std::vector<const Row*> refs_;
+};
 
 // -- picking ------------------------------------------------------------------
 
@@ -136,17 +187,17 @@ struct outcome_row {
 bool may_collide(const picked_row& row, verb what);
 
 /// Of several rows, each id once; none of them an `advance`.
-pq::call flush(const std::vector<outcome_row>& rows);
+pq::call flush(const row_refs<outcome_row>& rows);
 
 /// Whether `complete` does what `flush` would do to this row.
 bool completes(const outcome_row& row);
 /// The same for less, read by `read_flush`.
-pq::call complete(const std::vector<outcome_row>& rows);
+pq::call complete(const row_refs<outcome_row>& rows);
 
 /// Whether `proceed` does what `flush` would do to this row.
 bool proceeds(const outcome_row& row);
 /// The same for less, read by `read_flush`.
-pq::call proceed(const std::vector<outcome_row>& rows);
+pq::call proceed(const row_refs<outcome_row>& rows);
 
 struct flushed_row {
   std::int64_t id = 0;
@@ -158,17 +209,17 @@ struct flushed_row {
 std::vector<flushed_row> read_flush(const pq::rows& rows);
 
 /// The same for rows that are an `advance`, read by `read_flush`.
-pq::call advance(const std::vector<outcome_row>& rows,
+pq::call advance(const row_refs<outcome_row>& rows,
                  const std::string& new_token);
 
 /// Behind `advance`.
-pq::call inbox(const std::vector<outcome_row>& rows, std::int32_t limit);
+pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit);
 /// By id; who is left out has none.
 std::unordered_map<std::int64_t, std::vector<raw_signal>>
 read_inbox(const pq::rows& rows);
 
 /// For the `await` rows among these; nullopt if there are none.
-std::optional<pq::call> recheck(const std::vector<outcome_row>& rows);
+std::optional<pq::call> recheck(const row_refs<outcome_row>& rows);
 pq::call lock_timeout(std::chrono::milliseconds wait);
 pq::call lock(const std::vector<std::int64_t>& ids);
 pq::call release_lost(const std::vector<std::string>& tokens);
@@ -252,9 +303,9 @@ struct insert_row {
 pq::call draw_ids(std::size_t count);
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
 /// Of rows without unique keys that were not sent before: all or none.
-pq::call insert_new(const std::vector<insert_row>& rows);
-pq::call insert(const std::vector<insert_row>& rows);
-pq::call inserted(const std::vector<insert_row>& rows);
+pq::call insert_new(const row_refs<insert_row>& rows);
+pq::call insert(const row_refs<insert_row>& rows);
+pq::call inserted(const row_refs<insert_row>& rows);
 struct inserted_row {
   std::int64_t id = 0;
   bool found = false;
@@ -264,9 +315,9 @@ struct inserted_row {
 /// In no order.
 std::vector<inserted_row> read_inserted(const pq::rows& rows);
 
-pq::call lock_targets(const std::vector<signal>& signals);
+pq::call lock_targets(const row_refs<signal>& signals);
 /// Behind `lock_targets` in the same transaction.
-pq::call send_signals(const std::vector<signal>& signals,
+pq::call send_signals(const row_refs<signal>& signals,
                       std::int32_t inbox_limit);
 
 enum class signal_answer : std::uint8_t {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory_resource>
 #include <unordered_map>
 #include <utility>
 
@@ -147,42 +148,32 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     if (group.alone)
       append(store::lock({group.entries.front().row.id}));
     // By the statement that writes them.
-    auto end_of = [&](auto begin, auto is) {
-      return std::stable_partition(begin, group.entries.end(),
-                                   [is](const auto& x) { return is(x.row); });
-    };
-    auto completing = group.entries.begin();
-    auto proceeding = end_of(completing, store::completes);
-    auto others = end_of(proceeding, store::proceeds);
-    auto going_on = end_of(
-      others, [](const auto& row) { return row.what != store::verb::advance; });
-    auto write = [](auto from, auto to, auto f) {
-      if (from == to)
-        return;
-      std::vector<store::outcome_row> rows;
-      rows.reserve(static_cast<std::size_t>(to - from));
-      for (auto i = from; i != to; ++i)
-        rows.push_back(std::move(i->row));
-      f(rows);
-      for (auto& row : rows)
-        (from++)->row = std::move(row);
-    };
-    write(completing, proceeding, [&](const auto& rows) {
-      next.at.complete = append(store::complete(rows));
-    });
-    write(proceeding, others, [&](const auto& rows) {
-      next.at.proceed = append(store::proceed(rows));
-    });
-    write(others, going_on, [&](const auto& rows) {
-      next.at.flush = append(store::flush(rows));
-      if (auto parked = store::recheck(rows))
+    store::row_refs<store::outcome_row> completing;
+    store::row_refs<store::outcome_row> proceeding;
+    store::row_refs<store::outcome_row> going_on;
+    store::row_refs<store::outcome_row> others;
+    for (const auto& x : group.entries) {
+      const auto& row = x.row;
+      auto& by = row.what == store::verb::advance ? going_on
+                 : store::completes(row)          ? completing
+                 : store::proceeds(row)           ? proceeding
+                                                  : others;
+      by.add(row);
+    }
+    if (!completing.empty())
+      next.at.complete = append(store::complete(completing));
+    if (!proceeding.empty())
+      next.at.proceed = append(store::proceed(proceeding));
+    if (!others.empty()) {
+      next.at.flush = append(store::flush(others));
+      if (auto parked = store::recheck(others))
         next.at.recheck = append(std::move(*parked));
-    });
-    write(going_on, group.entries.end(), [&](const auto& rows) {
+    }
+    if (!going_on.empty()) {
       next.next_token = draw_token();
-      next.at.advance = append(store::advance(rows, next.next_token));
-      next.at.inbox = append(store::inbox(rows, how_.inbox));
-    });
+      next.at.advance = append(store::advance(going_on, next.next_token));
+      next.at.inbox = append(store::inbox(going_on, how_.inbox));
+    }
   }
   // A group under suspicion, or one that waits for a lock, goes without a pick.
   if (may_pick && !group.alone && !group.unsure()) {
@@ -303,7 +294,9 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
 void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
   using verdict = settled::verdict;
-  std::unordered_map<std::int64_t, store::flushed_row> answers;
+  std::pmr::monotonic_buffer_resource memory;
+  std::pmr::unordered_map<std::int64_t, store::flushed_row> answers{
+    of.group.entries.size(), &memory};
   for (auto at : {of.at.complete, of.at.proceed, of.at.flush, of.at.advance})
     if (at >= 0)
       for (auto& x :

@@ -170,7 +170,7 @@ struct fixture {
   /// Writes one outcome.
   void
   check(const outcome_row& written, changes expected,
-        pq::call (*write)(const std::vector<outcome_row>&) = store::flush) {
+        pq::call (*write)(const store::row_refs<outcome_row>&) = store::flush) {
     expected.insert({{"locked_by", std::nullopt},
                      {"lease_expires_at", std::nullopt},
                      {"updated_at", moment{}}});

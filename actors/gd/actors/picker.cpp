@@ -15,8 +15,11 @@ namespace {
 /// Numbers that one picker can use before it meets the next one's range.
 constexpr std::uint64_t pick_range = std::uint64_t{1} << 40;
 /// How many times as many rows are picked ahead as steps end in a transaction:
-/// more than once, or a queue that runs dry in between would never get faster.
+/// the next ones may be quicker, and the transaction slower.
 constexpr std::int32_t hurry = 4;
+/// How many times as many steps would have ended as have, had there been more, is
+/// believed up to this: few tell little of those that follow.
+constexpr double most_trusted = 4;
 
 /// Whether a runner can run it: it is on time whatever it does, and returns its
 /// outcome.
@@ -48,7 +51,7 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
     queue_(std::move(queue)),
     lanes_(std::move(lanes)),
     turn_(turn_settings(*home_, queue_, lanes_.size())),
-    steps_(std::make_shared<step_queue>(queue_.slots)) {
+    steps_(std::make_shared<step_queue>(queue_.slots, system().clock())) {
   left_.queue = queue_.name;
 }
 
@@ -144,7 +147,7 @@ picker_actor::clock::time_point picker_actor::now() {
 std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
-  return queue_.slots - running_ + std::min(queue_.ahead, hurry * ended_)
+  return queue_.slots - running_ + std::min(queue_.ahead, hurry * speed_)
          - static_cast<std::int32_t>(ahead_.size()) - advancing_
          - turn_.wanted();
 }
@@ -210,23 +213,26 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   }
   if (report.full)
     look_again_ = true;
-  ended_ = ended_during(flight, t);
-  last_finish_ = {t, ends_};
+  auto after = progress{ends_, steps_->busy()};
+  speed_ = speed_in(flight, after, t);
+  last_finish_ = after;
   take(std::move(report.picked), report.token);
   drive();
 }
 
-std::int32_t picker_actor::ended_during(std::size_t flight,
-                                        clock::time_point t) const {
-  // Since the finish before, and of those the flight's share: quick steps end
-  // before it has begun, and then nothing is left that could end while it takes.
+std::int32_t picker_actor::speed_in(std::size_t flight, const progress& after,
+                                    clock::time_point t) const {
+  // Since the finish before, for as long as there was something to run: quick
+  // steps have all ended before the flight begins, and then nothing is left that
+  // could end while it takes.
   const auto& begin = begins_[flight];
   using seconds = std::chrono::duration<double>;
-  seconds whole = t - begin.before.at;
-  auto share = whole > seconds{0} ? (t - begin.at) / whole : 1.0;
-  auto ended = share * static_cast<double>(ends_ - begin.before.ends);
+  seconds busy = after.busy - begin.before.busy;
+  seconds took = t - begin.at;
+  auto times = took < most_trusted * busy ? took / busy : most_trusted;
+  auto speed = times * static_cast<double>(after.ends - begin.before.ends);
   return static_cast<std::int32_t>(
-    std::min(ended, static_cast<double>(queue_.ahead)));
+    std::min(speed, static_cast<double>(queue_.ahead)));
 }
 
 void picker_actor::keep(waiting_row x) {

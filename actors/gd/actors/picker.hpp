@@ -73,15 +73,15 @@ private:
     std::optional<store::key_hold> key{};
   };
 
-  /// How many steps had ended when a flight was over.
-  struct finish_of_flight {
-    clock::time_point at{};
+  /// How many steps had ended when a flight was over, and in what time.
+  struct progress {
     std::uint64_t ends = 0;
+    clock::duration busy{0};
   };
 
   struct begin_of_flight {
     clock::time_point at{};
-    finish_of_flight before{};
+    progress before{};
   };
 
   using begun_rows = std::unordered_map<std::uint64_t, begun_row>;
@@ -90,7 +90,8 @@ private:
   void drive();
   void look();
   std::int32_t wanted() const;
-  std::int32_t ended_during(std::size_t flight, clock::time_point t) const;
+  std::int32_t speed_in(std::size_t flight, const progress& after,
+                        clock::time_point t) const;
   void finish(std::size_t flight, pq::reply reply);
   void take(std::vector<store::picked_row> picked, const std::string& token);
   void keep(waiting_row x);
@@ -135,10 +136,10 @@ private:
   /// Rows that go on when their outcome is committed.
   std::int32_t advancing_ = 0;
   std::uint64_t ends_ = 0;
-  finish_of_flight last_finish_;
+  progress last_finish_;
   std::array<begin_of_flight, 2> begins_{};
-  /// How many steps ended while the last flight took.
-  std::int32_t ended_ = 0;
+  /// How many steps could have ended in the time of the last flight.
+  std::int32_t speed_ = 0;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
   clock::time_point poll_at_;

@@ -52,13 +52,28 @@ void step_queue::open(caf::actor picker, std::vector<caf::actor> runners) {
   resting_ = std::move(runners);
 }
 
+void step_queue::use_slot() {
+  if (used_++ == 0)
+    used_since_ = time_.now();
+}
+
+void step_queue::leave_slot() {
+  if (--used_ == 0)
+    busy_ += time_.now() - used_since_;
+}
+
+step_queue::clock::duration_type step_queue::busy() {
+  guard held{mutex_};
+  return used_ == 0 ? busy_ : busy_ + (time_.now() - used_since_);
+}
+
 void step_queue::wake_runners(guard held) {
   std::vector<caf::actor> woken;
   while (woken.size() < jobs_.size() && !resting_.empty()
-         && active_ + taken_ < slots_) {
+         && used_ < slots_) {
     woken.push_back(std::move(resting_.back()));
     resting_.pop_back();
-    ++active_;
+    use_slot();
   }
   held.unlock();
   for (const auto& x : woken)
@@ -74,8 +89,8 @@ void step_queue::put(std::vector<job> jobs) {
 
 bool step_queue::take_slot() {
   guard held{mutex_};
-  if (active_ + taken_ < slots_) {
-    ++taken_;
+  if (used_ < slots_) {
+    use_slot();
     return true;
   }
   tell_rest_ = true;
@@ -84,13 +99,16 @@ bool step_queue::take_slot() {
 
 void step_queue::free_slot() {
   guard held{mutex_};
-  --taken_;
+  leave_slot();
   wake_runners(std::move(held));
 }
 
 std::vector<step_queue::ended> step_queue::take_ended() {
   guard held{mutex_};
-  return std::exchange(ended_, {});
+  auto size = ended_.size();
+  auto xs = std::exchange(ended_, {});
+  ended_.reserve(size); // as many again are likely
+  return xs;
 }
 
 bool step_queue::tell_at(std::size_t count) {
@@ -144,7 +162,7 @@ std::optional<step_queue::job> step_queue::next(const caf::actor& runner,
     jobs_.pop_front();
     return x;
   }
-  --active_;
+  leave_slot();
   if (picker_)
     resting_.push_back(runner);
   if (std::exchange(tell_rest_, false))

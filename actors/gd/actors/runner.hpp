@@ -4,6 +4,7 @@
 
 #include <gd/execution.hpp>
 
+#include <caf/actor_clock.hpp>
 #include <caf/event_based_actor.hpp>
 
 #include <cstddef>
@@ -44,7 +45,10 @@ public:
     caf::error why{};
   };
 
-  explicit step_queue(std::size_t slots) : slots_(slots) {
+  using clock = caf::actor_clock;
+
+  step_queue(std::size_t slots, const clock& time)
+    : slots_(slots), time_(time) {
     // nop
   }
 
@@ -61,6 +65,9 @@ public:
   void free_slot();
 
   std::vector<ended> take_ended();
+
+  /// For how long a slot has been in use so far.
+  clock::duration_type busy();
 
   /// A `steps_ended` comes when there are so many; once. True: there are.
   bool tell_at(std::size_t count);
@@ -81,6 +88,8 @@ public:
 private:
   using guard = std::unique_lock<std::mutex>;
 
+  void use_slot();
+  void leave_slot();
   void wake_runners(guard held);
   void add(guard& held, ended x);
   void tell(guard& held);
@@ -89,10 +98,11 @@ private:
 
   std::mutex mutex_;
   const std::size_t slots_;
-  /// By steps that run elsewhere.
-  std::size_t taken_ = 0;
-  /// Runners that do not rest: each has a slot.
-  std::size_t active_ = 0;
+  const clock& time_;
+  /// By steps that run elsewhere, and by the runners that do not rest.
+  std::size_t used_ = 0;
+  clock::time_point used_since_{};
+  clock::duration_type busy_{0};
   std::vector<caf::actor> resting_;
   std::deque<job> jobs_;
   std::vector<ended> ended_;
