@@ -3,7 +3,8 @@
 -- For the statuses behind a select see pick_keyed.
 -- A row for each that was put back: its key, and whether that is locked elsewhere.
 with mine as materialized (
-  select g.id, g.partition_key, g.priority, g.eligible_at, g.id = any(current_setting('gd.won')::bigint[]) as won
+  select g.id, g.partition_key, g.priority, g.eligible_at,
+    g.id in (select unnest(current_setting('gd.won')::bigint[])) as won
   from :"schema".gen_durable g
   where g.id = any(current_setting('gd.keyed')::bigint[])
 ), lost as materialized (
@@ -21,6 +22,10 @@ with mine as materialized (
         and o.priority = m.priority and o.eligible_at <= m.eligible_at
         and (o.eligible_at, o.id) < (m.eligible_at, m.id))
     or exists (
+      select from :"schema".gen_durable o
+      where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
+        and o.status = (select cast('runnable' as :"schema".durable_status)) and o.priority < m.priority)
+    and exists (
       with recursive level as (
         select (
           select g.priority

@@ -118,7 +118,7 @@ keyed_level as (
     ) f
     limit 1
   ) h
-  where k.partition_key <> all($10::text[])
+  where k.partition_key not in (select unnest($10::text[]))
     and h.queue = $1::text and (h.fsm, h.fsm_version) in (select m.fsm, m.version from machine m)
     and (select o.id from :"schema".gen_durable o
          where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')

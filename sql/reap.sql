@@ -5,7 +5,8 @@
 with expired as materialized (
   select g.id, g.locked_by
   from :"schema".gen_durable g
-  where g.status = 'executing' and g.lease_expires_at < statement_timestamp() and g.id <> all($2::bigint[])
+  where g.status = 'executing' and g.lease_expires_at < statement_timestamp()
+    and g.id not in (select unnest($2::bigint[]))
     and (g.unique_key is null or 'executing' = any(g.unique_scope) or not 'runnable' = any(g.unique_scope))
   order by g.lease_expires_at
   limit $1::int

@@ -6,7 +6,7 @@ set status = 'runnable', locked_by = null, lease_expires_at = null, updated_at =
 where g.id = any(array(
   select l.id
   from :"schema".gen_durable l
-  where l.status = 'executing' and l.locked_by = any($1::text[])
+  where l.status = 'executing' and (l.locked_by in (select unnest($1::text[]))) is true
     and (l.unique_key is null or 'executing' = any(l.unique_scope) or not 'runnable' = any(l.unique_scope))
   order by l.id + 0
   for no key update skip locked

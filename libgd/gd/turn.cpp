@@ -26,6 +26,8 @@ constexpr milliseconds look_interval{2'000};
 constexpr std::int64_t late_us = 1'000'000;
 /// Of so many priorities it is known where picks begin.
 constexpr std::size_t most_marks = 8;
+/// What a pick with keys wants at the least.
+constexpr std::int32_t least_keyed_pick = 100;
 /// Between tries of a key that somebody else has locked, at first and at most.
 constexpr milliseconds first_key_wait{100};
 constexpr milliseconds longest_key_wait{5'000};
@@ -180,6 +182,8 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
     next.token = draw_token();
     next.keyed = keyed_;
+    if (next.keyed)
+      next.wanted = std::min(next.wanted, keyed_pick_);
     if (now >= look_at_) {
       look_everywhere();
       look_at_ = now + look_interval;
@@ -264,6 +268,8 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
   if (!x.keyed)
     return;
   last_key_ = std::move(answer.last_key);
+  keyed_pick_ = std::max(least_keyed_pick,
+                         2 * static_cast<std::int32_t>(to.picked.size()));
   std::erase_if(locked_, [now](const auto& one) {
     return one.second.until + longest_key_wait < now;
   });

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -234,6 +235,9 @@ private:
   clock::time_point look_at_{};
   /// Whether there are rows with a key: they cost three statements more.
   bool keyed_ = false;
+  /// What a pick with keys wants at the most: twice what the last one took. It looks
+  /// at as many rows and keys, and mostly in vain: those of a key that executes.
+  std::int32_t keyed_pick_ = std::numeric_limits<std::int32_t>::max();
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};

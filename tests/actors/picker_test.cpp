@@ -487,7 +487,8 @@ CAF_TEST(as much is picked ahead as would have ended had there been more) {
   CAF_CHECK_EQUAL(picked(0us), 4u * 8);
 }
 
-CAF_TEST(a few quick steps are not trusted further than four times their number) {
+CAF_TEST(
+  a few quick steps are not trusted further than four times their number) {
   auto& time = sched.clock().current_time;
   machine.first = [&](probe_context&) {
     time += 1us;

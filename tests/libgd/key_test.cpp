@@ -534,6 +534,22 @@ CAF_TEST(no key is starved by the backlogs of others) {
   CAF_CHECK_EQUAL(seen.size(), 91u);
 }
 
+CAF_TEST(a pick with keys wants twice what the last one took
+         and not much in vain) {
+  insert("first");
+  queue node{db, "a"};
+  CAF_CHECK_EQUAL(node.pick(1'000).size(), 1u);
+  for (int i = 0; i < 500; ++i)
+    insert("key " + std::to_string(i));
+  std::vector<std::size_t> picked;
+  for (bool more = true; more;) {
+    auto report = node.run(1'000);
+    picked.push_back(report.picked.size());
+    more = report.full;
+  }
+  CAF_CHECK_EQUAL(picked, (std::vector<std::size_t>{100, 200, 200}));
+}
+
 CAF_TEST(random picks of three nodes never overlap within a key) {
   for (unsigned seed : {1u, 2u, 3u}) {
     CAF_MESSAGE("seed " << seed);
