@@ -27,7 +27,7 @@ constexpr std::int64_t late_us = 1'000'000;
 /// Of so many priorities it is known where picks begin.
 constexpr std::size_t most_marks = 8;
 /// What a pick with keys wants at the least.
-constexpr std::int32_t least_keyed_pick = 100;
+constexpr std::int32_t least_keyed_pick = 20;
 /// Between tries of a key that somebody else has locked, at first and at most.
 constexpr milliseconds first_key_wait{100};
 constexpr milliseconds longest_key_wait{5'000};
@@ -268,8 +268,9 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
   if (!x.keyed)
     return;
   last_key_ = std::move(answer.last_key);
+  auto found = static_cast<std::int32_t>(to.picked.size());
   keyed_pick_ = std::max(least_keyed_pick,
-                         2 * static_cast<std::int32_t>(to.picked.size()));
+                         found < x.wanted ? found + found / 4 : 2 * x.wanted);
   std::erase_if(locked_, [now](const auto& one) {
     return one.second.until + longest_key_wait < now;
   });

@@ -235,8 +235,9 @@ private:
   clock::time_point look_at_{};
   /// Whether there are rows with a key: they cost three statements more.
   bool keyed_ = false;
-  /// What a pick with keys wants at the most: twice what the last one took. It looks
-  /// at as many rows and keys, and mostly in vain: those of a key that executes.
+  /// What a pick with keys wants at the most: twice as much as the last one if that
+  /// was full, or a little more than it found. It looks at twice as many rows, and
+  /// at as many keys if those have fewer, mostly in vain: of a key that executes.
   std::int32_t keyed_pick_ = std::numeric_limits<std::int32_t>::max();
   int failures_ = 0;
   clock::time_point not_before_{};

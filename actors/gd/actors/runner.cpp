@@ -69,8 +69,7 @@ step_queue::clock::duration_type step_queue::busy() {
 
 void step_queue::wake_runners(guard held) {
   std::vector<caf::actor> woken;
-  while (woken.size() < jobs_.size() && !resting_.empty()
-         && used_ < slots_) {
+  while (woken.size() < jobs_.size() && !resting_.empty() && used_ < slots_) {
     woken.push_back(std::move(resting_.back()));
     resting_.pop_back();
     use_slot();
