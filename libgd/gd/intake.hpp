@@ -22,7 +22,7 @@ struct intake_settings {
   /// Machines that this program has; others are looked up in the database.
   std::shared_ptr<const registry> machines = std::make_shared<registry>();
   struct limits limits {};
-  std::size_t rows = 1'000;
+  std::size_t rows = 2'000;
   std::size_t bytes = 8 << 20;
   /// False: what is busy, or failed and might pass, is told at once instead of
   /// being tried again.
