@@ -269,8 +269,8 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     return;
   last_key_ = std::move(answer.last_key);
   auto found = static_cast<std::int32_t>(to.picked.size());
-  keyed_pick_ = std::max(least_keyed_pick,
-                         found < x.wanted ? found + found / 4 : 2 * x.wanted);
+  keyed_pick_ = found < x.wanted ? std::max(least_keyed_pick, found + found / 4)
+                                 : std::max(keyed_pick_, 2 * x.wanted);
   std::erase_if(locked_, [now](const auto& one) {
     return one.second.until + longest_key_wait < now;
   });

@@ -547,6 +547,10 @@ CAF_TEST(a pick with keys wants little more than the last one found) {
     more = report.full;
   }
   CAF_CHECK_EQUAL(picked, (std::vector<std::size_t>{20, 40, 80, 160, 200}));
+  for (int i = 500; i < 800; ++i)
+    insert("key " + std::to_string(i));
+  CAF_CHECK_EQUAL(node.run(5).picked.size(), 5u);
+  CAF_CHECK_EQUAL(node.run(1'000).picked.size(), 250u);
 }
 
 CAF_TEST(random picks of three nodes never overlap within a key) {
