@@ -1,6 +1,6 @@
 -- With the locks in hand, and a snapshot that is younger than them: puts back the rows in gd.keyed that did not win, or
 -- whose key has another row that executes or comes first by now (spec [A9]). Hands the others on as gd.kept.
--- For the statuses behind a select see pick_keyed.
+-- For the statuses behind a select see pick_keyed. The priorities of a key are walked only if it has a more urgent row.
 -- A row for each that was put back: its key, and whether that is locked elsewhere.
 with mine as materialized (
   select g.id, g.partition_key, g.priority, g.eligible_at,

@@ -13,7 +13,8 @@ set (status, awaits, eligible_at) = (
 where g.id = any($1::bigint[]) and g.status = 'awaiting_signal' and g.xmin = pg_current_xact_id()::xid
   and (
     select true from :"schema".signals s
-    where s.target_id = g.id and s.name = g.awaits and s.consumed_at is null and s.id not in (select unnest($2::bigint[]))
+    where s.target_id = g.id and s.name = g.awaits and s.consumed_at is null
+      and s.id not in (select unnest($2::bigint[]))
     limit 1
   )
 returning g.id

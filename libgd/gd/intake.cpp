@@ -389,11 +389,11 @@ insert_intake::report insert_intake::finish(pq::reply reply,
     resolved_.put_back(std::move(group));
     return out;
   }
-  std::set<std::string, std::less<>> queues;
+  std::set<std::string> queues;
   out.answers.reserve(group.size());
   auto stored = [&](const entry& x) {
     out.answers.push_back({x.ticket, inserted{x.row.id}});
-    if (!x.row.delay_us && !queues.contains(x.row.queue))
+    if (!x.row.delay_us)
       queues.insert(x.row.queue);
     out.anywhere = out.anywhere || x.row.at_us;
   };

@@ -183,6 +183,24 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
     db->run_one();
     sched.run();
   }
+
+  /// 500 rows for four slots, whose steps take as long.
+  void fill_and_spawn(std::chrono::microseconds step) {
+    machine.first = [this, step](probe_context&) {
+      sched.clock().current_time += step;
+      return gd::done();
+    };
+    insert(500);
+    spawn_picker({"default", 4, 200});
+  }
+
+  /// How many steps start after a transaction that takes as long.
+  std::size_t started_in(std::chrono::microseconds transaction) {
+    auto before = log.all<events::step_started>().size();
+    sched.clock().current_time += transaction;
+    turn();
+    return log.all<events::step_started>().size() - before;
+  }
 };
 
 } // namespace
@@ -468,39 +486,19 @@ CAF_TEST(quick steps let the queue pick further ahead from turn to turn) {
 }
 
 CAF_TEST(as much is picked ahead as would have ended had there been more) {
-  auto& time = sched.clock().current_time;
-  machine.first = [&](probe_context&) {
-    time += 100us;
-    return gd::done();
-  };
-  insert(500);
-  spawn_picker({"default", 4, 200});
-  auto picked = [&](std::chrono::microseconds transaction) {
-    auto before = log.all<events::step_started>().size();
-    time += transaction;
-    turn();
-    return log.all<events::step_started>().size() - before;
-  };
-  CAF_CHECK_EQUAL(picked(1ms), 4u);
+  fill_and_spawn(100us);
+  CAF_CHECK_EQUAL(started_in(1ms), 4u);
   // They took 400 us, half of this transaction, so eight might have ended in it.
-  CAF_CHECK_EQUAL(picked(800us), 4u);
-  CAF_CHECK_EQUAL(picked(0us), 4u * 8);
+  CAF_CHECK_EQUAL(started_in(800us), 4u);
+  CAF_CHECK_EQUAL(started_in(0us), 4u * 8);
 }
 
 CAF_TEST(
   a few quick steps are not trusted further than four times their number) {
-  auto& time = sched.clock().current_time;
-  machine.first = [&](probe_context&) {
-    time += 1us;
-    return gd::done();
-  };
-  insert(500);
-  spawn_picker({"default", 4, 200});
-  turn();
-  time += 1s;
-  turn();
-  turn();
-  CAF_CHECK_EQUAL(log.all<events::step_started>().size(), 4u + 4 + 4 * 16);
+  fill_and_spawn(1us);
+  CAF_CHECK_EQUAL(started_in(0us), 4u);
+  CAF_CHECK_EQUAL(started_in(1s), 4u);
+  CAF_CHECK_EQUAL(started_in(0us), 4u * 16);
 }
 
 CAF_TEST(nothing is picked ahead of steps that take long) {

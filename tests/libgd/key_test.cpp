@@ -259,7 +259,8 @@ CAF_TEST(without locks and checks two picks run two rows of a key) {
   CAF_CHECK_EQUAL(executing(), "2");
 }
 
-CAF_TEST(a winner of the lock that is no longer first is put back) {
+CAF_TEST(a winner of the lock that is no longer first is put back and one that
+           still is first stays) {
   auto early = insert("k", 0, "now() - interval '2 s'");
   auto late = insert("k", 0, "now() - interval '1 s'");
   pq::connection b{queue::options_of(db, "b")};
@@ -269,10 +270,29 @@ CAF_TEST(a winner of the lock that is no longer first is put back) {
     CAF_REQUIRE(reply.ok());
     return std::move(reply.results.front());
   };
-  for (const auto* status : {"executing", "runnable"}) {
-    CAF_MESSAGE("the other row is " << status << " by then");
-    db.rows("update gen_durable set status = 'done' where id = $1",
+  auto between = insert("k", -1);
+  struct {
+    std::string early;    ///< what has become of it by then
+    bool between = false; ///< is there by then
+    bool first = false;   ///< the late one still is
+  } cases[] = {
+    {"status = 'executing'"},
+    {"status = 'runnable'"},
+    {"status = 'runnable', eligible_at = now() + interval '1 h'", false, true},
+    {"status = 'runnable', priority = -3"},
+    {"status = 'runnable', priority = -3, eligible_at = now() + interval '1 h'",
+     false, true},
+    {"status = 'runnable', priority = -3, eligible_at = now() + interval '1 h'",
+     true},
+    {"status = 'runnable', priority = 3", false, true},
+  };
+  for (const auto& x : cases) {
+    CAF_MESSAGE(x.early << (x.between ? ", another is between them" : ""));
+    db.rows("update gen_durable set status = 'done', priority = 0, "
+            "eligible_at = now() - interval '2 s' where id = $1",
             {std::to_string(early)});
+    db.rows("update gen_durable set status = 'done' where id = $1",
+            {std::to_string(between)});
     say({&sql::begin, {}});
     auto picked = store::read_pick(say(store::pick({.queue = "default",
                                                     .limit = 10,
@@ -282,10 +302,18 @@ CAF_TEST(a winner of the lock that is no longer first is put back) {
                                                     .keyed = true})));
     CAF_REQUIRE_EQUAL(picked.rows.size(), 1u);
     CAF_CHECK_EQUAL(picked.rows.front().id, late);
-    db.rows("update gen_durable set status = $2::durable_status where id = $1",
-            {std::to_string(early), status});
+    db.rows("update gen_durable set " + x.early + " where id = $1",
+            {std::to_string(early)});
+    if (x.between)
+      db.rows("update gen_durable set status = 'runnable' where id = $1",
+              {std::to_string(between)});
     say(store::lock_keys());
     auto lost = store::read_check_keys(say(store::check_keys()));
+    if (x.first) {
+      CAF_CHECK_EQUAL(lost.size(), 0u);
+      say({&sql::rollback, {}});
+      continue;
+    }
     CAF_REQUIRE_EQUAL(lost.size(), 1u);
     CAF_CHECK(!lost.front().second);
     CAF_CHECK_EQUAL(store::read_hold_keys(say(store::hold_keys())).size(), 0u);
