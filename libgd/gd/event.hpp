@@ -95,6 +95,8 @@ struct turn_failed {
   std::string queue{};
   error why{};
 };
+/// Of a pick, or of inserts that were to begin under a lease, nobody knows whether
+/// it was committed.
 struct pick_lost {
   std::string queue{};
   std::string token{};

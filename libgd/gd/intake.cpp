@@ -208,7 +208,6 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
   pq::unit work;
   if (group_.unsure())
     work.calls.push_back(store::lock_timeout(unique_wait));
-  store::row_refs<store::insert_row> rows;
   asking_ = group_.unsure();
   for (auto& x : group_.entries) {
     if (x.row.id == 0) {
@@ -216,20 +215,96 @@ pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
       ids_.pop_front();
     }
     asking_ = asking_ || x.resent;
-    rows.add(x.row);
   }
+  if (how_.claiming && !asking_)
+    claim();
+  store::row_refs<store::insert_row> claimed;
+  store::row_refs<store::insert_row> rows;
+  for (const auto& x : group_.entries)
+    (x.row.token.empty() ? rows : claimed).add(x.row);
   if (asking_) {
     work.calls.push_back(store::insert(rows));
     work.calls.push_back(store::inserted(rows));
-  } else {
+  } else if (!rows.empty()) {
     work.calls.push_back(store::insert_new(rows));
   }
+  if (!claimed.empty())
+    work.calls.push_back(store::insert_claimed(claimed, how_.claiming->lease));
   // For the next group, which is likely to be as large: it then need not wait
   // for a draw of its own. An intake that is not patient ends with its rows.
   drawing_ = ids_.size() < missing && (how_.patient || resolved_.ready() > 0);
   if (drawing_)
     work.calls.push_back(store::draw_ids(missing - ids_.size()));
   return work;
+}
+
+void insert_intake::claim() {
+  auto& by = *how_.claiming;
+  auto most = by.desk->most();
+  if (most == 0)
+    return;
+  // By queue, how many rows are due; too many: one of them needs a pick.
+  std::map<std::string_view, std::int32_t> due;
+  for (const auto& x : group_.entries) {
+    if (x.row.delay_us)
+      continue;
+    auto& n = due[x.row.queue];
+    // Is it as due as it says, does its key let it run, can this node run it?
+    bool simple = !x.row.at_us && !x.row.partition_key
+                  && how_.machines->find(x.row.fsm, x.row.version);
+    n = simple && n <= most ? n + 1 : most + 1;
+  }
+  for (const auto& [queue, n] : due)
+    if (std::string name{queue}; n <= most && by.desk->take(name, n))
+      claims_[name] = {.queue = name,
+                       .token = fmt::format("{}/{}", by.incarnation, by.next++),
+                       .count = n};
+  for (auto& x : group_.entries)
+    if (auto found = claims_.find(x.row.queue);
+        found != claims_.end() && !x.row.delay_us)
+      x.row.token = found->second.token;
+}
+
+void insert_intake::settle_claims(std::vector<entry>& group,
+                                  const pq::reply& reply, report& to) {
+  auto claims = std::exchange(claims_, {});
+  if (claims.empty())
+    return;
+  if (reply.ok()) {
+    // Behind it, ids may have been drawn.
+    auto at = reply.results.size() - (drawing_ ? 2 : 1);
+    auto states = store::read_claimed(reply.results[at]);
+    std::vector<const store::insert_row*> rows;
+    for (const auto& x : group)
+      if (!x.row.token.empty())
+        rows.push_back(&x.row);
+    std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) {
+      return a->priority < b->priority;
+    });
+    for (const auto* x : rows)
+      claims.find(x->queue)->second.rows.push_back(
+        {.id = x->id,
+         .fsm = x->fsm,
+         .fsm_version = x->version,
+         .step = x->step,
+         .state = std::move(states[x->id])});
+  } else {
+    for (auto& x : group)
+      x.row.token.clear();
+  }
+  for (auto& [queue, one] : claims) {
+    one.lost = !reply.ok() && reply.failure->code == errc::unknown_fate;
+    auto token = one.token;
+    if (!how_.claiming->desk->settle(std::move(one)))
+      to.orphans.push_back(std::move(token));
+  }
+}
+
+void insert_intake::abandon() {
+  for (auto& [queue, one] : std::exchange(claims_, {})) {
+    one.lost = true;
+    how_.claiming->desk->settle(std::move(one));
+  }
 }
 
 /// A row without its machine.
@@ -323,6 +398,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   under_way_ = false;
   auto looking_up = std::exchange(looking_up_, {});
   auto group = std::exchange(group_, {}).entries;
+  settle_claims(group, reply, out);
   bool drawing = std::exchange(drawing_, false);
   bool sent = sending_ && !group.empty();
   if (!reply.ok()) {
@@ -393,7 +469,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   out.answers.reserve(group.size());
   auto stored = [&](const entry& x) {
     out.answers.push_back({x.ticket, inserted{x.row.id}});
-    if (!x.row.delay_us)
+    if (!x.row.delay_us && x.row.token.empty())
       queues.insert(x.row.queue);
     out.anywhere = out.anywhere || x.row.at_us;
   };

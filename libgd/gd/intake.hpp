@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/batch.hpp>
+#include <gd/claim.hpp>
 #include <gd/instance.hpp>
 #include <gd/registry.hpp>
 #include <gd/store.hpp>
@@ -8,6 +9,8 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +30,16 @@ struct intake_settings {
   /// False: what is busy, or failed and might pass, is told at once instead of
   /// being tried again.
   bool patient = true;
+  /// Under which leases inserts may begin, and where they ask for it.
+  struct claims {
+    std::shared_ptr<claim_desk> desk;
+    /// "<node>/<incarnation>"; numbers are appended, from this one on [A1].
+    std::string incarnation;
+    std::uint64_t next = 1;
+    std::chrono::milliseconds lease{60'000};
+  };
+  /// Nullopt: what is inserted waits for a pick.
+  std::optional<claims> claiming{};
 };
 
 /// The end of one request. `ticket` is the sender's own number for it.
@@ -61,6 +74,9 @@ protected:
 ///
 /// Each group draws as many ids as it has used, for the next one, so that most
 /// groups take one unit. An id is used only after its draw's commit was heard of.
+///
+/// Rows that are due are claimed for their queue's picker if it has room for all of
+/// the queue's in the group: the others then need not overtake any.
 class insert_intake : public intake_base {
 public:
   explicit insert_intake(intake_settings how);
@@ -75,6 +91,8 @@ public:
     std::vector<std::string> queues;
     /// Some are eligible since a time that was named, not since now.
     bool anywhere = false;
+    /// Lease tokens of rows whose picker has gone: to be given back.
+    std::vector<std::string> orphans;
   };
   report finish(pq::reply reply, clock::time_point now);
 
@@ -82,6 +100,9 @@ public:
     return !under_way_ && unresolved_.empty() && resolved_.empty();
   }
   clock::time_point due(clock::time_point now) const;
+
+  /// For an owner that ends in the middle: nobody will read the answer.
+  void abandon();
 
 private:
   struct entry {
@@ -116,6 +137,9 @@ private:
   static result<store::insert_row>
   resolve(insert x, const std::vector<store::known_machine>& known);
   pq::unit send(batcher<entry>::group group, std::size_t missing);
+  void claim();
+  void settle_claims(std::vector<entry>& group, const pq::reply& reply,
+                     report& to);
 
   intake_settings how_;
   std::vector<unresolved_entry> unresolved_;
@@ -131,6 +155,8 @@ private:
   batcher<entry>::group group_;
   /// It tells what became of each row.
   bool asking_ = false;
+  /// By queue: those of its rows.
+  std::map<std::string, claim_desk::claim, std::less<>> claims_;
 };
 
 /// Signals: lock the targets, store, wake [A2].

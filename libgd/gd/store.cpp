@@ -485,6 +485,29 @@ pq::call insert_new(const row_refs<insert_row>& rows) {
   return insert_by(sql::insert_new, rows);
 }
 
+pq::call insert_claimed(const row_refs<insert_row>& rows,
+                        std::chrono::microseconds lease) {
+  pq::call x{&sql::insert_claimed, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
+    .add(column(rows, [](const auto& r) { return r.version; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.queue}; }))
+    .add(column(rows, [](const auto& r) { return r.priority; }))
+    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
+    .add(std::int64_t{lease.count()});
+  return x;
+}
+
+std::unordered_map<std::int64_t, std::string>
+read_claimed(const pq::rows& rows) {
+  std::unordered_map<std::int64_t, std::string> states;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    states.emplace(rows.integer(i, 0), rows.text(i, 1));
+  return states;
+}
+
 pq::call insert(const row_refs<insert_row>& rows) {
   return insert_by(sql::insert, rows);
 }

@@ -298,12 +298,19 @@ struct insert_row {
   std::optional<std::string> partition_key{};
   std::optional<std::string> unique_key{};
   std::string unique_scope{}; ///< statuses, joined by commas
+  std::string token{};        ///< of the lease it begins under; empty: none
 };
 
 pq::call draw_ids(std::size_t count);
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
 /// Of rows without unique keys that were not sent before: all or none.
 pq::call insert_new(const row_refs<insert_row>& rows);
+/// Of rows with a token, which begin as picked under it; otherwise as insert_new.
+pq::call insert_claimed(const row_refs<insert_row>& rows,
+                        std::chrono::microseconds lease);
+/// States by id, as the database has them.
+std::unordered_map<std::int64_t, std::string>
+read_claimed(const pq::rows& rows);
 pq::call insert(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
 struct inserted_row {

@@ -50,6 +50,12 @@ void turn::unlock(store::key_hold hold) {
   unlocks_.push_back(std::move(hold));
 }
 
+void turn::lose(std::string token, clock::time_point now) {
+  // The server may still be at it: its lease begins at the latest then.
+  lost_.push_back({std::move(token), now + how_.lease});
+  release_at_ = {};
+}
+
 std::string turn::draw_token() {
   return fmt::format("{}/{}", how_.incarnation, picks_++);
 }
@@ -264,6 +270,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
   to.token = x.token;
   bool news = answer.keyed_rows && !keyed_;
   to.full = to.picked.size() >= static_cast<std::size_t>(x.wanted) || news;
+  to.drained = !to.full;
   keyed_ = answer.keyed_rows;
   if (!x.keyed)
     return;
@@ -356,13 +363,11 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
       for (auto& x : group)
         x.resent = true;
       if (of.at.pick >= 0) {
-        // The server may still be at it: its lease begins at the latest then.
-        lost_.push_back({of.token, now + how_.lease});
+        lose(of.token, now);
         to.lost_pick = of.token;
       }
       if (of.at.advance >= 0) // nobody has the lease that they may be under
-        lost_.push_back({of.next_token, now + how_.lease});
-      release_at_ = {};
+        lose(of.next_token, now);
       break;
     case errc::rejected:
       if (of_pick || group.empty())

@@ -70,6 +70,10 @@ public:
   /// lost, and the step's function has returned.
   void unlock(store::key_hold hold);
 
+  /// Rows may be under this lease token of which nobody knows: they are given
+  /// back as soon as there are any, until one lease has passed [A11].
+  void lose(std::string token, clock::time_point now);
+
   struct started {
     /// Which connection it is for. Locks of keys live on that of flight 0.
     std::size_t flight = 0;
@@ -108,6 +112,8 @@ public:
     std::string token{};
     /// The pick took as many as it wanted: there may be more.
     bool full = false;
+    /// There was a pick, and it has left nothing that it could have taken.
+    bool drained = false;
     /// How many rows were picked, of picks that had been lost, and given back.
     std::size_t recovered = 0;
     /// A pick of unknown fate: what it took is given back as soon as possible.

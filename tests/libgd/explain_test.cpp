@@ -353,6 +353,13 @@ struct million_rows {
                     + ", " + each("1", "smallint") + ", " + nothing + ", "
                     + nothing + ", " + keys + ", '{}', '{}'",
        .pages_per_row = 60},
+      {.what = &sql::insert_claimed,
+       .arguments = new_id + ", " + each("'Order'", "text") + ", "
+                    + each("1", "int") + ", " + each("'collect'", "text") + ", "
+                    + each("'{}'", "text") + ", " + each("'default'", "text")
+                    + ", " + each("1", "smallint") + ", " + tokens
+                    + ", 60000000",
+       .pages_per_row = 60},
       {.what = &sql::insert,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "

@@ -106,6 +106,16 @@ std::string scope_of(const action& x) {
   return keyed && !scope.empty() ? scopes[2] : scope;
 }
 
+/// Whether an insert begins under a lease, if its node hears of it.
+bool claims(const action& x) {
+  return *keys[x.a % keys.size()] == '\0' && scope_of(x).empty()
+         && x.b / 8 % 2 == 1;
+}
+
+bool loses_claim(const action& x) {
+  return x.b / 16 % 3 == 0;
+}
+
 verb verb_of(const action& x) {
   return verbs[x.a % verbs.size()];
 }
@@ -130,6 +140,9 @@ std::string to_string(const action& x) {
         out += ", partition key " + key;
       if (auto scope = scope_of(x); !scope.empty())
         out += ", unique while " + scope;
+      if (claims(x))
+        return out + ", claimed by " + node
+               + (loses_claim(x) ? ", which loses the answer" : "");
       return out + (x.who % 4 == 3 ? ", sent twice" : "");
     }
     case act::outcome: {
@@ -1297,6 +1310,14 @@ private:
       made.scope.insert(scope.substr(at, end - at));
       at = end + 1;
     }
+    if (claims(what)) {
+      made.status = "executing";
+      made.token = rows.front().token
+        = parties_[what.who % node_count].incarnation + "/claim " + text(id);
+      x = made;
+      return claim(parties_[what.who % node_count], std::move(rows.front()),
+                   loses_claim(what));
+    }
     for (unsigned times = what.who % 4 == 3 ? 2 : 1; times > 0; --times) {
       transaction t{{{store::lock_timeout(10ms), store::insert(rows),
                       store::inserted(rows)}}};
@@ -1314,6 +1335,21 @@ private:
       if (!there)
         x = made;
     }
+  }
+
+  void claim(party& by, store::insert_row row, bool lost) {
+    auto states = store::read_claimed(
+      ask(*control_, store::insert_claimed({row}, 1h)));
+    require(states.size() == 1, "a claim is not answered");
+    if (lost)
+      by.work->lose(row.token, by.now);
+    else
+      by.holding.emplace(++by.tags,
+                         held_row{{.id = row.id,
+                                   .fsm = row.fsm,
+                                   .step = row.step,
+                                   .state = std::move(states[row.id])},
+                                  row.token});
   }
 
   void signal(const action& what) {

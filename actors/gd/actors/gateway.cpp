@@ -26,6 +26,15 @@ intake_settings settings_of(const node& home) {
           .bytes = static_cast<std::size_t>(cfg.bytes_per_turn)};
 }
 
+intake_settings with_claims(node& home) {
+  auto how = settings_of(home);
+  how.claiming = {.desk = home.claims,
+                  .incarnation = home.incarnation,
+                  .next = home.token_ranges++ * token_range + 1,
+                  .lease = home.config.lease};
+  return how;
+}
+
 template <class Promise, class T>
 void deliver(Promise& promise, const result<T>& answer) {
   if (answer)
@@ -39,7 +48,7 @@ void deliver(Promise& promise, const result<T>& answer) {
 gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
   : gateway_impl::base(cfg),
     home_(std::move(home)),
-    inserts_(settings_of(*home_)),
+    inserts_(with_claims(*home_)),
     signals_(settings_of(*home_)),
     tickets_(first_request) {
   // nop
@@ -92,6 +101,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
 }
 
 void gateway_worker::on_exit() {
+  inserts_.abandon();
   // Nobody else would: an actor that dies with an open promise answers nobody.
   auto why = to_caf({errc::unknown_fate,
                      "the gateway is down; what was asked "
@@ -163,26 +173,37 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
 // -- units --------------------------------------------------------------------
 
 template <class Intake, class Answer>
-void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
+auto gateway_worker::finish_intake(Intake& intake, pq::reply reply,
                                    Answer answer) {
   auto report = intake.finish(std::move(reply), system().clock().now());
   if (!report.answers.empty())
     crowded_ = report.answers.size() > 1;
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
-  home_->children.wake(report.queues, report.anywhere);
+  home_->wake(report.queues, report.anywhere);
   drive_soon(intake);
+  return report;
 }
 
 void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
-  if (ticket == insert_unit)
-    return finish_intake(inserts_, std::move(reply),
-                         [this](auto t, auto& x) { answer_insert(t, x); });
-  if (ticket == signal_unit)
-    return finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
+  if (ticket == insert_unit) {
+    auto report = finish_intake(inserts_, std::move(reply),
+                                [this](auto t, auto& x) {
+      answer_insert(t, x);
+    });
+    if (!report.orphans.empty())
+      home_->db->submit(
+        database::public_lane, {{store::release_lost(report.orphans)}, false},
+        [](const pq::reply&) {}, home_->config.patience);
+    return;
+  }
+  if (ticket == signal_unit) {
+    finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
       if (auto found = signalling_.extract(t); !found.empty())
         deliver(found.mapped(), x);
     });
+    return;
+  }
   if (auto found = looking_up_.extract(ticket); !found.empty()) {
     auto& promise = found.mapped();
     if (!reply.ok())

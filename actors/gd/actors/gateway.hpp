@@ -54,8 +54,9 @@ private:
   void answer_insert(std::uint64_t ticket, const result<gd::inserted>& answer);
   static void fill(bulk_row& row, const result<gd::inserted>& answer);
   void finish(std::uint64_t ticket, pq::reply reply);
+  /// Returns the intake's report, its answers given.
   template <class Intake, class Answer>
-  void finish_intake(Intake& intake, pq::reply reply, Answer answer);
+  auto finish_intake(Intake& intake, pq::reply reply, Answer answer);
   void drive();
   /// Begins the next unit of this intake: at once for a lone sender, and in a
   /// crowd when the actors that are ready have had their turn: what they send

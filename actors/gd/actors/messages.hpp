@@ -58,6 +58,9 @@ struct run_steps {};
 /// Plain steps have ended, or a slot may be free: look into the queue of steps.
 struct steps_ended {};
 
+/// Inserts have claimed rows for the receiver: look at the desk.
+struct rows_claimed {};
+
 /// A step has an outcome: to be written.
 struct step_outcome {
   /// The picker's number for the execution.
@@ -121,6 +124,7 @@ GD_LOCAL_MESSAGE(hint)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(run_steps)
 GD_LOCAL_MESSAGE(steps_ended)
+GD_LOCAL_MESSAGE(rows_claimed)
 GD_LOCAL_MESSAGE(step_outcome)
 GD_LOCAL_MESSAGE(step_settled)
 GD_LOCAL_MESSAGE(step_failed)
@@ -157,6 +161,7 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::steps_ended))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_claimed))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_failed))

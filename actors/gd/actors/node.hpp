@@ -3,6 +3,7 @@
 #include <gd/actors/compat.hpp>
 #include <gd/actors/messages.hpp>
 
+#include <gd/claim.hpp>
 #include <gd/config.hpp>
 #include <gd/database.hpp>
 #include <gd/key.hpp>
@@ -25,6 +26,9 @@ inline std::string picker_name(const std::string& queue) {
   return "picker of " + queue;
 }
 
+/// Numbers that one actor can use before it meets the next one's range.
+constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
+
 /// The supervisor's children by name, for hints from anywhere.
 class actor_directory {
 public:
@@ -45,13 +49,6 @@ public:
     return found != children_.end() ? found->second : nullptr;
   }
 
-  /// Wakes the pickers of these queues, those that there are.
-  void wake(const std::vector<std::string>& queues, bool anywhere) const {
-    for (const auto& queue : queues)
-      if (auto picker = find(picker_name(queue)))
-        anon(picker, hint{anywhere});
-  }
-
 private:
   mutable std::mutex mutex_;
   std::map<std::string, caf::actor> children_;
@@ -63,16 +60,27 @@ struct node {
   std::shared_ptr<const registry> machines;
   /// "<node>/<random 128 bits>".
   std::string incarnation;
-  /// Numbers of picks, over all queues and restarts of pickers: each picker
-  /// starts a range of its own.
-  std::atomic<std::uint64_t> pick_ranges = 0;
+  /// Of numbers of picks and claims, over all queues and restarts: each picker and
+  /// each gateway starts a range of its own.
+  std::atomic<std::uint64_t> token_ranges = 0;
   lease_table leases;
+  std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
   actor_directory children;
   std::shared_ptr<database> db;
 
   void tell(const event& what) const {
     config.on_event(what);
+  }
+
+  /// There may be rows to pick in these queues: tells their pickers, those that
+  /// there are. What is inserted from now on does not overtake them.
+  void wake(const std::vector<std::string>& queues, bool anywhere) const {
+    for (const auto& queue : queues) {
+      claims->close(queue);
+      if (auto picker = children.find(picker_name(queue)))
+        anon(picker, hint{anywhere});
+    }
   }
 };
 

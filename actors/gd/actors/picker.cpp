@@ -12,8 +12,6 @@ namespace gd::actors {
 
 namespace {
 
-/// Numbers that one picker can use before it meets the next one's range.
-constexpr std::uint64_t pick_range = std::uint64_t{1} << 40;
 /// How many times as many rows are picked ahead as steps end in a transaction:
 /// the next ones may be quicker, and the transaction slower.
 constexpr std::int32_t hurry = 4;
@@ -32,7 +30,7 @@ turn::settings turn_settings(node& home, const queue_config& queue,
   const auto& cfg = home.config;
   return {.queue = queue.name,
           .incarnation = home.incarnation,
-          .first_pick = home.pick_ranges++ * pick_range + 1,
+          .first_pick = home.token_ranges++ * token_range + 1,
           .machines = home.machines->keys(),
           .lease = cfg.lease,
           .rows = static_cast<std::size_t>(cfg.rows_per_turn),
@@ -65,7 +63,9 @@ caf::behavior picker_actor::make_behavior() {
     watcher_.watch(this, runners_.back(),
                    [this](const caf::error& why) { quit(why); });
   }
-  steps_->open(caf::actor_cast<caf::actor>(this), runners_);
+  auto self = caf::actor_cast<caf::actor>(this);
+  steps_->open(self, runners_);
+  home_->claims->enter(queue_.name, [self] { anon(self, rows_claimed{}); });
   poll_at_ = now();
   anon(caf::actor_cast<caf::actor>(this), tick{generation_});
   return {
@@ -78,10 +78,13 @@ caf::behavior picker_actor::make_behavior() {
     [this](hint x) {
     if (x.anywhere)
       turn_.look_everywhere();
-    look_again_ = true;
+    look_again();
     drive();
   },
-    [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
+    [this](rows_claimed) {
+    collect_claims();
+    drive();
+    }, [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](steps_ended) {
     start_steps();
     drive();
@@ -119,6 +122,8 @@ void picker_actor::on_exit() {
     if (row.row.partition_key)
       keys.push_back(*row.row.partition_key);
   }
+  for (auto& x : home_->claims->leave(queue_.name))
+    turn_.lose(std::move(x.token), now());
   auto left = turn_.abandon();
   keys.insert(keys.end(), left.keys.begin(), left.keys.end());
   for (const auto& key : keys)
@@ -149,13 +154,20 @@ std::int32_t picker_actor::wanted() const {
     return 0;
   return queue_.slots - running_ + std::min(queue_.ahead, hurry * speed_)
          - static_cast<std::int32_t>(ahead_.size()) - advancing_
-         - turn_.wanted();
+         - turn_.wanted() - home_->claims->under_way(queue_.name);
+}
+
+void picker_actor::look_again() {
+  look_again_ = true;
+  home_->claims->close(queue_.name);
 }
 
 void picker_actor::drive() {
   do
     look();
   while (steps_->tell_at(turn_.missing()));
+  if (drained_at_ != never_drained)
+    home_->claims->offer(queue_.name, drained_at_, wanted());
   stop_if_drained();
   schedule();
 }
@@ -166,16 +178,18 @@ void picker_actor::look() {
   end_late_steps(t);
   if (!turn_.occupied()) {
     if (t >= poll_at_) {
-      look_again_ = true;
+      look_again();
       turn_.look_everywhere();
       poll_at_ = t + home_->config.poll;
     }
     // A flush takes a pick along: it costs little in a transaction anyway. But
     // a few outcomes that leave nothing to pick need not wait for it.
     bool pick = look_again_ || turn_.busy();
+    auto closings = home_->claims->closings(queue_.name);
     if (auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t)) {
-      look_again_ = !next->picks;
-      begins_[next->flight] = {t, last_finish_};
+      // What was found where nobody had told of it may not be alone.
+      look_again_ = !next->picks && (look_again_ || found_);
+      begins_[next->flight] = {t, last_finish_, closings};
       submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
              next->flight);
     }
@@ -209,10 +223,14 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
     home_->tell(events::pick_lost{queue_.name, *report.lost_pick});
   if (report.recovered > 0) {
     home_->tell(events::pick_recovered{queue_.name, report.recovered});
-    look_again_ = true;
+    look_again();
   }
   if (report.full)
-    look_again_ = true;
+    look_again();
+  if (report.drained)
+    drained_at_ = begins_[flight].closings;
+  if (report.drained || report.full)
+    found_ = !report.picked.empty();
   auto after = progress{ends_, steps_->busy()};
   speed_ = speed_in(flight, after, t);
   last_finish_ = after;
@@ -252,6 +270,17 @@ void picker_actor::take(std::vector<store::picked_row> picked,
     ahead_.clear();
   }
   start_steps();
+}
+
+void picker_actor::collect_claims() {
+  for (auto& x : home_->claims->collect(queue_.name)) {
+    if (x.lost) {
+      home_->tell(events::pick_lost{queue_.name, x.token});
+      turn_.lose(std::move(x.token), now());
+    } else {
+      take(std::move(x.rows), x.token);
+    }
+  }
 }
 
 void picker_actor::give_back(const waiting_row& x) {
@@ -408,7 +437,7 @@ void picker_actor::add_outcome(begun_rows::iterator which,
     ++advancing_;
   }
   if (outcome.what == store::verb::next || outcome.what == store::verb::replay)
-    look_again_ = true; // for itself
+    look_again(); // for itself
   turn_.add(std::move(outcome), which->first);
 }
 
@@ -522,7 +551,7 @@ void picker_actor::forget_if_over(begun_rows::iterator which) {
 
 void picker_actor::unlock(store::key_hold key) {
   turn_.unlock(std::move(key));
-  look_again_ = true; // for the key's next row
+  look_again(); // for the key's next row
 }
 
 void picker_actor::free_slot() {
@@ -551,7 +580,8 @@ void picker_actor::start_draining(std::chrono::milliseconds grace) {
 void picker_actor::stop_if_drained() {
   if (!drain_for_)
     return;
-  bool all = running_ == 0 && begun_.empty() && turn_.drained();
+  bool all = running_ == 0 && begun_.empty() && turn_.drained()
+             && home_->claims->under_way(queue_.name) == 0;
   if (!all && now() < drain_by_)
     return;
   // What still runs waits for its lease: giving it back would run it twice.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -82,13 +83,20 @@ private:
   struct begin_of_flight {
     clock::time_point at{};
     progress before{};
+    /// Of the desk where inserts claim rows for this picker.
+    std::uint64_t closings = 0;
   };
+
+  static constexpr auto never_drained
+    = std::numeric_limits<std::uint64_t>::max();
 
   using begun_rows = std::unordered_map<std::uint64_t, begun_row>;
 
   clock::time_point now();
   void drive();
   void look();
+  void look_again();
+  void collect_claims();
   std::int32_t wanted() const;
   std::int32_t speed_in(std::size_t flight, const progress& after,
                         clock::time_point t) const;
@@ -142,6 +150,10 @@ private:
   std::int32_t speed_ = 0;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
+  /// The last pick has taken something.
+  bool found_ = false;
+  /// Nothing is left to pick, unless the desk has been closed more often.
+  std::uint64_t drained_at_ = never_drained;
   clock::time_point poll_at_;
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;

@@ -164,7 +164,7 @@ void reaper_actor::read_leases(const pq::reply& reply) {
   at.found = true;
   home_->tell(events::reaped{reaped.size()});
   end_sessions(reaped);
-  home_->children.wake(queues_of(reaped), true);
+  home_->wake(queues_of(reaped), true);
 }
 
 void reaper_actor::read_deadlines(const pq::reply& reply) {
@@ -174,7 +174,7 @@ void reaper_actor::read_deadlines(const pq::reply& reply) {
   if (!woken.empty()) {
     at.found = true;
     home_->tell(events::deadlines_fired{woken.size()});
-    home_->children.wake(queues_of(woken), true);
+    home_->wake(queues_of(woken), true);
   }
   for (auto id : store::read_ids(reply.results[1])) {
     ++at.open;
@@ -194,7 +194,7 @@ void reaper_actor::read_row(sweep what, const pq::reply& reply) {
     at.found = true;
     if (moved->row.partition_key)
       end_sessions({moved->row});
-    home_->children.wake({moved->row.queue}, true);
+    home_->wake({moved->row.queue}, true);
   } else if (moved || (!reply.ok() && reply.failure->code == errc::busy)) {
     ++at.returned.blocked;
   }

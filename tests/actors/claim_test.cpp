@@ -1,0 +1,386 @@
+#define CAF_SUITE claims
+
+#include "actors/stepped.hpp"
+
+#include <gd/actors/gateway.hpp>
+#include <gd/actors/messages.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace gd::test;
+using namespace gd::actors;
+using gd::errc;
+namespace events = gd::events;
+
+namespace {
+
+constexpr auto claimed = "begin gd_insert_claimed gd_draw_ids commit";
+constexpr auto inserted = "begin gd_insert_new gd_draw_ids commit";
+constexpr auto done = "begin gd_complete commit";
+
+/// A picker that has found nothing, and a gateway beside it.
+struct claim_fixture : picker_fixture {
+  caf::actor picker;
+  caf::actor gateway;
+  /// The notes of the steps that have run.
+  std::vector<std::string> ran;
+
+  claim_fixture() {
+    machine.first = [this](probe_context& ctx) {
+      ran.push_back(ctx.state.note);
+      return gd::done();
+    };
+  }
+
+  ~claim_fixture() {
+    home->children.clear();
+  }
+
+  void begin(gd::queue_config queue = {"default", 2, 0}) {
+    auto name = picker_name(queue.name);
+    picker = spawn_picker(std::move(queue));
+    home->children.set(name, picker);
+    actors.push_back(
+      caf::actor_cast<caf::actor>(sys.spawn<gateway_worker>(home)));
+    gateway = actors.back();
+    while (db->waiting())
+      turn();
+  }
+
+  static gd::insert row(const std::string& note) {
+    return {.fsm = "Probe",
+            .state = gd::json::raw(R"({"note": ")" + note + "\"}")};
+  }
+
+  /// Its group is the next unit.
+  void send(gd::insert x) {
+    anon(gateway, std::move(x));
+    sched.run();
+    skip_draw();
+  }
+
+  void send(std::vector<gd::insert> xs) {
+    anon(gateway, gd::insert_all{std::move(xs)});
+    sched.run();
+    skip_draw();
+  }
+
+  void skip_draw() {
+    sched.advance_time(1us); // in a crowd, the gateway lets others go first
+    sched.run();
+    if (db->next() == "gd_draw_ids ")
+      turn();
+  }
+
+  void finish_all() {
+    while (db->waiting())
+      turn();
+  }
+
+  using names = std::vector<std::string>;
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(claim_tests, claim_fixture)
+
+CAF_TEST(an insert into an idle queue runs without a pick
+         and not before its commit) {
+  begin();
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  CAF_CHECK_EQUAL(ran, names{});
+  turn();
+  CAF_CHECK_EQUAL(ran, names{"a"});
+  CAF_CHECK_EQUAL(
+    count("status = 'executing' and attempt = 0 and "
+          "lease_expires_at > clock_timestamp() + interval '50 s' "
+          "and locked_by ~ '^a/0/[0-9]+$'"),
+    "1");
+  CAF_CHECK_EQUAL(db->next(), done);
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  CAF_CHECK_EQUAL(db->next(), "nothing");
+  CAF_CHECK(home->leases.all().empty());
+}
+
+CAF_TEST(as many are claimed as have a slot or none of them) {
+  begin({"default", 2, 0});
+  send({row("a"), row("b"), row("c")});
+  CAF_CHECK_EQUAL(db->next(), inserted);
+  finish_all();
+  CAF_CHECK_EQUAL(ran, (names{"a", "b", "c"}));
+  send({row("d"), row("e")});
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  turn();
+  CAF_CHECK_EQUAL(ran, (names{"a", "b", "c", "d", "e"}));
+  // Both slots are in use until the picker has heard of their ends.
+  finish_all();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "5");
+}
+
+CAF_TEST(places are not given away twice while their insert is under way) {
+  begin({"default", 2, 0});
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 1);
+  anon(picker, rows_claimed{}); // it looks, and offers what it has
+  sched.run();
+  CAF_CHECK_EQUAL(home->claims->most(), 1);
+  finish_all();
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
+  CAF_CHECK_EQUAL(home->claims->most(), 2);
+}
+
+CAF_TEST(the most urgent of those that are claimed runs first) {
+  begin();
+  auto late = row("late");
+  late.priority = 5;
+  auto soon = row("soon");
+  soon.priority = -5;
+  send({late, soon});
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  finish_all();
+  CAF_CHECK_EQUAL(ran, (names{"soon", "late"}));
+}
+
+CAF_TEST(what needs a pick is not overtaken by what comes later) {
+  auto keyed = row("first");
+  keyed.partition_key = "k";
+  auto past = row("first");
+  past.eligible_at_us = 1'000'000;
+  auto unique = row("first");
+  unique.unique_key = "u";
+  begin();
+  send(row("so that ids are there"));
+  finish_all();
+  for (const auto& x : {past, unique, keyed}) {
+    for (bool together : {true, false}) {
+      ran.clear();
+      if (together) {
+        send({x, row("second")});
+      } else {
+        send(x);
+        turn(); // its pick is under way
+        send(row("second"));
+      }
+      while (db->waiting()) {
+        CAF_CHECK_NOT_EQUAL(db->next(), claimed);
+        turn();
+      }
+      CAF_CHECK_EQUAL(ran.size(), 2u);
+      if (!x.partition_key) // that there are keys, the first pick finds out
+        CAF_CHECK_EQUAL(ran, (names{"first", "second"}));
+      rows.rows("delete from gen_durable");
+    }
+  }
+}
+
+CAF_TEST(what another node or a sweep has made runnable is not overtaken) {
+  begin();
+  send(row("first"));
+  finish_all();
+  insert(1);
+  home->wake({"default"}, false);
+  anon(gateway, row("second"));
+  sched.run(); // both mailboxes, in whatever order
+  while (db->waiting()) {
+    CAF_CHECK_NOT_EQUAL(db->next(), claimed);
+    turn();
+  }
+  CAF_CHECK_EQUAL(ran, (names{"first", "", "second"}));
+}
+
+CAF_TEST(delayed rows need no place and take none) {
+  begin({"default", 1, 0});
+  auto delayed = row("delayed");
+  delayed.delay_us = 60'000'000;
+  send({delayed, row("a"), delayed});
+  CAF_CHECK_EQUAL(db->next(),
+                  "begin gd_insert_new gd_insert_claimed gd_draw_ids commit");
+  finish_all();
+  CAF_CHECK_EQUAL(ran, names{"a"});
+  CAF_CHECK_EQUAL(count("status = 'runnable' and eligible_at > "
+                        "clock_timestamp()"),
+                  "2");
+}
+
+CAF_TEST(a stream of inserts keeps no stranger waiting for longer than a poll) {
+  begin({"default", 1, 0});
+  insert(1); // by a stranger
+  for (auto note : {"a", "b"}) {
+    send(row(note));
+    CAF_CHECK_EQUAL(db->next(), claimed);
+    finish_all();
+  }
+  send(row("c"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  sched.advance_time(1s);
+  sched.run(); // a poll, and there is no slot
+  turn();
+  send(row("d")); // while c's outcome is on its way
+  while (db->waiting()) {
+    CAF_CHECK_NOT_EQUAL(db->next(), claimed);
+    turn();
+  }
+  CAF_CHECK_EQUAL(ran, (names{"a", "b", "c", "", "d"}));
+  send(row("e"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+}
+
+CAF_TEST(rows of a queue or a machine that is not here are not claimed) {
+  begin();
+  auto elsewhere = row("elsewhere");
+  elsewhere.queue = "other";
+  send(elsewhere);
+  CAF_CHECK_EQUAL(db->next(), inserted);
+  finish_all();
+  rows.rows("insert into gen_durable_machines values "
+            "('Stranger', 1, 'first', 'default', '{first}')");
+  send(gd::insert{.fsm = "Stranger"});
+  CAF_CHECK_EQUAL(db->next(), "gd_find_machines ");
+  turn();
+  skip_draw();
+  CAF_CHECK_EQUAL(db->next(), inserted);
+  finish_all();
+  CAF_CHECK_EQUAL(count("status = 'runnable'"), "2");
+}
+
+CAF_TEST(a claim of unknown fate runs once whether it was committed or not ) {
+  begin();
+  for (bool committed : {true, false}) {
+    ran.clear();
+    send(row("a"));
+    CAF_CHECK_EQUAL(db->next(), claimed);
+    if (committed)
+      db->run_one_and_lose_the_answer();
+    else
+      db->drop_one(errc::unknown_fate);
+    sched.run();
+    pass(
+      100ms); // the insert is sent again, unclaimed, and the lease given back
+    pass(1s);
+    CAF_CHECK_EQUAL(ran, names{"a"});
+    CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
+    CAF_CHECK_EQUAL(count("true"), "1");
+    rows.rows("delete from gen_durable");
+  }
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
+  CAF_CHECK_EQUAL(log.all<events::pick_lost>().size(), 2u);
+}
+
+CAF_TEST(a claim that commits long after its answer was lost is given back) {
+  begin();
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  db->drop_one(errc::unknown_fate);
+  sched.run();
+  auto token = log.all<events::pick_lost>().front().token;
+  finish_all();
+  pass(10s);
+  CAF_CHECK_EQUAL(ran, names{"a"});
+  rows.rows("insert into gen_durable (fsm, step, status, locked_by, "
+            "lease_expires_at, state) values ('Probe', 'first', 'executing', "
+            "$1, clock_timestamp() + interval '60 s', '{\"note\": \"late\"}')",
+            {token});
+  pass(2s);
+  CAF_CHECK_EQUAL(ran, (names{"a", "late"}));
+}
+
+CAF_TEST(a claim whose insert fails is tried again and takes no place) {
+  begin({"default", 1, 0});
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  db->drop_one(errc::unavailable);
+  sched.run();
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
+  CAF_CHECK_EQUAL(home->claims->most(), 1);
+  send(row("b"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  rows.rows("insert into gen_durable (id, fsm, step) overriding system value "
+            "select id, 'Foreign', 'first' from gen_durable_id_seq s, "
+            "generate_series(1, s.last_value) id");
+  turn(); // its id is somebody else's
+  skip_draw();
+  CAF_CHECK_EQUAL(count("fsm = 'Probe'"), "0");
+  finish_all();
+  CAF_CHECK_EQUAL(ran, names{"b"});
+  CAF_CHECK_EQUAL(count("fsm = 'Probe' and status = 'done'"), "1");
+}
+
+CAF_TEST(a state that the database does not take fails its own insert) {
+  begin();
+  auto bad = row("bad\\u0000");
+  send({row("a"), bad});
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  finish_all();
+  CAF_CHECK_EQUAL(ran, names{"a"});
+  CAF_CHECK_EQUAL(count("true"), "1");
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
+}
+
+CAF_TEST(a queue that drains waits for what is being claimed and gives it back) {
+  begin();
+  auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
+  actors.push_back(sink);
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  caf::send_as(sink, picker, drain{10s});
+  sched.run();
+  finish_all();
+  CAF_CHECK_EQUAL(ran, names{});
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0 and locked_by is "
+                        "null"),
+                  "1");
+  CAF_CHECK(home->leases.all().empty());
+  send(row("b")); // there is nobody any more
+  CAF_CHECK_EQUAL(db->next(), inserted);
+}
+
+CAF_TEST(what was claimed for a picker that is gone is given back) {
+  begin();
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  anon_send_exit(picker, caf::exit_reason::kill);
+  sched.run();
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+  CAF_CHECK_EQUAL(db->next(), "gd_release_lost ");
+  turn();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0"), "1");
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
+}
+
+CAF_TEST(
+  what a picker was told of and has not collected when it dies is given back) {
+  begin();
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  db->run_one();
+  sched.run_once(); // the gateway has settled it, the picker knows nothing
+  CAF_REQUIRE_EQUAL(home->claims->under_way("default"), 1);
+  anon_send<caf::message_priority::high>(
+    picker, caf::exit_msg{picker.address(), caf::exit_reason::kill});
+  sched.run();
+  CAF_CHECK_EQUAL(ran, names{});
+  finish_all();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0"), "1");
+}
+
+CAF_TEST(what a gateway was claiming when it died is given back) {
+  begin();
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  anon_send_exit(gateway, caf::exit_reason::kill);
+  sched.run();
+  finish_all();
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
+  pass(1s);
+  CAF_CHECK_EQUAL(ran, names{"a"});
+  CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

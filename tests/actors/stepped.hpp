@@ -1,0 +1,204 @@
+#pragma once
+
+#include "actors/harness.hpp"
+
+#include <gd/actors/node.hpp>
+#include <gd/actors/picker.hpp>
+#include <gd/sql.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd::test {
+
+using namespace gd::actors;
+
+/// The real server, asked when the test says so: actors see their simulated
+/// clock only, and every order of events can be made.
+class stepped_database : public gd::database {
+public:
+  explicit stepped_database(gd::pq::options opts)
+    : connection_(std::move(opts)) {
+    // nop
+  }
+
+  void submit(std::size_t lane, gd::pq::unit work, callback done,
+              clock::duration) override {
+    queue_.push_back({lane, std::move(work), std::move(done)});
+    ++submitted;
+  }
+
+  std::optional<clock::time_point> connected_since(std::size_t) const override {
+    return since;
+  }
+
+  bool waiting() const {
+    return !queue_.empty();
+  }
+
+  /// The statements of the oldest unit.
+  std::string next() const {
+    if (queue_.empty())
+      return "nothing";
+    const auto& work = queue_.front().work;
+    std::string out;
+    for (const auto& x : work.calls)
+      out += std::string{x.what->name} + ' ';
+    return work.transaction ? "begin " + out + "commit" : out;
+  }
+
+  /// Runs the oldest unit and delivers its reply.
+  void run_one() {
+    auto next = pop();
+    next.done(connection_.run(next.work));
+  }
+
+  /// Runs the oldest unit, and tells the actor that its fate is unknown.
+  void run_one_and_lose_the_answer() {
+    auto next = pop();
+    connection_.run(next.work);
+    fail(next, errc::unknown_fate);
+  }
+
+  /// Answers the oldest unit without running it.
+  void drop_one(errc code) {
+    auto next = pop();
+    fail(next, code);
+  }
+
+  int submitted = 0;
+  std::optional<clock::time_point> since;
+
+private:
+  struct job {
+    std::size_t lane;
+    gd::pq::unit work;
+    callback done;
+  };
+
+  job pop() {
+    if (queue_.empty())
+      throw std::runtime_error("nothing was submitted");
+    auto next = std::move(queue_.front());
+    queue_.pop_front();
+    return next;
+  }
+
+  static void fail(job& what, errc code) {
+    gd::pq::reply failed;
+    failed.failure = gd::error{code, "by the test", {}};
+    what.done(std::move(failed));
+  }
+
+  gd::pq::connection connection_;
+  std::deque<job> queue_;
+};
+
+struct picker_fixture : test_coordinator_fixture<system_config> {
+  temporary_database rows;
+  event_log log;
+  std::shared_ptr<stepped_database> db;
+  node_ptr home = std::make_shared<node>();
+  std::vector<caf::actor> actors;
+  int handled = 0;
+  probe machine;
+  /// Instead of the probe.
+  std::optional<gd::machine> other;
+
+  picker_fixture() {
+    rows.migrate();
+    auto opts = rows.options();
+    opts.lock_timeout = 100ms;
+    db = std::make_shared<stepped_database>(std::move(opts));
+    machine.handler = [this](const gd::failure& why, probe_context&) {
+      ++handled;
+      return gd::stop(why.message());
+    };
+  }
+
+  ~picker_fixture() {
+    for (auto& x : actors)
+      anon_send_exit(x, caf::exit_reason::kill);
+    sched.run();
+    home->db = nullptr;
+  }
+
+  void prepare() {
+    home->config.node = "a";
+    home->config.machines = {other ? *other : machine};
+    home->config.on_event = log.sink();
+    home->machines = std::make_shared<gd::registry>(home->config.machines);
+    home->incarnation = "a/0";
+    home->db = db;
+  }
+
+  caf::actor spawn_picker(gd::queue_config queue) {
+    prepare();
+    actors.push_back(sys.spawn<picker_actor>(home, std::move(queue),
+                                             std::vector<std::size_t>{2}));
+    sched.run();
+    return actors.back();
+  }
+
+  void insert(int count) {
+    rows.rows("insert into gen_durable (fsm, step) select 'Probe', 'first' "
+              "from generate_series(1, $1::int)",
+              {std::to_string(count)});
+  }
+
+  std::string count(const std::string& condition) {
+    return rows.scalar("select count(*) from gen_durable where " + condition);
+  }
+
+  /// A machine whose first step is this.
+  template <class F>
+  void begin_with(gd::step_options how, F first) {
+    auto end = [](probe_context&) { return gd::done(); };
+    other = gd::define<probe_state, probe_step>("Probe", 1)
+              .step(probe_step::first, how, std::move(first))
+              .step(probe_step::second, end)
+              .step(probe_step::third, end)
+              .on_error(machine.handler);
+  }
+
+  void pass(std::chrono::milliseconds time) {
+    sched.advance_time(time);
+    sched.run();
+    while (db->waiting())
+      turn();
+  }
+
+  /// One turn, and what follows from it.
+  void turn() {
+    db->run_one();
+    sched.run();
+  }
+
+  /// 500 rows for four slots, whose steps take as long.
+  void fill_and_spawn(std::chrono::microseconds step) {
+    machine.first = [this, step](probe_context&) {
+      sched.clock().current_time += step;
+      return gd::done();
+    };
+    insert(500);
+    spawn_picker({"default", 4, 200});
+  }
+
+  /// How many steps start after a transaction that takes as long.
+  std::size_t started_in(std::chrono::microseconds transaction) {
+    auto before = log.all<events::step_started>().size();
+    sched.clock().current_time += transaction;
+    turn();
+    return log.all<events::step_started>().size() - before;
+  }
+};
+
+} // namespace gd::test
