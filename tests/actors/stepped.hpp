@@ -8,6 +8,7 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -46,19 +47,23 @@ public:
 
   /// The statements of the oldest unit.
   std::string next() const {
-    if (queue_.empty())
-      return "nothing";
-    const auto& work = queue_.front().work;
-    std::string out;
-    for (const auto& x : work.calls)
-      out += std::string{x.what->name} + ' ';
-    return work.transaction ? "begin " + out + "commit" : out;
+    return queue_.empty() ? "nothing" : statements(queue_.front().work);
+  }
+
+  std::string newest() const {
+    return queue_.empty() ? "nothing" : statements(queue_.back().work);
   }
 
   /// Runs the oldest unit and delivers its reply.
   void run_one() {
     auto next = pop();
     next.done(connection_.run(next.work));
+  }
+
+  /// As if the connections had overtaken each other.
+  void run_newest() {
+    std::rotate(queue_.begin(), queue_.end() - 1, queue_.end());
+    run_one();
   }
 
   /// Runs the oldest unit, and tells the actor that its fate is unknown.
@@ -83,6 +88,13 @@ private:
     gd::pq::unit work;
     callback done;
   };
+
+  static std::string statements(const gd::pq::unit& work) {
+    std::string out;
+    for (const auto& x : work.calls)
+      out += std::string{x.what->name} + ' ';
+    return work.transaction ? "begin " + out + "commit" : out;
+  }
 
   job pop() {
     if (queue_.empty())

@@ -1656,7 +1656,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 14> mutants{{
+  const std::array<mutant, 15> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -1687,6 +1687,8 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "least(g.attempt, 2147483646) + 1", "g.attempt"},
     {"a give-back that counts", sql::release_lost, "set status = 'runnable',",
      "set status = 'runnable', attempt = g.attempt + 1,"},
+    {"a claim without an end", sql::insert_claimed,
+     "clock_timestamp() + $9::bigint", "null::timestamptz + $9::bigint"},
   }};
   world here;
   for (const auto& x : mutants) {
