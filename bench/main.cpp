@@ -64,6 +64,7 @@ std::vector<workload> workloads(const sizes& size) {
   const auto bulk = "bulk --rows " + n(100'000, 5'000);
   const auto keys = "drain --rows " + n(10'000, 500);
   const auto inserts = "inserts --rows " + n(40'000, 1'000) + " --senders 64";
+  const auto requests = "requests" + inserts.substr(inserts.find(' '));
   const auto async = "async --ahead 0 --rows " + n(20'000, 400) + " --slots ";
   const auto scale = drain + " --template " + filled_template;
   return {
@@ -99,6 +100,9 @@ std::vector<workload> workloads(const sizes& size) {
      {{"floor", bulk},
       {"window 1", inserts},
       {"window 16", inserts + " --window 16"}}},
+    {"requests",
+     "the same, until their steps are done",
+     {{"window 1", requests}, {"window 16", requests + " --window 16"}}},
     {"keys",
      "instances on 100 partition keys; the floor does not care for keys",
      {{"floor", keys}, {"engine", keys + " --keys 100"}}},

@@ -381,8 +381,7 @@ sample measure_signals(const parameters& how) {
   return m.finish(static_cast<double>(how.rows));
 }
 
-/// Rows that no one picks for now.
-sample measure_inserts(const parameters& how) {
+sample send_inserts(const parameters& how, bool until_done) {
   meter m{how.database};
   {
     tally done;
@@ -392,13 +391,25 @@ sample measure_inserts(const parameters& how) {
     m.start();
     send_all<gd::inserted, gd::insert>(n, how, answered, [&](std::int64_t) {
       auto row = one_row(how);
-      row.delay_us = 86'400'000'000;
+      if (!until_done)
+        row.delay_us = 86'400'000'000;
       return row;
     });
     answered.wait_for(how.rows);
+    if (until_done)
+      done.wait_for(how.rows);
     m.stop();
   }
   return m.finish(static_cast<double>(how.rows));
+}
+
+/// Rows that no one picks for now.
+sample measure_inserts(const parameters& how) {
+  return send_inserts(how, false);
+}
+
+sample measure_requests(const parameters& how) {
+  return send_inserts(how, true);
 }
 
 sample measure_latency(const parameters& how) {
@@ -577,10 +588,11 @@ sample measure_soak(const parameters& how) {
 
 sample measure_engine(const std::string& workload, const parameters& how) {
   static const std::map<std::string, sample (*)(const parameters&)> all{
-    {"drain", measure_drain},     {"bulk", measure_bulk},
-    {"signals", measure_signals}, {"inserts", measure_inserts},
-    {"latency", measure_latency}, {"async", measure_async},
-    {"idle", measure_idle},       {"soak", measure_soak},
+    {"drain", measure_drain},       {"bulk", measure_bulk},
+    {"signals", measure_signals},   {"inserts", measure_inserts},
+    {"requests", measure_requests}, {"latency", measure_latency},
+    {"async", measure_async},       {"idle", measure_idle},
+    {"soak", measure_soak},
   };
   auto found = all.find(workload);
   if (found == all.end())

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,9 +15,10 @@
 namespace gd {
 
 /// Where inserts claim the rows that they make for a picker of their own node,
-/// which then need not pick them. A picker offers places while it knows of
-/// nothing else to pick; whatever may be waiting closes the desk until a pick that
-/// began later has found less than it wanted. So nothing that this node knows to
+/// which then need not pick them. Whatever may be waiting for a pick closes the
+/// desk; the picker offers places again when the next pick has begun. It runs what
+/// was claimed when a pick that began after the last closing has found less than it
+/// wanted, and gives it back if that finds more. So nothing that this node knows to
 /// be runnable is overtaken, and what strangers have inserted is not kept waiting
 /// for longer than without claims: each poll closes the desk, too (spec section 6).
 class claim_desk {
@@ -27,6 +29,8 @@ public:
     /// The lease token of all of them, of no pick and no other claim [A1].
     std::string token{};
     std::int32_t count = 0;
+    /// How often the desk had been closed.
+    std::uint64_t closings = 0;
     /// In the order in which they are to run; none: the insert has failed.
     std::vector<store::picked_row> rows{};
     /// The fate of the insert is unknown: what it may have made is to be given
@@ -92,15 +96,19 @@ public:
 
   // -- what inserts call ------------------------------------------------------
 
-  /// A place for each of `count` rows. False: there is not room for all.
-  bool take(const std::string& queue, std::int32_t count) {
+  /// A place for each of `count` rows; nullopt: there is not room for all.
+  std::optional<claim> take(const std::string& queue, std::string token,
+                            std::int32_t count) {
     std::lock_guard guard{mutex_};
     auto found = queues_.find(queue);
     if (found == queues_.end() || found->second.places < count)
-      return false;
+      return std::nullopt;
     found->second.places -= count;
     found->second.under_way += count;
-    return true;
+    return claim{.queue = queue,
+                 .token = std::move(token),
+                 .count = count,
+                 .closings = found->second.closings};
   }
 
   /// No queue has room for more.
@@ -112,7 +120,7 @@ public:
     return n;
   }
 
-  /// What was taken comes back here once. False: there is no picker any more, and
+  /// Every claim comes back here once. False: there is no picker any more, and
   /// its rows are to be given back by whoever calls this.
   bool settle(claim x) {
     std::lock_guard guard{mutex_};

@@ -255,10 +255,11 @@ void insert_intake::claim() {
     n = simple && n <= most ? n + 1 : most + 1;
   }
   for (const auto& [queue, n] : due)
-    if (std::string name{queue}; n <= most && by.desk->take(name, n))
-      claims_[name] = {.queue = name,
-                       .token = fmt::format("{}/{}", by.incarnation, by.next++),
-                       .count = n};
+    if (n <= most)
+      if (auto one = by.desk->take(
+            std::string{queue}, fmt::format("{}/{}", by.incarnation, by.next++),
+            n))
+        claims_.emplace(queue, std::move(*one));
   for (auto& x : group_.entries)
     if (auto found = claims_.find(x.row.queue);
         found != claims_.end() && !x.row.delay_us)

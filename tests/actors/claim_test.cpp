@@ -87,8 +87,10 @@ struct claim_fixture : picker_fixture {
   void skip_draw() {
     sched.advance_time(1us); // in a crowd, the gateway lets others go first
     sched.run();
-    if (db->next() == "gd_draw_ids ")
-      turn();
+    if (db->newest() == "gd_draw_ids ") {
+      db->run_newest();
+      sched.run();
+    }
   }
 
   void finish_all() {
@@ -174,25 +176,108 @@ CAF_TEST(what needs a pick is not overtaken by what comes later) {
   send(row("so that ids are there"));
   finish_all();
   for (const auto& x : {past, unique, keyed}) {
-    for (bool together : {true, false}) {
-      ran.clear();
-      if (together) {
-        send({x, row("second")});
-      } else {
-        send(x);
-        turn(); // its pick is under way
-        send(row("second"));
-      }
-      while (db->waiting()) {
-        CAF_CHECK_NOT_EQUAL(db->next(), claimed);
-        turn();
-      }
-      CAF_CHECK_EQUAL(ran.size(), 2u);
-      if (!x.partition_key) // that there are keys, the first pick finds out
-        CAF_CHECK_EQUAL(ran, (names{"first", "second"}));
-      rows.rows("delete from gen_durable");
+    ran.clear();
+    send({x, row("second")});
+    while (db->waiting()) {
+      CAF_CHECK_NOT_EQUAL(db->next(), claimed);
+      turn();
     }
+    CAF_CHECK_EQUAL(ran.size(), 2u);
+    if (!x.partition_key) // that there are keys, the first pick finds out
+      CAF_CHECK_EQUAL(ran, (names{"first", "second"}));
+    for (bool overtakes : {true, false}) {
+      ran.clear();
+      send(x);
+      turn();
+      CAF_REQUIRE(db->waiting()); // the pick
+      send(row("second"));
+      if (overtakes) {
+        db->run_newest();
+        sched.run();
+        CAF_CHECK_EQUAL(ran, names{});
+      }
+      finish_all();
+      CAF_CHECK_EQUAL(ran, (names{"first", "second"}));
+    }
+    rows.rows("delete from gen_durable");
   }
+}
+
+CAF_TEST(what was claimed during a pick waits for it and runs behind what it has
+         found) {
+  begin({"default", 3, 0});
+  insert(1);
+  for (bool overtakes : {true, false}) {
+    ran.clear();
+    home->wake({"default"}, true);
+    sched.run();
+    CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+    send(row("claimed"));
+    CAF_CHECK_EQUAL(db->newest(), claimed);
+    if (overtakes) {
+      db->run_newest();
+      sched.run();
+      CAF_CHECK_EQUAL(home->leases.all().size(), 1u);
+    }
+    look();
+    CAF_CHECK_EQUAL(home->claims->most(), 2);
+    CAF_CHECK_EQUAL(ran, names{});
+    turn();
+    if (overtakes) {
+      CAF_CHECK_EQUAL(ran, (names{"", "claimed"}));
+    } else {
+      CAF_CHECK_EQUAL(ran, names{""});
+    }
+    finish_all();
+    CAF_CHECK_EQUAL(ran, (names{"", "claimed"}));
+    CAF_CHECK_EQUAL(count("status <> 'done'"), "0");
+    insert(1);
+  }
+}
+
+CAF_TEST(what was claimed during a pick that leaves something
+         or fails is given back) {
+  begin({"default", 2, 0});
+  for (bool fails : {true, false})
+    for (bool overtakes : {true, false}) {
+      ran.clear();
+      insert(3);
+      home->wake({"default"}, true);
+      sched.run();
+      CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+      send(row("claimed"));
+      CAF_CHECK_EQUAL(db->newest(), claimed);
+      if (overtakes) {
+        db->run_newest();
+        sched.run();
+      }
+      if (fails)
+        db->drop_one(errc::unavailable);
+      else
+        db->run_one();
+      sched.run();
+      CAF_CHECK_EQUAL(home->claims->most(), 0);
+      finish_all();
+      CAF_CHECK_EQUAL(count("status = 'executing' or attempt > 0"), "0");
+      pass(5s);
+      CAF_CHECK_EQUAL(ran, (names{"", "", "", "claimed"}));
+      CAF_CHECK_EQUAL(count("status <> 'done'"), "0");
+      CAF_CHECK(home->leases.all().empty());
+    }
+}
+
+CAF_TEST(a backlog is no time for claims) {
+  begin({"default", 1, 0});
+  insert(3);
+  home->wake({"default"}, true);
+  sched.run();
+  turn(); // full
+  CAF_CHECK_EQUAL(db->next(), "begin gd_complete gd_pick commit");
+  CAF_CHECK_EQUAL(home->claims->most(), 0);
+  send(row("last"));
+  CAF_CHECK_EQUAL(db->newest(), inserted);
+  finish_all();
+  CAF_CHECK_EQUAL(ran, (names{"", "", "", "last"}));
 }
 
 CAF_TEST(what another node or a sweep has made runnable is not overtaken) {
@@ -203,10 +288,7 @@ CAF_TEST(what another node or a sweep has made runnable is not overtaken) {
   home->wake({"default"}, false);
   anon(gateway, row("second"));
   sched.run(); // both mailboxes, in whatever order
-  while (db->waiting()) {
-    CAF_CHECK_NOT_EQUAL(db->next(), claimed);
-    turn();
-  }
+  finish_all();
   CAF_CHECK_EQUAL(ran, (names{"first", "", "second"}));
 }
 
@@ -223,6 +305,26 @@ CAF_TEST(a pick that began before the desk was closed does not open it) {
   sched.run();
   turn();
   CAF_CHECK_EQUAL(home->claims->most(), 2);
+}
+
+CAF_TEST(
+  what comes between two picks is not overtaken by what the second lets in) {
+  begin();
+  home->wake({"default"}, false);
+  sched.run();
+  CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+  db->run_one(); // it has found nothing, and nobody knows yet
+  insert(1);
+  home->wake({"default"}, false);
+  sched.run();
+  CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+  send(row("second"));
+  CAF_CHECK_EQUAL(db->newest(), claimed);
+  db->run_newest();
+  sched.run();
+  CAF_CHECK_EQUAL(ran, names{});
+  finish_all();
+  CAF_CHECK_EQUAL(ran, (names{"", "second"}));
 }
 
 CAF_TEST(delayed rows need no place and take none) {
@@ -368,6 +470,24 @@ CAF_TEST(a state that the database does not take fails its own insert) {
   CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
 }
 
+CAF_TEST(a queue that drains gives back what waits for a pick) {
+  begin();
+  auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
+  actors.push_back(sink);
+  home->wake({"default"}, false);
+  sched.run();
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->newest(), claimed);
+  db->run_newest();
+  sched.run();
+  caf::send_as(sink, picker, drain{10s});
+  sched.run();
+  finish_all();
+  CAF_CHECK_EQUAL(ran, names{});
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0"), "1");
+  CAF_CHECK(home->leases.all().empty());
+}
+
 CAF_TEST(a queue that drains waits for what is being claimed and gives it back) {
   begin();
   auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
@@ -386,6 +506,23 @@ CAF_TEST(a queue that drains waits for what is being claimed and gives it back) 
   CAF_CHECK(home->leases.all().empty());
   send(row("b")); // there is nobody any more
   CAF_CHECK_EQUAL(db->next(), inserted);
+}
+
+CAF_TEST(what waits for a pick when its picker dies waits for its lease) {
+  begin();
+  home->wake({"default"}, false);
+  sched.run();
+  send(row("a"));
+  CAF_CHECK_EQUAL(db->newest(), claimed);
+  db->run_newest();
+  sched.run();
+  CAF_CHECK_EQUAL(home->leases.all().size(), 1u);
+  anon_send_exit(picker, caf::exit_reason::kill);
+  sched.run();
+  CAF_CHECK(home->leases.all().empty());
+  finish_all();
+  CAF_CHECK_EQUAL(ran, names{});
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
 }
 
 CAF_TEST(what was claimed for a picker that is gone is given back) {

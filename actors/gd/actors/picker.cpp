@@ -5,6 +5,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,7 @@ caf::behavior picker_actor::make_behavior() {
   },
     [this](rows_claimed) {
     collect_claims();
+    judge_claims();
     drive();
     }, [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](steps_ended) {
@@ -117,6 +119,10 @@ void picker_actor::on_exit() {
       caf::anon_send_exit(row.deputy, caf::exit_reason::kill);
   }
   stop_steps(system(), running);
+  for (const auto& x : held_)
+    for (const auto& row : x.rows)
+      home_->leases.remove(row.under.get());
+  held_.clear();
   for (auto& row : ahead_) {
     home_->leases.remove(row.under.get());
     if (row.row.partition_key)
@@ -152,9 +158,12 @@ picker_actor::clock::time_point picker_actor::now() {
 std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
+  auto waiting = ahead_.size();
+  for (const auto& x : held_)
+    waiting += x.rows.size();
   return queue_.slots - running_ + std::min(queue_.ahead, hurry * speed_)
-         - static_cast<std::int32_t>(ahead_.size()) - advancing_
-         - turn_.wanted() - home_->claims->under_way(queue_.name);
+         - static_cast<std::int32_t>(waiting) - advancing_ - turn_.wanted()
+         - home_->claims->under_way(queue_.name);
 }
 
 void picker_actor::look_again() {
@@ -166,8 +175,9 @@ void picker_actor::drive() {
   do
     look();
   while (steps_->tell_at(turn_.missing()));
-  if (drained_at_ != never_drained)
-    home_->claims->offer(queue_.name, drained_at_, wanted());
+  // What a pick under way wants, it will hardly take: the last one did not.
+  if (drained_)
+    home_->claims->offer(queue_.name, picked_at_, wanted() + turn_.wanted());
   stop_if_drained();
   schedule();
 }
@@ -189,7 +199,9 @@ void picker_actor::look() {
     if (auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t)) {
       // What was found where nobody had told of it may not be alone.
       look_again_ = !next->picks && (look_again_ || found_);
-      begins_[next->flight] = {t, last_finish_, closings};
+      begins_[next->flight] = {t, last_finish_, next->picks, closings};
+      if (next->picks)
+        picked_at_ = closings;
       submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
              next->flight);
     }
@@ -227,14 +239,19 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   }
   if (report.full)
     look_again();
-  if (report.drained)
-    drained_at_ = begins_[flight].closings;
-  if (report.drained || report.full)
+  if (std::exchange(begins_[flight].picks, false)) {
     found_ = !report.picked.empty();
+    drained_ = report.drained;
+    if (drained_)
+      drained_at_ = begins_[flight].closings;
+    else
+      home_->claims->close(queue_.name);
+  }
   auto after = progress{ends_, steps_->busy()};
   speed_ = speed_in(flight, after, t);
   last_finish_ = after;
-  take(std::move(report.picked), report.token);
+  take(lease_all(std::move(report.picked), report.token));
+  judge_claims();
   drive();
 }
 
@@ -258,12 +275,21 @@ void picker_actor::keep(waiting_row x) {
   ahead_.push_back(std::move(x));
 }
 
-void picker_actor::take(std::vector<store::picked_row> picked,
+std::vector<waiting_row>
+picker_actor::lease_all(std::vector<store::picked_row> rows,
                         const std::string& token) {
-  for (auto& row : picked) {
+  std::vector<waiting_row> out;
+  out.reserve(rows.size());
+  for (auto& row : rows) {
     auto under = std::make_shared<lease>(row.id, token);
-    keep({std::move(row), std::move(under)});
+    home_->leases.add(under);
+    out.push_back({std::move(row), std::move(under)});
   }
+  return out;
+}
+
+void picker_actor::take(std::vector<waiting_row> rows) {
+  std::move(rows.begin(), rows.end(), std::back_inserter(ahead_));
   if (drain_for_) {
     for (const auto& x : ahead_)
       give_back(x);
@@ -278,8 +304,23 @@ void picker_actor::collect_claims() {
       home_->tell(events::pick_lost{queue_.name, x.token});
       turn_.lose(std::move(x.token), now());
     } else {
-      take(std::move(x.rows), x.token);
+      held_.push_back({x.closings, lease_all(std::move(x.rows), x.token)});
     }
+  }
+}
+
+void picker_actor::judge_claims() {
+  for (auto& x : std::exchange(held_, {})) {
+    auto may_come_first = [&x](const begin_of_flight& pick) {
+      return pick.picks && pick.closings >= x.closings;
+    };
+    if (drained_at_ && *drained_at_ >= x.closings)
+      take(std::move(x.rows));
+    else if (std::any_of(begins_.begin(), begins_.end(), may_come_first))
+      held_.push_back(std::move(x));
+    else
+      for (const auto& row : x.rows)
+        give_back(row);
   }
 }
 
@@ -292,7 +333,8 @@ void picker_actor::give_back(const waiting_row& x) {
   turn_.add(std::move(row), ++tags_);
   begun_[tags_] = {
     .under = x.under, .reported = true, .key = store::hold_of(x.row)};
-  ++left_.given_back;
+  if (drain_for_)
+    ++left_.given_back;
 }
 
 void picker_actor::settle(turn::settled& x) {

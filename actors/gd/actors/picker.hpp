@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -83,12 +83,17 @@ private:
   struct begin_of_flight {
     clock::time_point at{};
     progress before{};
-    /// Of the desk where inserts claim rows for this picker.
+    /// Whether a pick is under way there, and how often the desk where inserts
+    /// claim rows had been closed before.
+    bool picks = false;
     std::uint64_t closings = 0;
   };
 
-  static constexpr auto never_drained
-    = std::numeric_limits<std::uint64_t>::max();
+  /// Rows that inserts have claimed when the desk had been closed so often.
+  struct claimed_rows {
+    std::uint64_t closings = 0;
+    std::vector<waiting_row> rows{};
+  };
 
   using begun_rows = std::unordered_map<std::uint64_t, begun_row>;
 
@@ -97,11 +102,14 @@ private:
   void look();
   void look_again();
   void collect_claims();
+  void judge_claims();
   std::int32_t wanted() const;
   std::int32_t speed_in(std::size_t flight, const progress& after,
                         clock::time_point t) const;
   void finish(std::size_t flight, pq::reply reply);
-  void take(std::vector<store::picked_row> picked, const std::string& token);
+  std::vector<waiting_row> lease_all(std::vector<store::picked_row> rows,
+                                     const std::string& token);
+  void take(std::vector<waiting_row> rows);
   void keep(waiting_row x);
   void settle(turn::settled& x);
   void start_steps();
@@ -152,8 +160,15 @@ private:
   bool look_again_ = true;
   /// The last pick has taken something.
   bool found_ = false;
-  /// Nothing is left to pick, unless the desk has been closed more often.
-  std::uint64_t drained_at_ = never_drained;
+  /// How often the desk had been closed when the last pick began.
+  std::uint64_t picked_at_ = 0;
+  /// The last pick that has ended left nothing that it could have taken.
+  bool drained_ = false;
+  /// How often the desk had been closed when the last one of that kind began.
+  std::optional<std::uint64_t> drained_at_{};
+  /// Claimed, and not judged: a pick is under way that may find rows that come
+  /// first.
+  std::vector<claimed_rows> held_;
   clock::time_point poll_at_;
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;
