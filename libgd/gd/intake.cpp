@@ -266,46 +266,45 @@ void insert_intake::claim() {
       x.row.token = found->second.token;
 }
 
-void insert_intake::settle_claims(std::vector<entry>& group,
-                                  const pq::reply& reply, report& to) {
-  auto claims = std::exchange(claims_, {});
-  if (claims.empty())
-    return;
-  if (reply.ok()) {
-    // Behind it, ids may have been drawn.
-    auto at = reply.results.size() - (drawing_ ? 2 : 1);
-    auto states = store::read_claimed(reply.results[at]);
-    std::vector<const store::insert_row*> rows;
-    for (const auto& x : group)
-      if (!x.row.token.empty())
-        rows.push_back(&x.row);
-    std::stable_sort(rows.begin(), rows.end(), [](auto* a, auto* b) {
-      return a->priority < b->priority;
-    });
-    for (const auto* x : rows)
-      claims.find(x->queue)->second.rows.push_back(
-        {.id = x->id,
-         .fsm = x->fsm,
-         .fsm_version = x->version,
-         .step = x->step,
-         .state = std::move(states[x->id])});
-  } else {
+std::vector<claim_desk::claim>
+insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply) {
+  auto out = abandon();
+  if (out.empty())
+    return out;
+  for (auto& one : out)
+    one.lost = !reply.ok() && reply.failure->code == errc::unknown_fate;
+  if (!reply.ok()) {
     for (auto& x : group)
       x.row.token.clear();
+    return out;
   }
-  for (auto& [queue, one] : claims) {
-    one.lost = !reply.ok() && reply.failure->code == errc::unknown_fate;
-    auto token = one.token;
-    if (!how_.claiming->desk->settle(std::move(one)))
-      to.orphans.push_back(std::move(token));
-  }
+  // Behind it, ids may have been drawn.
+  auto at = reply.results.size() - (drawing_ ? 2 : 1);
+  auto states = store::read_claimed(reply.results[at]);
+  std::vector<const store::insert_row*> rows;
+  for (const auto& x : group)
+    if (!x.row.token.empty())
+      rows.push_back(&x.row);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](auto* a, auto* b) { return a->priority < b->priority; });
+  for (const auto* x : rows)
+    std::find_if(out.begin(), out.end(),
+                 [x](const auto& one) { return one.token == x->token; })
+      ->rows.push_back({.id = x->id,
+                        .fsm = x->fsm,
+                        .fsm_version = x->version,
+                        .step = x->step,
+                        .state = std::move(states[x->id])});
+  return out;
 }
 
-void insert_intake::abandon() {
+std::vector<claim_desk::claim> insert_intake::abandon() {
+  std::vector<claim_desk::claim> out;
   for (auto& [queue, one] : std::exchange(claims_, {})) {
     one.lost = true;
-    how_.claiming->desk->settle(std::move(one));
+    out.push_back(std::move(one));
   }
+  return out;
 }
 
 /// A row without its machine.
@@ -399,7 +398,7 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   under_way_ = false;
   auto looking_up = std::exchange(looking_up_, {});
   auto group = std::exchange(group_, {}).entries;
-  settle_claims(group, reply, out);
+  out.claims = end_claims(group, reply);
   bool drawing = std::exchange(drawing_, false);
   bool sent = sending_ && !group.empty();
   if (!reply.ok()) {

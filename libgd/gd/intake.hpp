@@ -91,8 +91,8 @@ public:
     std::vector<std::string> queues;
     /// Some are eligible since a time that was named, not since now.
     bool anywhere = false;
-    /// Lease tokens of rows whose picker has gone: to be given back.
-    std::vector<std::string> orphans;
+    /// Of the rows that it has stored, or may have: to be settled at the desk.
+    std::vector<claim_desk::claim> claims;
   };
   report finish(pq::reply reply, clock::time_point now);
 
@@ -101,8 +101,8 @@ public:
   }
   clock::time_point due(clock::time_point now) const;
 
-  /// For an owner that ends in the middle: nobody will read the answer.
-  void abandon();
+  /// Of an owner that ends in the middle: nobody will read the answer.
+  std::vector<claim_desk::claim> abandon();
 
 private:
   struct entry {
@@ -138,8 +138,8 @@ private:
   resolve(insert x, const std::vector<store::known_machine>& known);
   pq::unit send(batcher<entry>::group group, std::size_t missing);
   void claim();
-  void settle_claims(std::vector<entry>& group, const pq::reply& reply,
-                     report& to);
+  std::vector<claim_desk::claim> end_claims(std::vector<entry>& group,
+                                            const pq::reply& reply);
 
   intake_settings how_;
   std::vector<unresolved_entry> unresolved_;

@@ -101,7 +101,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
 }
 
 void gateway_worker::on_exit() {
-  inserts_.abandon();
+  settle(inserts_.abandon());
   // Nobody else would: an actor that dies with an open promise answers nobody.
   auto why = to_caf({errc::unknown_fate,
                      "the gateway is down; what was asked "
@@ -170,40 +170,45 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
     fill(std::get<1>(found.mapped()), answer);
 }
 
+void gateway_worker::settle(std::vector<claim_desk::claim> claims) {
+  std::vector<std::string> orphans;
+  for (auto& x : claims) {
+    auto token = x.token;
+    if (!home_->claims->settle(std::move(x)))
+      orphans.push_back(std::move(token));
+  }
+  if (!orphans.empty()) // nobody else has a connection for it
+    home_->db->submit(
+      database::public_lane, {{store::release_lost(orphans)}, false},
+      [](const pq::reply&) {}, home_->config.patience);
+}
+
 // -- units --------------------------------------------------------------------
 
 template <class Intake, class Answer>
-auto gateway_worker::finish_intake(Intake& intake, pq::reply reply,
+void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
                                    Answer answer) {
   auto report = intake.finish(std::move(reply), system().clock().now());
+  // First: the sooner the picker knows, the sooner it has places again.
+  if constexpr (requires { report.claims; })
+    settle(std::move(report.claims));
   if (!report.answers.empty())
     crowded_ = report.answers.size() > 1;
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
   home_->wake(report.queues, report.anywhere);
   drive_soon(intake);
-  return report;
 }
 
 void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
-  if (ticket == insert_unit) {
-    auto report = finish_intake(inserts_, std::move(reply),
-                                [this](auto t, auto& x) {
-      answer_insert(t, x);
-    });
-    if (!report.orphans.empty())
-      home_->db->submit(
-        database::public_lane, {{store::release_lost(report.orphans)}, false},
-        [](const pq::reply&) {}, home_->config.patience);
-    return;
-  }
-  if (ticket == signal_unit) {
-    finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
+  if (ticket == insert_unit)
+    return finish_intake(inserts_, std::move(reply),
+                         [this](auto t, auto& x) { answer_insert(t, x); });
+  if (ticket == signal_unit)
+    return finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
       if (auto found = signalling_.extract(t); !found.empty())
         deliver(found.mapped(), x);
     });
-    return;
-  }
   if (auto found = looking_up_.extract(ticket); !found.empty()) {
     auto& promise = found.mapped();
     if (!reply.ok())

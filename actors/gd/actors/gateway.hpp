@@ -53,10 +53,11 @@ private:
   caf::result<gd::inserted_all> insert_many(gd::insert_all& x);
   void answer_insert(std::uint64_t ticket, const result<gd::inserted>& answer);
   static void fill(bulk_row& row, const result<gd::inserted>& answer);
+  /// What a picker that has gone had claimed is given back.
+  void settle(std::vector<claim_desk::claim> claims);
   void finish(std::uint64_t ticket, pq::reply reply);
-  /// Returns the intake's report, its answers given.
   template <class Intake, class Answer>
-  auto finish_intake(Intake& intake, pq::reply reply, Answer answer);
+  void finish_intake(Intake& intake, pq::reply reply, Answer answer);
   void drive();
   /// Begins the next unit of this intake: at once for a lone sender, and in a
   /// crowd when the actors that are ready have had their turn: what they send
