@@ -42,9 +42,10 @@ struct claim_fixture : picker_fixture {
     home->children.clear();
   }
 
-  void begin(gd::queue_config queue = {"default", 2, 0}) {
+  void begin(gd::queue_config queue = {"default", 2, 0},
+             std::vector<std::size_t> lanes = {2}) {
     auto name = picker_name(queue.name);
-    picker = spawn_picker(std::move(queue));
+    picker = spawn_picker(std::move(queue), std::move(lanes));
     home->children.set(name, picker);
     gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_worker>(home));
     actors.push_back(gateway);
@@ -327,6 +328,32 @@ CAF_TEST(
   CAF_CHECK_EQUAL(ran, (names{"", "second"}));
 }
 
+CAF_TEST(what a pick has taken is not overtaken when another ends before it) {
+  begin({"default", 100, 0}, {2, 3});
+  send(std::vector<gd::insert>(50, row("")));
+  CAF_CHECK_EQUAL(db->next(), claimed);
+  home->wake({"default"}, false);
+  sched.run();
+  CAF_CHECK_EQUAL(db->newest(), "gd_pick ");
+  turn(); // so many outcomes are worth a second transaction, which picks, too
+  CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+  CAF_CHECK_EQUAL(db->newest(), "begin gd_complete gd_pick commit");
+  insert(1);
+  db->run_one_and_hold(); // the first pick has it
+  ran.clear();
+  send(row("second"));
+  CAF_CHECK_EQUAL(db->newest(), "begin gd_insert_claimed commit");
+  db->run_newest();
+  sched.run();
+  CAF_CHECK_EQUAL(db->next(), "begin gd_complete gd_pick commit");
+  turn();
+  CAF_CHECK_EQUAL(ran, names{});
+  db->deliver();
+  sched.run();
+  finish_all();
+  CAF_CHECK_EQUAL(ran, (names{"", "second"}));
+}
+
 CAF_TEST(delayed rows need no place and take none) {
   begin({"default", 1, 0});
   auto delayed = row("delayed");
@@ -482,6 +509,7 @@ CAF_TEST(a queue that drains gives back what waits for a pick) {
   sched.run();
   caf::send_as(sink, picker, drain{10s});
   sched.run();
+  CAF_CHECK_EQUAL(home->claims->most(), 0);
   finish_all();
   CAF_CHECK_EQUAL(ran, names{});
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0"), "1");

@@ -66,6 +66,16 @@ public:
     run_one();
   }
 
+  /// Runs the oldest unit; its reply comes with `deliver`.
+  void run_one_and_hold() {
+    held_ = pop();
+    reply_ = connection_.run(held_.work);
+  }
+
+  void deliver() {
+    held_.done(std::move(reply_));
+  }
+
   /// Runs the oldest unit, and tells the actor that its fate is unknown.
   void run_one_and_lose_the_answer() {
     auto next = pop();
@@ -112,6 +122,8 @@ private:
 
   gd::pq::connection connection_;
   std::deque<job> queue_;
+  job held_;
+  gd::pq::reply reply_;
 };
 
 struct picker_fixture : test_coordinator_fixture<system_config> {
@@ -152,10 +164,11 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
     home->db = db;
   }
 
-  caf::actor spawn_picker(gd::queue_config queue) {
+  caf::actor spawn_picker(gd::queue_config queue,
+                          std::vector<std::size_t> lanes = {2}) {
     prepare();
-    actors.push_back(sys.spawn<picker_actor>(home, std::move(queue),
-                                             std::vector<std::size_t>{2}));
+    actors.push_back(
+      sys.spawn<picker_actor>(home, std::move(queue), std::move(lanes)));
     sched.run();
     return actors.back();
   }

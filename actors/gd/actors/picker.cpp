@@ -241,7 +241,8 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
     look_again();
   if (std::exchange(begins_[flight].picks, false)) {
     found_ = !report.picked.empty();
-    drained_ = report.drained;
+    // Another that began earlier has locked what it takes: this one has not seen it.
+    drained_ = report.drained && !picking(0);
     if (drained_)
       drained_at_ = begins_[flight].closings;
     else
@@ -309,14 +310,17 @@ void picker_actor::collect_claims() {
   }
 }
 
+bool picker_actor::picking(std::uint64_t closings) const {
+  return std::any_of(begins_.begin(), begins_.end(), [closings](const auto& x) {
+    return x.picks && x.closings >= closings;
+  });
+}
+
 void picker_actor::judge_claims() {
   for (auto& x : std::exchange(held_, {})) {
-    auto may_come_first = [&x](const begin_of_flight& pick) {
-      return pick.picks && pick.closings >= x.closings;
-    };
     if (drained_at_ && *drained_at_ >= x.closings)
       take(std::move(x.rows));
-    else if (std::any_of(begins_.begin(), begins_.end(), may_come_first))
+    else if (picking(x.closings))
       held_.push_back(std::move(x));
     else
       for (const auto& row : x.rows)
@@ -608,6 +612,7 @@ void picker_actor::free_slot() {
 
 void picker_actor::start_draining(std::chrono::milliseconds grace) {
   drain_by_ = now() + grace;
+  home_->claims->close(queue_.name);
   for (const auto& x : steps_->take_back()) {
     begun_.erase(x.tag);
     --running_;

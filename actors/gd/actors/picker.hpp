@@ -102,6 +102,9 @@ private:
   void look();
   void look_again();
   void collect_claims();
+  /// Whether a pick is under way that began when the desk had been closed so
+  /// often, or later.
+  bool picking(std::uint64_t closings) const;
   void judge_claims();
   std::int32_t wanted() const;
   std::int32_t speed_in(std::size_t flight, const progress& after,
