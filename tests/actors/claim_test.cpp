@@ -354,6 +354,27 @@ CAF_TEST(what a pick has taken is not overtaken when another ends before it) {
   CAF_CHECK_EQUAL(ran, (names{"", "second"}));
 }
 
+CAF_TEST(a claimed row whose signal has come before it parks does not wait for a poll) {
+  machine.first = [this](probe_context& ctx) -> gd::outcome {
+    ran.push_back(ctx.state.note);
+    if (ctx.take<word>("say"))
+      return gd::done();
+    return gd::await("say", ctx.state);
+  };
+  begin();
+  send(row("a"));
+  turn();
+  CAF_CHECK_EQUAL(ran, names{"a"});
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush gd_recheck commit");
+  rows.rows("insert into signals (target_id, name, payload) select id, 'say', "
+            "'{\"text\": \"go\"}' from gen_durable");
+  turn();
+  CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+  finish_all();
+  CAF_CHECK_EQUAL(ran, (names{"a", "a"}));
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+}
+
 CAF_TEST(delayed rows need no place and take none) {
   begin({"default", 1, 0});
   auto delayed = row("delayed");

@@ -13,11 +13,13 @@ namespace {
 void load_log(world& w, verdict& out) {
   w.rows("create table accepted (number bigint primary key, id bigint)");
   w.rows("create table accepted_signals (id bigint, number bigint)");
+  w.rows("create table accepted_own (id bigint)");
   std::ifstream log{w.accepted_log()};
   std::string numbers;
   std::string ids;
   std::string targets;
   std::string keys;
+  std::string own;
   auto add = [](std::string& list, std::int64_t x) {
     list += (list.empty() ? "{" : ",") + std::to_string(x);
   };
@@ -35,6 +37,8 @@ void load_log(world& w, verdict& out) {
       add(targets, first);
       add(keys, second);
       ++out.signals;
+    } else if (what == "own") {
+      add(own, first);
     } else {
       out.wrong.push_back(line);
     }
@@ -47,13 +51,16 @@ void load_log(world& w, verdict& out) {
     w.rows("insert into accepted_signals select * from unnest($1::bigint[], "
            "$2::bigint[])",
            {targets + "}", keys + "}"});
+  if (!own.empty())
+    w.rows("insert into accepted_own select unnest($1::bigint[])", {own + "}"});
 }
 
-/// Everything that the run was about; scenarios add rows without a unique key.
+/// Everything that the run was about. Chains without a unique key are the
+/// workers' own; scenarios add others.
 constexpr auto tables
   = "create view instance as select g.*, "
     "convert_from(g.unique_key, 'UTF8')::bigint as number "
-    "from gen_durable g where g.unique_key is not null;"
+    "from gen_durable g where g.unique_key is not null or g.fsm = 'Chain';"
     // The committed steps, in order, each with the execution that counted.
     "create materialized view committed as "
     "select i.id, i.fsm, i.partition_key, t.n::int - 1 as number, "
@@ -73,8 +80,11 @@ constexpr rule rules[] = {
    "select a.number from accepted a where not exists (select from instance i "
    "where i.id = a.id and i.number = a.number)"},
   {"rows that nobody was told of", &verdict::duplicated,
-   "select i.id from instance i where not exists (select from accepted a where "
-   "a.id = i.id)"},
+   "select i.id from instance i where i.number is not null and not exists "
+   "(select from accepted a where a.id = i.id)"},
+  {"a worker's own inserts that were accepted are not in the table",
+   &verdict::lost,
+   "select id from accepted_own except select id from instance"},
   {"instances are not done", &verdict::stuck,
    "select i.id, i.fsm, i.status, i.step, i.last_error from instance i where "
    "i.status <> 'done'"},

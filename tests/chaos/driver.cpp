@@ -364,6 +364,7 @@ report play(const scenario& what, unsigned seed, double load,
   out.after = rate(w, steady, now(w));
 
   bool accepted = w.end_load("load");
+  w.end_inserts();
   bool quiet = wait_for(w, 60s, [&] {
     return w.scalar("select count(*) from gen_durable where status not in "
                     "('done', 'failed')")

@@ -127,6 +127,54 @@ void obey(const gd::actors::node_ptr& home, unsigned seed) {
   }}.detach();
 }
 
+// -- what was accepted --------------------------------------------------------
+
+/// A file of lines, which several processes write to.
+class journal {
+public:
+  explicit journal(const std::string& path)
+    : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+    // nop
+  }
+
+  ~journal() {
+    close(fd_);
+  }
+
+  template <class... Ts>
+  void note(fmt::format_string<Ts...> format, Ts&&... xs) {
+    auto line = fmt::format(format, std::forward<Ts>(xs)...) + "\n";
+    if (write(fd_, line.data(), line.size())
+        != static_cast<ssize_t>(line.size()))
+      std::abort();
+  }
+
+private:
+  int fd_;
+};
+
+/// By a hangup, or the end.
+std::atomic<bool> no_more_inserts = false;
+
+/// Makes instances at the worker's own gateway, which begin under a lease where
+/// slots are free. What fails is not tried again: nothing tells whether it was
+/// stored.
+void insert_here(caf::actor_system& sys, const gd::actors::gateway& to,
+                 const std::string& log) {
+  journal accepted{log};
+  caf::scoped_actor self{sys};
+  auto row = [] {
+    return gd::insert{
+      .fsm = "Chain", .state = gd::to_json(journey{}), .step = "one"};
+  };
+  for (auto tick = clock_type::now(); !no_more_inserts; tick += 50ms) {
+    std::this_thread::sleep_until(tick);
+    self->request(to, 5s, row())
+      .receive([&](const gd::inserted& x) { accepted.note("own {} 0", x.id); },
+               [](const caf::error&) {});
+  }
+}
+
 // -- load ---------------------------------------------------------------------
 
 /// Makes instances at a steady rate, and signals those that wait for signals.
@@ -141,12 +189,8 @@ public:
       rate_(rate),
       first_(first),
       wild_(wild),
-      log_(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+      log_(log) {
     // nop
-  }
-
-  ~load() {
-    close(log_);
   }
 
   void run(const std::atomic<bool>& stop) {
@@ -254,12 +298,12 @@ private:
       else if (gd::retryable(answers[i].code))
         inserts_.push_back(std::move(x));
       else
-        note("refused {} {}", x.number, answers[i].message);
+        log_.note("refused {} {}", x.number, answers[i].message);
     }
   }
 
   void accept(const pending_insert& x, std::int64_t id) {
-    note("insert {} {}", x.number, id);
+    log_.note("insert {} {}", x.number, id);
     if (x.row.fsm != "Inbox")
       return;
     for (std::int64_t i = 0; i < gd::chaos::expected_signals; ++i)
@@ -284,23 +328,15 @@ private:
     for (std::size_t i = 0; i < due.size(); ++i)
       answers[i].receive(
         [&](const gd::signalled&) {
-        note("signal {} {}", due[i].what.target, *due[i].what.dedup_key);
+        log_.note("signal {} {}", due[i].what.target, *due[i].what.dedup_key);
         },
         [&](const caf::error& why) {
         auto x = gd::actors::from_caf(self_->system(), why);
         if (gd::retryable(x.code))
           signals_.push_back(due[i]);
         else
-          note("refused signal {} {}", due[i].what.target, x.message);
+          log_.note("refused signal {} {}", due[i].what.target, x.message);
       });
-  }
-
-  template <class... Ts>
-  void note(fmt::format_string<Ts...> format, Ts&&... xs) {
-    auto line = fmt::format(format, std::forward<Ts>(xs)...) + "\n";
-    if (write(log_, line.data(), line.size())
-        != static_cast<ssize_t>(line.size()))
-      std::abort();
   }
 
   caf::scoped_actor self_;
@@ -308,7 +344,7 @@ private:
   double rate_;
   std::int64_t first_;
   bool wild_;
-  int log_;
+  journal log_;
   std::int64_t made_ = 0;
   std::int64_t dropped_ = 0; ///< not made, in outages
   std::deque<pending_insert> inserts_;
@@ -347,6 +383,7 @@ int main(int argc, char** argv) {
     sigaddset(&orders, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &orders, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, [](int) { no_more_inserts = true; });
   rlimit memory{8UL << 30, 8UL << 30};
   if (wild)
     setrlimit(RLIMIT_AS, &memory);
@@ -387,7 +424,13 @@ int main(int argc, char** argv) {
     engine->stop();
     return EXIT_SUCCESS;
   }
+  std::thread sender{[&, to = engine->gateway()] {
+    if (!log.empty())
+      insert_here(sys, to, log);
+  }};
   auto ended = engine->run_until_signal();
+  no_more_inserts = true;
+  sender.join();
   // Steps that never return would keep the process.
   std::_Exit(ended ? EXIT_SUCCESS : EXIT_FAILURE);
 }

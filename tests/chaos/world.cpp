@@ -180,6 +180,8 @@ void world::start_worker(const std::string& name) {
                     db_->conninfo(), "--node", name, "--lease",
                     std::to_string(how_.lease.count()), "--seed",
                     std::to_string(how_.seed)});
+  if (inserting_)
+    arguments.insert(arguments.end(), {"--log", accepted_log()});
   if (how_.wild)
     arguments.emplace_back("--wild");
   processes_[name] = spawn(name, std::move(arguments));
@@ -237,6 +239,12 @@ bool world::end_load(const std::string& name) {
     return false;
   processes_.erase(name);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void world::end_inserts() {
+  inserting_ = false;
+  for (auto name : {"a", "b"})
+    signal_worker(name, SIGHUP);
 }
 
 bool world::end_workers() {

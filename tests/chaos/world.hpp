@@ -67,6 +67,8 @@ public:
   /// "a" and "b" work.
   void start_worker(const std::string& name);
   void signal_worker(const std::string& name, int signal);
+  /// Workers make no more instances of their own.
+  void end_inserts();
   /// Kills it, and waits until it is gone.
   void kill_worker(const std::string& name);
   /// Starts those again that have died by themselves, as systemd would; how
@@ -111,6 +113,7 @@ private:
   bool pg_ctl(const std::vector<std::string>& arguments);
 
   world_options how_;
+  bool inserting_ = true;
   std::unique_ptr<test::temporary_database> db_;
   std::unique_ptr<proxy> proxy_;
   std::unique_ptr<test::session> session_;

@@ -197,8 +197,7 @@ void picker_actor::look() {
     bool pick = look_again_ || turn_.busy();
     auto closings = home_->claims->closings(queue_.name);
     if (auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t)) {
-      // What was found where nobody had told of it may not be alone.
-      look_again_ = !next->picks && (look_again_ || found_);
+      look_again_ = !next->picks && (look_again_ || pick_follows_);
       begins_[next->flight] = {t, last_finish_, next->picks, closings};
       if (next->picks)
         picked_at_ = closings;
@@ -240,7 +239,7 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   if (report.full)
     look_again();
   if (std::exchange(begins_[flight].picks, false)) {
-    found_ = !report.picked.empty();
+    pick_follows_ = !report.picked.empty(); // they may not have been alone
     // Another that began earlier has locked what it takes: this one has not seen it.
     drained_ = report.drained && !picking(0);
     if (drained_)
@@ -484,6 +483,8 @@ void picker_actor::add_outcome(begun_rows::iterator which,
   }
   if (outcome.what == store::verb::next || outcome.what == store::verb::replay)
     look_again(); // for itself
+  if (outcome.what == store::verb::await)
+    pick_follows_ = true; // its signal may be there
   turn_.add(std::move(outcome), which->first);
 }
 

@@ -161,8 +161,8 @@ private:
   std::int32_t speed_ = 0;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
-  /// The last pick has taken something.
-  bool found_ = false;
+  /// A transaction that does not pick is to be followed by one that does.
+  bool pick_follows_ = false;
   /// How often the desk had been closed when the last pick began.
   std::uint64_t picked_at_ = 0;
   /// The last pick that has ended left nothing that it could have taken.
