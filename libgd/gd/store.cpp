@@ -461,6 +461,7 @@ std::vector<std::int64_t> read_ids(const pq::rows& rows) {
   return xs;
 }
 
+/// With the columns that all of them have.
 static pq::call insert_by(const sql::statement& what,
                           const row_refs<insert_row>& rows) {
   pq::call x{&what, {}};
@@ -470,8 +471,14 @@ static pq::call insert_by(const sql::statement& what,
     .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.queue}; }))
-    .add(column(rows, [](const auto& r) { return r.priority; }))
-    .add(sparse(rows, [](const auto& r) { return r.delay_us; }))
+    .add(column(rows, [](const auto& r) { return r.priority; }));
+  return x;
+}
+
+static pq::call insert_runnable(const sql::statement& what,
+                                const row_refs<insert_row>& rows) {
+  auto x = insert_by(what, rows);
+  x.args.add(sparse(rows, [](const auto& r) { return r.delay_us; }))
     .add(sparse(rows, [](const auto& r) { return r.at_us; }))
     .add(sparse(rows, [](const auto& r) { return maybe(r.partition_key); }))
     .add_bytes(sparse(rows, [](const auto& r) { return maybe(r.unique_key); }))
@@ -482,19 +489,13 @@ static pq::call insert_by(const sql::statement& what,
 }
 
 pq::call insert_new(const row_refs<insert_row>& rows) {
-  return insert_by(sql::insert_new, rows);
+  return insert_runnable(sql::insert_new, rows);
 }
 
 pq::call insert_claimed(const row_refs<insert_row>& rows,
                         std::chrono::microseconds lease) {
-  pq::call x{&sql::insert_claimed, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
-    .add(column(rows, [](const auto& r) { return r.version; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.queue}; }))
-    .add(column(rows, [](const auto& r) { return r.priority; }))
+  auto x = insert_by(sql::insert_claimed, rows);
+  x.args
     .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
     .add(std::int64_t{lease.count()});
   return x;
@@ -509,7 +510,7 @@ read_claimed(const pq::rows& rows) {
 }
 
 pq::call insert(const row_refs<insert_row>& rows) {
-  return insert_by(sql::insert, rows);
+  return insert_runnable(sql::insert, rows);
 }
 
 pq::call inserted(const row_refs<insert_row>& rows) {
