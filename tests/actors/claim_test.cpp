@@ -85,6 +85,15 @@ struct claim_fixture : picker_fixture {
     sched.run();
   }
 
+  /// The unit before it is a pick.
+  void claim_beside_a_pick(const std::string& note) {
+    home->wake({"default"}, true);
+    sched.run();
+    CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+    send(row(note));
+    CAF_CHECK_EQUAL(db->newest(), claimed);
+  }
+
   void skip_draw() {
     sched.advance_time(1us); // in a crowd, the gateway lets others go first
     sched.run();
@@ -210,11 +219,7 @@ CAF_TEST(what was claimed during a pick waits for it and runs behind what it has
   insert(1);
   for (bool overtakes : {true, false}) {
     ran.clear();
-    home->wake({"default"}, true);
-    sched.run();
-    CAF_CHECK_EQUAL(db->next(), "gd_pick ");
-    send(row("claimed"));
-    CAF_CHECK_EQUAL(db->newest(), claimed);
+    claim_beside_a_pick("claimed");
     if (overtakes) {
       db->run_newest();
       sched.run();
@@ -243,11 +248,7 @@ CAF_TEST(what was claimed during a pick that leaves something
     for (bool overtakes : {true, false}) {
       ran.clear();
       insert(3);
-      home->wake({"default"}, true);
-      sched.run();
-      CAF_CHECK_EQUAL(db->next(), "gd_pick ");
-      send(row("claimed"));
-      CAF_CHECK_EQUAL(db->newest(), claimed);
+      claim_beside_a_pick("claimed");
       if (overtakes) {
         db->run_newest();
         sched.run();
@@ -316,11 +317,7 @@ CAF_TEST(
   CAF_CHECK_EQUAL(db->next(), "gd_pick ");
   db->run_one(); // it has found nothing, and nobody knows yet
   insert(1);
-  home->wake({"default"}, false);
-  sched.run();
-  CAF_CHECK_EQUAL(db->next(), "gd_pick ");
-  send(row("second"));
-  CAF_CHECK_EQUAL(db->newest(), claimed);
+  claim_beside_a_pick("second");
   db->run_newest();
   sched.run();
   CAF_CHECK_EQUAL(ran, names{});
@@ -522,10 +519,7 @@ CAF_TEST(a queue that drains gives back what waits for a pick) {
   begin();
   auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
   actors.push_back(sink);
-  home->wake({"default"}, false);
-  sched.run();
-  send(row("a"));
-  CAF_CHECK_EQUAL(db->newest(), claimed);
+  claim_beside_a_pick("a");
   db->run_newest();
   sched.run();
   caf::send_as(sink, picker, drain{10s});
@@ -559,10 +553,7 @@ CAF_TEST(a queue that drains waits for what is being claimed and gives it back) 
 
 CAF_TEST(what waits for a pick when its picker dies waits for its lease) {
   begin();
-  home->wake({"default"}, false);
-  sched.run();
-  send(row("a"));
-  CAF_CHECK_EQUAL(db->newest(), claimed);
+  claim_beside_a_pick("a");
   db->run_newest();
   sched.run();
   CAF_CHECK_EQUAL(home->leases.all().size(), 1u);
