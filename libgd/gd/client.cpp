@@ -30,7 +30,7 @@ std::chrono::milliseconds delay_after(int failures) {
 
 client::client(pq::options opts, intake_settings how)
   : opts_(std::move(opts)),
-    window_(2 * how.rows),
+    rows_(how.rows),
     inserts_(how),
     signals_(std::move(how)) {
   // nop
@@ -90,9 +90,9 @@ std::vector<result<Answer>> client::drive(Intake& intake,
   std::vector<std::optional<result<Answer>>> answers(requests.size());
   std::size_t next = 0;
   std::size_t waiting = 0;
-  auto add_more = [&] {
+  auto add_more = [&](std::size_t most) {
     auto first = next;
-    for (; next < requests.size() && waiting < window_; ++next)
+    for (; next < requests.size() && waiting < most; ++next)
       if (auto ok = intake.add(next, std::move(requests[next])))
         ++waiting;
       else
@@ -103,12 +103,12 @@ std::vector<result<Answer>> client::drive(Intake& intake,
     auto now = clock_type::now();
     if (auto work = intake.begin(now)) {
       // The server works on this group while the next one is checked.
-      auto reply = run(*work, add_more);
+      auto reply = run(*work, [&] { add_more(2 * rows_); });
       auto report = intake.finish(std::move(reply), clock_type::now());
       waiting -= report.answers.size();
       for (auto& x : report.answers)
         answers[x.ticket].emplace(std::move(x.answer));
-    } else if (!add_more()) {
+    } else if (!add_more(intake.idle() ? rows_ : 2 * rows_)) {
       std::this_thread::sleep_until(intake.due(now));
     }
   }

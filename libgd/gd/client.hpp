@@ -59,7 +59,7 @@ private:
                                     std::vector<Request> requests);
 
   pq::options opts_;
-  std::size_t window_;
+  std::size_t rows_; ///< of a group
   insert_intake inserts_;
   signal_intake signals_;
   std::unique_ptr<pq::connection> db_;

@@ -11,6 +11,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -30,8 +31,10 @@ constexpr std::int32_t oid_bytea = 17;
 template <class T>
 void append_big_endian(std::string& out, T x) {
   auto bits = static_cast<std::make_unsigned_t<T>>(x);
-  for (int shift = (sizeof(T) - 1) * 8; shift >= 0; shift -= 8)
-    out.push_back(static_cast<char>((bits >> shift) & 0xff));
+  std::array<char, sizeof(T)> bytes;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    bytes[i] = static_cast<char>(bits >> (sizeof(T) - 1 - i) * 8);
+  out.append(bytes.data(), bytes.size());
 }
 
 template <class T>
@@ -64,6 +67,20 @@ void append_element(std::string& out, const std::optional<T>& x) {
     append_big_endian(out, std::int32_t{-1});
 }
 
+/// In bytes, with its length in front.
+template <class T>
+std::size_t size_of_element(const T& x) {
+  if constexpr (std::is_integral_v<T>)
+    return sizeof(std::int32_t) + sizeof(T);
+  else
+    return sizeof(std::int32_t) + x.size();
+}
+
+template <class T>
+std::size_t size_of_element(const std::optional<T>& x) {
+  return x ? size_of_element(*x) : sizeof(std::int32_t);
+}
+
 template <class T>
 bool is_absent(const T&) {
   return false;
@@ -85,6 +102,10 @@ std::string encode_array(std::int32_t element_oid, const std::vector<T>& xs) {
   }
   auto has_null = std::any_of(xs.begin(), xs.end(),
                               [](const T& x) { return is_absent(x); });
+  out.reserve(std::accumulate(xs.begin(), xs.end(), std::size_t{20},
+                              [](std::size_t n, const T& x) {
+    return n + size_of_element(x);
+  }));
   append_big_endian(out, std::int32_t{1});
   append_big_endian(out, std::int32_t{has_null});
   append_big_endian(out, element_oid);
