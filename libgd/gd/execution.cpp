@@ -93,14 +93,14 @@ context_base execution::begin() {
 }
 
 outcome execution::call(context_base& ctx) {
-  const auto* step = machine_->find_step(row_.step);
-  if (step == nullptr)
+  const auto* found = step();
+  if (found == nullptr)
     throw broken_row{"unknown step " + row_.step + " of " + machine_->title()
                      + ": expected one of " + machine_->step_names()};
-  if (!step->run)
+  if (!found->run)
     throw broken_row{"step " + row_.step + " of " + machine_->title()
                      + " is asynchronous: it needs an engine of gd::actors"};
-  return step->run(ctx, row_.state);
+  return found->run(ctx, row_.state);
 }
 
 store::outcome_row execution::finish(outcome x, const context_base& ctx) {
@@ -137,16 +137,19 @@ execution execution::without_inbox() {
   return copy;
 }
 
-store::picked_row execution::after(store::outcome_row written,
-                                   std::vector<raw_signal> inbox) const {
-  return {.id = row_.id,
-          .fsm = row_.fsm,
-          .fsm_version = row_.fsm_version,
-          .step = std::move(written.step),
-          .state = std::move(written.state),
-          .inbox = std::move(inbox),
-          .unique_scope = row_.unique_scope,
-          .steps_ahead = row_.steps_ahead + 1};
+execution execution::after(store::outcome_row written, std::string token,
+                           std::vector<raw_signal> inbox) const {
+  return {machine_,
+          {.id = row_.id,
+           .fsm = row_.fsm,
+           .fsm_version = row_.fsm_version,
+           .step = std::move(written.step),
+           .state = std::move(written.state),
+           .inbox = std::move(inbox),
+           .unique_scope = row_.unique_scope,
+           .steps_ahead = row_.steps_ahead + 1},
+          std::make_shared<lease>(row_.id, std::move(token)),
+          limits_};
 }
 
 std::string execution::over_limit(const std::string& step,

@@ -34,10 +34,6 @@ public:
   /// What such a step gets; once.
   context_base begin();
 
-  const std::string& state() const noexcept {
-    return row_.state;
-  }
-
   store::outcome_row finish(outcome x, const context_base& ctx);
 
   /// The step has thrown this.
@@ -63,9 +59,18 @@ public:
     return !row_.partition_key && row_.steps_ahead < machine_->run_ahead;
   }
 
-  /// The row as it is when this outcome, an `advance`, is committed.
-  store::picked_row after(store::outcome_row written,
-                          std::vector<raw_signal> inbox) const;
+  /// What goes on under the token when this outcome, an `advance`, is committed.
+  execution after(store::outcome_row written, std::string token,
+                  std::vector<raw_signal> inbox) const;
+
+  /// Null: the machine has no such step.
+  const machine::step_definition* step() const {
+    return machine_->find_step(row_.step);
+  }
+
+  const store::picked_row& row() const noexcept {
+    return row_;
+  }
 
   const lease_ptr& under() const noexcept {
     return lease_;
@@ -94,5 +99,7 @@ private:
   bool failing_ = false;
   std::string first_failure_;
 };
+
+using execution_ptr = std::shared_ptr<execution>;
 
 } // namespace gd

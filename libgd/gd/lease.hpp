@@ -2,11 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,9 @@ enum class decider : std::uint8_t {
   limit, ///< its time limit
   death, ///< its actor went down
 };
+
+class lease;
+using lease_ptr = std::shared_ptr<lease>;
 
 /// The right to run a row's current step. Shared between the picker, the step
 /// and the heartbeat; `lost` is written by the heartbeat alone.
@@ -72,45 +76,45 @@ public:
   }
 
 private:
+  friend class lease_table;
+
   std::atomic<decider> decided_ = decider::nobody;
   mutable std::mutex mutex_;
   mutable std::stop_source source_{std::nostopstate};
   bool stopped_ = false;
+  /// In the table, which guards it.
+  std::optional<std::list<lease_ptr>::iterator> place_;
 };
 
-using lease_ptr = std::shared_ptr<lease>;
-
-/// All leases that a node means to keep. What is in it is extended by the
+/// All leases that a node means to keep; none is in two tables. What is in it is extended by the
 /// heartbeat, which reads it directly: no busy scheduler can come in between.
 class lease_table {
 public:
   void add(const lease_ptr& one) {
     std::lock_guard guard{mutex_};
-    leases_[one.get()] = one;
+    if (!one->place_)
+      one->place_ = leases_.insert(leases_.end(), one);
   }
 
-  void remove(const lease* one) {
+  void remove(const lease_ptr& one) {
     std::lock_guard guard{mutex_};
-    leases_.erase(one);
+    if (auto place = std::exchange(one->place_, std::nullopt))
+      leases_.erase(*place);
   }
 
-  bool contains(const lease* one) const {
+  bool contains(const lease_ptr& one) const {
     std::lock_guard guard{mutex_};
-    return leases_.contains(one);
+    return one->place_.has_value();
   }
 
   std::vector<lease_ptr> all() const {
     std::lock_guard guard{mutex_};
-    std::vector<lease_ptr> xs;
-    xs.reserve(leases_.size());
-    for (const auto& [key, one] : leases_)
-      xs.push_back(one);
-    return xs;
+    return {leases_.begin(), leases_.end()};
   }
 
 private:
   mutable std::mutex mutex_;
-  std::unordered_map<const lease*, lease_ptr> leases_;
+  std::list<lease_ptr> leases_;
 };
 
 } // namespace gd

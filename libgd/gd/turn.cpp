@@ -42,7 +42,7 @@ turn::turn(settings how)
   // nop
 }
 
-void turn::add(store::outcome_row row, std::uint64_t tag) {
+void turn::add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag) {
   waiting_.push({std::move(row), tag});
 }
 
@@ -154,14 +154,14 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     if (group.alone || group.unsure())
       append(store::lock_timeout(group.alone ? alone_wait : unsure_wait));
     if (group.alone)
-      append(store::lock({group.entries.front().row.id}));
+      append(store::lock({group.entries.front().row->id}));
     // By the statement that writes them.
     store::row_refs<store::outcome_row> completing;
     store::row_refs<store::outcome_row> proceeding;
     store::row_refs<store::outcome_row> going_on;
     store::row_refs<store::outcome_row> others;
     for (const auto& x : group.entries) {
-      const auto& row = x.row;
+      const auto& row = *x.row;
       auto& by = row.what == store::verb::advance ? going_on
                  : store::completes(row)          ? completing
                  : store::proceeds(row)           ? proceeding
@@ -322,7 +322,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
       reply.results[static_cast<std::size_t>(of.at.inbox)]);
   to.rows.reserve(of.group.entries.size());
   for (auto& x : of.group.entries) {
-    auto found = answers.find(x.row.id);
+    auto found = answers.find(x.row->id);
     bool missing = found == answers.end();
     if (missing && !of.group.alone) {
       waiting_.put_busy(std::move(x), now);
@@ -343,9 +343,9 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                                                   : verdict::stale;
     auto& done = to.rows.emplace_back(
       settled{.tag = x.tag, .row = std::move(x.row), .what = what});
-    if (what == verdict::applied && done.row.what == store::verb::advance) {
+    if (what == verdict::applied && done.row->what == store::verb::advance) {
       done.next_token = of.next_token;
-      done.inbox = std::move(inboxes[done.row.id]);
+      done.inbox = std::move(inboxes[done.row->id]);
     }
   }
   of.group.entries.clear();
@@ -374,7 +374,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
         break;
       if (auto guilty = waiting_.split(std::move(group))) {
         // Taken while it waited: asked again, the database tells by whom.
-        if (why.sqlstate == "23505" && guilty->row.may_collide)
+        if (why.sqlstate == "23505" && guilty->row->may_collide)
           waiting_.put_busy(std::move(*guilty), now);
         else
           to.rows.push_back({guilty->tag, std::move(guilty->row),

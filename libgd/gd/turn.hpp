@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gd {
@@ -47,6 +48,8 @@ public:
   };
 
   explicit turn(settings how);
+  turn(turn&&) = default;
+  turn& operator=(turn&&) = default;
 
   /// Whether so much waits that a second transaction would be worth it.
   bool busy() const {
@@ -54,7 +57,10 @@ public:
   }
 
   /// An outcome or a give-back to be written; `tag` comes back with its fate.
-  void add(store::outcome_row row, std::uint64_t tag = 0);
+  void add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag = 0);
+  void add(store::outcome_row row, std::uint64_t tag = 0) {
+    add(std::make_unique<store::outcome_row>(std::move(row)), tag);
+  }
 
   /// The next pick looks at everything, as one does every two seconds. Others
   /// begin where the rows of the one before began, less a second for those whose
@@ -96,7 +102,7 @@ public:
       collided, ///< `holder` has the row's unique key: `why`
     };
     std::uint64_t tag = 0;
-    store::outcome_row row;
+    std::unique_ptr<store::outcome_row> row;
     verdict what = verdict::applied;
     error why{};
     std::int64_t holder = 0;
@@ -156,7 +162,7 @@ public:
 
 private:
   struct entry {
-    store::outcome_row row;
+    std::unique_ptr<store::outcome_row> row; // it moves often
     std::uint64_t tag = 0;
     /// Was in a transaction of unknown fate.
     bool resent = false;
@@ -164,13 +170,13 @@ private:
     clock::time_point not_before{};
 
     std::int64_t key() const noexcept {
-      return row.id;
+      return row->id;
     }
     std::size_t bytes() const noexcept {
-      return row.bytes();
+      return row->bytes();
     }
     bool unsure() const noexcept {
-      return row.may_collide;
+      return row->may_collide;
     }
   };
 

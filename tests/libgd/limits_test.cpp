@@ -177,7 +177,7 @@ private:
 
   void settle(const gd::turn::settled& x) {
     if (x.what != verdict::applied)
-      CAF_ERROR("instance " << x.row.id << ": " << x.why.message);
+      CAF_ERROR("instance " << x.row->id << ": " << x.why.message);
   }
 
   std::shared_ptr<const gd::machine> machine_;

@@ -1058,11 +1058,11 @@ private:
 
   void settle(party& x, const gd::turn::settled& what) {
     auto& held = x.holding.at(what.tag);
-    bool applied = model_.outcomes.at({what.row.id, what.row.token}).applied;
+    bool applied = model_.outcomes.at({what.row->id, what.row->token}).applied;
     switch (what.what) {
       case verdict::applied:
         require(applied, "an outcome is called applied and is not");
-        if (what.row.what == verb::advance)
+        if (what.row->what == verb::advance)
           return go_on(held, what);
         break;
       case verdict::stale:
@@ -1083,11 +1083,11 @@ private:
 
   /// The row's next step begins with what is in its inbox now.
   void go_on(held_row& held, const gd::turn::settled& what) {
-    auto slot = model_.slot_of(what.row.id);
+    auto slot = model_.slot_of(what.row->id);
     is_shown(slot, what.inbox,
              "an advance of instance " + std::to_string(slot));
-    held.row.step = what.row.step;
-    held.row.state = what.row.state;
+    held.row.step = what.row->step;
+    held.row.state = what.row->state;
     held.row.attempt = 0;
     held.row.inbox = what.inbox;
     held.token = what.next_token;

@@ -326,7 +326,8 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
     if (std::find(group.begin(), group.end(), guilty) != group.end()) {
       auto report = turn.finish(0, failed(gd::errc::rejected, *flush_of(work)),
                                 now);
-      told.insert(told.end(), report.rows.begin(), report.rows.end());
+      std::move(report.rows.begin(), report.rows.end(),
+                std::back_inserter(told));
       // A group that a stranger's row has failed is no failure of the turn.
       CAF_CHECK(!report.failure);
     } else {
@@ -338,11 +339,11 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
   }
   CAF_CHECK_LESS_OR_EQUAL(transactions, 15);
   CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK_EQUAL(told.front().row.id, guilty);
+  CAF_CHECK_EQUAL(told.front().row->id, guilty);
   CAF_CHECK_EQUAL(told.front().tag, 1'037u);
   CAF_CHECK(told.front().what == verdict::refused);
   CAF_CHECK_EQUAL(told.front().why.message, "made by hand"s);
-  CAF_CHECK_EQUAL(told.front().row.state, R"({"n": 2})"s);
+  CAF_CHECK_EQUAL(told.front().row->state, R"({"n": 2})"s);
 }
 
 CAF_TEST(a busy row is tried again soon and then alone without a pick) {
@@ -574,7 +575,7 @@ struct with_server {
     while (!turn.drained()) {
       CAF_REQUIRE_LESS(transactions, 500);
       for (auto& x : once(turn).rows) {
-        auto id = x.row.id;
+        auto id = x.row->id;
         CAF_CHECK(xs.emplace(id, std::move(x)).second); // each once
       }
     }
@@ -605,7 +606,7 @@ CAF_TEST(one poisoned row of a hundred is told and ninety nine commit) {
       CAF_CHECK(x.what == (id == guilty ? verdict::refused : verdict::applied));
     CAF_CHECK(fates[guilty].why.code == gd::errc::rejected);
     CAF_CHECK(!fates[guilty].why.message.empty());
-    CAF_CHECK_EQUAL(fates[guilty].row.state, poison);
+    CAF_CHECK_EQUAL(fates[guilty].row->state, poison);
     CAF_CHECK_LESS_OR_EQUAL(transactions, 15);
     CAF_CHECK_EQUAL(count("step = 'ship' and state = '{\"n\": 2}'"), "99");
     CAF_CHECK_EQUAL(count("status = 'executing' and locked_by = 'node/1/1'"),

@@ -335,7 +335,7 @@ CAF_TEST(an outcome that collides is told the winner and hurts nobody) {
     auto rows = settle(41);
     CAF_REQUIRE_EQUAL(rows.size(), 41u);
     for (const auto& x : rows) {
-      if (x.row.id == mine) {
+      if (x.row->id == mine) {
         CAF_CHECK(x.what == verdict::collided);
         CAF_CHECK_EQUAL(x.holder, winner);
         CAF_CHECK_EQUAL(x.why.message, "instance " + std::to_string(winner)
@@ -367,11 +367,11 @@ CAF_TEST(an outcome waits alone for an uncommitted insert of its key) {
     auto rows = settle(2);
     CAF_REQUIRE_EQUAL(rows.size(), 2u);
     for (const auto& x : rows)
-      CAF_CHECK(x.row.id != mine && x.what == verdict::applied);
+      CAF_CHECK(x.row->id != mine && x.what == verdict::applied);
     stranger.exec(commits ? "commit" : "rollback");
     rows = settle(1);
     CAF_REQUIRE_EQUAL(rows.size(), 1u);
-    CAF_CHECK_EQUAL(rows.front().row.id, mine);
+    CAF_CHECK_EQUAL(rows.front().row->id, mine);
     CAF_CHECK(rows.front().what
               == (commits ? verdict::collided : verdict::applied));
     if (commits)

@@ -67,9 +67,8 @@ void heartbeat_actor::extend_all() {
 }
 
 void heartbeat_actor::extend_busy() {
-  std::erase_if(busy_, [this](const auto& one) {
-    return !home_->leases.contains(one.get());
-  });
+  std::erase_if(
+    busy_, [this](const auto& one) { return !home_->leases.contains(one); });
   if (busy_.empty() || has_under_way(false))
     return;
   extend(busy_, kind::busy);
@@ -146,12 +145,11 @@ void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
 
 void heartbeat_actor::lose(std::vector<lease_ptr> which) {
   // An outcome may have been committed in the meantime: then nobody minds.
-  std::erase_if(which, [this](const auto& one) {
-    return !home_->leases.contains(one.get());
-  });
+  std::erase_if(
+    which, [this](const auto& one) { return !home_->leases.contains(one); });
   for (const auto& one : which) {
     one->lost = true;
-    home_->leases.remove(one.get());
+    home_->leases.remove(one);
     home_->tell(events::lease_lost{one->id, one->token});
   }
   stop_steps(system(), which);

@@ -110,7 +110,7 @@ void picker_actor::on_exit() {
   for (auto& [tag, row] : begun_) {
     if (row.key)
       keys.push_back(row.key->key);
-    home_->leases.remove(row.under.get());
+    home_->leases.remove(row.under);
     if (row.running)
       running.push_back(row.under);
     if (row.step)
@@ -121,12 +121,12 @@ void picker_actor::on_exit() {
   stop_steps(system(), running);
   for (const auto& x : held_)
     for (const auto& row : x.rows)
-      home_->leases.remove(row.under.get());
+      home_->leases.remove(row->under());
   held_.clear();
-  for (auto& row : ahead_) {
-    home_->leases.remove(row.under.get());
-    if (row.row.partition_key)
-      keys.push_back(*row.row.partition_key);
+  for (const auto& x : ahead_) {
+    home_->leases.remove(x->under());
+    if (const auto& key = x->row().partition_key)
+      keys.push_back(*key);
   }
   for (auto& x : home_->claims->leave(queue_.name))
     turn_.lose(std::move(x.token), now());
@@ -270,29 +270,27 @@ std::int32_t picker_actor::speed_in(std::size_t flight, const progress& after,
     std::min(speed, static_cast<double>(queue_.ahead)));
 }
 
-void picker_actor::keep(waiting_row x) {
-  home_->leases.add(x.under);
-  ahead_.push_back(std::move(x));
-}
-
-std::vector<waiting_row>
+std::vector<execution_ptr>
 picker_actor::lease_all(std::vector<store::picked_row> rows,
                         const std::string& token) {
-  std::vector<waiting_row> out;
+  std::vector<execution_ptr> out;
   out.reserve(rows.size());
   for (auto& row : rows) {
     auto under = std::make_shared<lease>(row.id, token);
     home_->leases.add(under);
-    out.push_back({std::move(row), std::move(under)});
+    auto machine = home_->machines->find(row.fsm, row.fsm_version);
+    out.push_back(std::make_shared<execution>(std::move(machine),
+                                              std::move(row), std::move(under),
+                                              home_->config.limits));
   }
   return out;
 }
 
-void picker_actor::take(std::vector<waiting_row> rows) {
+void picker_actor::take(std::vector<execution_ptr> rows) {
   std::move(rows.begin(), rows.end(), std::back_inserter(ahead_));
   if (drain_for_) {
     for (const auto& x : ahead_)
-      give_back(x);
+      give_back(*x);
     ahead_.clear();
   }
   start_steps();
@@ -323,19 +321,19 @@ void picker_actor::judge_claims() {
       held_.push_back(std::move(x));
     else
       for (const auto& row : x.rows)
-        give_back(row);
+        give_back(*row);
   }
 }
 
-void picker_actor::give_back(const waiting_row& x) {
+void picker_actor::give_back(const execution& x) {
   store::outcome_row row;
-  row.id = x.under->id;
-  row.token = x.under->token;
+  row.id = x.under()->id;
+  row.token = x.under()->token;
   row.what = store::verb::release;
-  row.may_collide = store::may_collide(x.row, row.what);
+  row.may_collide = store::may_collide(x.row(), row.what);
   turn_.add(std::move(row), ++tags_);
   begun_[tags_] = {
-    .under = x.under, .reported = true, .key = store::hold_of(x.row)};
+    .under = x.under(), .reported = true, .key = store::hold_of(x.row())};
   if (drain_for_)
     ++left_.given_back;
 }
@@ -350,23 +348,25 @@ void picker_actor::settle(turn::settled& x) {
     --advancing_;
   switch (x.what) {
     case verdict::applied:
-      if (x.row.what != store::verb::release)
+      if (x.row->what != store::verb::release)
         home_->tell(events::step_committed{
-          x.row.id, store::to_string(x.row.what), row.handled});
-      if (x.row.what == store::verb::advance)
-        keep({row.spare->after(std::move(x.row), std::move(x.inbox)),
-              std::make_shared<lease>(row.under->id, x.next_token)});
+          x.row->id, store::to_string(x.row->what), row.handled});
+      if (x.row->what == store::verb::advance) {
+        ahead_.push_back(std::make_shared<execution>(row.spare->after(
+          std::move(*x.row), std::move(x.next_token), std::move(x.inbox))));
+        home_->leases.add(ahead_.back()->under());
+      }
       break;
     case verdict::stale:
-      home_->tell(events::outcome_stale{x.row.id, x.row.token});
+      home_->tell(events::outcome_stale{x.row->id, x.row->token});
       break;
     case verdict::unknown:
-      home_->tell(events::outcome_unknown{x.row.id, x.row.token});
+      home_->tell(events::outcome_unknown{x.row->id, x.row->token});
       break;
     case verdict::refused:
     case verdict::collided:
       home_->tell(events::outcome_refused{
-        x.row.id, x.what == verdict::collided ? x.why : without_data(x.why)});
+        x.row->id, x.what == verdict::collided ? x.why : without_data(x.why)});
       if (row.spare) {
         row.reported = false;
         if (!row.deputy)
@@ -387,45 +387,45 @@ void picker_actor::start_steps() {
   std::vector<step_queue::job> plain;
   for (; !ahead_.empty(); ahead_.pop_front()) {
     auto& next = ahead_.front();
-    auto machine = home_->machines->find(next.row.fsm, next.row.fsm_version);
-    const auto* defined = machine->find_step(next.row.step);
+    const auto* defined = next->step();
     if (defined == nullptr || is_plain(*defined)) {
-      begun_[++tags_] = {
-        .under = next.under, .running = true, .key = store::hold_of(next.row)};
+      begun_[++tags_] = {.under = next->under(),
+                         .running = true,
+                         .key = store::hold_of(next->row())};
       ++running_;
-      plain.push_back({tags_, std::move(machine), std::move(next)});
-    } else if (next.under->lost) { // somebody else's by now
-      if (auto key = store::hold_of(next.row))
+      plain.push_back({tags_, std::move(next)});
+    } else if (next->under()->lost) { // somebody else's by now
+      if (auto key = store::hold_of(next->row()))
         unlock(std::move(*key));
     } else {
       steps_->put(std::exchange(plain, {}));
       if (!steps_->take_slot())
         return;
-      begin(std::move(next), std::move(machine), *defined);
+      begin(std::move(next), *defined);
     }
   }
   steps_->put(std::move(plain));
 }
 
-void picker_actor::begin(waiting_row x, std::shared_ptr<const machine> of,
+void picker_actor::begin(execution_ptr what,
                          const machine::step_definition& defined) {
   auto tag = ++tags_;
-  home_->tell(events::step_started{x.row.id, x.row.fsm, x.row.fsm_version,
-                                   x.row.step, x.row.attempt, x.under->token});
+  const auto& row = what->row();
+  auto under = what->under();
+  home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
+                                   row.attempt, under->token});
   auto limit = defined.limit();
   const auto* starter = dynamic_cast<const detail::async_starter*>(
     defined.start.get());
-  auto key = store::hold_of(x.row);
+  auto key = store::hold_of(row);
   std::unique_ptr<supervision> care;
   if (limit)
     care = std::make_unique<supervision>(
-      supervision{.step = x.row.step,
+      supervision{.step = row.step,
                   .limit = *limit,
                   .due = now() + *limit,
                   .asynchronous = starter != nullptr});
-  auto what = std::make_shared<execution>(std::move(of), std::move(x.row),
-                                          x.under, home_->config.limits);
-  std::shared_ptr<execution> spare;
+  execution_ptr spare;
   if (care) {
     spare = std::make_shared<execution>(what->without_inbox());
     limits_.emplace(care->due, tag);
@@ -439,7 +439,7 @@ void picker_actor::begin(waiting_row x, std::shared_ptr<const machine> of,
   else // lazily: it is scheduled once, for its message
     step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what));
   ++running_;
-  begun_[tag] = {.under = std::move(x.under),
+  begun_[tag] = {.under = std::move(under),
                  .step = step,
                  .care = std::move(care),
                  .spare = std::move(spare),
@@ -457,7 +457,8 @@ void picker_actor::collect(step_outcome& x) {
   auto& row = found->second;
   if (row.care)
     limits_.erase({row.care->due, x.tag});
-  add_outcome(found, std::move(*x.row), x.handled, std::move(x.after));
+  add_outcome(found, std::make_unique<store::outcome_row>(std::move(*x.row)),
+              x.handled, std::move(x.after));
   // An asynchronous step has returned when its actor is down, and one whose
   // handler a deputy has called may be far from it.
   if (!row.deputy && (!row.care || !row.care->asynchronous)) {
@@ -468,22 +469,22 @@ void picker_actor::collect(step_outcome& x) {
 }
 
 void picker_actor::add_outcome(begun_rows::iterator which,
-                               store::outcome_row outcome, bool handled,
-                               std::shared_ptr<execution> after) {
+                               std::unique_ptr<store::outcome_row> outcome,
+                               bool handled, execution_ptr after) {
   auto& row = which->second;
   row.reported = true;
   row.handled = handled;
   row.spare = std::move(after);
-  if (outcome.what == store::verb::next && !drain_for_
-      && row.spare->may_run_ahead()) {
-    outcome.what = store::verb::advance;
-    outcome.may_collide = false; // it executes as before
+  auto& what = outcome->what;
+  if (what == store::verb::next && !drain_for_ && row.spare->may_run_ahead()) {
+    what = store::verb::advance;
+    outcome->may_collide = false; // it executes as before
     row.advancing = true;
     ++advancing_;
   }
-  if (outcome.what == store::verb::next || outcome.what == store::verb::replay)
+  if (what == store::verb::next || what == store::verb::replay)
     look_again(); // for itself
-  if (outcome.what == store::verb::await)
+  if (what == store::verb::await)
     pick_follows_ = true; // its signal may be there
   turn_.add(std::move(outcome), which->first);
 }
@@ -496,7 +497,7 @@ void picker_actor::collect_ended() {
     ++ends_;
     if (x.row) {
       auto handled = x.what->failed();
-      add_outcome(found, std::move(*x.row), handled, std::move(x.what));
+      add_outcome(found, std::move(x.row), handled, std::move(x.what));
     } else if (x.what) {
       crash(found, x.why);
     } else {
@@ -580,7 +581,7 @@ void picker_actor::crash(begun_rows::iterator which, const caf::error& why) {
 void picker_actor::settled(begun_rows::iterator which) {
   auto& row = which->second;
   row.settled = true;
-  home_->leases.remove(row.under.get());
+  home_->leases.remove(row.under);
   if (row.care)
     limits_.erase({row.care->due, which->first});
   if (row.deputy)
@@ -617,10 +618,10 @@ void picker_actor::start_draining(std::chrono::milliseconds grace) {
   for (const auto& x : steps_->take_back()) {
     begun_.erase(x.tag);
     --running_;
-    give_back(x.what);
+    give_back(*x.what);
   }
   for (const auto& x : ahead_)
-    give_back(x);
+    give_back(*x);
   ahead_.clear();
   drive();
 }

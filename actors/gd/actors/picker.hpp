@@ -58,7 +58,7 @@ private:
     std::unique_ptr<supervision> care{};
     /// Calls the handler when the step's own actor cannot: it is down when its
     /// function has returned.
-    std::shared_ptr<execution> spare{};
+    execution_ptr spare{};
     /// The actor that does, with `spare`.
     caf::actor deputy{};
     /// The function has not returned: it has a slot, or waits for a runner.
@@ -92,7 +92,7 @@ private:
   /// Rows that inserts have claimed when the desk had been closed so often.
   struct claimed_rows {
     std::uint64_t closings = 0;
-    std::vector<waiting_row> rows{};
+    std::vector<execution_ptr> rows{};
   };
 
   using begun_rows = std::unordered_map<std::uint64_t, begun_row>;
@@ -110,19 +110,18 @@ private:
   std::int32_t speed_in(std::size_t flight, const progress& after,
                         clock::time_point t) const;
   void finish(std::size_t flight, pq::reply reply);
-  std::vector<waiting_row> lease_all(std::vector<store::picked_row> rows,
-                                     const std::string& token);
-  void take(std::vector<waiting_row> rows);
-  void keep(waiting_row x);
+  std::vector<execution_ptr> lease_all(std::vector<store::picked_row> rows,
+                                       const std::string& token);
+  void take(std::vector<execution_ptr> rows);
   void settle(turn::settled& x);
   void start_steps();
-  void begin(waiting_row x, std::shared_ptr<const machine> of,
-             const machine::step_definition& defined);
+  void begin(execution_ptr what, const machine::step_definition& defined);
   void collect_ended();
-  void give_back(const waiting_row& x);
+  void give_back(const execution& x);
   void collect(step_outcome& x);
-  void add_outcome(begun_rows::iterator which, store::outcome_row outcome,
-                   bool handled, std::shared_ptr<execution> after);
+  void add_outcome(begun_rows::iterator which,
+                   std::unique_ptr<store::outcome_row> outcome, bool handled,
+                   execution_ptr after);
   void step_down(std::uint64_t tag, const caf::error& why);
   void deputy_down(std::uint64_t tag, const caf::error& why);
   void end_late_steps(clock::time_point t);
@@ -144,7 +143,8 @@ private:
   watcher watcher_;
   std::shared_ptr<step_queue> steps_;
   std::vector<caf::actor> runners_;
-  std::deque<waiting_row> ahead_;
+  /// Picked, and not begun.
+  std::deque<execution_ptr> ahead_;
   /// By tag.
   begun_rows begun_;
   /// When time limits end, with tags.

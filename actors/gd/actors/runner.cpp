@@ -16,20 +16,21 @@ constexpr auto turn_length = std::chrono::milliseconds{1};
 class plain_step_actor : public brief_actor {
 public:
   plain_step_actor(caf::actor_config& cfg, node_ptr home, execution& what,
-                   std::optional<store::outcome_row>& to)
+                   std::unique_ptr<store::outcome_row>& to)
     : brief_actor(cfg), home_(std::move(home)), what_(what), to_(to) {
     // nop
   }
 
   caf::behavior make_behavior() override {
-    to_ = what_.run_unless_decided();
+    if (auto row = what_.run_unless_decided())
+      to_ = std::make_unique<store::outcome_row>(std::move(*row));
     return {};
   }
 
   void on_exit() override {
     // Dead without an outcome: nobody is to extend the lease any more.
     if (what_.under()->decide(decider::death))
-      home_->leases.remove(what_.under().get());
+      home_->leases.remove(what_.under());
   }
 
   const char* name() const override {
@@ -39,7 +40,7 @@ public:
 private:
   node_ptr home_;
   execution& what_;
-  std::optional<store::outcome_row>& to_;
+  std::unique_ptr<store::outcome_row>& to_;
 };
 
 } // namespace
@@ -203,13 +204,12 @@ void runner_actor::run_some() {
 
 step_queue::ended runner_actor::run(step_queue::job x) {
   step_queue::ended end{.tag = x.tag};
-  auto& [row, under] = x.what;
-  if (under->lost) // somebody else's by now
+  if (x.what->under()->lost) // somebody else's by now
     return end;
+  const auto& row = x.what->row();
   home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
-                                   row.attempt, under->token});
-  end.what = std::make_shared<execution>(
-    std::move(x.of), std::move(row), std::move(under), home_->config.limits);
+                                   row.attempt, x.what->under()->token});
+  end.what = std::move(x.what);
   end.why = run_inside(
     this, spawn<plain_step_actor, brief>(home_, *end.what, end.row));
   return end;

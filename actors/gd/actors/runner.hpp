@@ -18,12 +18,6 @@
 
 namespace gd::actors {
 
-/// A row that was picked and has not begun.
-struct waiting_row {
-  store::picked_row row;
-  lease_ptr under;
-};
-
 /// The plain steps of a queue, between its picker and the runners: what is to be
 /// run, what has ended, and the slots. A lock instead of messages: those would
 /// wake a thread or two for each step.
@@ -32,16 +26,15 @@ public:
   struct job {
     /// The picker's number for the execution.
     std::uint64_t tag = 0;
-    std::shared_ptr<const machine> of;
-    waiting_row what;
+    execution_ptr what;
   };
 
   struct ended {
     std::uint64_t tag = 0;
     /// Null: it has not begun, because its lease was lost.
-    std::shared_ptr<execution> what{};
-    /// Nullopt: the step's actor died without an outcome, for this reason.
-    std::optional<store::outcome_row> row{};
+    execution_ptr what{};
+    /// Null: the step's actor died without an outcome, for this reason.
+    std::unique_ptr<store::outcome_row> row{};
     caf::error why{};
   };
 

@@ -11,7 +11,7 @@ namespace gd::actors {
 // -- steps that return --------------------------------------------------------
 
 step_actor::step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-                       std::uint64_t tag, std::shared_ptr<execution> what)
+                       std::uint64_t tag, execution_ptr what)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     picker_(std::move(picker)),
@@ -50,7 +50,7 @@ void step_actor::on_exit() {
   // Dead without an outcome: nobody is to extend the lease any more, and the
   // picker may be too busy to do it soon.
   if (what_->under()->decide(decider::death))
-    home_->leases.remove(what_->under().get());
+    home_->leases.remove(what_->under());
   picker_ = nullptr;
 }
 
@@ -59,7 +59,7 @@ void step_actor::on_exit() {
 class async_delivery : public detail::async_run {
 public:
   async_delivery(caf::event_based_actor* self, const caf::actor& picker,
-                 std::uint64_t tag, std::shared_ptr<execution> what)
+                 std::uint64_t tag, execution_ptr what)
     : self_(caf::actor_cast<caf::weak_actor_ptr>(self)),
       picker_(caf::actor_cast<caf::weak_actor_ptr>(picker)),
       tag_(tag),
@@ -106,12 +106,12 @@ private:
   caf::weak_actor_ptr self_;
   caf::weak_actor_ptr picker_;
   std::uint64_t tag_;
-  std::shared_ptr<execution> what_;
+  execution_ptr what_;
 };
 
 async_step_actor::async_step_actor(caf::actor_config& cfg, node_ptr home,
                                    const caf::actor& picker, std::uint64_t tag,
-                                   std::shared_ptr<execution> what,
+                                   execution_ptr what,
                                    const detail::async_starter* starter)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
@@ -132,7 +132,7 @@ caf::behavior async_step_actor::make_behavior() {
     auto& what = delivery_->what();
     if (what.under()->decided_by() != decider::nobody)
       return quit(); // too late
-    starter_->start(this, delivery_, what.begin(), what.state());
+    starter_->start(this, delivery_, what.begin(), what.row().state);
     },
     };
 }
@@ -141,7 +141,7 @@ void async_step_actor::on_exit() {
   // Nobody else decides from now on: the picker does, by the reason.
   const auto& under = delivery_->what().under();
   if (under->decide(decider::death))
-    home_->leases.remove(under.get());
+    home_->leases.remove(under);
   delivery_ = nullptr;
 }
 

@@ -21,7 +21,7 @@ class step_actor : public caf::event_based_actor {
 public:
   /// Reports to `picker`, which knows the execution as `tag`.
   step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-             std::uint64_t tag, std::shared_ptr<execution> what);
+             std::uint64_t tag, execution_ptr what);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -35,7 +35,7 @@ private:
   node_ptr home_;
   caf::actor picker_;
   std::uint64_t tag_;
-  std::shared_ptr<execution> what_;
+  execution_ptr what_;
 };
 
 class async_delivery;
@@ -46,8 +46,7 @@ class async_step_actor : public caf::event_based_actor {
 public:
   async_step_actor(caf::actor_config& cfg, node_ptr home,
                    const caf::actor& picker, std::uint64_t tag,
-                   std::shared_ptr<execution> what,
-                   const detail::async_starter* starter);
+                   execution_ptr what, const detail::async_starter* starter);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
