@@ -1,4 +1,4 @@
--- Takes a lease on the most urgent eligible rows of a queue, and returns them with their inbox, in pick order.
+-- Takes a lease on the most urgent eligible rows of a queue, and returns them with their inbox.
 -- It reads as much as it takes, whatever lies in the table (spec [A5]): the rows of each machine that this node knows are
 -- a range of their own, and of that each priority, so that neither foreign rows nor future ones are ever passed over.
 -- The recursive part finds the priorities in use, each by one probe; the outer limit ends it as soon as it has enough.
@@ -12,7 +12,7 @@
 -- cannot be answered would stop the whole queue. What a step has not been shown wakes it when it parks.
 -- $8 int[] priority, $9 bigint[] since, in us since 2000: of these priorities, only rows that are eligible since then, or
 -- later, are looked at; the first is -32768. What was worked off before that is not passed over again (see turn.hpp).
--- The last row has no id: its attempt is not 0 if there are rows with a key; its eligible_at is now.
+-- One row has no id: its attempt is not 0 if there are rows with a key; its eligible_at is now.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -63,4 +63,3 @@ select null, null, null, null, null, (
       limit 1
     ) keyed
   ), null, null, null, null, null, null, null, statement_timestamp()
-order by priority, eligible_at, id

@@ -5,7 +5,7 @@
 -- A status behind a select is not known to the planner: it could otherwise, while the table is small, decide to read all
 -- of an index that holds only rows of that status, instead of the key's rows in gen_durable_key.
 -- $1 to $9 as in pick; $10 text[] keys to leave alone, $11 text the key that the last visit ended with.
--- The last row has no id: its partition_key is the key that this visit ended with; its attempt is not 0 if there are keyed
+-- One row has no id: its partition_key is the key that this visit ended with; its attempt is not 0 if there are keyed
 -- rows; its eligible_at is now. Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
 -- include parts/pick_free.sql
@@ -144,4 +144,3 @@ select null, null, null, null, null, (select count(l.priority)::int from (select
   set_config('gd.keyed', coalesce((select array_agg(p.id) from picked p where p.partition_key is not null), '{}')::text, true),
   null, null, null, coalesce((select v.partition_key from visited v order by v.n desc limit 1), $11::text), null, null,
   statement_timestamp()
-order by priority, eligible_at, id

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <compare>
 #include <iterator>
 #include <limits>
 
@@ -88,16 +89,29 @@ pq::call pick(const pick_request& what) {
 
 pick_answer read_pick(const pq::rows& rows) {
   pick_answer out;
-  if (rows.size() == 0)
-    return out;
-  auto last = rows.size() - 1;
-  out.keyed_rows = rows.integer(last, 5) > 0;
-  out.last_key = rows.text(last, 10);
-  out.now_us = rows.integer(last, 13);
-  out.rows.resize(last);
-  for (std::size_t i = 0; i < last; ++i) {
-    auto& x = out.rows[i];
-    x.id = rows.integer(i, 0);
+  struct place {
+    std::int64_t priority, eligible_at_us, id;
+    std::size_t at;
+    auto operator<=>(const place&) const = default;
+  };
+  std::vector<place> order;
+  order.reserve(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows.is_null(i, 0)) {
+      order.push_back(
+        {rows.integer(i, 12), rows.integer(i, 13), rows.integer(i, 0), i});
+    } else {
+      out.keyed_rows = rows.integer(i, 5) > 0;
+      out.last_key = rows.text(i, 10);
+      out.now_us = rows.integer(i, 13);
+    }
+  }
+  std::sort(order.begin(), order.end()); // for less than the server would
+  out.rows.resize(order.size());
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    auto i = order[n].at;
+    auto& x = out.rows[n];
+    x.id = order[n].id;
     x.fsm = rows.text(i, 1);
     x.fsm_version = static_cast<std::int32_t>(rows.integer(i, 2));
     x.step = rows.text(i, 3);
@@ -107,9 +121,9 @@ pick_answer read_pick(const pq::rows& rows) {
     x.inbox = signals_of(rows, i, 7);
     x.partition_key = rows.maybe_text(i, 10);
     x.unique_scope = rows.texts(i, 11);
-    auto priority = static_cast<std::int32_t>(rows.integer(i, 12));
+    auto priority = static_cast<std::int32_t>(order[n].priority);
     if (out.first.empty() || out.first.back().priority != priority)
-      out.first.push_back({priority, rows.integer(i, 13)});
+      out.first.push_back({priority, order[n].eligible_at_us});
   }
   return out;
 }

@@ -125,6 +125,7 @@ struct pick_answer {
   /// When it was picked, as `mark::since_us`.
   std::int64_t now_us = 0;
 };
+/// In pick order, in which the statement does not return them.
 pick_answer read_pick(const pq::rows& rows);
 
 pq::call lock_keys();

@@ -959,6 +959,28 @@ CAF_TEST(a row that a stranger holds does not keep others from completing
   }
 }
 
+CAF_TEST(an outcome under the token of another row of its group is stale) {
+  // Given back, picked again under another token, and the late outcome shares a
+  // group with one of the new pick.
+  auto& worker = connect();
+  for (bool complete : {true, false}) {
+    auto make = complete ? done_row : next_row;
+    std::vector<outcome_row> rows{make(executing("node/1/2"), "node/1/1"),
+                                  make(executing("node/1/1"), "node/1/2"),
+                                  make(executing("node/1/2"), "node/1/2")};
+    for (auto write :
+         {complete ? store::complete : store::proceed, store::flush}) {
+      auto written = run(worker, write(rows));
+      CAF_CHECK(stale(written, rows[0].id));
+      CAF_CHECK(stale(written, rows[1].id));
+      CAF_CHECK(applied(written, rows[2].id));
+      CAF_CHECK_EQUAL(of(rows[0].id, "status"), "executing");
+      CAF_CHECK_EQUAL(of(rows[1].id, "status"), "executing");
+      rows[2] = make(executing("node/1/2"), "node/1/2");
+    }
+  }
+}
+
 CAF_TEST(with the statements of the original a group waits for the stranger) {
   auto x = executing();
   auto y = executing();

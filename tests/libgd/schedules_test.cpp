@@ -1656,13 +1656,16 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 15> mutants{{
+  const std::array<mutant, 16> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
      ""},
     {"a completion without its token", sql::complete,
-     "g.locked_by = e.token and ", ""},
+     "(g.id, g.locked_by) in (select e.id, e.token ", "g.id in (select e.id "},
+    {"a completion with any token of its group", sql::complete,
+     "(g.id, g.locked_by) in (select e.id, e.token ",
+     "g.locked_by in (select e.token "},
     {"a completion of what nobody has locked", sql::complete,
      "(select h.tuple from held h where h.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))"},
