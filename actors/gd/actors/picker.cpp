@@ -192,6 +192,8 @@ void picker_actor::look() {
       turn_.look_everywhere();
       poll_at_ = t + home_->config.poll;
     }
+    // What has ended since the last flight may be quicker than what ended in it.
+    speed_ = std::max(speed_, speed_in(last_took_, last_finish_));
     // A flush takes a pick along: it costs little in a transaction anyway. But
     // a few outcomes that leave nothing to pick need not wait for it.
     bool pick = look_again_ || turn_.busy();
@@ -247,25 +249,23 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
     else
       home_->claims->close(queue_.name);
   }
-  auto after = progress{ends_, steps_->busy()};
-  speed_ = speed_in(flight, after, t);
-  last_finish_ = after;
+  // Since the finish before, for as long as there was something to run: quick
+  // steps have all ended before the flight begins, and then nothing is left that
+  // could end while it takes.
+  last_took_ = t - begins_[flight].at;
+  speed_ = speed_in(last_took_, begins_[flight].before);
+  last_finish_ = {ends_, steps_->busy()};
   take(lease_all(std::move(report.picked), report.token));
   judge_claims();
   drive();
 }
 
-std::int32_t picker_actor::speed_in(std::size_t flight, const progress& after,
-                                    clock::time_point t) const {
-  // Since the finish before, for as long as there was something to run: quick
-  // steps have all ended before the flight begins, and then nothing is left that
-  // could end while it takes.
-  const auto& begin = begins_[flight];
+std::int32_t picker_actor::speed_in(clock::duration took,
+                                    const progress& before) const {
   using seconds = std::chrono::duration<double>;
-  seconds busy = after.busy - begin.before.busy;
-  seconds took = t - begin.at;
-  auto times = took < most_trusted * busy ? took / busy : most_trusted;
-  auto speed = times * static_cast<double>(after.ends - begin.before.ends);
+  seconds busy = steps_->busy() - before.busy;
+  auto times = took < most_trusted * busy ? seconds{took} / busy : most_trusted;
+  auto speed = times * static_cast<double>(ends_ - before.ends);
   return static_cast<std::int32_t>(
     std::min(speed, static_cast<double>(queue_.ahead)));
 }

@@ -107,8 +107,7 @@ private:
   bool picking(std::uint64_t closings) const;
   void judge_claims();
   std::int32_t wanted() const;
-  std::int32_t speed_in(std::size_t flight, const progress& after,
-                        clock::time_point t) const;
+  std::int32_t speed_in(clock::duration took, const progress& before) const;
   void finish(std::size_t flight, pq::reply reply);
   std::vector<execution_ptr> lease_all(std::vector<store::picked_row> rows,
                                        const std::string& token);
@@ -156,8 +155,9 @@ private:
   std::int32_t advancing_ = 0;
   std::uint64_t ends_ = 0;
   progress last_finish_;
+  clock::duration last_took_{0};
   std::array<begin_of_flight, 2> begins_{};
-  /// How many steps could have ended in the time of the last flight.
+  /// How many steps could have ended in the time of a flight.
   std::int32_t speed_ = 0;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
