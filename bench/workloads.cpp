@@ -328,9 +328,15 @@ sample measure_drain(const parameters& how) {
   if (how.processes > 1) {
     drain_in_processes(how, m);
   } else {
+    // Nothing is picked before all connections are there: the floor, too, opens
+    // them before it begins.
+    session barrier{how.database};
+    barrier.run("begin; lock table gen_durable in access exclusive mode");
     tally done;
-    m.start();
     node n{settings(how, count_down()), done};
+    n.wait_until_connected();
+    m.start();
+    barrier.run("commit");
     done.wait_for(how.rows * how.steps);
     m.stop();
   }
