@@ -162,8 +162,8 @@ std::int32_t picker_actor::wanted() const {
   for (const auto& x : held_)
     waiting += x.rows.size();
   return queue_.slots - running_ + std::min(queue_.ahead, hurry * speed_)
-         - static_cast<std::int32_t>(waiting) - advancing_ - turn_.wanted()
-         - home_->claims->under_way(queue_.name);
+         - static_cast<std::int32_t>(waiting) - coming_ - advancing_
+         - turn_.wanted() - home_->claims->under_way(queue_.name);
 }
 
 void picker_actor::look_again() {
@@ -255,6 +255,11 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   last_took_ = t - begins_[flight].at;
   speed_ = speed_in(last_took_, begins_[flight].before);
   last_finish_ = {ends_, steps_->busy()};
+  // The server need not wait until all that it has found is with the runners.
+  coming_ = static_cast<std::int32_t>(report.picked.size());
+  if (report.full)
+    look();
+  coming_ = 0;
   take(lease_all(std::move(report.picked), report.token));
   judge_claims();
   drive();

@@ -153,6 +153,8 @@ private:
   std::int32_t running_ = 0;
   /// Rows that go on when their outcome is committed.
   std::int32_t advancing_ = 0;
+  /// Picked rows that are not ahead yet.
+  std::int32_t coming_ = 0;
   std::uint64_t ends_ = 0;
   progress last_finish_;
   clock::duration last_took_{0};
