@@ -268,6 +268,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
   remember(x, answer);
   to.picked = std::move(answer.rows);
   to.token = x.token;
+  to.keyed = x.keyed;
   bool news = answer.keyed_rows && !keyed_;
   to.full = to.picked.size() >= static_cast<std::size_t>(x.wanted) || news;
   to.drained = !to.full;

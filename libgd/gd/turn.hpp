@@ -118,6 +118,9 @@ public:
     std::string token{};
     /// The pick took as many as it wanted: there may be more.
     bool full = false;
+    /// It picked rows with keys, too: what it has taken keeps others of their keys
+    /// from being picked.
+    bool keyed = false;
     /// There was a pick, and it has left nothing that it could have taken.
     bool drained = false;
     /// How many rows were picked, of picks that had been lost, and given back.

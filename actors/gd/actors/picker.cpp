@@ -257,7 +257,7 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   last_finish_ = {ends_, steps_->busy()};
   // The server need not wait until all that it has found is with the runners.
   coming_ = static_cast<std::int32_t>(report.picked.size());
-  if (report.full)
+  if (report.full && !report.keyed)
     look();
   coming_ = 0;
   take(lease_all(std::move(report.picked), report.token));
