@@ -7,6 +7,7 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -266,6 +267,28 @@ CAF_TEST(what was claimed during a pick that leaves something
       CAF_CHECK_EQUAL(count("status <> 'done'"), "0");
       CAF_CHECK(home->leases.all().empty());
     }
+}
+
+CAF_TEST(what was claimed does not wait until a backlog is worked off) {
+  home->config.rows_per_turn = 20;
+  begin({"default", 4, 64});
+  insert(20);
+  home->wake({"default"}, true);
+  sched.run();
+  finish_all(); // quick steps: there is always a pick under way from now on
+  insert(600);
+  ran.clear();
+  home->wake({"default"}, true);
+  sched.run();
+  CAF_CHECK_EQUAL(db->next(), "gd_pick ");
+  auto urgent = row("urgent");
+  urgent.priority = -1;
+  send(std::move(urgent));
+  CAF_CHECK_EQUAL(db->newest(), claimed);
+  finish_all();
+  auto at = std::find(ran.begin(), ran.end(), "urgent") - ran.begin();
+  CAF_CHECK_EQUAL(ran.size(), 601u);
+  CAF_CHECK_LESS(at, 100);
 }
 
 CAF_TEST(a backlog is no time for claims) {

@@ -248,6 +248,8 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
       drained_at_ = begins_[flight].closings;
     else
       home_->claims->close(queue_.name);
+    if (!report.drained)
+      undrained_at_ = begins_[flight].closings;
   }
   // Since the finish before, for as long as there was something to run: quick
   // steps have all ended before the flight begins, and then nothing is left that
@@ -322,7 +324,8 @@ void picker_actor::judge_claims() {
   for (auto& x : std::exchange(held_, {})) {
     if (drained_at_ && *drained_at_ >= x.closings)
       take(std::move(x.rows));
-    else if (picking(x.closings))
+    else if (picking(x.closings)
+             && !(undrained_at_ && *undrained_at_ >= x.closings))
       held_.push_back(std::move(x));
     else
       for (const auto& row : x.rows)

@@ -171,6 +171,8 @@ private:
   bool drained_ = false;
   /// How often the desk had been closed when the last one of that kind began.
   std::optional<std::uint64_t> drained_at_{};
+  /// The same of the last one that left something, or failed.
+  std::optional<std::uint64_t> undrained_at_{};
   /// Claimed, and not judged: a pick is under way that may find rows that come
   /// first.
   std::vector<claimed_rows> held_;
