@@ -86,8 +86,9 @@ private:
   std::optional<std::list<lease_ptr>::iterator> place_;
 };
 
-/// All leases that a node means to keep; none is in two tables. What is in it is extended by the
-/// heartbeat, which reads it directly: no busy scheduler can come in between.
+/// All leases that a node means to keep; none is in two tables. What is in it is
+/// extended by the heartbeat, which reads it directly: no busy scheduler can come
+/// in between.
 class lease_table {
 public:
   void add(const lease_ptr& one) {

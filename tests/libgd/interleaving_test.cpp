@@ -959,6 +959,49 @@ CAF_TEST(a row that a stranger holds does not keep others from completing
   }
 }
 
+CAF_TEST(
+  only a row that changes hands between the snapshot and its lock is stale) {
+  for (auto write : {store::complete, store::proceed, store::flush}) {
+    bool complete = write == store::complete;
+    std::vector<outcome_row> rows;
+    for (int i = 0; i < 3; ++i)
+      rows.push_back(complete ? done_row(executing()) : next_row(executing()));
+    auto what = write(rows);
+    // Its snapshot is there when it waits.
+    std::string text{what.what->text};
+    std::string_view place = complete ? "where g.id = any($1::bigint[])"
+                                      : "where g.id = e.id";
+    auto at = text.find(place);
+    CAF_REQUIRE(at != std::string::npos);
+    text.insert(at + place.size(),
+                " and (select pg_advisory_xact_lock_shared(7)::text) is not "
+                "null");
+    gd::sql::statement waiting{"waiting", text};
+    what.what = &waiting;
+    session stranger{db.conninfo()};
+    stranger.exec("select pg_advisory_lock(7)");
+    auto& worker = connect();
+    worker.send({{what}});
+    CAF_CHECK_EQUAL(stranger.wait_until_someone_is_blocked(), worker.backend());
+    db.rows("update gen_durable set locked_by = 'node/1/2' where id = $1",
+            {std::to_string(rows[1].id)});
+    db.rows("update gen_durable set priority = 5 where id = $1",
+            {std::to_string(rows[2].id)});
+    stranger.exec("select pg_advisory_unlock_all()");
+    auto reply = worker.wait_reply();
+    CAF_REQUIRE(reply.ok());
+    const auto& written = reply.results.front();
+    CAF_CHECK(applied(written, rows[0].id));
+    CAF_CHECK(stale(written, rows[1].id));
+    CAF_CHECK_EQUAL(of(rows[1].id, "status"), "executing");
+    // A stranger has changed it otherwise: written, or left for the next try.
+    bool flush = write == store::flush;
+    CAF_CHECK_EQUAL(applied(written, rows[2].id), flush);
+    CAF_CHECK(!stale(written, rows[2].id));
+    CAF_CHECK_EQUAL(of(rows[2].id, "status"), flush ? "runnable" : "executing");
+  }
+}
+
 CAF_TEST(an outcome under the token of another row of its group is stale) {
   // Given back, picked again under another token, and the late outcome shares a
   // group with one of the new pick.
