@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory_resource>
 #include <unordered_map>
 #include <utility>
 
@@ -66,9 +65,10 @@ std::size_t turn::under_way() const {
                   [](const auto& x) { return x.under_way; }));
 }
 
-bool turn::occupied() const {
+bool turn::occupied(std::int32_t want) const {
   auto n = under_way();
-  return n == flights_.size() || (n > 0 && !busy());
+  bool worth_it = busy() || (plenty_ && want >= how_.worth_a_pick);
+  return n == flights_.size() || (n > 0 && !worth_it);
 }
 
 std::size_t turn::missing() const {
@@ -116,7 +116,7 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
 
 std::optional<turn::started> turn::begin(std::int32_t want,
                                          clock::time_point now) {
-  if (occupied() || now < not_before_)
+  if (occupied(want) || now < not_before_)
     return std::nullopt;
   auto free = std::find_if(flights_.begin(), flights_.end(),
                            [](const auto& x) { return !x.under_way; });
@@ -268,10 +268,10 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
   remember(x, answer);
   to.picked = std::move(answer.rows);
   to.token = x.token;
-  to.keyed = x.keyed;
   bool news = answer.keyed_rows && !keyed_;
   to.full = to.picked.size() >= static_cast<std::size_t>(x.wanted) || news;
   to.drained = !to.full;
+  plenty_ = to.full && !x.keyed;
   keyed_ = answer.keyed_rows;
   if (!x.keyed)
     return;
@@ -309,28 +309,40 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
 void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
   using verdict = settled::verdict;
-  std::pmr::monotonic_buffer_resource memory;
-  std::pmr::unordered_map<std::int64_t, store::flushed_row> answers{
-    of.group.entries.size(), &memory};
+  std::vector<store::flushed_row> answers;
   for (auto at : {of.at.complete, of.at.proceed, of.at.flush, of.at.advance})
     if (at >= 0)
       for (auto& x :
            store::read_flush(reply.results[static_cast<std::size_t>(at)]))
-        answers.emplace(x.id, x);
+        answers.push_back(x);
+  // Each row is in one answer at the most. Mostly all are there.
+  bool all = answers.size() == of.group.entries.size()
+             && std::all_of(answers.begin(), answers.end(),
+                            [](const auto& x) { return x.applied; });
+  std::unordered_map<std::int64_t, store::flushed_row> by_id;
+  if (!all)
+    for (const auto& x : answers)
+      by_id.emplace(x.id, x);
+  const store::flushed_row applied{.applied = true};
+  auto answer_to = [&](std::int64_t id) -> const store::flushed_row* {
+    if (all)
+      return &applied;
+    auto found = by_id.find(id);
+    return found == by_id.end() ? nullptr : &found->second;
+  };
   std::unordered_map<std::int64_t, std::vector<raw_signal>> inboxes;
   if (of.at.inbox >= 0)
     inboxes = store::read_inbox(
       reply.results[static_cast<std::size_t>(of.at.inbox)]);
   to.rows.reserve(of.group.entries.size());
   for (auto& x : of.group.entries) {
-    auto found = answers.find(x.row->id);
-    bool missing = found == answers.end();
-    if (missing && !of.group.alone) {
+    const auto* answer = answer_to(x.row->id);
+    if (answer == nullptr && !of.group.alone) {
       waiting_.put_busy(std::move(x), now);
       continue;
     }
-    if (!missing && found->second.holder) {
-      auto holder = *found->second.holder;
+    if (answer != nullptr && answer->holder) {
+      auto holder = *answer->holder;
       to.rows.push_back(
         {x.tag, std::move(x.row), verdict::collided,
          error{errc::rejected,
@@ -339,9 +351,9 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
       continue;
     }
     // Locked and yet missing: deleted, which is as good as another's.
-    auto what = !missing && found->second.applied ? verdict::applied
-                : x.resent                        ? verdict::unknown
-                                                  : verdict::stale;
+    auto what = answer != nullptr && answer->applied ? verdict::applied
+                : x.resent                           ? verdict::unknown
+                                                     : verdict::stale;
     auto& done = to.rows.emplace_back(
       settled{.tag = x.tag, .row = std::move(x.row), .what = what});
     if (what == verdict::applied && done.row->what == store::verb::advance) {
@@ -356,6 +368,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
                 clock::time_point now) {
   const auto& why = *reply.failure;
   look_everywhere(); // rows that were taken may be back in their places
+  plenty_ = false;
   auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);
   bool of_pick = of.at.pick >= 0 && failed_at >= of.at.pick;

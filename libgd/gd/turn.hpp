@@ -45,6 +45,8 @@ public:
     /// The second is begun when so many outcomes wait for one: fewer are better
     /// off in the next.
     std::size_t worth_a_flight = 50;
+    /// Or when there are rows in plenty, and so many are wanted.
+    std::int32_t worth_a_pick = 500;
   };
 
   explicit turn(settings how);
@@ -118,9 +120,6 @@ public:
     std::string token{};
     /// The pick took as many as it wanted: there may be more.
     bool full = false;
-    /// It picked rows with keys, too: what it has taken keeps others of their keys
-    /// from being picked.
-    bool keyed = false;
     /// There was a pick, and it has left nothing that it could have taken.
     bool drained = false;
     /// How many rows were picked, of picks that had been lost, and given back.
@@ -133,8 +132,14 @@ public:
 
   report finish(std::size_t flight, pq::reply reply, clock::time_point now);
 
+  /// The last pick took as many rows as it wanted, none of them with keys: there
+  /// may be more than those under way take.
+  bool plenty() const noexcept {
+    return plenty_;
+  }
+
   /// Whether `begin` would wait for what is under way.
-  bool occupied() const;
+  bool occupied(std::int32_t want = 0) const;
 
   /// How many outcomes more have to come until `begin` does something with them;
   /// max(): it does nothing before one of those under way has ended.
@@ -248,6 +253,7 @@ private:
   /// has come since.
   std::uint64_t looks_ = 0;
   clock::time_point look_at_{};
+  bool plenty_ = false;
   /// Whether there are rows with a key: they cost three statements more.
   bool keyed_ = false;
   /// What a pick with keys wants at the most: twice as much as the last one if that

@@ -687,6 +687,44 @@ CAF_TEST(a pick tells whether there may be more) {
   CAF_CHECK_EQUAL(count("locked_by = 'node/1/8'"), "1");
 }
 
+CAF_TEST(a second transaction picks beside one while picks take all they want) {
+  runnable(8);
+  auto turn = make_turn(500, 8 << 20, 2);
+  CAF_CHECK(!turn.plenty());
+  CAF_CHECK(once(turn, 2).full);
+  CAF_CHECK(turn.plenty());
+  auto first = turn.begin(3, now);
+  CAF_REQUIRE(first);
+  auto enough = gd::turn::settings{}.worth_a_pick;
+  CAF_CHECK(turn.occupied(enough - 1));
+  CAF_CHECK(!turn.begin(enough - 1, now));
+  auto second = turn.begin(enough, now);
+  CAF_REQUIRE(second);
+  CAF_CHECK_EQUAL(second->flight, 1u);
+  CAF_CHECK_EQUAL(names(second->work), "pick"s);
+  CAF_CHECK(turn.finish(0, engine->run(first->work), now).full);
+  CAF_CHECK_EQUAL(turn.finish(1, engine->run(second->work), now).picked.size(),
+                  3u);
+  CAF_MESSAGE("not after one that found less, failed, or looked for keys");
+  CAF_CHECK(!turn.plenty());
+  CAF_REQUIRE(turn.begin(enough, now));
+  CAF_CHECK(!turn.begin(enough, now));
+  turn.finish(0, failed(gd::errc::unavailable), now);
+  now += 1s;
+  runnable(3);
+  CAF_CHECK(once(turn, 1).full);
+  CAF_CHECK(turn.plenty());
+  CAF_REQUIRE(turn.begin(1, now));
+  turn.finish(0, failed(gd::errc::unavailable), now);
+  CAF_CHECK(!turn.plenty());
+  now += 1s;
+  db.rows("insert into gen_durable (fsm, step, partition_key) values ('Order', "
+          "'collect', 'k')");
+  CAF_CHECK(once(turn, 1).full);
+  CAF_CHECK(once(turn, 1).full);
+  CAF_CHECK(!turn.plenty());
+}
+
 CAF_TEST(
   picks begin where the last one began unless they are to look everywhere) {
   auto turn = make_turn();

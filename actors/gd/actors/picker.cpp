@@ -172,9 +172,8 @@ void picker_actor::look_again() {
 }
 
 void picker_actor::drive() {
-  do
-    look();
-  while (steps_->tell_at(turn_.missing()));
+  while (look() || steps_->tell_at(turn_.missing()))
+    ; // there are two connections
   // What a pick under way wants, it will hardly take: the last one did not.
   if (drained_)
     home_->claims->offer(queue_.name, picked_at_, wanted() + turn_.wanted());
@@ -182,31 +181,33 @@ void picker_actor::drive() {
   schedule();
 }
 
-void picker_actor::look() {
+bool picker_actor::look() {
   auto t = now();
   collect_ended();
   end_late_steps(t);
-  if (!turn_.occupied()) {
-    if (t >= poll_at_) {
-      look_again();
-      turn_.look_everywhere();
-      poll_at_ = t + home_->config.poll;
-    }
-    // What has ended since the last flight may be quicker than what ended in it.
-    speed_ = std::max(speed_, speed_in(last_took_, last_finish_));
-    // A flush takes a pick along: it costs little in a transaction anyway. But
-    // a few outcomes that leave nothing to pick need not wait for it.
-    bool pick = look_again_ || turn_.busy();
-    auto closings = home_->claims->closings(queue_.name);
-    if (auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t)) {
-      look_again_ = !next->picks && (look_again_ || pick_follows_);
-      begins_[next->flight] = {t, last_finish_, next->picks, closings};
-      if (next->picks)
-        picked_at_ = closings;
-      submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
-             next->flight);
-    }
+  if (turn_.occupied(wanted()))
+    return false;
+  if (t >= poll_at_) {
+    look_again();
+    turn_.look_everywhere();
+    poll_at_ = t + home_->config.poll;
   }
+  // What has ended since the last flight may be quicker than what ended in it.
+  speed_ = std::max(speed_, speed_in(last_took_, last_finish_));
+  // A flush takes a pick along: it costs little in a transaction anyway. But
+  // a few outcomes that leave nothing to pick need not wait for it.
+  bool pick = look_again_ || turn_.busy() || turn_.plenty();
+  auto closings = home_->claims->closings(queue_.name);
+  auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t);
+  if (!next)
+    return false;
+  look_again_ = !next->picks && (look_again_ || pick_follows_);
+  begins_[next->flight] = {t, last_finish_, next->picks, closings};
+  if (next->picks)
+    picked_at_ = closings;
+  submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
+         next->flight);
+  return true;
 }
 
 void picker_actor::schedule() {
@@ -259,7 +260,7 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   last_finish_ = {ends_, steps_->busy()};
   // The server need not wait until all that it has found is with the runners.
   coming_ = static_cast<std::int32_t>(report.picked.size());
-  if (report.full && !report.keyed)
+  if (turn_.plenty())
     look();
   coming_ = 0;
   take(lease_all(std::move(report.picked), report.token));
@@ -477,8 +478,8 @@ void picker_actor::collect(step_outcome& x) {
 }
 
 void picker_actor::add_outcome(begun_rows::iterator which,
-                               std::unique_ptr<store::outcome_row> outcome,
-                               bool handled, execution_ptr after) {
+                               execution::row_ptr outcome, bool handled,
+                               execution_ptr after) {
   auto& row = which->second;
   row.reported = true;
   row.handled = handled;

@@ -99,7 +99,8 @@ private:
 
   clock::time_point now();
   void drive();
-  void look();
+  /// Begins a transaction, if there is something to do; whether it did.
+  bool look();
   void look_again();
   void collect_claims();
   /// Whether a pick is under way that began when the desk had been closed so
@@ -118,9 +119,8 @@ private:
   void collect_ended();
   void give_back(const execution& x);
   void collect(step_outcome& x);
-  void add_outcome(begun_rows::iterator which,
-                   std::unique_ptr<store::outcome_row> outcome, bool handled,
-                   execution_ptr after);
+  void add_outcome(begun_rows::iterator which, execution::row_ptr outcome,
+                   bool handled, execution_ptr after);
   void step_down(std::uint64_t tag, const caf::error& why);
   void deputy_down(std::uint64_t tag, const caf::error& why);
   void end_late_steps(clock::time_point t);
