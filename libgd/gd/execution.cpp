@@ -52,14 +52,14 @@ context_base execution::make_context() const {
   return ctx;
 }
 
-store::outcome_row execution::begin_row() const {
-  store::outcome_row row;
-  row.id = row_.id;
-  row.token = lease_->token;
+execution::row_ptr execution::begin_row() const {
+  auto row = std::make_unique<store::outcome_row>();
+  row->id = row_.id;
+  row->token = lease_->token;
   return row;
 }
 
-store::outcome_row execution::run() {
+execution::row_ptr execution::run() {
   try {
     auto ctx = begin();
     auto x = call(ctx);
@@ -69,19 +69,19 @@ store::outcome_row execution::run() {
   }
 }
 
-std::optional<store::outcome_row> execution::run_unless_decided() {
+execution::row_ptr execution::run_unless_decided() {
   if (lease_->decided_by() != decider::nobody)
-    return std::nullopt;
+    return nullptr;
   try {
     auto ctx = begin();
     auto x = call(ctx);
     if (!lease_->decide(decider::step))
-      return std::nullopt;
+      return nullptr;
     return finish(std::move(x), ctx);
   } catch (...) {
     if (lease_->decide(decider::step) || lease_->decided_by() == decider::step)
       return fail(std::current_exception());
-    return std::nullopt;
+    return nullptr;
   }
 }
 
@@ -103,7 +103,7 @@ outcome execution::call(context_base& ctx) {
   return found->run(ctx, row_.state);
 }
 
-store::outcome_row execution::finish(outcome x, const context_base& ctx) {
+execution::row_ptr execution::finish(outcome x, const context_base& ctx) {
   try {
     auto encoded = encode(std::move(x), ctx, false);
     if (encoded)
@@ -114,7 +114,7 @@ store::outcome_row execution::finish(outcome x, const context_base& ctx) {
   }
 }
 
-store::outcome_row execution::fail(const std::exception_ptr& thrown) {
+execution::row_ptr execution::fail(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
   } catch (const broken_row& e) {
@@ -126,7 +126,7 @@ store::outcome_row execution::fail(const std::exception_ptr& thrown) {
   }
 }
 
-store::outcome_row execution::fail(const failure& why) {
+execution::row_ptr execution::fail(const failure& why) {
   return handle(why);
 }
 
@@ -160,9 +160,9 @@ std::string execution::over_limit(const std::string& step,
                             : std::to_string(ms) + "ms");
 }
 
-std::optional<store::outcome_row> execution::refused(const error& why) {
+execution::row_ptr execution::refused(const error& why) {
   if (failing_)
-    return std::nullopt;
+    return nullptr;
   if (handling_)
     return give_up(first_failure_
                    + "; the database then refused the handler's "
@@ -171,7 +171,7 @@ std::optional<store::outcome_row> execution::refused(const error& why) {
   return handle(failure{"the database refused the outcome: " + why.message});
 }
 
-store::outcome_row execution::handle(const failure& why) {
+execution::row_ptr execution::handle(const failure& why) {
   handling_ = true;
   first_failure_ = why.message();
   if (!machine_->on_error)
@@ -193,16 +193,16 @@ store::outcome_row execution::handle(const failure& why) {
   }
 }
 
-store::outcome_row execution::give_up(const std::string& reason) {
+execution::row_ptr execution::give_up(const std::string& reason) {
   failing_ = true;
   auto row = begin_row();
-  row.what = store::verb::stop;
-  row.reason = clean_text(reason, limits_.reason);
-  row.may_collide = store::may_collide(row_, row.what);
+  row->what = store::verb::stop;
+  row->reason = clean_text(reason, limits_.reason);
+  row->may_collide = store::may_collide(row_, row->what);
   return row;
 }
 
-result<store::outcome_row> execution::encode(outcome x, const context_base& ctx,
+result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
                                              bool by_handler) const {
   auto refuse = [&](std::string text) {
     return error{errc::invalid_argument,
@@ -224,45 +224,45 @@ result<store::outcome_row> execution::encode(outcome x, const context_base& ctx,
     return refuse(ok.error().message);
   auto row = begin_row();
   if (with_state)
-    row.state = x.value.text();
+    row->state = x.value.text();
   switch (x.kind) {
     case outcome_kind::next:
-      row.what = store::verb::next;
+      row->what = store::verb::next;
       if (x.step_type != machine_->step_type
           || machine_->find_step(x.step) == nullptr)
         return refuse(machine_->title() + " has no step " + x.step
                       + ", expected one of " + machine_->step_names());
-      row.step = std::move(x.step);
+      row->step = std::move(x.step);
       break;
     case outcome_kind::replay:
-      row.what = store::verb::replay;
-      row.delay_us = x.delay_us;
+      row->what = store::verb::replay;
+      row->delay_us = x.delay_us;
       break;
     case outcome_kind::await:
-      row.what = store::verb::await;
+      row->what = store::verb::await;
       if (auto ok = check_name("signal name", x.awaits, limits_); !ok)
         return refuse(ok.error().message);
-      row.awaits = std::move(x.awaits);
-      row.timeout_us = x.timeout_us;
-      row.until_us = x.until_us;
+      row->awaits = std::move(x.awaits);
+      row->timeout_us = x.timeout_us;
+      row->until_us = x.until_us;
       break;
     case outcome_kind::done:
-      row.what = store::verb::done;
-      row.result = x.value.text();
+      row->what = store::verb::done;
+      row->result = x.value.text();
       break;
     case outcome_kind::stop:
-      row.what = store::verb::stop;
-      row.reason = clean_text(x.reason, limits_.reason);
+      row->what = store::verb::stop;
+      row->reason = clean_text(x.reason, limits_.reason);
       break;
   }
-  row.may_collide = store::may_collide(row_, row.what);
+  row->may_collide = store::may_collide(row_, row->what);
   if (x.kind == outcome_kind::replay || by_handler)
     return row;
   for (const auto& entry : ctx.inbox_) {
     if (entry.state == context_base::mark::consumed)
-      row.consumed.push_back(entry.content.id);
+      row->consumed.push_back(entry.content.id);
     if (entry.state != context_base::mark::none)
-      row.seen.push_back(entry.content.id);
+      row->seen.push_back(entry.content.id);
   }
   return row;
 }

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace gd {
@@ -22,25 +21,28 @@ public:
   execution(std::shared_ptr<const machine> of, store::picked_row row,
             lease_ptr under, limits bounds);
 
+  /// Large: made once, and handed on.
+  using row_ptr = std::unique_ptr<store::outcome_row>;
+
   /// Runs the step, and the handler if need be.
-  store::outcome_row run();
+  row_ptr run();
 
   /// The same where something else may decide first, a time limit for example:
-  /// then nullopt, and what the step returns or throws counts for nothing.
-  std::optional<store::outcome_row> run_unless_decided();
+  /// then null, and what the step returns or throws counts for nothing.
+  row_ptr run_unless_decided();
 
   // Steps that deliver their outcome later take these in `run`'s place.
 
   /// What such a step gets; once.
   context_base begin();
 
-  store::outcome_row finish(outcome x, const context_base& ctx);
+  row_ptr finish(outcome x, const context_base& ctx);
 
   /// The step has thrown this.
-  store::outcome_row fail(const std::exception_ptr& thrown);
+  row_ptr fail(const std::exception_ptr& thrown);
 
   /// It has failed without throwing.
-  store::outcome_row fail(const failure& why);
+  row_ptr fail(const failure& why);
 
   /// What can call the handler while the step itself still runs.
   execution without_inbox();
@@ -51,8 +53,8 @@ public:
 
   /// The database has refused the row that `run` (or `refused`) returned, and it
   /// alone: the handler's turn, and if it was its outcome already, the end.
-  /// nullopt: the end has been refused, too.
-  std::optional<store::outcome_row> refused(const error& why);
+  /// Null: the end has been refused, too.
+  row_ptr refused(const error& why);
 
   /// Whether its instance may go on at once after a `next`.
   bool may_run_ahead() const noexcept {
@@ -83,13 +85,13 @@ public:
 
 private:
   context_base make_context() const;
-  store::outcome_row begin_row() const;
+  row_ptr begin_row() const;
   outcome call(context_base& ctx);
-  store::outcome_row handle(const failure& why);
-  store::outcome_row give_up(const std::string& reason);
+  row_ptr handle(const failure& why);
+  row_ptr give_up(const std::string& reason);
   /// The outcome as a row, or why it cannot be carried out.
-  result<store::outcome_row> encode(outcome x, const context_base& ctx,
-                                    bool by_handler) const;
+  result<row_ptr> encode(outcome x, const context_base& ctx,
+                         bool by_handler) const;
 
   std::shared_ptr<const machine> machine_;
   store::picked_row row_;

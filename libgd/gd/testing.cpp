@@ -351,7 +351,7 @@ gd::result<void> harness::execute(
                                row.id, row.step, of->title()));
   }
   execution what{of, std::move(row), std::move(under), limits_};
-  auto outcome = what.run();
+  auto outcome = std::move(*what.run());
   if (auto crash = crashes_.find(seen.id);
       crash != crashes_.end() && crash->second > 0) {
     --crash->second;

@@ -55,7 +55,7 @@ std::string run(gd::outcome (*step)(context&), std::string state = "{}") {
   gd::execution one{std::make_shared<gd::machine>(std::move(machine)),
                     std::move(row), std::make_shared<gd::lease>(1, "token"),
                     gd::limits{}};
-  return one.run().reason;
+  return one.run()->reason;
 }
 
 bool holds = true;

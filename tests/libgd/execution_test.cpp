@@ -84,7 +84,7 @@ struct fixture {
     under_test = std::make_unique<gd::execution>(
       std::make_shared<const gd::machine>(std::move(built)), picked, lease,
       bounds);
-    return under_test->run();
+    return std::move(*under_test->run());
   }
 
   /// What the handler is told when the step is this.
@@ -697,7 +697,7 @@ CAF_TEST(an asynchronous step says what it needs where there are no actors) {
   CAF_CHECK(!built.find_step("ship")->limit());
   gd::execution one{std::make_shared<const gd::machine>(std::move(built)),
                     picked, lease, bounds};
-  auto row = one.run();
+  auto row = std::move(*one.run());
   CAF_CHECK(row.what == verb::stop);
   CAF_CHECK_EQUAL(row.reason, "step collect of Order v3 is asynchronous: it "
                               "needs an engine of gd::actors"s);

@@ -16,14 +16,13 @@ constexpr auto turn_length = std::chrono::milliseconds{1};
 class plain_step_actor : public brief_actor {
 public:
   plain_step_actor(caf::actor_config& cfg, node_ptr home, execution& what,
-                   std::unique_ptr<store::outcome_row>& to)
+                   execution::row_ptr& to)
     : brief_actor(cfg), home_(std::move(home)), what_(what), to_(to) {
     // nop
   }
 
   caf::behavior make_behavior() override {
-    if (auto row = what_.run_unless_decided())
-      to_ = std::make_unique<store::outcome_row>(std::move(*row));
+    to_ = what_.run_unless_decided();
     return {};
   }
 
@@ -40,7 +39,7 @@ public:
 private:
   node_ptr home_;
   execution& what_;
-  std::unique_ptr<store::outcome_row>& to_;
+  execution::row_ptr& to_;
 };
 
 } // namespace

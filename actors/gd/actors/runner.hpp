@@ -34,7 +34,7 @@ public:
     /// Null: it has not begun, because its lease was lost.
     execution_ptr what{};
     /// Null: the step's actor died without an outcome, for this reason.
-    std::unique_ptr<store::outcome_row> row{};
+    execution::row_ptr row{};
     caf::error why{};
   };
 

@@ -26,24 +26,22 @@ caf::behavior step_actor::make_behavior() {
     // If it is too late for an outcome, our end says that the function has
     // returned.
     if (auto row = what_->run_unless_decided())
-      report(std::move(*row));
+      report(std::move(row));
     quit();
     },
     [this](step_settled) { quit(); },
     [this](step_failed& x) { report(what_->fail(failure{std::move(x.why)})); },
     [this](step_refused& x) {
     if (auto row = what_->refused(x.why))
-      report(std::move(*row));
+      report(std::move(row));
     else // not even the failure can be written
       quit(to_caf(x.why));
   },
     };
 }
 
-void step_actor::report(store::outcome_row row) {
-  anon(picker_,
-       step_outcome{tag_, std::make_shared<store::outcome_row>(std::move(row)),
-                    what_->failed(), what_});
+void step_actor::report(execution::row_ptr row) {
+  anon(picker_, step_outcome{tag_, std::move(row), what_->failed(), what_});
 }
 
 void step_actor::on_exit() {
@@ -88,12 +86,10 @@ public:
   }
 
 private:
-  void report(store::outcome_row row) {
+  void report(execution::row_ptr row) {
     if (auto picker = caf::actor_cast<caf::strong_actor_ptr>(picker_))
       anon(caf::actor_cast<caf::actor>(picker),
-           step_outcome{tag_,
-                        std::make_shared<store::outcome_row>(std::move(row)),
-                        what_->failed(), what_});
+           step_outcome{tag_, std::move(row), what_->failed(), what_});
     end(caf::exit_reason::kill); // whatever it does with exit messages
   }
 

@@ -30,7 +30,7 @@ public:
   }
 
 private:
-  void report(store::outcome_row row);
+  void report(execution::row_ptr row);
 
   node_ptr home_;
   caf::actor picker_;
