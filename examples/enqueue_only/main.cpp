@@ -25,6 +25,7 @@ namespace {
 /// A statement of the shop's own; returns the first cell, if there is one.
 std::string run(PGconn* db, const char* statement, const std::vector<std::string>& args = {}) {
   std::vector<const char*> values;
+  values.reserve(args.size());
   for (const auto& x : args)
     values.push_back(x.c_str());
   std::unique_ptr<PGresult, decltype(&PQclear)> answer{

@@ -31,7 +31,7 @@ public:
           std::chrono::milliseconds longest_pause = std::chrono::seconds{5});
   ~reactor() override;
 
-  void submit(std::size_t lane, pq::unit work, callback done,
+  void submit(std::size_t index, pq::unit work, callback done,
               clock::duration patience) override;
 
   std::optional<clock::time_point>

@@ -112,7 +112,7 @@ struct by_length {
 };
 
 std::string as_jsonb(const json_value& x) {
-  auto joined = [](std::string& to, std::string piece) {
+  auto joined = [](std::string& to, const std::string& piece) {
     if (to.size() > 1)
       to += ", ";
     to += piece;
@@ -212,6 +212,7 @@ gd::result<void> harness::add(machine what) {
 std::vector<gd::result<inserted>>
 harness::insert_all(std::vector<gd::insert> rows) {
   std::vector<gd::result<inserted>> answers;
+  answers.reserve(rows.size());
   for (auto& x : rows)
     answers.push_back(insert(std::move(x)));
   return answers;

@@ -130,7 +130,7 @@ public:
     std::optional<error> failure{};
   };
 
-  report finish(std::size_t flight, pq::reply reply, clock::time_point now);
+  report finish(std::size_t which, pq::reply reply, clock::time_point now);
 
   /// The last pick took as many rows as it wanted, none of them with keys: there
   /// may be more than those under way take.
@@ -233,9 +233,9 @@ private:
   store::pick_request make_pick(const flight& x, clock::time_point now);
   void read_pick(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
-  void read_outcomes(flight& x, const pq::reply& reply, report& to,
+  void read_outcomes(flight& of, const pq::reply& reply, report& to,
                      clock::time_point now);
-  void fail(flight& x, const pq::reply& reply, report& to,
+  void fail(flight& of, const pq::reply& reply, report& to,
             clock::time_point now);
   void back_off(clock::time_point now);
 
