@@ -271,7 +271,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
   bool news = answer.keyed_rows && !keyed_;
   to.full = to.picked.size() >= static_cast<std::size_t>(x.wanted) || news;
   to.drained = !to.full;
-  plenty_ = to.full && !x.keyed;
+  plenty_ = to.full && !x.keyed && !answer.keyed_rows;
   keyed_ = answer.keyed_rows;
   if (!x.keyed)
     return;

@@ -132,7 +132,7 @@ public:
 
   report finish(std::size_t which, pq::reply reply, clock::time_point now);
 
-  /// The last pick took as many rows as it wanted, none of them with keys: there
+  /// The last pick took as many rows as it wanted, and saw none with a key: there
   /// may be more than those under way take.
   bool plenty() const noexcept {
     return plenty_;

@@ -721,6 +721,7 @@ CAF_TEST(a second transaction picks beside one while picks take all they want) {
   db.rows("insert into gen_durable (fsm, step, partition_key) values ('Order', "
           "'collect', 'k')");
   CAF_CHECK(once(turn, 1).full);
+  CAF_CHECK(!turn.plenty()); // the second could not pick
   CAF_CHECK(once(turn, 1).full);
   CAF_CHECK(!turn.plenty());
 }
