@@ -55,7 +55,7 @@ int fail(const gd::error& why) {
 }
 
 int count_words(const std::string& database, const std::string& schema,
-                count_state texts) {
+                const count_state& texts) {
   auto connect = [&] {
     return gd::client::connect({.database = database, .schema = schema});
   };
@@ -122,5 +122,5 @@ int main(int argc, char** argv) {
     texts.texts.emplace_back(std::istreambuf_iterator<char>{in},
                              std::istreambuf_iterator<char>{});
   }
-  return count_words(database, schema, std::move(texts));
+  return count_words(database, schema, texts);
 }

@@ -200,7 +200,8 @@ void reactor::advance(lane_state& lane, news& told) {
           lane.ready = true;
           lane.failures = 0;
           lane.since = now.time_since_epoch().count();
-          told.events.push_back(events::connected{lane.index, conn.backend()});
+          told.events.emplace_back(
+            events::connected{lane.index, conn.backend()});
         } else {
           conn.abandon(ok.error());
         }
@@ -247,7 +248,8 @@ void reactor::lost(lane_state& lane, news& told) {
   std::chrono::milliseconds wait{jittered(random)};
   ++lane.failures;
   lane.next_attempt = clock::now() + wait;
-  told.events.push_back(events::disconnected{lane.index, std::move(why), wait});
+  told.events.emplace_back(
+    events::disconnected{lane.index, std::move(why), wait});
 }
 
 void reactor::start_next(lane_state& lane) {

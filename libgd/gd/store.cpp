@@ -92,6 +92,7 @@ pick_answer read_pick(const pq::rows& rows) {
   struct place {
     std::int64_t priority, eligible_at_us, id;
     std::size_t at;
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in it.
     auto operator<=>(const place&) const = default;
   };
   std::vector<place> order;

@@ -838,7 +838,7 @@ in_database::in_database(in_database&&) noexcept = default;
 in_database& in_database::operator=(in_database&&) noexcept = default;
 in_database::~in_database() = default;
 
-gd::result<in_database> in_database::connect(pq::options where,
+gd::result<in_database> in_database::connect(const pq::options& where,
                                              std::vector<machine> machines,
                                              in_database_settings how) {
   in_database made{where, std::move(how)};
@@ -1030,9 +1030,10 @@ gd::result<bool> in_database::run_one() {
   return false;
 }
 
-gd::result<std::size_t> drain(pq::options where, std::vector<machine> machines,
+gd::result<std::size_t> drain(const pq::options& where,
+                              std::vector<machine> machines,
                               std::vector<std::string> queues) {
-  auto run = in_database::connect(std::move(where), std::move(machines),
+  auto run = in_database::connect(where, std::move(machines),
                                   {.queues = std::move(queues)});
   if (!run)
     return run.error();

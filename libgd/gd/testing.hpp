@@ -254,7 +254,7 @@ struct in_database_settings {
 /// it that waits for time. No engine should work in it meanwhile.
 class in_database : public harness {
 public:
-  static gd::result<in_database> connect(pq::options where,
+  static gd::result<in_database> connect(const pq::options& where,
                                          std::vector<machine> machines = {},
                                          in_database_settings how = {});
 
@@ -296,7 +296,8 @@ private:
 
 /// Runs what is eligible in a database until nothing is, with these machines, in
 /// their queues and the given ones; how many steps it were.
-gd::result<std::size_t> drain(pq::options where, std::vector<machine> machines,
+gd::result<std::size_t> drain(const pq::options& where,
+                              std::vector<machine> machines,
                               std::vector<std::string> queues = {});
 
 } // namespace gd::testing

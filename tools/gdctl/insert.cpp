@@ -53,8 +53,15 @@ struct options {
 };
 
 template <class T>
+std::optional<T> either(std::optional<T> x, const std::optional<T>& otherwise) {
+  if (!x)
+    x = otherwise;
+  return x;
+}
+
+template <class T>
 T first_of(std::optional<T> x, const std::optional<T>& otherwise) {
-  return std::move(x ? x : otherwise).value_or(T{});
+  return either(std::move(x), otherwise).value_or(T{});
 }
 
 gd::result<gd::insert> complete(row x, const row& defaults) {
@@ -72,10 +79,9 @@ gd::result<gd::insert> complete(row x, const row& defaults) {
   made.step = first_of(std::move(x.step), defaults.step);
   made.queue = first_of(std::move(x.queue), defaults.queue);
   made.priority = first_of(x.priority, defaults.priority);
-  made.partition_key = x.partition_key ? std::move(x.partition_key)
-                                       : defaults.partition_key;
-  made.unique_key = x.unique_key ? std::move(x.unique_key)
-                                 : defaults.unique_key;
+  made.partition_key = either(std::move(x.partition_key),
+                              defaults.partition_key);
+  made.unique_key = either(std::move(x.unique_key), defaults.unique_key);
   made.unique_scope = first_of(std::move(x.unique_scope),
                                defaults.unique_scope);
   if (x.state.text().empty())

@@ -261,6 +261,7 @@ public:
   /// As everywhere, but for what it has not: timeouts to be canceled, which would
   /// wake the clock's thread, and a mailbox that anybody has written to.
   bool cleanup(caf::error&& why, caf::execution_unit* host) override {
+    // NOLINTNEXTLINE(bugprone-parent-virtual-call): the parents' is left out.
     return caf::monitorable_actor::cleanup(std::move(why), host);
   }
 #endif
