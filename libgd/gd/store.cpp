@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <compare>
+#include <functional>
 #include <iterator>
 #include <limits>
 
@@ -244,8 +245,12 @@ bool completes(const outcome_row& row) {
 
 pq::call complete(const row_refs<outcome_row>& rows) {
   pq::call x{&sql::complete, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }));
+  auto tokens = column(rows,
+                       [](const auto& r) { return std::string_view{r.token}; });
+  if (std::adjacent_find(tokens.begin(), tokens.end(), std::not_equal_to<>{})
+      == tokens.end())
+    tokens.resize(std::min<std::size_t>(tokens.size(), 1));
+  x.args.add(column(rows, [](const auto& r) { return r.id; })).add(tokens);
   return x;
 }
 

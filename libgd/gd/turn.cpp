@@ -27,9 +27,31 @@ constexpr std::int64_t late_us = 1'000'000;
 constexpr std::size_t most_marks = 8;
 /// What a pick with keys wants at the least.
 constexpr std::int32_t least_keyed_pick = 20;
+/// Rows of one lease token are worth a statement of their own if, on average, each
+/// has so many: it need not look up each row's token.
+constexpr std::size_t worth_a_statement = 100;
 /// Between tries of a key that somebody else has locked, at first and at most.
 constexpr milliseconds first_key_wait{100};
 constexpr milliseconds longest_key_wait{5'000};
+
+using outcome_refs = store::row_refs<store::outcome_row>;
+
+std::vector<outcome_refs> by_token(outcome_refs rows) {
+  std::vector<outcome_refs> out;
+  for (const auto& row : rows) {
+    auto has_its_token = [&row](const auto& x) {
+      return (*x.begin()).token == row.token;
+    };
+    auto found = std::find_if(out.begin(), out.end(), has_its_token);
+    if (found == out.end()) {
+      if ((out.size() + 1) * worth_a_statement > rows.size())
+        return {std::move(rows)};
+      found = out.emplace(found);
+    }
+    found->add(row);
+  }
+  return out;
+}
 
 } // namespace
 
@@ -156,10 +178,10 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     if (group.alone)
       append(store::lock({group.entries.front().row->id}));
     // By the statement that writes them.
-    store::row_refs<store::outcome_row> completing;
-    store::row_refs<store::outcome_row> proceeding;
-    store::row_refs<store::outcome_row> going_on;
-    store::row_refs<store::outcome_row> others;
+    outcome_refs completing;
+    outcome_refs proceeding;
+    outcome_refs going_on;
+    outcome_refs others;
     for (const auto& x : group.entries) {
       const auto& row = *x.row;
       auto& by = row.what == store::verb::advance ? going_on
@@ -168,18 +190,23 @@ std::optional<turn::started> turn::begin(std::int32_t want,
                                                   : others;
       by.add(row);
     }
+    auto write = [&](pq::call x) {
+      next.at.outcomes.push_back(append(std::move(x)));
+    };
     if (!completing.empty())
-      next.at.complete = append(store::complete(completing));
+      for (const auto& x : by_token(std::move(completing)))
+        write(store::complete(x));
     if (!proceeding.empty())
-      next.at.proceed = append(store::proceed(proceeding));
+      write(store::proceed(proceeding));
     if (!others.empty()) {
-      next.at.flush = append(store::flush(others));
+      write(store::flush(others));
       if (auto parked = store::recheck(others))
-        next.at.recheck = append(std::move(*parked));
+        append(std::move(*parked));
     }
     if (!going_on.empty()) {
       next.next_token = draw_token();
-      next.at.advance = append(store::advance(going_on, next.next_token));
+      write(store::advance(going_on, next.next_token));
+      next.at.advance = next.at.outcomes.back();
       next.at.inbox = append(store::inbox(going_on, how_.inbox));
     }
   }
@@ -310,11 +337,10 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
   using verdict = settled::verdict;
   std::vector<store::flushed_row> answers;
-  for (auto at : {of.at.complete, of.at.proceed, of.at.flush, of.at.advance})
-    if (at >= 0)
-      for (auto& x :
-           store::read_flush(reply.results[static_cast<std::size_t>(at)]))
-        answers.push_back(x);
+  for (auto at : of.at.outcomes)
+    for (auto& x :
+         store::read_flush(reply.results[static_cast<std::size_t>(at)]))
+      answers.push_back(x);
   // Each row is in one answer at the most. Mostly all are there.
   bool all = answers.size() == of.group.entries.size()
              && std::all_of(answers.begin(), answers.end(),

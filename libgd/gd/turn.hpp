@@ -196,10 +196,8 @@ private:
   /// Positions of the statements in the unit; -1: not in it.
   struct layout {
     int release = -1;
-    int complete = -1;
-    int proceed = -1;
-    int flush = -1;
-    int recheck = -1;
+    /// Those that write outcomes, `advance` among them.
+    std::vector<int> outcomes{};
     int advance = -1;
     int inbox = -1;
     int pick = -1;

@@ -14,6 +14,7 @@
 #include <caf/test/dsl.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -961,11 +962,19 @@ CAF_TEST(a row that a stranger holds does not keep others from completing
 
 CAF_TEST(
   only a row that changes hands between the snapshot and its lock is stale) {
-  for (auto write : {store::complete, store::proceed, store::flush}) {
+  struct writing {
+    pq::call (*write)(const store::row_refs<outcome_row>&);
+    std::array<const char*, 3> tokens;
+  };
+  std::array<const char*, 3> alike{"node/1/1", "node/1/1", "node/1/1"};
+  std::array<const char*, 3> unlike{"node/1/3", "node/1/4", "node/1/5"};
+  for (auto [write, tokens] :
+       {writing{store::complete, alike}, writing{store::complete, unlike},
+        writing{store::proceed, alike}, writing{store::flush, alike}}) {
     bool complete = write == store::complete;
     std::vector<outcome_row> rows;
-    for (int i = 0; i < 3; ++i)
-      rows.push_back(complete ? done_row(executing()) : next_row(executing()));
+    for (const auto* token : tokens)
+      rows.push_back((complete ? done_row : next_row)(executing(token), token));
     auto what = write(rows);
     // Its snapshot is there when it waits.
     std::string text{what.what->text};
@@ -1022,6 +1031,18 @@ CAF_TEST(an outcome under the token of another row of its group is stale) {
       rows[2] = make(executing("node/1/2"), "node/1/2");
     }
   }
+}
+
+CAF_TEST(a completion under a token that all rows of its group have is stale
+           where it is another) {
+  auto& worker = connect();
+  std::vector<outcome_row> rows{done_row(executing("node/1/2"), "node/1/1"),
+                                done_row(executing("node/1/1"), "node/1/1")};
+  auto written = run(worker, store::complete(rows));
+  CAF_CHECK(stale(written, rows[0].id));
+  CAF_CHECK(applied(written, rows[1].id));
+  CAF_CHECK_EQUAL(of(rows[0].id, "status"), "executing");
+  CAF_CHECK_EQUAL(of(rows[0].id, "locked_by"), "node/1/2");
 }
 
 CAF_TEST(with the statements of the original a group waits for the stranger) {
