@@ -32,6 +32,17 @@ auto column(const Rows& rows, F f) {
   return xs;
 }
 
+/// Of values that are mostly the same in all rows, and go once then.
+template <class Rows, class F>
+auto alike(const Rows& rows, F f) {
+  auto xs = column(rows, f);
+  if (!xs.empty()
+      && std::adjacent_find(xs.begin(), xs.end(), std::not_equal_to<>{})
+           == xs.end())
+    xs.resize(1);
+  return xs;
+}
+
 /// Of optional values. Most rows need few of the columns: one that nobody needs
 /// goes empty, and unnest fills it up with nulls.
 template <class Rows, class F>
@@ -245,12 +256,8 @@ bool completes(const outcome_row& row) {
 
 pq::call complete(const row_refs<outcome_row>& rows) {
   pq::call x{&sql::complete, {}};
-  auto tokens = column(rows,
-                       [](const auto& r) { return std::string_view{r.token}; });
-  if (std::adjacent_find(tokens.begin(), tokens.end(), std::not_equal_to<>{})
-      == tokens.end())
-    tokens.resize(std::min<std::size_t>(tokens.size(), 1));
-  x.args.add(column(rows, [](const auto& r) { return r.id; })).add(tokens);
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(alike(rows, [](const auto& r) { return std::string_view{r.token}; }));
   return x;
 }
 
@@ -486,12 +493,12 @@ static pq::call insert_by(const sql::statement& what,
                           const row_refs<insert_row>& rows) {
   pq::call x{&what, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
-    .add(column(rows, [](const auto& r) { return r.version; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
+    .add(alike(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
+    .add(alike(rows, [](const auto& r) { return r.version; }))
+    .add(alike(rows, [](const auto& r) { return std::string_view{r.step}; }))
     .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.queue}; }))
-    .add(column(rows, [](const auto& r) { return r.priority; }));
+    .add(alike(rows, [](const auto& r) { return std::string_view{r.queue}; }))
+    .add(alike(rows, [](const auto& r) { return r.priority; }));
   return x;
 }
 
@@ -516,7 +523,7 @@ pq::call insert_claimed(const row_refs<insert_row>& rows,
                         std::chrono::microseconds lease) {
   auto x = insert_by(sql::insert_claimed, rows);
   x.args
-    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
+    .add(alike(rows, [](const auto& r) { return std::string_view{r.token}; }))
     .add(std::int64_t{lease.count()});
   return x;
 }

@@ -2,7 +2,8 @@
 insert into :"schema".gen_durable (id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key,
   unique_key, unique_scope)
 overriding system value
-select e.id, e.fsm, e.version, e.step, e.state::jsonb, e.queue, e.priority,
+select e.id, coalesce(e.fsm, ($2::text[])[1]), coalesce(e.version, ($3::int[])[1]), coalesce(e.step, ($4::text[])[1]),
+  e.state::jsonb, coalesce(e.queue, ($6::text[])[1]), coalesce(e.priority, ($7::smallint[])[1]),
   coalesce(timestamptz 'epoch' + e.at_us / 1000000 * interval '1 second' + e.at_us % 1000000 * interval '1 microsecond',
            clock_timestamp() + coalesce(e.delay_us, 0) * interval '1 microsecond'),
   e.partition_key, e.unique_key, coalesce(cast(string_to_array(e.unique_scope, ',') as :"schema".durable_status[]), '{}')

@@ -991,6 +991,43 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
   CAF_CHECK_EQUAL(row["priority"].value(), "32767");
 }
 
+CAF_TEST(rows that are inserted together get their own values or those of all) {
+  using change = void (*)(store::insert_row&);
+  for (change one : {change{[](auto&) {}}, change{[](auto& x) { x.fsm = "A"; }},
+                     change{[](auto& x) { x.version = 7; }},
+                     change{[](auto& x) { x.step = "B"; }},
+                     change{[](auto& x) { x.state = R"({"n": 2})"; }},
+                     change{[](auto& x) { x.queue = "C"; }},
+                     change{[](auto& x) { x.priority = 3; }},
+                     change{[](auto& x) { x.token = "node/1/2"; }}})
+    for (int how = 0; how < 3; ++how) {
+      std::vector<store::insert_row> rows;
+      for (auto id : store::read_ids(run(store::draw_ids(3))))
+        rows.push_back({.id = id,
+                        .fsm = "Order",
+                        .version = 1,
+                        .step = "collect",
+                        .state = R"({"n": 1})",
+                        .queue = "default",
+                        .priority = 2,
+                        .token = "node/1/1"});
+      one(rows[1]);
+      run(how == 0   ? store::insert(rows)
+          : how == 1 ? store::insert_new(rows)
+                     : store::insert_claimed(rows, 60s));
+      for (const auto& x : rows) {
+        auto row = this->row(x.id);
+        CAF_CHECK_EQUAL(row["fsm"].value(), x.fsm);
+        CAF_CHECK_EQUAL(row["fsm_version"].value(), std::to_string(x.version));
+        CAF_CHECK_EQUAL(row["step"].value(), x.step);
+        CAF_CHECK_EQUAL(row["state"].value(), x.state);
+        CAF_CHECK_EQUAL(row["queue"].value(), x.queue);
+        CAF_CHECK_EQUAL(row["priority"].value(), std::to_string(x.priority));
+        CAF_CHECK_EQUAL(row["locked_by"].value_or(""), how == 2 ? x.token : "");
+      }
+    }
+}
+
 CAF_TEST(an insert may wait for a hundred years) {
   for (auto d : {std::chrono::microseconds{60 * 24h}, hundred_years}) {
     auto id = store::read_ids(run(store::draw_ids(1))).front();
