@@ -1,20 +1,17 @@
 -- The inboxes of rows that go on at once, behind advance: a statement of its own, so that what has been consumed is out.
--- A row for each that has signals; bounds as in pick.
+-- A row for each that has signals: its id, and its signals, or null if they are long or compressed: show asks for them.
 -- $1 bigint[] id, $2 int signals of an inbox at the most
-select a.target_id as id, inbox.ids, inbox.names, inbox.payloads
-from (
-  select distinct s.target_id
-  from :"schema".signals s
-  where s.target_id = any($1::bigint[]) and s.consumed_at is null
-) a
+with picked as materialized (
+  select unnest($1::bigint[]) as id
+), addressed as materialized (
+-- include parts/addressed.sql
+)
+select p.target_id as id, inbox.ids, inbox.names, inbox.payloads
+from (select a.target_id, a.target_id as id from addressed a where a.short) p
 cross join lateral (
-  select array_agg(s.id) as ids, array_agg(s.name) as names, array_agg(s.payload::text) as payloads
-  from (
-    select s.id, s.name, s.payload,
-      sum(octet_length(s.payload::text)) over (order by s.id rows between unbounded preceding and 1 preceding) as before
-    from (select * from :"schema".signals s where s.target_id = a.target_id and s.consumed_at is null offset 0) s
-    order by s.id
-    limit $2::int
-  ) s
-  where s.before is null or s.before < 8388608
+-- include parts/inbox.sql
 ) inbox
+union all
+select a.target_id, null, null, null
+from addressed a
+where not a.short

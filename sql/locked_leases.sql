@@ -1,12 +1,16 @@
--- Rows whose lease is over, or will be soon, and that a stranger has locked: their node lives, for all that is known, and
--- cannot extend them. Run before reap, which leaves them out until their node has had time to (spec [A7]).
--- $1 int limit, $2 bigint how soon, in us
+-- Rows whose lease is over, or will be soon, and whether a stranger has locked them: the node of those lives, for all that
+-- is known, and cannot extend them. Run before reap, in pages until there are no more: it leaves those out until their node
+-- has had time to (spec [A7]).
+-- $1 int limit, $2 bigint how soon, in us, $3 bigint where the last page ended, in us since 2000, and $4 bigint the id there
+-- A row for each, as many as the limit: there may be more: its id, when its lease ends, in us since 2000; locked.
 with ending as materialized (
-  select g.id
+  select g.id, g.lease_expires_at
   from :"schema".gen_durable g
   where g.status = 'executing'
     and g.lease_expires_at < statement_timestamp() + $2::bigint * interval '1 microsecond'
-  order by g.lease_expires_at
+    and (g.lease_expires_at, g.id) > (timestamptz '2000-01-01 00:00Z' + $3::bigint / 1000000 * interval '1 second'
+                                        + $3::bigint % 1000000 * interval '1 microsecond', $4::bigint)
+  order by g.lease_expires_at, g.id
   limit $1::int
 ), free as materialized (
   select g.id
@@ -14,6 +18,6 @@ with ending as materialized (
   where g.id = any(array(select e.id from ending e))
   for no key update skip locked
 )
-select e.id
+select e.id, e.lease_expires_at, e.id not in (select f.id from free f) as locked
 from ending e
-where e.id not in (select f.id from free f)
+order by e.lease_expires_at, e.id

@@ -2,17 +2,20 @@
 -- It reads as much as it takes, whatever lies in the table (spec [A5]): the rows of each machine that this node knows are
 -- a range of their own, and of that each priority, so that neither foreign rows nor future ones are ever passed over.
 -- The recursive part finds the priorities in use, each by one probe; the outer limit ends it as soon as it has enough.
--- If one machine has all the rows, they are claimed as they are read: its ranges are the pick order. Those of several
--- are merged first, twice as many as are wanted: as many again may be locked by another node's pick.
+-- If one machine has all the rows, they are claimed as they are read: its ranges are the pick order, and what strangers
+-- have locked is passed over. Those of several are merged first, as deep as $11 says: if strangers have locked so many of
+-- them that less is claimed than is wanted, the next pick is to look deeper (spec [A7]).
 -- What is claimed is found again by its place (ctid); a row that a stranger has moved since the snapshot is left for the
 -- next pick. The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
 -- Rows with a partition key are not taken: pick_keyed is for queues that have some.
--- $1 text queue, $2 int limit, $3 text[] fsm, $4 int[] version of the machines that this node knows, $5 text lease token,
--- $6 bigint lease in us, $7 int signals of an inbox at the most; of those, the oldest 8 MiB and one more: a pick that
--- cannot be answered would stop the whole queue. What a step has not been shown wakes it when it parks.
--- $8 int[] priority, $9 bigint[] since, in us since 2000: of these priorities, only rows that are eligible since then, or
--- later, are looked at; the first is -32768. What was worked off before that is not passed over again (see turn.hpp).
--- One row has no id: its attempt is not 0 if there are rows with a key; its eligible_at is now.
+-- $1 text lease token, $2 int signals of an inbox at the most, $3 bigint lease in us, $4 text queue, $5 int limit,
+-- $6 text[] fsm, $7 int[] version of the machines that this node knows.
+-- $8 int[] priority, $9 bigint[] since, in us since 2000, $10 bigint[] id: of these priorities, only rows from there on, by
+-- the time of their eligibility and then by id, are looked at; the first is -32768. What was worked off before that, and
+-- what strangers had locked, is not passed over again (see turn.hpp). $11 int how many rows are merged.
+-- A row without state: it is not shown, see show.
+-- One row has no id: its attempt is not 0 if there are rows with a key; its version is not 0 if there may be more rows than
+-- were merged; its eligible_at is now.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -23,31 +26,34 @@ straight as materialized (
     select g.ctid as tuple
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.partition_key is null
-      and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
+      and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
       and g.eligible_at <= statement_timestamp()
       and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at
                                          else coalesce(l.since, '-infinity') end,
-                                    case when l.priority = p.priority then p.id else -9223372036854775808 end)
+                                    case when l.priority = p.priority then p.id
+                                         else coalesce(l.id, -9223372036854775808) end)
     order by g.eligible_at, g.id
-    limit $2::int
+    limit $5::int
     for no key update skip locked
   ) c
   where l.priority is not null and (select count(*) from present) = 1
-  limit $2::int
+  limit $5::int
 ), merged as materialized (
   select g.ctid as tuple
   from :"schema".gen_durable g
   where g.ctid = any(array(select f.tuple from free f where (select count(*) from present) > 1))
     and g.status = 'runnable' and g.eligible_at <= statement_timestamp()
   order by g.priority, g.eligible_at, g.id
-  limit $2::int
+  limit $5::int
   for no key update skip locked
 ), claimed as (
   select s.tuple from straight s union all select m.tuple from merged m
 ),
 -- include parts/pick_rows.sql
 union all
-select null, null, null, null, null, (
+select null, null,
+  ((select count(*) from present) > 1 and (select count(*) from free) = $11::int)::int,
+  null, null, (
     select count(*)::int
     from (
       select
@@ -56,7 +62,7 @@ select null, null, null, null, null, (
         select g.priority
         from :"schema".gen_durable g
         where g.status = 'runnable' and g.partition_key is not null
-          and g.queue = $1::text and g.fsm = m.fsm and g.fsm_version = m.version
+          and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version
         order by g.priority
         limit 1
       ) x

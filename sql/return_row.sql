@@ -1,5 +1,6 @@
--- Makes one row of those that returning has found runnable. If another has its unique key it stays as it is, and its turn
--- comes again behind the others. May wait for a stranger's insert of the key: alone, behind lock_timeout.
+-- Makes one row runnable: of those that returning has found, or, when all of them together cannot be, one whose lease is over
+-- or whose deadline has passed. If another has its unique key it stays as it is, and its turn comes again behind the others.
+-- May wait for a stranger's insert of the key: alone, behind lock_timeout.
 -- A row: its id, queue, whether it is runnable now, and, if its lease was over, its partition key and that lease's token.
 -- No row: there is nothing left to do, or a stranger holds the row's lock.
 -- $1 bigint id, $2 bool whether leases may be reaped
@@ -8,13 +9,15 @@ with held as materialized (
     not exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key) as free
   from :"schema".gen_durable g
   where g.id = $1::bigint
-    and (g.status = 'awaiting_signal' and g.wake_reason is not null
+    and (g.status = 'awaiting_signal' and (g.wake_reason is not null or g.deadline <= statement_timestamp())
          or $2::bool and g.status = 'executing' and g.lease_expires_at < statement_timestamp())
   for no key update skip locked
 ), returned as (
   update :"schema".gen_durable g
   set status = case when h.free then 'runnable' else g.status end,
       awaits = case when not h.free then g.awaits end,
+      deadline = case when h.free or h.status = 'executing' or g.wake_reason is not null then g.deadline end, -- owed from now on
+      wake_reason = case when h.status = 'awaiting_signal' then coalesce(g.wake_reason, 'timeout') else g.wake_reason end,
       attempt = case when h.free and h.status = 'executing' then least(g.attempt, 2147483646) + 1 else g.attempt end,
       eligible_at = case when h.free and h.status = 'awaiting_signal' then clock_timestamp() else g.eligible_at end,
       locked_by = case when not h.free then g.locked_by end,

@@ -1,20 +1,25 @@
 -- Rows that are to become runnable again by the engine, and whose unique key would be taken again by that: parked ones
 -- whose wake-up is due, and those whose lease is over. For return_row, one by one (spec section 8).
--- Of the parked ones there are few: all are looked at, and those that have been looked at longest ago come first.
--- $1 int limit of each kind, $2 bool whether leases may be reaped
+-- In pages, each from where the last one ended: the same rows, whose keys strangers are inserting, do not come back before
+-- the others have been tried. As many rows of a kind as the limit: there may be more.
+-- $1 int limit of each kind, $2 bool whether leases may be reaped, $3 bigint the last id of the parked ones, $4 bigint the
+-- end of the last of the leases, in us since 2000, and $5 bigint its id
+-- A row for each: its id; of one whose lease is over, when that ended, in us since 2000.
 (
-  select g.id
+  select g.id, null::timestamptz as lease_expires_at
   from :"schema".gen_durable g
-  where g.status = 'awaiting_signal' and g.wake_reason is not null
-  order by g.updated_at
+  where g.status = 'awaiting_signal' and g.wake_reason is not null and g.id > $3::bigint
+  order by g.id
   limit $1::int
 )
 union all
 (
-  select g.id
+  select g.id, g.lease_expires_at
   from :"schema".gen_durable g
   where $2::bool and g.status = 'executing' and g.lease_expires_at < statement_timestamp()
+    and (g.lease_expires_at, g.id) > (timestamptz '2000-01-01 00:00Z' + $4::bigint / 1000000 * interval '1 second'
+                                        + $4::bigint % 1000000 * interval '1 microsecond', $5::bigint)
     and g.unique_key is not null and 'runnable' = any(g.unique_scope) and not 'executing' = any(g.unique_scope)
-  order by g.lease_expires_at
+  order by g.lease_expires_at, g.id
   limit $1::int
 )

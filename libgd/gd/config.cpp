@@ -1,5 +1,7 @@
 #include <gd/config.hpp>
 
+#include <gd/store.hpp>
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -64,6 +66,12 @@ result<void> config::validate() const {
   checks.push_back(check_range("rows_per_turn", rows_per_turn, 1, 10'000));
   checks.push_back(
     check_range<std::int64_t>("bytes_per_turn", bytes_per_turn, 1, 512 << 20));
+  checks.push_back(check_range<std::int64_t>("bytes_ahead", bytes_ahead, 1,
+                                             std::int64_t{4} << 30));
+  for (auto [field, bytes] : {std::pair{"limits.state", limits.state},
+                              std::pair{"limits.payload", limits.payload}})
+    checks.push_back(
+      check_range<std::size_t>(field, bytes, 1, store::longest_text));
   checks.push_back(check_range("limits.inbox", limits.inbox, 1, 1'000'000));
   if (heartbeat * 2 >= lease)
     return refuse(fmt::format("heartbeat: expected less than half of the lease "

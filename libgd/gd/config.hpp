@@ -68,6 +68,9 @@ struct config {
   std::int32_t rows_per_turn = 1'000;
   /// Bytes of states and payloads in one transaction, unless one row has more.
   std::int64_t bytes_per_turn = 8 << 20;
+  /// Bytes of states and inboxes that a queue holds of rows picked ahead, and of
+  /// outcomes to be written, unless one row has more. 1 to 4 GiB.
+  std::int64_t bytes_ahead = 16 << 20;
   struct limits limits {};
 
   event_sink on_event = log_to_stderr();

@@ -53,6 +53,7 @@ severity level_of(const event& what) {
                       [](const returned& e) {
     return e.blocked > 0 ? severity::warning : severity::info;
                       },
+                      [](const given_back&) { return severity::debug; },
                       [](const sweep_skipped&) { return severity::debug; },
                       [](const queue_not_served&) { return severity::info; },
                       [](const auto&) { return severity::warning; },
@@ -105,6 +106,11 @@ std::string describe(const event& what) {
     return fmt::format("instance {}: the database refuses the outcome: {}",
                        e.id, to_string(e.why));
     },
+    [](const row_unusable& e) {
+    return fmt::format("instance {}: {}, its row cannot be used: {}", e.id,
+                       e.left_out ? "left out, and cannot be failed" : "failed",
+                       to_string(e.why));
+    },
     [](const step_crashed& e) {
     return fmt::format("instance {}: the step crashed ({}); the row waits "
                        "for its lease",
@@ -150,9 +156,19 @@ std::string describe(const event& what) {
                        e.runnable, e.blocked);
     },
     [](const sessions_ended& e) {
-    return fmt::format("{} sessions ended: they held partition keys for leases "
-                       "that are over",
+    return fmt::format("{} sessions of silent nodes ended: they may have held "
+                       "partition keys",
                        e.count);
+    },
+    [](const sessions_not_ended& e) {
+    return fmt::format("the sessions of node {} are another role's, and cannot "
+                       "be ended when it is silent: expected the same role, or "
+                       "one with pg_signal_backend",
+                       e.node);
+    },
+    [](const given_back& e) {
+    return fmt::format("queue {}: {} rows given back that cannot begin soon",
+                       e.queue, e.rows);
     },
     [](const sweep_skipped& e) {
     return fmt::format("{}: another node does it", e.what);

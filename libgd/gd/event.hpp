@@ -71,6 +71,13 @@ struct outcome_refused {
   std::int64_t id = 0;
   error why{};
 };
+/// Its row cannot be read, or cannot be picked, for what it holds: it is failed.
+/// Or, `left_out`, it cannot even be changed, and picks pass it over for a minute.
+struct row_unusable {
+  std::int64_t id = 0;
+  error why{};
+  bool left_out = false;
+};
 /// A step actor went down without an outcome: the row waits for its lease.
 struct step_crashed {
   std::int64_t id = 0;
@@ -122,9 +129,20 @@ struct returned {
   std::size_t runnable = 0;
   std::size_t blocked = 0; ///< left as they are, to be tried again
 };
-/// Sessions that held partition keys for leases that are over.
+/// Sessions of nodes that were silent for longer than their lease: they may have
+/// held partition keys.
 struct sessions_ended {
   std::size_t count = 0;
+};
+/// Those of this node cannot be ended, should it be silent for longer than its
+/// lease: they are another role's, and this one may not.
+struct sessions_not_ended {
+  std::string node{};
+};
+/// Rows picked ahead that cannot begin soon enough: other nodes may have them.
+struct given_back {
+  std::string queue{};
+  std::size_t rows = 0;
 };
 /// Another node sweeps for all.
 struct sweep_skipped {
@@ -146,11 +164,12 @@ using event = std::variant<
   events::node_started, events::node_stopped, events::node_failed,
   events::connected, events::disconnected, events::step_started,
   events::step_committed, events::outcome_stale, events::outcome_unknown,
-  events::outcome_refused, events::step_crashed, events::step_over_limit,
-  events::step_returned_late, events::lease_lost, events::turn_failed,
-  events::pick_lost, events::pick_recovered, events::sweep_failed,
-  events::reaped, events::deadlines_fired, events::returned,
-  events::sessions_ended, events::sweep_skipped, events::actor_restarted,
+  events::outcome_refused, events::row_unusable, events::step_crashed,
+  events::step_over_limit, events::step_returned_late, events::lease_lost,
+  events::turn_failed, events::pick_lost, events::pick_recovered,
+  events::sweep_failed, events::reaped, events::deadlines_fired,
+  events::returned, events::sessions_ended, events::sessions_not_ended,
+  events::given_back, events::sweep_skipped, events::actor_restarted,
   events::queue_not_served>;
 
 /// Called from any thread, several at once; must not throw or block for long.

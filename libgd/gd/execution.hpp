@@ -8,7 +8,10 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace gd {
 
@@ -51,6 +54,18 @@ public:
   static std::string over_limit(const std::string& step,
                                 std::chrono::milliseconds limit);
 
+  /// It is not to be run: its row holds what cannot be used.
+  row_ptr fail_unrun(const std::string& why) {
+    return give_up(why);
+  }
+
+  /// What was not shown when it was picked.
+  void show(store::shown_row content) {
+    row_.state = std::move(*content.state);
+    row_.inbox = std::move(content.inbox);
+    row_.shown = true;
+  }
+
   /// The database has refused the row that `run` (or `refused`) returned, and it
   /// alone: the handler's turn, and if it was its outcome already, the end.
   /// Null: the end has been refused, too.
@@ -62,8 +77,9 @@ public:
   }
 
   /// What goes on under the token when this outcome, an `advance`, is committed.
+  /// Without an inbox it is not shown yet.
   execution after(store::outcome_row written, std::string token,
-                  std::vector<raw_signal> inbox) const;
+                  std::optional<std::vector<raw_signal>> inbox) const;
 
   /// Null: the machine has no such step.
   const machine::step_definition* step() const {

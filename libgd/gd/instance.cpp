@@ -29,6 +29,14 @@ std::size_t sequence_length(std::string_view text) {
   return 0;
 }
 
+/// Whether a digit is followed by an e: nearly always, a number's.
+bool has_exponent(std::string_view text) {
+  for (std::size_t i = 1; i < text.size(); ++i)
+    if ((text[i] | 0x20) == 'e' && text[i - 1] >= '0' && text[i - 1] <= '9')
+      return true;
+  return false;
+}
+
 } // namespace
 
 std::string clean_text(std::string_view text, std::size_t most) {
@@ -77,11 +85,25 @@ result<void> check_size(std::string_view what, const json& value,
     return error{value.failure()->code,
                  fmt::format("{}: {}", what, value.failure()->message),
                  {}};
-  if (value.text().size() > most)
+  auto refuse = [&](std::string_view counted, std::size_t got) {
     return error{errc::invalid_argument,
-                 fmt::format("{}: expected at most {} bytes of JSON, got {}",
-                             what, most, value.text().size()),
+                 fmt::format("{}: expected at most {} bytes of JSON{}, got {}",
+                             what, most, counted, got),
                  {}};
+  };
+  const auto& text = value.text();
+  if (text.size() > most)
+    return refuse("", text.size());
+  // Blanks at most double it, and only numbers with an exponent grow more.
+  if (!has_exponent(text) && text.size() <= most / 2)
+    return {};
+  auto printed = printed_size(text);
+  if (!printed)
+    return error{printed.error().code,
+                 fmt::format("{}: {}", what, printed.error().message),
+                 {}};
+  if (*printed > most)
+    return refuse(" as PostgreSQL prints it", *printed);
   return {};
 }
 

@@ -21,9 +21,9 @@ struct limits {
   std::size_t dedup_key = 1024;     ///< bytes
   std::size_t partition_key = 1024; ///< bytes
   std::size_t unique_key = 1024;    ///< bytes
-  std::size_t state = 1 << 20;      ///< bytes of JSON
-  std::size_t result = 1 << 20;     ///< bytes of JSON
-  std::size_t payload = 1 << 20;    ///< bytes of JSON
+  std::size_t state = 1 << 20;      ///< bytes of JSON, as PostgreSQL prints it
+  std::size_t result = 1 << 20;     ///< the same
+  std::size_t payload = 1 << 20;    ///< the same
   std::size_t reason = 8 << 10; ///< bytes of last_error; longer ones are cut
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
@@ -197,7 +197,8 @@ result<void> check_name(std::string_view what, std::string_view name,
 /// question marks, what is over `most` bytes is cut.
 std::string clean_text(std::string_view text, std::size_t most);
 
-/// JSON that the database can take, of at most `most` bytes.
+/// JSON that the database can take, of at most `most` bytes, as it is and as
+/// PostgreSQL prints it.
 result<void> check_size(std::string_view what, const json& value,
                         std::size_t most);
 

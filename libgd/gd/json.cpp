@@ -16,10 +16,6 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 using text_result = simdjson::simdjson_result<std::string_view>;
 
-/// The limits of PostgreSQL's numeric: digits before and after the point.
-constexpr std::ptrdiff_t max_digits_before = 131'072;
-constexpr std::ptrdiff_t max_digits_after = 16'383;
-
 /// A start of `text` that is fit for an error message.
 std::string excerpt(std::string_view text) {
   constexpr std::size_t most = 40;
@@ -73,14 +69,17 @@ std::string_view take_digits(std::string_view& text) {
 /// How a number is written.
 struct number_form {
   bool ok = false;
-  std::ptrdiff_t before = 0; ///< digits before the point, if written out
-  std::ptrdiff_t after = 0;  ///< digits after the point, if written out
+  /// Characters that PostgreSQL prints.
+  std::ptrdiff_t printed = 0;
+  /// Digits before the point, if written out; 0 or less: it is below one.
+  std::ptrdiff_t before = 0;
 };
 
 /// simdjson looks at a number only when it is read as one.
 number_form form_of(std::string_view token) {
   number_form form;
-  if (token.starts_with('-'))
+  bool negative = token.starts_with('-');
+  if (negative)
     token.remove_prefix(1);
   auto whole = take_digits(token);
   form.ok = whole.size() == 1 || (whole.size() > 1 && whole[0] != '0');
@@ -93,24 +92,29 @@ number_form form_of(std::string_view token) {
   std::ptrdiff_t exponent = 0;
   if (token.starts_with('e') || token.starts_with('E')) {
     token.remove_prefix(1);
-    bool negative = token.starts_with('-');
-    if (negative || token.starts_with('+'))
+    bool below = token.starts_with('-');
+    if (below || token.starts_with('+'))
       token.remove_prefix(1);
     auto digits = take_digits(token);
     form.ok = form.ok && !digits.empty();
     // Saturates far beyond what anything accepts.
     for (char c : digits)
       exponent = std::min(exponent * 10 + (c - '0'), std::ptrdiff_t{1} << 40);
-    if (negative)
+    if (below)
       exponent = -exponent;
   }
   form.ok = form.ok && token.empty();
   form.before = exponent + std::ssize(whole);
   if (whole == "0") {
-    auto zeros = std::min(fraction.find_first_not_of('0'), fraction.size());
-    form.before = exponent - static_cast<std::ptrdiff_t>(zeros);
+    auto zeros = fraction.find_first_not_of('0');
+    // Zero is below one, whatever its exponent.
+    form.before = zeros == std::string_view::npos
+                    ? 0
+                    : exponent - static_cast<std::ptrdiff_t>(zeros);
   }
-  form.after = std::ssize(fraction) - exponent;
+  auto after = std::ssize(fraction) - exponent;
+  form.printed = std::max(form.before, std::ptrdiff_t{1})
+                 + (after > 0 ? after + 1 : 0) + (negative ? 1 : 0);
   return form;
 }
 
@@ -118,12 +122,20 @@ result<void> check_number(std::string_view token, const json_path& at) {
   auto form = form_of(token);
   if (!form.ok)
     return malformed(at, "number " + excerpt(token));
-  if (form.before > max_digits_before || form.after > max_digits_after)
+  if (form.printed > std::ptrdiff_t{max_json_number})
     return at.expected(
-      fmt::format("number of at most {} digits before and {} after the point",
-                  max_digits_before, max_digits_after),
-      "number " + excerpt(token));
+      fmt::format("a number that PostgreSQL prints with at most {} characters",
+                  max_json_number),
+      excerpt(token));
   return {};
+}
+
+/// The length of the string at the front of `text`, with its quotes.
+std::size_t quoted_size(std::string_view text) {
+  std::size_t i = 1;
+  while (i < text.size() && text[i] != '"')
+    i += text[i] == '\\' ? 2 : 1;
+  return std::min(i + 1, text.size());
 }
 
 /// Turns a document into nodes and checks all of it on the way. The nesting
@@ -288,14 +300,6 @@ private:
     return std::string_view{std::to_address(first), text.size()};
   }
 
-  /// The length of the string at the front of `text`, with its quotes.
-  static std::size_t quoted_size(std::string_view text) {
-    std::size_t i = 1;
-    while (i < text.size() && text[i] != '"')
-      i += text[i] == '\\' ? 2 : 1;
-    return i + 1;
-  }
-
   static bool has_lone_surrogate(std::string_view text) {
     auto unit_at = [text](std::size_t i) {
       unsigned unit = 0;
@@ -351,6 +355,30 @@ result<void> check_json(std::string_view text) {
   if (auto doc = detail::parse_json(text, {}); !doc)
     return doc.error();
   return {};
+}
+
+result<std::size_t> printed_size(std::string_view text) {
+  std::size_t printed = 0;
+  while (!text.empty()) {
+    auto c = text.front();
+    std::size_t taken = 1;
+    if (c == '"') {
+      taken = quoted_size(text);
+      printed += taken; // escapes are as long, or shorter
+    } else if (c == '-' || (c >= '0' && c <= '9')) {
+      taken = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
+      auto number = text.substr(0, taken);
+      if (auto ok = check_number(number, {}); !ok)
+        return ok.error();
+      printed += static_cast<std::size_t>(form_of(number).printed);
+    } else if (c == ',' || c == ':') {
+      printed += 2;
+    } else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
+      printed += 1;
+    }
+    text.remove_prefix(taken);
+  }
+  return printed;
 }
 
 // -- json_path ----------------------------------------------------------------

@@ -73,13 +73,22 @@ private:
   error why_;
 };
 
-/// Whether `text` is one JSON document that a jsonb column takes: well-formed,
+/// Whether `text` is one JSON document that is fit for a jsonb column: well-formed,
 /// valid UTF-8, at most `max_json_depth` levels, no NUL, no lone surrogate and
-/// no number beyond PostgreSQL's numeric.
+/// no number that prints more than `max_json_number` characters.
 result<void> check_json(std::string_view text);
 
 /// More levels of arrays and objects are refused, in either direction.
 inline constexpr std::size_t max_json_depth = 512;
+
+/// PostgreSQL writes numbers out: 1e131071 has 131,072 digits wherever it is
+/// shown. Those that print more characters are refused; each double prints less.
+inline constexpr std::size_t max_json_number = 400;
+
+/// How many bytes PostgreSQL prints for well-formed JSON, or a few more: with its
+/// numbers written out, and with its blanks. An error: a number prints more
+/// characters than `max_json_number`.
+result<std::size_t> printed_size(std::string_view text);
 
 // -- what codecs see ----------------------------------------------------------
 

@@ -78,25 +78,92 @@ std::vector<std::int64_t> consumed_by(const row_refs<outcome_row>& rows) {
 
 // -- picking ------------------------------------------------------------------
 
-pq::call pick(const pick_request& what) {
+std::size_t picked_row::bytes() const noexcept {
+  auto n = state.size();
+  for (const auto& x : inbox)
+    n += x.name.size() + x.payload.size();
+  return n;
+}
+
+/// With the parameters that all statements have which look for rows.
+static pq::call look_for_rows(const sql::statement& by,
+                              const pick_request& what) {
   constexpr mark beginning{std::numeric_limits<std::int16_t>::min(), -1};
   auto from = what.from;
   if (from.empty() || from.front().priority != beginning.priority)
     from.insert(from.begin(), beginning);
-  pq::call x{what.keyed ? &sql::pick_keyed : &sql::pick, {}};
-  x.args.add(what.queue)
+  pq::call x{&by, {}};
+  x.args.add(what.token)
+    .add(what.inbox)
+    .add(std::int64_t{what.lease.count()})
+    .add(what.queue)
     .add(what.limit)
     .add(column(what.machines,
                 [](const auto& m) { return std::string_view{m.fsm}; }))
     .add(column(what.machines, [](const auto& m) { return m.version; }))
-    .add(what.token)
-    .add(std::int64_t{what.lease.count()})
-    .add(what.inbox)
     .add(column(from, [](const auto& m) { return m.priority; }))
-    .add(column(from, [](const auto& m) { return m.since_us; }));
-  if (what.keyed)
-    x.args.add(what.keys_to_leave).add(what.last_key);
+    .add(column(from, [](const auto& m) { return m.since_us; }))
+    .add(column(from, [](const auto& m) { return m.id; }))
+    .add(what.depth);
   return x;
+}
+
+static pq::call look_for_keyed_rows(const sql::statement& by,
+                                    const pick_request& what) {
+  auto x = look_for_rows(by, what);
+  x.args.add(what.keys_to_leave).add(what.last_key).add(what.visit);
+  return x;
+}
+
+pq::call pick(const pick_request& what) {
+  return what.keyed ? look_for_keyed_rows(sql::pick_keyed, what)
+                    : look_for_rows(sql::pick, what);
+}
+
+pq::call candidates(const pick_request& what) {
+  return look_for_keyed_rows(sql::candidates, what);
+}
+
+std::vector<candidate> read_candidates(const pq::rows& rows) {
+  std::vector<candidate> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)}});
+  return xs;
+}
+
+pq::call pick_these(const std::vector<std::int64_t>& ids,
+                    const pick_request& what) {
+  pq::call x{&sql::pick_these, {}};
+  x.args.add(what.token)
+    .add(what.inbox)
+    .add(std::int64_t{what.lease.count()})
+    .add(ids);
+  return x;
+}
+
+pq::call fail_row(const candidate& which, const std::string& reason) {
+  pq::call x{&sql::fail_row, {}};
+  x.args.add(which.id).add(which.place).add(reason);
+  return x;
+}
+
+pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
+              std::int64_t bytes) {
+  pq::call x{&sql::show, {}};
+  x.args.add(column(rows, [](const auto& r) { return r.id; }))
+    .add(inbox)
+    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
+    .add(bytes)
+    .add(longest_text);
+  return x;
+}
+
+std::vector<shown_row> read_show(const pq::rows& rows) {
+  std::vector<shown_row> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back(
+      {rows.integer(i, 0), rows.maybe_text(i, 1), signals_of(rows, i, 2)});
+  return xs;
 }
 
 pick_answer read_pick(const pq::rows& rows) {
@@ -115,6 +182,7 @@ pick_answer read_pick(const pq::rows& rows) {
         {rows.integer(i, 12), rows.integer(i, 13), rows.integer(i, 0), i});
     } else {
       out.keyed_rows = rows.integer(i, 5) > 0;
+      out.deeper = rows.integer(i, 2) > 0;
       out.last_key = rows.text(i, 10);
       out.now_us = rows.integer(i, 13);
     }
@@ -128,6 +196,7 @@ pick_answer read_pick(const pq::rows& rows) {
     x.fsm = rows.text(i, 1);
     x.fsm_version = static_cast<std::int32_t>(rows.integer(i, 2));
     x.step = rows.text(i, 3);
+    x.shown = !rows.is_null(i, 4);
     x.state = rows.text(i, 4);
     x.attempt = static_cast<std::int32_t>(rows.integer(i, 5));
     x.wake_reason = rows.text(i, 6);
@@ -136,7 +205,7 @@ pick_answer read_pick(const pq::rows& rows) {
     x.unique_scope = rows.texts(i, 11);
     auto priority = static_cast<std::int32_t>(order[n].priority);
     if (out.first.empty() || out.first.back().priority != priority)
-      out.first.push_back({priority, order[n].eligible_at_us});
+      out.first.push_back({priority, order[n].eligible_at_us, x.id});
   }
   return out;
 }
@@ -292,11 +361,14 @@ pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
   return x;
 }
 
-std::unordered_map<std::int64_t, std::vector<raw_signal>>
+std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
 read_inbox(const pq::rows& rows) {
-  std::unordered_map<std::int64_t, std::vector<raw_signal>> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.emplace(rows.integer(i, 0), signals_of(rows, i, 1));
+  std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto& x = xs[rows.integer(i, 0)];
+    if (!rows.is_null(i, 1))
+      x = signals_of(rows, i, 1);
+  }
   return xs;
 }
 
@@ -326,9 +398,13 @@ std::optional<pq::call> recheck(const row_refs<outcome_row>& rows) {
   return x;
 }
 
-pq::call lock_timeout(std::chrono::milliseconds wait) {
+pq::call lock_timeout(std::chrono::milliseconds wait,
+                      std::optional<std::chrono::milliseconds> each) {
+  auto text = [](std::chrono::milliseconds x) {
+    return fmt::format("{}ms", x.count());
+  };
   pq::call x{&sql::lock_timeout, {}};
-  x.args.add(fmt::format("{}ms", wait.count()));
+  x.args.add(text(wait)).add(each ? text(*each) : std::string{});
   return x;
 }
 
@@ -364,10 +440,22 @@ std::vector<beat> read_heartbeat(const pq::rows& rows) {
   return xs;
 }
 
-pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon) {
+pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
+                       const page_end& after) {
   pq::call x{&sql::locked_leases, {}};
-  x.args.add(limit).add(std::int64_t{soon.count()});
+  x.args.add(limit)
+    .add(std::int64_t{soon.count()})
+    .add(after.at_us)
+    .add(after.id);
   return x;
+}
+
+std::vector<ending_lease> read_locked_leases(const pq::rows& rows) {
+  std::vector<ending_lease> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({{.at_us = rows.integer(i, 1), .id = rows.integer(i, 0)},
+                  rows.boolean(i, 2)});
+  return xs;
 }
 
 pq::call reap(std::int32_t limit,
@@ -390,6 +478,12 @@ std::vector<moved_row> read_wake_due(const pq::rows& rows) {
   return xs;
 }
 
+pq::call due(std::int32_t limit) {
+  pq::call x{&sql::due, {}};
+  x.args.add(limit);
+  return x;
+}
+
 std::vector<reaped_row> read_reap(const pq::rows& rows) {
   std::vector<reaped_row> xs;
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -398,10 +492,21 @@ std::vector<reaped_row> read_reap(const pq::rows& rows) {
   return xs;
 }
 
-pq::call returning(std::int32_t limit, bool leases) {
+pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
+                   const page_end& expired) {
   pq::call x{&sql::returning, {}};
-  x.args.add(limit).add(leases);
+  x.args.add(limit).add(leases).add(parked).add(expired.at_us).add(expired.id);
   return x;
+}
+
+std::vector<returning_row> read_returning(const pq::rows& rows) {
+  std::vector<returning_row> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto& x = xs.emplace_back(returning_row{.id = rows.integer(i, 0)});
+    if (auto at_us = rows.maybe_integer(i, 1))
+      x.expired = page_end{.at_us = *at_us, .id = x.id};
+  }
+  return xs;
 }
 
 pq::call return_row(std::int64_t id, bool leases) {
@@ -426,17 +531,77 @@ pq::call end_session() {
   return {&sql::end_session, {}};
 }
 
-pq::call end_sessions(const std::vector<reaped_row>& reaped) {
-  std::vector<std::string_view> keys;
-  std::vector<std::string_view> tokens;
-  for (const auto& x : reaped)
-    if (x.partition_key) {
-      keys.emplace_back(*x.partition_key);
-      tokens.emplace_back(x.token);
-    }
-  pq::call x{&sql::end_sessions, {}};
-  x.args.add(keys).add(tokens);
+// -- nodes --------------------------------------------------------------------
+
+pq::call register_session(const node_record& what) {
+  pq::call x{&sql::register_session, {}};
+  x.args.add(what.incarnation)
+    .add(what.node)
+    .add(what.host)
+    .add(what.process)
+    .add(what.library)
+    .add(std::int64_t{what.lease.count()})
+    .add(what.slots)
+    .add(what.queues)
+    .add(what.machines);
   return x;
+}
+
+static pq::call about_node(const sql::statement& what,
+                           const std::string& incarnation) {
+  pq::call x{&what, {}};
+  x.args.add(incarnation);
+  return x;
+}
+
+pq::call end_older_session(const std::string& incarnation) {
+  return about_node(sql::end_older_session, incarnation);
+}
+
+pq::call node_lock(const std::string& incarnation) {
+  return about_node(sql::node_lock, incarnation);
+}
+
+pq::call touch_node(const std::string& incarnation) {
+  return about_node(sql::touch_node, incarnation);
+}
+
+pq::call leave_nodes(const std::string& incarnation) {
+  return about_node(sql::leave_nodes, incarnation);
+}
+
+pq::call forget_nodes() {
+  return {&sql::forget_nodes, {}};
+}
+
+pq::call silent_sessions(const std::string& incarnation) {
+  return about_node(sql::silent_sessions, incarnation);
+}
+
+std::vector<silent_session> read_silent_sessions(const pq::rows& rows) {
+  std::vector<silent_session> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({std::string{rows.text(i, 0)}, std::string{rows.text(i, 1)},
+                  static_cast<std::int32_t>(rows.integer(i, 2)),
+                  std::string{rows.text(i, 3)}, rows.boolean(i, 4)});
+  return xs;
+}
+
+pq::call end_silent_session(const silent_session& which) {
+  pq::call x{&sql::end_silent_session, {}};
+  x.args.add(which.incarnation).add(which.process).add(which.began);
+  return x;
+}
+
+pq::call foreign_sessions(const std::string& incarnation) {
+  return about_node(sql::foreign_sessions, incarnation);
+}
+
+std::vector<foreign_session> read_foreign_sessions(const pq::rows& rows) {
+  std::vector<foreign_session> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({std::string{rows.text(i, 0)}, std::string{rows.text(i, 1)}});
+  return xs;
 }
 
 // -- machines -----------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,13 +91,19 @@ struct picked_row {
   std::vector<std::string> unique_scope{};
   /// How many steps have been run since the row was picked.
   std::int32_t steps_ahead = 0;
+  /// False: state and inbox are still to be asked for, by `show`.
+  bool shown = true;
+
+  /// Of state and inbox.
+  std::size_t bytes() const noexcept;
 };
 
-/// Since when rows of a priority have been eligible, in microseconds since 2000
-/// (UTC), PostgreSQL's own count.
+/// A place in a priority's rows: the time of eligibility in microseconds since
+/// 2000 (UTC), PostgreSQL's own count, and the id.
 struct mark {
   std::int32_t priority = 0;
   std::int64_t since_us = 0;
+  std::int64_t id = std::numeric_limits<std::int64_t>::min();
 };
 
 struct pick_request {
@@ -109,16 +116,23 @@ struct pick_request {
   /// Rows of these priorities are looked at from here on, of others all. By
   /// priority.
   std::vector<mark> from{};
+  /// How many rows are looked at where those of several machines, or of keys, are
+  /// merged: strangers may have locked some.
+  std::int32_t depth = 2;
   /// Take rows with a partition key, too; the three statements below follow.
   bool keyed = false;
   std::vector<std::string> keys_to_leave{};
   std::string last_key{};
+  /// Visit keys in turn, also if the first rows are of many.
+  bool visit = false;
 };
 pq::call pick(const pick_request& what);
 
 struct pick_answer {
   std::vector<picked_row> rows{};
   bool keyed_rows = false; ///< there are some, whether wanted or not
+  /// Strangers had locked some of what was looked at, and there may be more.
+  bool deeper = false;
   std::string last_key{};
   /// The first rows of the priorities that were taken, by priority.
   std::vector<mark> first{};
@@ -127,6 +141,39 @@ struct pick_answer {
 };
 /// In pick order, in which the statement does not return them.
 pick_answer read_pick(const pq::rows& rows);
+
+/// What a pick with keys would try, in pick order.
+pq::call candidates(const pick_request& what);
+struct candidate {
+  std::int64_t id = 0;
+  std::string place{}; ///< another one, when the row has changed
+};
+std::vector<candidate> read_candidates(const pq::rows& rows);
+/// Of `what`, the token, the lease and the inbox count. Read by `read_pick`.
+pq::call pick_these(const std::vector<std::int64_t>& ids,
+                    const pick_request& what);
+/// Fails a row that cannot be picked. No row: it has changed, or is locked.
+pq::call fail_row(const candidate& which, const std::string& reason);
+
+/// A row that is picked, and not shown.
+struct hidden_row {
+  std::int64_t id = 0;
+  std::string token{};
+};
+/// No state or payload is read that prints more bytes.
+inline constexpr std::int64_t longest_text = 16 << 20;
+/// Until so many bytes are shown, one row at least.
+pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
+              std::int64_t bytes);
+struct shown_row {
+  std::int64_t id = 0;
+  /// Nullopt: its lease is not in force. Empty: longer than `longest_text`.
+  std::optional<std::string> state{};
+  /// A payload that is longer is empty.
+  std::vector<raw_signal> inbox{};
+};
+/// Those that were looked at, in the order of the rows.
+std::vector<shown_row> read_show(const pq::rows& rows);
 
 pq::call lock_keys();
 pq::call check_keys();
@@ -215,13 +262,16 @@ pq::call advance(const row_refs<outcome_row>& rows,
 
 /// Behind `advance`.
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit);
-/// By id; who is left out has none.
-std::unordered_map<std::int64_t, std::vector<raw_signal>>
+/// By id; who is left out has none. Nullopt: it is still to be asked for, by
+/// `show`.
+std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
 read_inbox(const pq::rows& rows);
 
 /// For the `await` rows among these; nullopt if there are none.
 std::optional<pq::call> recheck(const row_refs<outcome_row>& rows);
-pq::call lock_timeout(std::chrono::milliseconds wait);
+/// How long the transaction may wait for a lock, and each statement may take.
+pq::call lock_timeout(std::chrono::milliseconds wait,
+                      std::optional<std::chrono::milliseconds> each = {});
 pq::call lock(const std::vector<std::int64_t>& ids);
 pq::call release_lost(const std::vector<std::string>& tokens);
 
@@ -237,7 +287,21 @@ struct beat {
 };
 std::vector<beat> read_heartbeat(const pq::rows& rows);
 
-pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon);
+/// Where a page of rows ended: those of the next one come after it.
+struct page_end {
+  /// Since 2000, PostgreSQL's own count; by default, the year 0.
+  std::int64_t at_us = -63'115'200'000'000'000;
+  std::int64_t id = std::numeric_limits<std::int64_t>::min();
+};
+
+pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
+                       const page_end& after = {});
+struct ending_lease {
+  page_end row{};
+  bool locked = false;
+};
+std::vector<ending_lease> read_locked_leases(const pq::rows& rows);
+
 pq::call reap(std::int32_t limit,
               const std::vector<std::int64_t>& leave_alone = {});
 pq::call wake_due(std::int32_t limit);
@@ -247,6 +311,8 @@ struct moved_row {
   std::string queue{};
 };
 std::vector<moved_row> read_wake_due(const pq::rows& rows);
+/// Ids, for `return_row`.
+pq::call due(std::int32_t limit);
 
 struct reaped_row {
   std::int64_t id = 0;
@@ -256,7 +322,16 @@ struct reaped_row {
 };
 std::vector<reaped_row> read_reap(const pq::rows& rows);
 
-pq::call returning(std::int32_t limit, bool leases);
+/// `parked`: the last id of those.
+pq::call returning(std::int32_t limit, bool leases, std::int64_t parked = 0,
+                   const page_end& expired = {});
+struct returning_row {
+  std::int64_t id = 0;
+  /// Of one whose lease is over.
+  std::optional<page_end> expired{};
+};
+std::vector<returning_row> read_returning(const pq::rows& rows);
+
 pq::call return_row(std::int64_t id, bool leases);
 struct returned_row {
   reaped_row row{};
@@ -267,7 +342,47 @@ std::optional<returned_row> read_return_row(const pq::rows& rows);
 /// One row, one boolean.
 pq::call sweep_lock();
 pq::call end_session();
-pq::call end_sessions(const std::vector<reaped_row>& reaped);
+
+// -- nodes --------------------------------------------------------------------
+
+/// What a node tells of itself.
+struct node_record {
+  std::string incarnation{};
+  std::string node{};
+  std::string host{};
+  std::int32_t process = 0;
+  std::string library{};
+  std::chrono::microseconds lease{0};
+  std::int32_t slots = 0;
+  std::string queues{};   ///< JSON
+  std::string machines{}; ///< JSON
+};
+/// For each session of a node, before it does anything else.
+pq::call register_session(const node_record& what);
+pq::call end_older_session(const std::string& incarnation);
+pq::call node_lock(const std::string& incarnation);
+pq::call touch_node(const std::string& incarnation);
+pq::call leave_nodes(const std::string& incarnation);
+pq::call forget_nodes();
+
+pq::call silent_sessions(const std::string& incarnation);
+struct silent_session {
+  std::string incarnation{};
+  std::string node{};
+  std::int32_t process = 0;
+  std::string began{};
+  bool may_end = false;
+};
+std::vector<silent_session> read_silent_sessions(const pq::rows& rows);
+/// A row: it has been asked to end.
+pq::call end_silent_session(const silent_session& which);
+
+pq::call foreign_sessions(const std::string& incarnation);
+struct foreign_session {
+  std::string node{};
+  std::string role{};
+};
+std::vector<foreign_session> read_foreign_sessions(const pq::rows& rows);
 
 // -- machines -----------------------------------------------------------------
 

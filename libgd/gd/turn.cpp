@@ -17,8 +17,10 @@ using std::chrono::milliseconds;
 constexpr milliseconds release_interval{200};
 /// How long an entry that is tried alone waits for its row.
 constexpr milliseconds alone_wait{20};
-/// How long a group that may collide waits for a stranger's insert.
+/// How long a row that may collide waits for a stranger's insert; and how long
+/// each statement of a group of them may take: it may have to wait for many.
 constexpr milliseconds unsure_wait{10};
+constexpr milliseconds unsure_group_wait{100};
 /// How often a pick looks everywhere, if nobody asks for it.
 constexpr milliseconds look_interval{2'000};
 /// How old a row may be when its insert commits, and yet be seen at once.
@@ -27,6 +29,8 @@ constexpr std::int64_t late_us = 1'000'000;
 constexpr std::size_t most_marks = 8;
 /// What a pick with keys wants at the least.
 constexpr std::int32_t least_keyed_pick = 20;
+/// No pick merges more rows: so many that strangers have locked are passed over.
+constexpr std::int32_t deepest = 1 << 22;
 /// Rows of one lease token are worth a statement of their own if, on average, each
 /// has so many: it need not look up each row's token.
 constexpr std::size_t worth_a_statement = 100;
@@ -59,6 +63,7 @@ turn::turn(settings how)
   : how_(std::move(how)),
     picks_(how_.first_pick),
     waiting_(how_.rows, how_.bytes),
+    hidden_(shown_at_once, shown_at_once),
     flights_(how_.flights) {
   // nop
 }
@@ -111,9 +116,12 @@ std::int32_t turn::wanted() const {
 void turn::remember(const flight& x, const store::pick_answer& answer) {
   if (x.looks != looks_)
     return;
-  for (const auto& [priority, since] : answer.first)
-    if (from_.size() < most_marks || from_.contains(priority))
-      from_[priority] = std::min(since, answer.now_us - late_us);
+  auto late = answer.now_us - late_us;
+  for (const auto& first : answer.first)
+    if (from_.size() < most_marks || from_.contains(first.priority))
+      from_[first.priority] = first.since_us <= late
+                                ? first
+                                : store::mark{first.priority, late};
 }
 
 store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
@@ -123,9 +131,11 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
                           .token = x.token,
                           .lease = how_.lease,
                           .inbox = how_.inbox,
-                          .keyed = x.keyed};
+                          .depth = std::max(2 * x.wanted, depth_),
+                          .keyed = x.keyed,
+                          .visit = visit_};
   for (const auto& [priority, since] : from_)
-    out.from.push_back({priority, since});
+    out.from.push_back(since);
   if (x.keyed) {
     out.keys_to_leave = how_.keys->all();
     for (const auto& [key, locked] : locked_)
@@ -136,8 +146,14 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
   return out;
 }
 
-std::optional<turn::started> turn::begin(std::int32_t want,
-                                         clock::time_point now) {
+/// Its position.
+static int append(pq::unit& work, pq::call x) {
+  work.calls.push_back(std::move(x));
+  return static_cast<int>(work.calls.size()) - 1;
+}
+
+std::optional<turn::started>
+turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
   if (occupied(want) || now < not_before_)
     return std::nullopt;
   auto free = std::find_if(flights_.begin(), flights_.end(),
@@ -146,98 +162,164 @@ std::optional<turn::started> turn::begin(std::int32_t want,
   auto& next = *free;
   next = {};
   pq::unit work;
-  auto append = [&work](pq::call x) {
-    work.calls.push_back(std::move(x));
-    return static_cast<int>(work.calls.size()) - 1;
-  };
-  if (!unlocks_.empty() && first) {
-    // First: it takes effect at once, whatever becomes of the transaction. If
-    // the connection is lost, so are its locks.
-    append(store::unlock_keys(unlocks_));
-    for (const auto& x : unlocks_)
-      how_.keys->remove(x.key);
-    unlocks_.clear();
-  }
-  std::erase_if(lost_, [now](const auto& x) { return x.until <= now; });
-  if (!lost_.empty() && now >= release_at_) {
-    std::vector<std::string> tokens;
-    for (const auto& x : lost_)
-      tokens.push_back(x.token);
-    next.at.release = append(store::release_lost(tokens));
-    release_at_ = now + release_interval;
-  }
-  // Rows with a key are picked where their locks live; what is less urgent does
-  // not overtake them elsewhere.
-  bool may_pick = want > 0 && !waiting_.isolating() && now >= no_pick_before_
-                  && (first || !keyed_);
-  auto& group = next.group;
-  group = waiting_.take(now, may_pick);
-  if (!group.entries.empty()) {
-    if (group.alone || group.unsure())
-      append(store::lock_timeout(group.alone ? alone_wait : unsure_wait));
-    if (group.alone)
-      append(store::lock({group.entries.front().row->id}));
-    // By the statement that writes them.
-    outcome_refs completing;
-    outcome_refs proceeding;
-    outcome_refs going_on;
-    outcome_refs others;
-    for (const auto& x : group.entries) {
-      const auto& row = *x.row;
-      auto& by = row.what == store::verb::advance ? going_on
-                 : store::completes(row)          ? completing
-                 : store::proceeds(row)           ? proceeding
-                                                  : others;
-      by.add(row);
+  // Outcomes do not share the fate of rows that may be unreadable, and neither
+  // waits for all of the other.
+  bool apart = !std::exchange(outcomes_next_, false) || !waiting_.has_due(now);
+  if (apart
+      && (show_some(next, work, room, now)
+          || pick_carefully(next, work, want, first, now))) {
+    outcomes_next_ = waiting_.has_due(now);
+  } else {
+    if (!unlocks_.empty() && first) {
+      // First: it takes effect at once, whatever becomes of the transaction. If
+      // the connection is lost, so are its locks.
+      append(work, store::unlock_keys(unlocks_));
+      for (const auto& x : unlocks_)
+        how_.keys->remove(x.key);
+      unlocks_.clear();
     }
-    auto write = [&](pq::call x) {
-      next.at.outcomes.push_back(append(std::move(x)));
-    };
-    if (!completing.empty())
-      for (const auto& x : by_token(std::move(completing)))
-        write(store::complete(x));
-    if (!proceeding.empty())
-      write(store::proceed(proceeding));
-    if (!others.empty()) {
-      write(store::flush(others));
-      if (auto parked = store::recheck(others))
-        append(std::move(*parked));
+    std::erase_if(lost_, [now](const auto& x) { return x.until <= now; });
+    if (!lost_.empty() && now >= release_at_) {
+      std::vector<std::string> tokens;
+      for (const auto& x : lost_)
+        tokens.push_back(x.token);
+      next.at.release = append(work, store::release_lost(tokens));
+      release_at_ = now + release_interval;
     }
-    if (!going_on.empty()) {
-      next.next_token = draw_token();
-      write(store::advance(going_on, next.next_token));
-      next.at.advance = next.at.outcomes.back();
-      next.at.inbox = append(store::inbox(going_on, how_.inbox));
-    }
-  }
-  // A group under suspicion, or one that waits for a lock, goes without a pick.
-  if (may_pick && !group.alone && !group.unsure()) {
-    next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
-    next.token = draw_token();
-    next.keyed = keyed_;
-    if (next.keyed)
-      next.wanted = std::min(next.wanted, keyed_pick_);
-    if (now >= look_at_) {
-      look_everywhere();
-      look_at_ = now + look_interval;
-    }
-    next.looks = looks_;
-    next.at.pick = append(store::pick(make_pick(next, now)));
-    if (next.keyed) {
-      append(store::lock_keys());
-      next.at.check_keys = append(store::check_keys());
-      work.leaves_traces_from = work.calls.size();
-      next.at.hold_keys = append(store::hold_keys());
-    }
+    // Rows with a key are picked where their locks live; what is less urgent does
+    // not overtake them elsewhere.
+    bool may_pick = want > 0 && now >= no_pick_before_ && !careful_.active()
+                    && (first || !keyed_);
+    write_outcomes(next, work, may_pick, now);
+    // A group under suspicion, or one that waits for a lock, goes without a pick.
+    const auto& group = next.group;
+    if (may_pick && !group.alone && !group.suspect && !group.unsure())
+      pick(next, work, want, now);
   }
   if (work.calls.empty())
     return std::nullopt;
-  // A pick alone is a transaction of its own anyway, and relies on no snapshot
-  // that is younger: it goes without a begin and a commit.
-  work.transaction = work.calls.size() > 1 || next.at.pick < 0;
+  // A statement that reads, or a pick, is a transaction of its own anyway, and relies
+  // on no snapshot that is younger: it goes without a begin and a commit.
+  bool alone = work.calls.size() == 1
+               && (next.at.pick >= 0 || !next.showing.empty()
+                   || next.careful == careful_picks::step::ask);
+  work.transaction = !alone;
   next.under_way = true;
   return started{static_cast<std::size_t>(free - flights_.begin()),
                  std::move(work), next.at.pick >= 0};
+}
+
+bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
+                     clock::time_point now) {
+  if (room <= 0 || !hidden_.has_due(now))
+    return false;
+  next.showing = hidden_.take(now).entries;
+  std::vector<store::hidden_row> rows;
+  for (const auto& x : next.showing)
+    rows.push_back(x.row);
+  append(work, store::show(rows, how_.inbox, room));
+  return true;
+}
+
+bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
+                          bool first, clock::time_point now) {
+  using step = careful_picks::step;
+  auto what = careful_.next(now);
+  bool may = what == step::ask     ? want > 0 && now >= no_pick_before_
+             : what == step::these ? first || !keyed_
+                                   : what == step::fail;
+  if (!may)
+    return false;
+  next.careful = what;
+  next.keyed = true;
+  if (what == step::ask) {
+    next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
+    append(work, store::candidates(make_pick(next, now)));
+  } else if (what == step::these) {
+    next.token = draw_token();
+    auto ids = careful_.group();
+    next.wanted = static_cast<std::int32_t>(ids.size());
+    next.at.pick = append(work, store::pick_these(ids, make_pick(next, now)));
+    check_keys(next, work);
+  } else {
+    const auto& x = careful_.guilty();
+    auto reason = "its row cannot be picked: " + x.why.message;
+    append(work, store::fail_row(x.row, clean_text(reason, limits{}.reason)));
+  }
+  careful_.begin();
+  return true;
+}
+
+void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
+                          clock::time_point now) {
+  auto& group = next.group;
+  group = waiting_.take(now, may_pick);
+  if (group.entries.empty())
+    return;
+  if (group.alone)
+    append(work, store::lock_timeout(alone_wait));
+  else if (group.unsure())
+    append(work, group.entries.size() > 1
+                   ? store::lock_timeout(unsure_wait, unsure_group_wait)
+                   : store::lock_timeout(unsure_wait));
+  if (group.alone)
+    append(work, store::lock({group.entries.front().row->id}));
+  // By the statement that writes them.
+  outcome_refs completing;
+  outcome_refs proceeding;
+  outcome_refs going_on;
+  outcome_refs others;
+  for (const auto& x : group.entries) {
+    const auto& row = *x.row;
+    auto& by = row.what == store::verb::advance ? going_on
+               : store::completes(row)          ? completing
+               : store::proceeds(row)           ? proceeding
+                                                : others;
+    by.add(row);
+  }
+  auto write = [&](pq::call x) {
+    next.at.outcomes.push_back(append(work, std::move(x)));
+  };
+  if (!completing.empty())
+    for (const auto& x : by_token(std::move(completing)))
+      write(store::complete(x));
+  if (!proceeding.empty())
+    write(store::proceed(proceeding));
+  if (!others.empty()) {
+    write(store::flush(others));
+    if (auto parked = store::recheck(others))
+      append(work, std::move(*parked));
+  }
+  if (!going_on.empty()) {
+    next.next_token = draw_token();
+    write(store::advance(going_on, next.next_token));
+    next.at.advance = next.at.outcomes.back();
+    next.at.inbox = append(work, store::inbox(going_on, how_.inbox));
+  }
+}
+
+void turn::pick(flight& next, pq::unit& work, std::int32_t want,
+                clock::time_point now) {
+  next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
+  next.token = draw_token();
+  next.keyed = keyed_;
+  if (next.keyed)
+    next.wanted = std::min(next.wanted, keyed_pick_);
+  if (now >= look_at_) {
+    look_everywhere();
+    look_at_ = now + look_interval;
+  }
+  next.looks = looks_;
+  next.at.pick = append(work, store::pick(make_pick(next, now)));
+  if (next.keyed)
+    check_keys(next, work);
+}
+
+void turn::check_keys(flight& next, pq::unit& work) {
+  append(work, store::lock_keys());
+  next.at.check_keys = append(work, store::check_keys());
+  work.leaves_traces_from = work.calls.size();
+  next.at.hold_keys = append(work, store::hold_keys());
 }
 
 turn::leftovers turn::abandon() const {
@@ -267,6 +349,7 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
   report out;
   auto& x = flights_[which];
   x.under_way = false;
+  waiting_.ended(x.group, now);
   if (!reply.ok()) {
     fail(x, reply, out, now);
     return out;
@@ -281,31 +364,49 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
     look_everywhere();
   if (!x.group.entries.empty())
     read_outcomes(x, reply, out, now);
-  if (x.at.pick >= 0)
+  if (!x.showing.empty())
+    read_shown(x, reply, out);
+  else if (x.careful != careful_picks::step::none)
+    read_careful(x, reply, out, now);
+  else if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
   return out;
 }
 
 void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
-  auto rows_of = [&reply](int i) -> const pq::rows& {
-    return reply.results[static_cast<std::size_t>(i)];
-  };
-  auto answer = store::read_pick(rows_of(x.at.pick));
+  auto answer = store::read_pick(
+    reply.results[static_cast<std::size_t>(x.at.pick)]);
   remember(x, answer);
   to.picked = std::move(answer.rows);
   to.token = x.token;
+  auto found = static_cast<std::int32_t>(to.picked.size());
+  bool enough = found >= x.wanted;
+  bool deeper = answer.deeper && !enough;
+  if (deeper) {
+    depth_ = std::min(2 * std::max(2 * x.wanted, depth_), deepest);
+    visit_ = x.keyed;
+  } else {
+    depth_ /= 2;
+  }
   bool news = answer.keyed_rows && !keyed_;
-  to.full = to.picked.size() >= static_cast<std::size_t>(x.wanted) || news;
+  to.full = enough || deeper || news;
   to.drained = !to.full;
-  plenty_ = to.full && !x.keyed && !answer.keyed_rows;
+  plenty_ = enough && !x.keyed && !answer.keyed_rows;
   keyed_ = answer.keyed_rows;
   if (!x.keyed)
     return;
   last_key_ = std::move(answer.last_key);
-  auto found = static_cast<std::int32_t>(to.picked.size());
-  keyed_pick_ = found < x.wanted ? std::max(least_keyed_pick, found + found / 4)
-                                 : std::max(keyed_pick_, 2 * x.wanted);
+  keyed_pick_ = !enough ? std::max(least_keyed_pick, found + found / 4)
+                        : std::max(keyed_pick_, 2 * x.wanted);
+  read_keys(x, reply, to, now);
+}
+
+void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now) {
+  auto rows_of = [&reply](int i) -> const pq::rows& {
+    return reply.results[static_cast<std::size_t>(i)];
+  };
   std::erase_if(locked_, [now](const auto& one) {
     return one.second.until + longest_key_wait < now;
   });
@@ -333,6 +434,43 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     }
 }
 
+void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  const auto& rows = reply.results.front();
+  if (x.careful == step::ask) {
+    careful_.asked(store::read_candidates(rows));
+    if (!careful_.active()) // it failed for something else
+      no_pick_before_ = now + milliseconds{1'000};
+  } else if (x.careful == step::these) {
+    to.picked = store::read_pick(rows).rows;
+    to.unpickable = careful_.picked(to.picked.size(), now);
+    to.token = x.token;
+    to.full = true;
+    read_keys(x, reply, to, now);
+  } else {
+    if (rows.size() > 0)
+      to.unpickable.push_back(careful_.guilty());
+    careful_.failed();
+  }
+  look_everywhere(); // its marks are from before
+}
+
+void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
+  auto answers = store::read_show(reply.results.front());
+  for (std::size_t i = 0; i < x.showing.size(); ++i) {
+    auto& which = x.showing[i].row;
+    if (i >= answers.size()) {
+      to.still_hidden.push_back(std::move(which));
+      continue;
+    }
+    shown one{.which = std::move(which)};
+    if (answers[i].state)
+      one.content = std::move(answers[i]);
+    to.shown_rows.push_back(std::move(one));
+  }
+}
+
 void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
   using verdict = settled::verdict;
@@ -356,7 +494,8 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
     auto found = by_id.find(id);
     return found == by_id.end() ? nullptr : &found->second;
   };
-  std::unordered_map<std::int64_t, std::vector<raw_signal>> inboxes;
+  std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
+    inboxes;
   if (of.at.inbox >= 0)
     inboxes = store::read_inbox(
       reply.results[static_cast<std::size_t>(of.at.inbox)]);
@@ -384,7 +523,9 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
       settled{.tag = x.tag, .row = std::move(x.row), .what = what});
     if (what == verdict::applied && done.row->what == store::verb::advance) {
       done.next_token = of.next_token;
-      done.inbox = std::move(inboxes[done.row->id]);
+      auto inbox = inboxes.extract(done.row->id);
+      done.inbox = inbox.empty() ? std::vector<raw_signal>{}
+                                 : std::move(inbox.mapped());
     }
   }
   of.group.entries.clear();
@@ -395,49 +536,82 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
   const auto& why = *reply.failure;
   look_everywhere(); // rows that were taken may be back in their places
   plenty_ = false;
+  if (fail_shown(of, why, to) || fail_careful(of, why, to, now))
+    return;
   auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);
   bool of_pick = of.at.pick >= 0 && failed_at >= of.at.pick;
-  switch (why.code) {
-    case errc::unknown_fate:
-      for (auto& x : group)
-        x.resent = true;
-      if (of.at.pick >= 0) {
-        lose(of.token, now);
-        to.lost_pick = of.token;
-      }
-      if (of.at.advance >= 0) // nobody has the lease that they may be under
-        lose(of.next_token, now);
-      break;
-    case errc::rejected:
-      if (of_pick || group.empty())
-        break;
-      if (auto guilty = waiting_.split(std::move(group))) {
-        // Taken while it waited: asked again, the database tells by whom.
-        if (why.sqlstate == "23505" && guilty->row->may_collide)
-          waiting_.put_busy(std::move(*guilty), now);
-        else
-          to.rows.push_back({guilty->tag, std::move(guilty->row),
-                             settled::verdict::refused, why});
-      }
-      return;
-    case errc::busy:
-      // A row tried alone; or a signal that one of the group has consumed, and
-      // that a stranger has locked.
-      if (of_pick || group.empty())
-        break;
-      if (auto held = waiting_.split(std::move(group)))
-        waiting_.put_busy(std::move(*held), now);
-      return;
-    default:
-      break;
+  // Behind the time that a group of those has who may wait for strangers.
+  bool waited = why.code == errc::busy
+                || (why.sqlstate == "57014" && group.size() > 1
+                    && group.front().unsure());
+  if (why.code == errc::unknown_fate) {
+    for (auto& x : group)
+      x.resent = true;
+    if (of.at.pick >= 0) {
+      lose(of.token, now);
+      to.lost_pick = of.token;
+    }
+    if (of.at.advance >= 0) // nobody has the lease that they may be under
+      lose(of.next_token, now);
+  } else if (why.code == errc::rejected && !of_pick && !group.empty()) {
+    if (auto guilty = waiting_.split(std::move(group))) {
+      // Taken while it waited: asked again, the database tells by whom.
+      if (why.sqlstate == "23505" && guilty->row->may_collide)
+        waiting_.put_busy(std::move(*guilty), now);
+      else
+        to.rows.push_back({guilty->tag, std::move(guilty->row),
+                           settled::verdict::refused, why});
+    }
+    return;
+  } else if (waited && !of_pick && !group.empty()) {
+    // A row tried alone; a key that a stranger is inserting; or a signal that one
+    // of the group has consumed, and that a stranger has locked.
+    if (auto held = waiting_.split(std::move(group)))
+      waiting_.put_busy(std::move(*held), now);
+    return;
   }
   to.failure = why;
   waiting_.put_back(std::move(group));
-  if (of_pick)
-    no_pick_before_ = now + milliseconds{1'000};
-  else
+  if (!of_pick)
     back_off(now);
+  else if (careful_picks::may_be_of_a_row(why))
+    careful_.start();
+  else
+    no_pick_before_ = now + milliseconds{1'000};
+}
+
+bool turn::fail_shown(flight& of, const error& why, report& to) {
+  if (of.showing.empty())
+    return false;
+  auto rows = std::exchange(of.showing, {});
+  if (!careful_picks::may_be_of_a_row(why)
+      || (rows.size() == 1 && !careful_picks::is_of_the_row(why))) {
+    hidden_.put_back(std::move(rows));
+    return false;
+  }
+  if (auto guilty = hidden_.split(std::move(rows)))
+    to.shown_rows.push_back({.which = std::move(guilty->row), .why = why});
+  return true;
+}
+
+bool turn::fail_careful(const flight& of, const error& why, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  bool of_a_row = careful_picks::may_be_of_a_row(why);
+  if (of.careful == step::these && of_a_row) {
+    to.unpickable = careful_.not_picked(why, now);
+    return true;
+  }
+  if (of.careful == step::fail && of_a_row) {
+    to.unpickable.push_back(careful_.not_failed(now));
+    return true;
+  }
+  if (of.careful != step::none) {
+    careful_.again();
+    no_pick_before_ = now + milliseconds{1'000};
+  }
+  return false;
 }
 
 void turn::back_off(clock::time_point now) {
@@ -447,11 +621,13 @@ void turn::back_off(clock::time_point now) {
   not_before_ = now + wait;
 }
 
-turn::clock::time_point turn::due(clock::time_point now) const {
+turn::clock::time_point turn::due(clock::time_point now, bool room) const {
   if (occupied())
     return clock::time_point::max();
   bool unlocks = !unlocks_.empty() && !flights_.front().under_way;
-  auto when = waiting_.has_due(now) || unlocks ? now : waiting_.due();
+  bool at_once = waiting_.has_due(now) || unlocks || careful_.in_the_middle()
+                 || (room && hidden_.has_due(now));
+  auto when = at_once ? now : waiting_.due();
   if (!lost_.empty())
     when = std::min(when, release_at_);
   return when == clock::time_point::max() ? when : std::max(when, not_before_);

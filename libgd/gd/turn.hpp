@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/batch.hpp>
+#include <gd/careful.hpp>
 #include <gd/key.hpp>
 #include <gd/store.hpp>
 
@@ -64,13 +65,26 @@ public:
     add(std::make_unique<store::outcome_row>(std::move(row)), tag);
   }
 
+  /// A picked row that is not shown: its state and inbox are asked for as soon as
+  /// `begin` may.
+  void show(store::hidden_row row) {
+    hidden_.push({std::move(row)});
+  }
+
+  /// None of those is wanted any more.
+  void forget_hidden() {
+    hidden_ = batcher<hidden_entry>{shown_at_once, shown_at_once};
+  }
+
   /// The next pick looks at everything, as one does every two seconds. Others
   /// begin where the rows of the one before began, less a second for those whose
-  /// insert commits late: what was worked off since the last vacuum is not passed
-  /// over again and again. What appears behind that is not seen: this is to be
-  /// called in each poll, and when such rows are known to have come.
+  /// insert commits late: what was worked off since the last vacuum, or was
+  /// locked by strangers, is not passed over again and again. What appears behind
+  /// that is not seen: this is to be called in each poll, and when such rows are
+  /// known to have come.
   void look_everywhere() {
     from_.clear();
+    visit_ = false;
     ++looks_;
   }
 
@@ -90,9 +104,11 @@ public:
     bool picks = false;
   };
 
-  /// The next transaction, which picks at most `want` rows; nullopt if there is
-  /// nothing to do, enough is under way, or it is too early after a failure.
-  std::optional<started> begin(std::int32_t want, clock::time_point now);
+  /// The next transaction, which picks at most `want` rows, or shows as many bytes
+  /// of picked ones as there is `room` for; nullopt if there is nothing to do,
+  /// enough is under way, or it is too early after a failure.
+  std::optional<started> begin(std::int32_t want, clock::time_point now,
+                               std::int64_t room = 0);
 
   /// What became of a row that was added.
   struct settled {
@@ -108,9 +124,18 @@ public:
     verdict what = verdict::applied;
     error why{};
     std::int64_t holder = 0;
-    /// Of an `advance` that was applied: its new lease token and its inbox.
+    /// Of an `advance` that was applied: its new lease token and its inbox;
+    /// nullopt: that is not shown.
     std::string next_token{};
-    std::vector<raw_signal> inbox{};
+    std::optional<std::vector<raw_signal>> inbox{};
+  };
+
+  /// What became of a row that was to be shown.
+  struct shown {
+    store::hidden_row which{};
+    /// Nullopt: its lease is not in force, or it cannot be read: `why`.
+    std::optional<store::shown_row> content{};
+    std::optional<error> why{};
   };
 
   struct report {
@@ -118,6 +143,11 @@ public:
     std::vector<store::picked_row> picked;
     /// The lease token of those.
     std::string token{};
+    std::vector<shown> shown_rows{};
+    /// There was not enough room to show these.
+    std::vector<store::hidden_row> still_hidden{};
+    /// Rows that could not be picked for what they hold, and are failed or left out.
+    std::vector<careful_picks::accused> unpickable{};
     /// The pick took as many as it wanted: there may be more.
     bool full = false;
     /// There was a pick, and it has left nothing that it could have taken.
@@ -162,11 +192,13 @@ public:
 
   /// Nothing is under way or waits to be written.
   bool drained() const noexcept {
-    return under_way() == 0 && waiting_.empty() && unlocks_.empty();
+    return under_way() == 0 && waiting_.empty() && hidden_.empty()
+           && unlocks_.empty();
   }
 
-  /// When `begin` has something to do by itself; `max()`: not before `add`.
-  clock::time_point due(clock::time_point now) const;
+  /// When `begin` has something to do by itself, with `room` to show rows or
+  /// without; `max()`: not before `add`.
+  clock::time_point due(clock::time_point now, bool room = false) const;
 
 private:
   struct entry {
@@ -185,6 +217,25 @@ private:
     }
     bool unsure() const noexcept {
       return row->may_collide;
+    }
+  };
+
+  /// So many rows are shown at once.
+  static constexpr std::size_t shown_at_once = 100;
+
+  struct hidden_entry {
+    store::hidden_row row;
+    int busy_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return row.id;
+    }
+    static std::size_t bytes() noexcept {
+      return 1;
+    }
+    static bool unsure() noexcept {
+      return false;
     }
   };
 
@@ -215,6 +266,8 @@ private:
   struct flight {
     bool under_way = false;
     batcher<entry>::group group{};
+    std::vector<hidden_entry> showing{};
+    careful_picks::step careful = careful_picks::step::none;
     layout at{};
     std::int32_t wanted = 0;
     std::string token{};
@@ -227,26 +280,52 @@ private:
 
   std::string draw_token();
   std::size_t under_way() const;
+  bool may_look(bool first, clock::time_point now) const;
+  bool show_some(flight& next, pq::unit& work, std::int64_t room,
+                 clock::time_point now);
+  bool pick_carefully(flight& next, pq::unit& work, std::int32_t want,
+                      bool first, clock::time_point now);
+  void write_outcomes(flight& next, pq::unit& work, bool may_pick,
+                      clock::time_point now);
+  void pick(flight& next, pq::unit& work, std::int32_t want,
+            clock::time_point now);
+  static void check_keys(flight& next, pq::unit& work);
   void remember(const flight& x, const store::pick_answer& answer);
   store::pick_request make_pick(const flight& x, clock::time_point now);
   void read_pick(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
+  void read_keys(const flight& x, const pq::reply& reply, report& to,
+                 clock::time_point now);
+  void read_careful(const flight& x, const pq::reply& reply, report& to,
+                    clock::time_point now);
+  void read_shown(flight& x, const pq::reply& reply, report& to);
   void read_outcomes(flight& of, const pq::reply& reply, report& to,
                      clock::time_point now);
   void fail(flight& of, const pq::reply& reply, report& to,
             clock::time_point now);
+  bool fail_shown(flight& of, const error& why, report& to);
+  bool fail_careful(const flight& of, const error& why, report& to,
+                    clock::time_point now);
   void back_off(clock::time_point now);
 
   settings how_;
   std::uint64_t picks_;
   batcher<entry> waiting_;
+  batcher<hidden_entry> hidden_;
+  careful_picks careful_;
+  /// The last transaction wrote no outcomes, and others waited behind it.
+  bool outcomes_next_ = false;
   std::vector<flight> flights_;
   std::vector<lost_pick> lost_;
   std::vector<store::key_hold> unlocks_;
   std::map<std::string, locked_key> locked_;
   std::string last_key_;
   /// Where picks begin, by priority.
-  std::map<std::int32_t, std::int64_t> from_;
+  std::map<std::int32_t, store::mark> from_;
+  /// How many rows a pick is to merge at least, and whether it is to visit keys in
+  /// turn: strangers had locked those that it found at first.
+  std::int32_t depth_ = 0;
+  bool visit_ = false;
   /// How often that was forgotten. A pick that began before tells nothing of what
   /// has come since.
   std::uint64_t looks_ = 0;

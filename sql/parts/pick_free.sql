@@ -1,11 +1,11 @@
--- Of pick and pick_keyed, which say what the parameters are: the rows without partition key that come first.
+-- Of those that pick, which say what the parameters are: the rows without partition key that come first.
 machine as materialized (
-  select m.fsm, m.version from unnest($3::text[], $4::int[]) as m (fsm, version)
+  select m.fsm, m.version from unnest($6::text[], $7::int[]) as m (fsm, version)
 ), stretch as materialized (
-  select s.priority, lead(s.priority, 1, 32768) over (order by s.priority) as until,
+  select s.priority, lead(s.priority, 1, 32768) over (order by s.priority) as until, s.id,
     case when s.since_us < 0 then '-infinity' else timestamptz '2000-01-01 00:00Z'
       + s.since_us / 1000000 * interval '1 second' + s.since_us % 1000000 * interval '1 microsecond' end as since
-  from unnest($8::int[], $9::bigint[]) as s (priority, since_us)
+  from unnest($8::int[], $9::bigint[], $10::bigint[]) as s (priority, since_us, id)
 -- The machines that have such rows in the queue, and where those begin: in front of that, the index may hold as many
 -- entries of rows that have gone as were worked off since the last vacuum, and they are passed over once, not twice.
 ), present as materialized (
@@ -18,18 +18,20 @@ machine as materialized (
       select g.priority, g.eligible_at, g.id
       from :"schema".gen_durable g
       where g.status = 'runnable' and g.partition_key is null
-        and g.queue = $1::text and g.fsm = m.fsm and g.fsm_version = m.version
-        and (g.priority, g.eligible_at) >= (s.priority, s.since) and g.priority < s.until
+        and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version
+        and (g.priority, g.eligible_at, g.id) >= (s.priority, s.since, s.id) and g.priority < s.until
       order by g.priority, g.eligible_at, g.id
       limit 1
     ) x
     limit 1
   ) x
 ), level as (
-  select x.priority, (select s.since from stretch s where s.priority = x.priority) as since
+  select x.priority, (select s.since from stretch s where s.priority = x.priority) as since,
+    (select s.id from stretch s where s.priority = x.priority) as id
   from (select min(p.priority) as priority from present p) x
   union all
-  select x.priority, (select s.since from stretch s where s.priority = x.priority)
+  select x.priority, (select s.since from stretch s where s.priority = x.priority),
+    (select s.id from stretch s where s.priority = x.priority)
   from level l
   cross join lateral (
     select min(x.priority) as priority
@@ -41,7 +43,7 @@ machine as materialized (
         select g.priority
         from :"schema".gen_durable g
         where g.status = 'runnable' and g.partition_key is null
-          and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version
+          and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version
           and (g.priority, g.eligible_at) >= (greatest(s.priority, l.priority + 1),
                                               case when s.priority > l.priority then s.since else '-infinity' end)
           and g.priority < s.until
@@ -63,17 +65,18 @@ machine as materialized (
       select g.id, g.ctid as tuple, g.eligible_at
       from :"schema".gen_durable g
       where g.status = 'runnable' and g.partition_key is null
-        and g.queue = $1::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
+        and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
         and g.eligible_at <= statement_timestamp()
         and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at
                                            else coalesce(l.since, '-infinity') end,
-                                      case when l.priority = p.priority then p.id else -9223372036854775808 end)
+                                      case when l.priority = p.priority then p.id
+                                           else coalesce(l.id, -9223372036854775808) end)
       order by g.eligible_at, g.id
-      limit 2 * $2::int
+      limit $11::int
     ) x
     order by x.eligible_at, x.id
-    limit 2 * $2::int
+    limit $11::int
   ) c
   where l.priority is not null
-  limit 2 * $2::int
+  limit $11::int
 ),

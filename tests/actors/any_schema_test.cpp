@@ -95,8 +95,8 @@ struct fixture : engine_fixture {
   /// A node that is gone, and whose session still holds a partition key.
   void reap(temporary_database& own, const std::string& role) {
     session dead{own.conninfo(role)};
-    dead.exec("set application_name = 'gen_durable/0123 node'; "
-              "select pg_advisory_lock(hashtext('held'))");
+    dead.exec("select pg_advisory_lock(hashtext('held'))");
+    own.add_silent_node("node/0123", dead.pid());
     own.rows("insert into gen_durable (fsm, step, state, status, "
              "partition_key, locked_by, lease_expires_at) select 'Probe', "
              "'second', '{}', 'executing', 'held', 'node/0123/' || n, now() - "

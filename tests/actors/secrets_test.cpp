@@ -357,8 +357,8 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
              "'nobody''s', 's3cr3t', '{runnable}'");
     wait_for<events::returned>();
     session dead{db.conninfo()};
-    dead.exec("set application_name = 'gen_durable/0123 n'; "
-              "select pg_advisory_lock(hashtext('dead s3cr3t'))");
+    dead.exec("select pg_advisory_lock(hashtext('dead s3cr3t'))");
+    db.add_silent_node("n/0123", dead.pid());
     put_with("its session",
              "partition_key, status, locked_by, lease_expires_at",
              "'dead s3cr3t', 'executing', 'n/0123/1', now() - interval '1 s'");

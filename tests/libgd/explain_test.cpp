@@ -145,8 +145,16 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::testing_advance,
                                                 &sql::testing_now,
                                                 &sql::testing_next,
-                                                &sql::end_sessions,
                                                 &sql::end_session,
+                                                &sql::register_session,
+                                                &sql::end_older_session,
+                                                &sql::node_lock,
+                                                &sql::touch_node,
+                                                &sql::leave_nodes,
+                                                &sql::forget_nodes,
+                                                &sql::silent_sessions,
+                                                &sql::end_silent_session,
+                                                &sql::foreign_sessions,
                                                 &sql::stats};
 
 bool is_exempt(const sql::statement& x) {
@@ -242,6 +250,14 @@ struct million_rows {
                                  "'runnable' and partition_key is not null"
                                  " order by md5(id::text) limit 500"));
     auto keyed = "select set_config('gd.keyed', " + keyed_ids + ", true)";
+    auto due = list(column("select id from gen_durable where status = "
+                           "'runnable' and partition_key is null and "
+                           "eligible_at < now() order by md5(id::text) limit "
+                           "500"));
+    auto looking = [](const std::string& queue, const std::string& machines) {
+      return "'node/1/99', 1000, 60000000, '" + queue + "', 500, " + machines
+             + ", '{-32768}', '{-1}', '{-1}', 1000";
+    };
     auto outcomes = [&](const std::string& verb) {
       return running + ", " + tokens + ", " + verb + ", "
              + each("'ship'", "text") + ", " + each("'{\"n\": 2}'", "text")
@@ -255,26 +271,40 @@ struct million_rows {
                            outcomes(each("'await'", "text")) + "'{}'");
     return {
       {.what = &sql::pick,
-       .arguments
-       = "'default', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, "
-         "1000, '{-32768}', '{-1}'",
+       .arguments = looking("default", "'{Order,Other}', '{1,7}'"),
        .pages_per_row = 40},
       // Of one machine: claimed as they are read.
       {.what = &sql::pick,
-       .arguments = "'default', 500, '{Order}', '{1}', 'node/1/99', 60000000, "
-                    "1000, '{-32768}', '{-1}'",
+       .arguments = looking("default", "'{Order}', '{1}'"),
        .pages_per_row = 40},
       // With the rows of partition keys among them.
       {.what = &sql::pick_keyed,
-       .arguments
-       = "'default', 500, '{Order,Other}', '{1,7}', 'node/1/99', 60000000, "
-         "1000, '{-32768}', '{-1}', '{}', ''",
+       .arguments = looking("default", "'{Order,Other}', '{1,7}'")
+                    + ", '{}', '', false",
        .pages_per_row = 100},
+      // Those in turn.
+      {.what = &sql::pick_keyed,
+       .arguments = looking("default", "'{Order,Other}', '{1,7}'")
+                    + ", '{}', 'key 5', true",
+       .pages_per_row = 150},
       // A smaller backlog, which it may look cheaper to read and sort.
       {.what = &sql::pick,
-       .arguments = "'rare', 500, '{Order,Other}', '{1,7}', 'node/1/99', "
-                    "60000000, 1000, '{-32768}', '{-1}'",
+       .arguments = looking("rare", "'{Order,Other}', '{1,7}'"),
        .pages_per_row = 40},
+      {.what = &sql::candidates,
+       .arguments = looking("default", "'{Order,Other}', '{1,7}'")
+                    + ", '{}', '', false",
+       .pages_per_row = 60},
+      {.what = &sql::pick_these,
+       .arguments = "'node/1/99', 1000, 60000000, " + due,
+       .pages_per_row = 60},
+      {.what = &sql::show,
+       .arguments = running + ", 1000, " + tokens + ", 100000000, 16777216",
+       .pages_per_row = 40},
+      {.what = &sql::fail_row,
+       .arguments = "777777, '(0,1)', 'a reason'",
+       .rows = 1,
+       .pages_per_row = 20},
       {.what = &sql::lock_keys,
        .arguments = "",
        .pages_per_row = 10,
@@ -324,14 +354,15 @@ struct million_rows {
        .arguments = running + ", " + tokens + ", 60000000",
        .pages_per_row = 40},
       {.what = &sql::locked_leases,
-       .arguments = "500, 30000000",
+       .arguments = "500, 30000000, 0, 0",
        .pages_per_row = 40},
       {.what = &sql::reap, .arguments = "500, '{}'", .pages_per_row = 40},
       {.what = &sql::wake_due, .arguments = "500", .pages_per_row = 40},
       {.what = &sql::returning,
-       .arguments = "20, false",
+       .arguments = "20, false, 0, 0, 0",
        .rows = 20,
        .pages_per_row = 5},
+      {.what = &sql::due, .arguments = "500", .pages_per_row = 5},
       {.what = &sql::return_row,
        .arguments = "777777, true",
        .rows = 1,
@@ -559,10 +590,10 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   };
   auto picked = [&](const std::string& queue, int rows, bool keyed) {
     return buffers(
-      "execute "s + (keyed ? "gd_pick_keyed" : "gd_pick") + " ('" + queue
-      + "', " + std::to_string(rows)
-      + ", '{Order}', '{1}', 'node/1/2', 60000000, 1000, '{-32768}', '{-1}'"
-      + (keyed ? ", '{}', ''" : "") + ")");
+      "execute "s + (keyed ? "gd_pick_keyed" : "gd_pick")
+      + " ('node/1/2', 1000, 60000000, '" + queue + "', " + std::to_string(rows)
+      + ", '{Order}', '{1}', '{-32768}', '{-1}', '{-1}', "
+      + std::to_string(2 * rows) + (keyed ? ", '{}', '', false" : "") + ")");
   };
   for (const auto* queue : {"unknown", "future", "once", "hot"}) {
     bool keyed = queue == "hot"s;
@@ -574,16 +605,16 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   }
   CAF_MESSAGE("nor does it pass again over what was worked off before it");
   auto of_worked_off = [&](const std::string& from) {
-    return buffers("execute gd_pick ('worked off', 10, '{Order}', '{1}', "
-                   "'node/1/2', 60000000, 1000, "
-                   + from + ")");
+    return buffers("execute gd_pick ('node/1/2', 1000, 60000000, 'worked "
+                   "off', 10, '{Order}', '{1}', "
+                   + from + ", 20)");
   };
-  auto everything = of_worked_off("'{-32768}', '{-1}'");
+  auto everything = of_worked_off("'{-32768}', '{-1}', '{-1}'");
   auto first = db.scalar("select (extract(epoch from min(eligible_at) - "
                          "'2000-01-01 00:00Z') * 1000000)::bigint from "
                          "gen_durable where queue = 'worked off' and status = "
                          "'runnable'");
-  auto behind = of_worked_off("'{-32768,0}', '{-1," + first + "}'");
+  auto behind = of_worked_off("'{-32768,0}', '{-1," + first + "}', '{-1,-1}'");
   CAF_MESSAGE(everything << " buffers, and then " << behind);
   CAF_CHECK_GREATER_OR_EQUAL(everything, 1'000);
   CAF_CHECK_LESS_OR_EQUAL(behind, 400);

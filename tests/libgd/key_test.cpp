@@ -500,48 +500,110 @@ CAF_TEST(a row keeps its key to itself when its connection is lost) {
   CAF_CHECK_EQUAL(executing(), "1");
 }
 
-CAF_TEST(the keys of a holder whose leases are over are free again) {
+CAF_TEST(the keys of a node that is silent for longer than its lease are free
+           again whatever executes) {
+  // Stopped between the commit of an outcome and the unlock: no row executes.
   insert("k", 0, "now() - interval '1 s'");
   insert("k");
   queue stopped{db, "a"};
   CAF_REQUIRE_EQUAL(stopped.pick().size(), 1u);
-  db.rows("update gen_durable set lease_expires_at = now() - interval '1 s' "
-          "where status = 'executing'");
+  stopped.finish_one();
+  CAF_REQUIRE_EQUAL(executing(), "0");
   queue living{db, "b"};
-  auto reaped = living.on->run({{store::reap(10)}});
-  CAF_REQUIRE(reaped.ok());
-  auto rows = store::read_reap(reaped.results.front());
-  CAF_REQUIRE_EQUAL(rows.size(), 1u);
-  CAF_CHECK_EQUAL(rows.front().token, stopped.holding.front().token);
-  CAF_CHECK_EQUAL(living.pick().size(), 0u); // the dead one has the lock
-  CAF_MESSAGE("only the session of that very incarnation is ended");
-  auto foreign = rows;
-  foreign.front().token = "a/9999/1";
-  auto ended = living.on->run({{store::end_sessions(foreign)}, false});
-  CAF_REQUIRE(ended.ok());
-  CAF_CHECK_EQUAL(ended.results.front().size(), 0u);
-  ended = living.on->run({{store::end_sessions(rows)}, false});
-  CAF_REQUIRE(ended.ok());
-  CAF_CHECK_EQUAL(ended.results.front().size(), 1u);
+  CAF_CHECK_EQUAL(living.pick().size(), 0u); // the stopped one has the lock
+  auto silent = [&] {
+    auto reply = living.on->run({{store::silent_sessions("b/0123")}, false});
+    CAF_REQUIRE(reply.ok());
+    return store::read_silent_sessions(reply.results.front());
+  };
+  CAF_CHECK(silent().empty());
+  db.add_silent_node("a/0123", stopped.on->backend());
+  auto found = silent();
+  CAF_REQUIRE_EQUAL(found.size(), 1u);
+  CAF_CHECK(found.front().may_end);
+  CAF_MESSAGE("nobody is judged who says that it lives, or is about to");
+  auto end = [&] {
+    auto reply = living.on->run(
+      {{store::end_silent_session(found.front())}, false});
+    CAF_REQUIRE(reply.ok());
+    return reply.results.front().size();
+  };
+  session node{db.conninfo()};
+  node.exec("begin");
+  node.exec("update gen_durable_nodes set seen_at = now()");
+  CAF_CHECK_EQUAL(end(), 0u);
+  node.exec("commit");
+  CAF_CHECK_EQUAL(end(), 0u);
+  CAF_CHECK(silent().empty());
+  node.exec("update gen_durable_nodes set seen_at = now() - interval '1 h'");
+  CAF_MESSAGE("nor another session that has the process's number by now");
+  auto before = found;
+  found.front().began = "2020-01-01 00:00:00Z";
+  CAF_CHECK_EQUAL(end(), 0u);
+  found = before;
+  CAF_CHECK_EQUAL(end(), 1u);
   db.wait_until(count_locks, "0");
   CAF_CHECK_EQUAL(living.pick().size(), 1u);
 }
 
-CAF_TEST(a stranger that holds the key of a lost lease is not ended) {
+CAF_TEST(a stranger that holds the key of a silent node is not ended) {
   insert("k");
   queue gone{db, "a"};
   CAF_REQUIRE_EQUAL(gone.pick().size(), 1u);
+  db.add_silent_node("a/0123", gone.on->backend());
   gone.on.reset();
   db.wait_until(count_locks, "0");
   session stranger{db.conninfo()};
   stranger.exec("select pg_advisory_lock(hashtext('k'))");
   queue living{db, "b"};
-  auto ended = living.on->run(
-    {{store::end_sessions({{1, "default", "k", gone.holding.front().token}})},
-     false});
-  CAF_REQUIRE(ended.ok());
-  CAF_CHECK_EQUAL(ended.results.front().size(), 0u);
+  auto found = living.on->run({{store::silent_sessions("b/0123")}, false});
+  CAF_REQUIRE(found.ok());
+  CAF_CHECK_EQUAL(found.results.front().size(), 0u);
   CAF_CHECK_EQUAL(stranger.scalar("select 1"), "1");
+}
+
+CAF_TEST(the session of another role is told and not ended) {
+  auto role = db.name() + "_other";
+  auto name = gd::test::quoted_name(role);
+  db.rows("create role " + name + " login");
+  {
+    session other{db.conninfo(role)};
+    db.add_silent_node("a/0123", other.pid());
+    auto mine = db.name() + "_mine";
+    auto me = gd::test::quoted_name(mine);
+    db.rows("create role " + me
+            + " login; grant select, insert, update on "
+              "gen_durable_nodes to "
+            + me);
+    auto opts = db.options();
+    opts.database = db.conninfo(mine);
+    {
+      pq::connection on{opts};
+      CAF_REQUIRE(on.wait_ready());
+      auto reply = on.run({{store::silent_sessions("b/0123"),
+                            store::foreign_sessions("b/0123")}});
+      CAF_REQUIRE(reply.ok());
+      auto found = store::read_silent_sessions(reply.results[0]);
+      CAF_REQUIRE_EQUAL(found.size(), 1u);
+      CAF_CHECK(!found.front().may_end);
+      auto foreign = store::read_foreign_sessions(reply.results[1]);
+      CAF_REQUIRE_EQUAL(foreign.size(), 1u);
+      CAF_CHECK_EQUAL(foreign.front().node, "silent");
+      CAF_CHECK_EQUAL(foreign.front().role, role);
+      CAF_MESSAGE("with the right it is as any other");
+      db.rows("grant pg_signal_backend to " + me);
+      reply = on.run({{store::silent_sessions("b/0123"),
+                       store::foreign_sessions("b/0123")}});
+      CAF_REQUIRE(reply.ok());
+      CAF_CHECK(store::read_silent_sessions(reply.results[0]).front().may_end);
+      CAF_CHECK_EQUAL(reply.results[1].size(), 0u);
+    }
+    db.rows("drop owned by " + me + "; drop role " + me);
+  }
+  db.wait_until("select count(*) from pg_stat_activity where usename = '" + role
+                  + "'",
+                "0");
+  db.rows("drop role " + name);
 }
 
 CAF_TEST(no key is starved by the backlogs of others) {

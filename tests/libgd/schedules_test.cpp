@@ -462,6 +462,11 @@ struct model {
 
 // -- statements of the test's own ---------------------------------------------
 
+constexpr sql::statement silence_node{
+  "test_silence_node",
+  "update :\"schema\".gen_durable_nodes n set seen_at = clock_timestamp() - "
+  "interval '2 hours' where n.incarnation = $1::text"};
+
 /// The table and the inboxes, instances named after their slots.
 constexpr sql::statement read_all{
   "test_read_all",
@@ -600,8 +605,8 @@ public:
       x.incarnation = "n" + std::to_string(i) + "/0123" + std::to_string(i);
       x.application = "gen_durable/0123" + std::to_string(i) + " n";
       for (auto& at : x.lines) {
-        at.on = connect(x.application);
-        at.spare = connect(x.application);
+        at.on = connect(x);
+        at.spare = connect(x);
       }
     }
   }
@@ -645,6 +650,18 @@ private:
     if (auto ok = x->wait_ready(); !ok)
       throw std::runtime_error{gd::to_string(ok.error())};
     return x;
+  }
+
+  /// As a session of this node's.
+  std::unique_ptr<pq::connection> connect(const party& x) {
+    auto made = connect(x.application);
+    ask(*made, store::register_session({.incarnation = x.incarnation,
+                                        .node = "n",
+                                        .host = "h",
+                                        .lease = 1h,
+                                        .queues = "[]",
+                                        .machines = "[]"}));
+    return made;
   }
 
   pq::reply send(pq::connection& on, pq::unit work) const {
@@ -806,7 +823,7 @@ private:
         returned(rows);
       else if (what == &sql::pick || what == &sql::pick_keyed) {
         picked = store::read_pick(rows).rows;
-        token = args[4];
+        token = args[0];
       } else if (what == &sql::hold_keys) {
         for (const auto& [id, held_by] : store::read_hold_keys(rows))
           kept.insert(id);
@@ -1086,12 +1103,12 @@ private:
   /// The row's next step begins with what is in its inbox now.
   void go_on(held_row& held, const gd::turn::settled& what) {
     auto slot = model_.slot_of(what.row->id);
-    is_shown(slot, what.inbox,
-             "an advance of instance " + std::to_string(slot));
+    auto inbox = what.inbox.value(); // short enough
+    is_shown(slot, inbox, "an advance of instance " + std::to_string(slot));
     held.row.step = what.row->step;
     held.row.state = what.row->state;
     held.row.attempt = 0;
-    held.row.inbox = what.inbox;
+    held.row.inbox = std::move(inbox);
     held.token = what.next_token;
     held.decided = false;
   }
@@ -1236,7 +1253,10 @@ private:
   void reap() {
     transaction t{{{store::locked_leases(100, 30min), store::reap(100)}}};
     advance(*control_, t, 0);
-    end_sessions(store::read_reap(t.answers[1]));
+    for (const auto& x : store::read_silent_sessions(
+           ask(*control_, store::silent_sessions("control"))))
+      if (ask(*control_, store::end_silent_session(x)).size() > 0)
+        end_session(x.process);
   }
 
   void wake() {
@@ -1245,43 +1265,40 @@ private:
     for (auto id : store::read_ids(t.answers[1])) {
       transaction one{
         {{store::lock_timeout(10ms), store::return_row(id, true)}}};
-      if (auto reply = advance(*control_, one, 0); reply->ok())
-        if (auto row = store::read_return_row(one.answers[1]))
-          if (row->runnable)
-            end_sessions({row->row});
+      advance(*control_, one, 0);
     }
   }
 
-  /// Here sessions really end.
-  void end_sessions(const std::vector<store::reaped_row>& rows) {
-    if (std::none_of(rows.begin(), rows.end(),
-                     [](const auto& x) { return x.partition_key.has_value(); }))
-      return;
-    auto ended = ask(*control_, store::end_sessions(rows));
-    for (std::size_t i = 0; i < ended.size(); ++i)
-      for (auto& x : parties_)
-        for (std::size_t which = 0; which < x.lines.size(); ++which) {
-          auto& at = x.lines[which];
-          auto pid = ended.integer(i, 0);
-          if (at.spare->backend() == pid) {
-            at.orphan.reset();
-            replace(at.spare, x.application);
-          } else if (at.on->backend() == pid) {
-            bool working = at.open.has_value();
-            at.open.reset();
-            replace(at.on, x.application);
-            if (working)
-              finish(x, which, {{}, lost(), 0});
-          }
-        }
+  /// A node has said nothing for longer than its lease.
+  void silence(const party& x) {
+    pq::call call{&silence_node, {}};
+    call.args.add(x.incarnation);
+    ask(*control_, std::move(call));
   }
 
-  void replace(std::unique_ptr<pq::connection>& x,
-               const std::string& application) {
+  /// Here sessions really end.
+  void end_session(std::int64_t pid) {
+    for (auto& x : parties_)
+      for (std::size_t which = 0; which < x.lines.size(); ++which) {
+        auto& at = x.lines[which];
+        if (at.spare->backend() == pid) {
+          at.orphan.reset();
+          replace(at.spare, x);
+        } else if (at.on->backend() == pid) {
+          bool working = at.open.has_value();
+          at.open.reset();
+          replace(at.on, x);
+          if (working && x.work)
+            finish(x, which, {{}, lost(), 0});
+        }
+      }
+  }
+
+  void replace(std::unique_ptr<pq::connection>& x, const party& of) {
     if (!killer_)
       killer_.emplace(db_.conninfo());
     killer_->terminate(x->backend()); // until it is gone
-    x = connect(application);
+    x = connect(of);
   }
 
   // -- actions ----------------------------------------------------------------
@@ -1431,6 +1448,8 @@ private:
       case act::crash:
         return crash(node, what.a % 2 == 1);
       case act::elapse:
+        if (what.a % 4 == 3)
+          silence(node);
         return elapse(model_.instances[what.which % slot_count]);
       case act::reap:
         return reap();

@@ -236,16 +236,16 @@ CAF_TEST(completions of one token have a statement if they are many) {
 CAF_TEST(every pick has a token of its own) {
   auto turn = make_turn();
   std::set<std::string> tokens;
-  for (auto code : {gd::errc::conflict, gd::errc::sql, gd::errc::rejected,
+  for (auto code : {gd::errc::conflict, gd::errc::sql, gd::errc::busy,
                     gd::errc::unavailable}) {
     now += 10s;
     auto work = begin(turn, 1);
-    tokens.insert(work.calls.back().args.values()[4]);
+    tokens.insert(work.calls.back().args.values().front());
     turn.finish(0, failed(code, work.calls.size() - 1), now);
   }
   now += 10s;
   auto work = begin(turn, 1);
-  tokens.insert(work.calls.back().args.values()[4]);
+  tokens.insert(work.calls.back().args.values().front());
   CAF_CHECK_EQUAL(tokens.size(), 5u);
   CAF_CHECK(tokens.contains("node/1/7"));
   auto report = turn.finish(0, no_rows(work), now);
@@ -285,12 +285,12 @@ CAF_TEST(rows and bytes of a group are bounded but one row always goes) {
 CAF_TEST(a pick wants no more rows than a transaction may have) {
   auto turn = make_turn(3);
   auto work = begin(turn, 100);
-  const auto& limit = work.calls.front().args.values()[1];
+  const auto& limit = work.calls.front().args.values()[4];
   CAF_CHECK_EQUAL(limit, "\0\0\0\x03"s);
 }
 
 CAF_TEST(a failed pick is left out for a while and loses no outcome) {
-  for (auto code : {gd::errc::sql, gd::errc::rejected, gd::errc::conflict}) {
+  for (auto code : {gd::errc::sql, gd::errc::busy, gd::errc::conflict}) {
     auto turn = make_turn();
     turn.add(next_row(1));
     turn.add(next_row(2));
@@ -445,7 +445,7 @@ CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
   work = begin_when_due(turn, 5);
   CAF_CHECK_EQUAL(names(work), "release_lost proceed pick"s);
   CAF_CHECK(flushed(work) == (ids{1}));
-  CAF_CHECK_EQUAL(work.calls.back().args.values()[4], "node/1/8"s);
+  CAF_CHECK_EQUAL(work.calls.back().args.values().front(), "node/1/8"s);
   CAF_CHECK(work.calls.front().args.values().front().ends_with("node/1/7"));
   turn.finish(0, no_rows(work), now);
 
@@ -677,7 +677,7 @@ CAF_TEST(a pick that fails loses no outcome) {
   auto rows = executing(3);
   runnable(3);
   db.rows("create function refuse() returns trigger language plpgsql as"
-          " 'begin raise exception using errcode = ''XX000'', message = ''no "
+          " 'begin raise exception using errcode = ''42501'', message = ''no "
           "picks''; end';"
           "create trigger refuse before update on gen_durable for each row"
           " when (new.status = 'executing') execute function refuse()");

@@ -225,6 +225,17 @@ void temporary_database::migrate() {
     throw std::runtime_error{to_string(done.error())};
 }
 
+void temporary_database::add_silent_node(const std::string& incarnation,
+                                         std::int64_t pid) {
+  rows("insert into gen_durable_nodes (incarnation, node, host, process, "
+       "library, lease, slots, queues, machines, sessions, seen_at) select $1, "
+       "'silent', 'host', 1, '0', interval '1 s', 1, '[]', '[]', "
+       "jsonb_build_array(jsonb_build_object('process', a.pid, 'began', "
+       "a.backend_start)), now() - interval '1 hour' from pg_stat_activity a "
+       "where a.pid = $2::int",
+       {incarnation, std::to_string(pid)});
+}
+
 session& temporary_database::inspector() {
   if (!inspector_) {
     inspector_ = std::make_unique<session>(conninfo());

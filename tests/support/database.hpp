@@ -144,6 +144,9 @@ public:
   /// server.
   void terminate_engines();
 
+  /// Makes a session known as that of a node which has been silent for long.
+  void add_silent_node(const std::string& incarnation, std::int64_t pid);
+
 private:
   session& inspector();
 

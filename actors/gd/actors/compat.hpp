@@ -27,7 +27,9 @@
 
 #include <gd/error.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -245,10 +247,37 @@ private:
   }
 };
 
+// -- yielding -----------------------------------------------------------------
+
+/// An actor that gives its thread back after each message. Others of CAF's go on
+/// for as long as their mailbox is not empty, also if what is in it is their own.
+template <class Base>
+class yielding : public Base {
+public:
+  using Base::Base;
+
+#if GD_CAF_017
+  caf::resumable::resume_result resume(caf::execution_unit* context,
+                                       std::size_t) override {
+    return Base::resume(context, 1);
+  }
+#else
+  caf::resumable::resume_result resume(caf::scheduler* context,
+                                       std::size_t) override {
+    return Base::resume(context, 1);
+  }
+#endif
+};
+
 // -- short lives --------------------------------------------------------------
 
 /// How many actors of a system run at the same time.
 std::size_t scheduler_threads(caf::actor_system& sys);
+
+/// How many of those may be runners: one thread is left for everybody else.
+inline std::size_t runners_at_most(caf::actor_system& sys) {
+  return std::max(scheduler_threads(sys), std::size_t{2}) - 1;
+}
 
 /// An actor that does everything when it starts, and returns no behavior. It is
 /// spawned with the options `brief`, started by `run_inside`, and known to

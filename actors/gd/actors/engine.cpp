@@ -158,6 +158,7 @@ result<engine> start(caf::actor_system& sys, config options) {
   home->config = std::move(options);
   home->machines = std::make_shared<registry>(home->config.machines);
   home->incarnation = make_incarnation(home->config.node);
+  home->permits = std::make_shared<run_permits>(runners_at_most(sys));
   x->home = home;
   std::set<std::string> served;
   for (const auto& queue : home->config.queues)

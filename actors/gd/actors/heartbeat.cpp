@@ -150,7 +150,9 @@ void heartbeat_actor::lose(std::vector<lease_ptr> which) {
   for (const auto& one : which) {
     one->lost = true;
     home_->leases.remove(one);
-    home_->tell(events::lease_lost{one->id, one->token});
+    // Of one whose outcome is on its way, that tells: it may just be committed.
+    if (one->decided_by() == decider::nobody)
+      home_->tell(events::lease_lost{one->id, one->token});
   }
   stop_steps(system(), which);
 }

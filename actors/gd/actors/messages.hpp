@@ -52,8 +52,11 @@ struct hint {
 /// Runs the step that the receiver was spawned for, which then ends.
 struct run_step {};
 
-/// There are plain steps in the receiver's queue, and it may run them.
+/// There are plain steps in the receiver's queue.
 struct run_steps {};
+
+/// It is the receiver's turn to run some of them.
+struct may_run {};
 
 /// Plain steps have ended, or a slot may be free: look into the queue of steps.
 struct steps_ended {};
@@ -123,6 +126,7 @@ GD_LOCAL_MESSAGE(tick)
 GD_LOCAL_MESSAGE(hint)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(run_steps)
+GD_LOCAL_MESSAGE(may_run)
 GD_LOCAL_MESSAGE(steps_ended)
 GD_LOCAL_MESSAGE(rows_claimed)
 GD_LOCAL_MESSAGE(step_outcome)
@@ -160,6 +164,7 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::tick))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::may_run))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::steps_ended))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_claimed))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))

@@ -11,10 +11,13 @@
 #include <gd/registry.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +57,62 @@ private:
   std::map<std::string, caf::actor> children_;
 };
 
+/// How many runners of a node run at the same time: one of CAF's threads is left
+/// for everybody else. Those that have to wait do so in the order of their coming.
+class run_permits {
+public:
+  explicit run_permits(std::size_t most) : most_(most) {
+    // nop
+  }
+
+  /// False: `runner` gets a `may_run` when its turn comes.
+  bool take(const caf::actor& runner) {
+    std::lock_guard guard{mutex_};
+    if (holding_.size() < most_) {
+      holding_.insert(runner.id());
+      return true;
+    }
+    waiting_.push_back(runner);
+    return false;
+  }
+
+  /// False: others come first, and `runner` gets a `may_run` after them.
+  bool keep(const caf::actor& runner) {
+    std::unique_lock guard{mutex_};
+    if (waiting_.empty())
+      return true;
+    waiting_.push_back(runner);
+    holding_.erase(runner.id());
+    pass_on(std::move(guard));
+    return false;
+  }
+
+  /// Whatever it has, or waits for.
+  void leave(caf::actor_id runner) {
+    std::unique_lock guard{mutex_};
+    std::erase_if(waiting_,
+                  [runner](const auto& x) { return x.id() == runner; });
+    if (holding_.erase(runner) > 0)
+      pass_on(std::move(guard));
+  }
+
+private:
+  void pass_on(std::unique_lock<std::mutex> guard) {
+    if (waiting_.empty())
+      return;
+    auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    holding_.insert(next.id());
+    guard.unlock();
+    anon(next, may_run{});
+  }
+
+  std::mutex mutex_;
+  const std::size_t most_;
+  std::set<caf::actor_id> holding_;
+  std::deque<caf::actor> waiting_;
+};
+
 /// What the actors of a node share.
 struct node {
   gd::config config;
@@ -67,6 +126,7 @@ struct node {
   std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
   actor_directory children;
+  std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   std::shared_ptr<database> db;
 
   void tell(const event& what) const {

@@ -19,6 +19,12 @@ constexpr std::int32_t hurry = 4;
 /// How many times as many steps would have ended as have, had there been more, is
 /// believed up to this: few tell little of those that follow.
 constexpr double most_trusted = 4;
+/// What is ahead is to begin within a part of the lease: what cannot is better off
+/// with another node.
+constexpr int part_of_lease = 4;
+/// The bounds of how long steps have to run to tell how many begin.
+constexpr std::chrono::milliseconds shortest_window{100};
+constexpr std::chrono::milliseconds longest_window{1'000};
 
 /// Whether a runner can run it: it is on time whatever it does, and returns its
 /// outcome.
@@ -50,14 +56,18 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
     queue_(std::move(queue)),
     lanes_(std::move(lanes)),
     turn_(turn_settings(*home_, queue_, lanes_.size())),
-    steps_(std::make_shared<step_queue>(queue_.slots, system().clock())) {
+    steps_(std::make_shared<step_queue>(
+      queue_.slots, static_cast<std::size_t>(home_->config.bytes_ahead),
+      system().clock())),
+    pace_(std::clamp<clock::duration>(home_->config.lease / 16, shortest_window,
+                                      longest_window)) {
   left_.queue = queue_.name;
 }
 
 caf::behavior picker_actor::make_behavior() {
   watcher_.install(this);
   auto count = std::min(static_cast<std::size_t>(queue_.slots),
-                        std::max(scheduler_threads(system()), std::size_t{1}));
+                        runners_at_most(system()));
   for (std::size_t i = 0; i < count; ++i) {
     runners_.push_back(spawn<runner_actor, caf::lazy_init>(home_, steps_));
     // What it ran is lost: as if this actor had crashed.
@@ -128,6 +138,11 @@ void picker_actor::on_exit() {
     if (const auto& key = x->row().partition_key)
       keys.push_back(*key);
   }
+  for (const auto& [which, x] : hidden_) {
+    home_->leases.remove(x->under());
+    if (const auto& key = x->row().partition_key)
+      keys.push_back(*key);
+  }
   for (auto& x : home_->claims->leave(queue_.name))
     turn_.lose(std::move(x.token), now());
   auto left = turn_.abandon();
@@ -146,6 +161,7 @@ void picker_actor::on_exit() {
     leave(lanes_.front(), {{store::end_session()}, false});
   begun_.clear();
   ahead_.clear();
+  hidden_.clear();
   drain_for_ = nullptr;
 }
 
@@ -158,12 +174,30 @@ picker_actor::clock::time_point picker_actor::now() {
 std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
-  auto waiting = ahead_.size();
+  auto waiting = ahead_.size() + hidden_.size();
   for (const auto& x : held_)
     waiting += x.rows.size();
-  return queue_.slots - running_ + std::min(queue_.ahead, hurry * speed_)
-         - static_cast<std::int32_t>(waiting) - coming_ - advancing_
-         - turn_.wanted() - home_->claims->under_way(queue_.name);
+  auto ahead = std::min<std::int64_t>(
+    std::min(queue_.ahead, hurry * speed_),
+    pace_.most_within(home_->config.lease / part_of_lease));
+  auto want = static_cast<std::int32_t>(
+    queue_.slots - running_ + ahead - static_cast<std::int64_t>(waiting)
+    - coming_ - advancing_ - turn_.wanted()
+    - home_->claims->under_way(queue_.name));
+  if (bytes_per_row_ == 0 || want <= 0)
+    return want;
+  auto left = room();
+  return left <= 0 ? 0
+                   : static_cast<std::int32_t>(std::min<std::int64_t>(
+                     want, std::max<std::int64_t>(left / bytes_per_row_, 1)));
+}
+
+std::int64_t picker_actor::room() const {
+  auto left = home_->config.bytes_ahead - held_bytes_;
+  // A slot that is free is filled, whatever the rows that run hold.
+  bool idle = ahead_.empty() && running_ < queue_.slots;
+  return std::min(std::max<std::int64_t>(left, idle ? 1 : 0),
+                  home_->config.bytes_per_turn);
 }
 
 void picker_actor::look_again() {
@@ -185,6 +219,7 @@ bool picker_actor::look() {
   auto t = now();
   collect_ended();
   end_late_steps(t);
+  give_back_late_rows();
   if (turn_.occupied(wanted()))
     return false;
   if (t >= poll_at_) {
@@ -198,7 +233,7 @@ bool picker_actor::look() {
   // a few outcomes that leave nothing to pick need not wait for it.
   bool pick = look_again_ || turn_.busy() || turn_.plenty();
   auto closings = home_->claims->closings(queue_.name);
-  auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t);
+  auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t, room());
   if (!next)
     return false;
   look_again_ = !next->picks && (look_again_ || pick_follows_);
@@ -214,7 +249,7 @@ void picker_actor::schedule() {
   auto t = now();
   auto at = limits_.empty() ? clock::time_point::max() : limits_.begin()->first;
   if (!turn_.occupied()) // its end drives on
-    at = std::min({at, poll_at_, turn_.due(t)});
+    at = std::min({at, poll_at_, turn_.due(t, room() > 0)});
   if (drain_for_) // it may be waiting for a connection
     at = std::min(at, drain_by_);
   if (at >= wake_at_)
@@ -228,8 +263,16 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   collect_ended();
   auto t = now();
   auto report = turn_.finish(flight, std::move(reply), t);
-  for (auto& x : report.rows)
+  for (auto& x : report.rows) {
+    // One that was busy before is written when nobody expects it to be picked.
+    if (x.row->what == store::verb::next && !begins_[flight].picks)
+      look_again();
     settle(x);
+  }
+  collect_shown(report);
+  for (const auto& x : report.unpickable)
+    home_->tell(
+      events::row_unusable{x.row.id, without_data(x.why), x.left_out});
   if (report.failure)
     home_->tell(
       events::turn_failed{queue_.name, without_data(*report.failure)});
@@ -295,13 +338,129 @@ picker_actor::lease_all(std::vector<store::picked_row> rows,
 }
 
 void picker_actor::take(std::vector<execution_ptr> rows) {
-  std::move(rows.begin(), rows.end(), std::back_inserter(ahead_));
-  if (drain_for_) {
-    for (const auto& x : ahead_)
+  std::int64_t bytes = 0;
+  for (auto& x : rows) {
+    bytes += static_cast<std::int64_t>(x->row().bytes());
+    if (drain_for_)
       give_back(*x);
-    ahead_.clear();
+    else
+      put_ahead(std::move(x));
   }
+  if (!rows.empty())
+    bytes_per_row_ = std::max(bytes / static_cast<std::int64_t>(rows.size()),
+                              bytes_per_row_ / 2);
   start_steps();
+}
+
+void picker_actor::put_ahead(execution_ptr row) {
+  const auto& under = row->under();
+  if (row->row().shown) {
+    held_bytes_ += static_cast<std::int64_t>(row->row().bytes());
+    ahead_.push_back(std::move(row));
+  } else {
+    turn_.show({under->id, under->token});
+    hidden_.emplace(std::pair{under->id, under->token}, std::move(row));
+  }
+}
+
+void picker_actor::collect_shown(turn::report& report) {
+  std::int64_t bytes = 0;
+  std::int64_t count = 0;
+  for (auto& x : report.shown_rows) {
+    auto found = hidden_.extract({x.which.id, x.which.token});
+    if (found.empty())
+      continue; // given back
+    auto& row = found.mapped();
+    auto is_long = [](const auto& text) { return text.empty(); };
+    if (x.why) {
+      end_unusable(std::move(row), without_data(*x.why),
+                   "its row cannot be read: " + x.why->message);
+    } else if (!x.content) {
+      drop(*row);
+    } else if (is_long(*x.content->state)
+               || std::any_of(x.content->inbox.begin(), x.content->inbox.end(),
+                              [&](const auto& s) {
+      return is_long(s.payload);
+                  })) {
+      auto what = is_long(*x.content->state) ? "its state"
+                                             : "a signal's payload";
+      auto why = what
+                 + (" is longer than " + std::to_string(store::longest_text))
+                 + " bytes";
+      end_unusable(std::move(row), {errc::rejected, why, {}}, why);
+    } else {
+      row->show(std::move(*x.content));
+      bytes += static_cast<std::int64_t>(row->row().bytes());
+      ++count;
+      put_ahead(std::move(row));
+    }
+  }
+  if (count > 0)
+    bytes_per_row_ = std::max(bytes / count, bytes_per_row_);
+  for (auto& x : report.still_hidden) {
+    auto found = hidden_.find({x.id, x.token});
+    if (found == hidden_.end())
+      continue;
+    if (room() > 0) {
+      turn_.show(std::move(x));
+    } else {
+      give_back(*found->second);
+      hidden_.erase(found);
+    }
+  }
+}
+void picker_actor::end_unusable(execution_ptr row, const error& why,
+                                const std::string& reason) {
+  home_->tell(events::row_unusable{row->under()->id, why});
+  auto [found, added] = begun_.emplace(
+    ++tags_,
+    begun_row{.under = row->under(), .key = store::hold_of(row->row())});
+  auto outcome = row->fail_unrun(reason);
+  add_outcome(found, std::move(outcome), false, std::move(row));
+}
+
+/// Its lease is somebody else's by now.
+void picker_actor::drop(const execution& x) {
+  home_->leases.remove(x.under());
+  if (auto key = store::hold_of(x.row()))
+    unlock(std::move(*key));
+}
+
+void picker_actor::give_back_late_rows() {
+  pace_.note(steps_->busy(), ends_);
+  auto most = pace_.most_within(home_->config.lease / part_of_lease);
+  auto waiting = static_cast<std::int64_t>(steps_->waiting() + ahead_.size()
+                                           + hidden_.size());
+  auto late = waiting - std::max<std::int64_t>(most, queue_.slots);
+  if (late <= 0)
+    return;
+  auto count = static_cast<std::size_t>(late);
+  // Those that have come last.
+  std::size_t n = 0;
+  for (; n < count && !hidden_.empty(); ++n) {
+    give_back(*hidden_.begin()->second);
+    hidden_.erase(hidden_.begin());
+  }
+  for (; n < count && !ahead_.empty(); ++n) {
+    held_bytes_ -= static_cast<std::int64_t>(ahead_.back()->row().bytes());
+    give_back(*ahead_.back());
+    ahead_.pop_back();
+  }
+  if (n < count)
+    for (const auto& x : steps_->take_back(steps_->waiting() - (count - n))) {
+      take_back(x);
+      ++n;
+    }
+  home_->tell(events::given_back{queue_.name, n});
+}
+
+/// A job that has not begun.
+void picker_actor::take_back(const step_queue::job& x) {
+  auto found = begun_.find(x.tag);
+  let_go(found->second);
+  begun_.erase(found);
+  --running_;
+  give_back(*x.what);
 }
 
 void picker_actor::collect_claims() {
@@ -335,6 +494,7 @@ void picker_actor::judge_claims() {
 }
 
 void picker_actor::give_back(const execution& x) {
+  x.under()->decide(decider::returned);
   store::outcome_row row;
   row.id = x.under()->id;
   row.token = x.under()->token;
@@ -355,15 +515,18 @@ void picker_actor::settle(turn::settled& x) {
   auto& row = found->second;
   if (std::exchange(row.advancing, false))
     --advancing_;
+  if (auto bytes = std::exchange(row.unwritten, 0); bytes > 0)
+    steps_->written(bytes);
   switch (x.what) {
     case verdict::applied:
       if (x.row->what != store::verb::release)
         home_->tell(events::step_committed{
           x.row->id, store::to_string(x.row->what), row.handled});
       if (x.row->what == store::verb::advance) {
-        ahead_.push_back(std::make_shared<execution>(row.spare->after(
-          std::move(*x.row), std::move(x.next_token), std::move(x.inbox))));
-        home_->leases.add(ahead_.back()->under());
+        auto after = std::make_shared<execution>(row.spare->after(
+          std::move(*x.row), std::move(x.next_token), std::move(x.inbox)));
+        home_->leases.add(after->under());
+        put_ahead(std::move(after));
       }
       break;
     case verdict::stale:
@@ -396,28 +559,31 @@ void picker_actor::start_steps() {
   std::vector<step_queue::job> plain;
   for (; !ahead_.empty(); ahead_.pop_front()) {
     auto& next = ahead_.front();
+    auto bytes = next->row().bytes();
     const auto* defined = next->step();
     if (defined == nullptr || is_plain(*defined)) {
       begun_[++tags_] = {.under = next->under(),
                          .running = true,
-                         .key = store::hold_of(next->row())};
+                         .key = store::hold_of(next->row()),
+                         .bytes = bytes};
       ++running_;
       plain.push_back({tags_, std::move(next)});
-    } else if (next->under()->lost) { // somebody else's by now
-      if (auto key = store::hold_of(next->row()))
-        unlock(std::move(*key));
+    } else if (next->under()->lost) {
+      held_bytes_ -= static_cast<std::int64_t>(bytes);
+      drop(*next);
     } else {
       steps_->put(std::exchange(plain, {}));
       if (!steps_->take_slot())
         return;
-      begin(std::move(next), *defined);
+      begin(std::move(next), *defined, bytes);
     }
   }
   steps_->put(std::move(plain));
 }
 
 void picker_actor::begin(execution_ptr what,
-                         const machine::step_definition& defined) {
+                         const machine::step_definition& defined,
+                         std::size_t bytes) {
   auto tag = ++tags_;
   const auto& row = what->row();
   auto under = what->under();
@@ -453,7 +619,8 @@ void picker_actor::begin(execution_ptr what,
                  .care = std::move(care),
                  .spare = std::move(spare),
                  .running = true,
-                 .key = std::move(key)};
+                 .key = std::move(key),
+                 .bytes = bytes};
   watcher_.watch(this, step,
                  [this, tag](const caf::error& why) { step_down(tag, why); });
   anon(step, run_step{});
@@ -481,6 +648,7 @@ void picker_actor::add_outcome(begun_rows::iterator which,
                                execution::row_ptr outcome, bool handled,
                                execution_ptr after) {
   auto& row = which->second;
+  let_go(row);
   row.reported = true;
   row.handled = handled;
   row.spare = std::move(after);
@@ -506,6 +674,7 @@ void picker_actor::collect_ended() {
     ++ends_;
     if (x.row) {
       auto handled = x.what->failed();
+      found->second.unwritten = x.row->bytes();
       add_outcome(found, std::move(x.row), handled, std::move(x.what));
     } else if (x.what) {
       crash(found, x.why);
@@ -581,6 +750,11 @@ caf::actor picker_actor::appoint(std::uint64_t tag, begun_row& row) {
   return deputy;
 }
 
+/// It holds no memory to speak of any more.
+void picker_actor::let_go(begun_row& row) {
+  held_bytes_ -= static_cast<std::int64_t>(std::exchange(row.bytes, 0));
+}
+
 void picker_actor::crash(begun_rows::iterator which, const caf::error& why) {
   home_->tell(
     events::step_crashed{which->second.under->id, render(system(), why)});
@@ -590,6 +764,7 @@ void picker_actor::crash(begun_rows::iterator which, const caf::error& why) {
 void picker_actor::settled(begun_rows::iterator which) {
   auto& row = which->second;
   row.settled = true;
+  let_go(row);
   home_->leases.remove(row.under);
   if (row.care)
     limits_.erase({row.care->due, which->first});
@@ -624,14 +799,17 @@ void picker_actor::free_slot() {
 void picker_actor::start_draining(std::chrono::milliseconds grace) {
   drain_by_ = now() + grace;
   home_->claims->close(queue_.name);
-  for (const auto& x : steps_->take_back()) {
-    begun_.erase(x.tag);
-    --running_;
-    give_back(*x.what);
-  }
-  for (const auto& x : ahead_)
+  for (const auto& x : steps_->take_back())
+    take_back(x);
+  for (const auto& x : ahead_) {
+    held_bytes_ -= static_cast<std::int64_t>(x->row().bytes());
     give_back(*x);
+  }
   ahead_.clear();
+  for (const auto& [which, x] : hidden_)
+    give_back(*x);
+  hidden_.clear();
+  turn_.forget_hidden();
   drive();
 }
 

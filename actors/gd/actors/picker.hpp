@@ -4,6 +4,7 @@
 #include <gd/actors/runner.hpp>
 
 #include <gd/execution.hpp>
+#include <gd/pace.hpp>
 #include <gd/turn.hpp>
 
 #include <caf/event_based_actor.hpp>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -72,6 +74,10 @@ private:
     bool settled = false;
     /// To be unlocked when it is over.
     std::optional<store::key_hold> key{};
+    /// Of what was picked, until there is an outcome; and of an outcome that a
+    /// runner has brought, until it is written.
+    std::size_t bytes = 0;
+    std::size_t unwritten = 0;
   };
 
   /// How many steps had ended when a flight was over, and in what time.
@@ -108,16 +114,27 @@ private:
   bool picking(std::uint64_t closings) const;
   void judge_claims();
   std::int32_t wanted() const;
+  /// Bytes that may be picked or shown.
+  std::int64_t room() const;
   std::int32_t speed_in(clock::duration took, const progress& before) const;
   void finish(std::size_t flight, pq::reply reply);
   std::vector<execution_ptr> lease_all(std::vector<store::picked_row> rows,
                                        const std::string& token);
   void take(std::vector<execution_ptr> rows);
+  void put_ahead(execution_ptr row);
+  void collect_shown(turn::report& report);
+  void end_unusable(execution_ptr row, const error& why,
+                    const std::string& reason);
+  void drop(const execution& x);
+  void give_back_late_rows();
+  void take_back(const step_queue::job& x);
   void settle(turn::settled& x);
   void start_steps();
-  void begin(execution_ptr what, const machine::step_definition& defined);
+  void begin(execution_ptr what, const machine::step_definition& defined,
+             std::size_t bytes);
   void collect_ended();
   void give_back(const execution& x);
+  void let_go(begun_row& row);
   void collect(step_outcome& x);
   void add_outcome(begun_rows::iterator which, execution::row_ptr outcome,
                    bool handled, execution_ptr after);
@@ -144,6 +161,12 @@ private:
   std::vector<caf::actor> runners_;
   /// Picked, and not begun.
   std::deque<execution_ptr> ahead_;
+  /// Picked, and not shown yet: by id and token.
+  std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
+  /// Of rows that are shown, and have no outcome yet.
+  std::int64_t held_bytes_ = 0;
+  /// Of each row that was picked lately.
+  std::int64_t bytes_per_row_ = 0;
   /// By tag.
   begun_rows begun_;
   /// When time limits end, with tags.
@@ -161,6 +184,7 @@ private:
   std::array<begin_of_flight, 2> begins_{};
   /// How many steps could have ended in the time of a flight.
   std::int32_t speed_ = 0;
+  pace pace_;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
   /// A transaction that does not pick is to be followed by one that does.

@@ -5,7 +5,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <iterator>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -24,6 +24,8 @@ constexpr std::int32_t batch_rows = 1'000;
 /// a stranger.
 constexpr std::int32_t single_rows = 20;
 constexpr milliseconds single_wait{10};
+/// Rows that are tried one by one because not all can be moved together.
+constexpr std::int32_t listed_rows = 500;
 /// What a heartbeat has for a row that a stranger has let go: it tries every
 /// second.
 constexpr milliseconds lock_grace{3'000};
@@ -59,25 +61,33 @@ std::string_view reaper_actor::title(sweep what) {
   return what == leases ? "the sweep of leases" : "the sweep of deadlines";
 }
 
+milliseconds reaper_actor::base_interval(sweep what) const {
+  return what == leases ? home_->config.reaper : home_->config.poll;
+}
+
 milliseconds reaper_actor::interval(sweep what) {
   thread_local std::minstd_rand random{std::random_device{}()};
-  auto base = (what == leases ? home_->config.reaper : home_->config.poll)
-              * progress_[what].pause;
+  auto base = base_interval(what) * progress_[what].pause;
   std::uniform_real_distribution<double> extra{0, home_->config.jitter};
   return base
          + milliseconds{static_cast<std::int64_t>(
            static_cast<double>(base.count()) * extra(random))};
 }
 
+bool reaper_actor::in_time(sweep what) {
+  return system().clock().now() - progress_[what].began < base_interval(what);
+}
+
 bool reaper_actor::may_reap() {
-  // After an outage of the database every lease looks expired: living nodes get
-  // one heartbeat to say that they live.
+  // After an outage of the database every lease looks expired, and every node
+  // silent: living nodes get one heartbeat to say that they live.
   auto since = home_->db->connected_since(database::control_lane);
   return since && system().clock().now() - *since >= home_->config.heartbeat;
 }
 
 void reaper_actor::start(sweep what) {
   progress_[what].found = false;
+  progress_[what].began = system().clock().now();
   if (what == leases && !may_reap())
     return send_self_after(this, interval(what), tick{what});
   if (home_->config.single_sweeper)
@@ -87,138 +97,246 @@ void reaper_actor::start(sweep what) {
 }
 
 void reaper_actor::run(sweep what) {
-  pq::unit unit;
-  if (what == leases) {
-    end_sessions({});
-    std::vector<std::int64_t> leave_alone;
-    for (const auto& [id, until] : locked_)
-      leave_alone.push_back(id);
-    // Half of the lease: what is extended in time has more of it.
-    unit.calls = {store::locked_leases(batch_rows, home_->config.lease / 2),
-                  store::reap(batch_rows, leave_alone)};
-  } else {
-    unit.calls = {store::wake_due(batch_rows),
-                  store::returning(single_rows, may_reap())};
-  }
-  send(what, batch, std::move(unit));
+  if (what == deadlines)
+    return move_batch(what);
+  looked_ = {};
+  ending_.clear();
+  locked_now_.clear();
+  look_for_locked();
 }
 
 void reaper_actor::send(sweep what, work kind, pq::unit unit) {
   // Without patience: after a reconnect, it has to ask again whether it may.
   submit(this, *home_->db, database::control_lane, std::move(unit),
          static_cast<std::uint64_t>(kind) << 1U | what,
-         database::clock::duration::zero());
+         clock::duration::zero());
 }
 
 void reaper_actor::finish(sweep what, work kind, const pq::reply& reply) {
-  if (!reply.ok() && reply.failure->code != errc::stopped
-      && reply.failure->code != errc::unavailable
-      && !(kind == one_row && reply.failure->code == errc::busy))
-    home_->tell(
-      events::sweep_failed{title(what), without_data(*reply.failure)});
-  if (kind == one_row)
-    return read_row(what, reply);
-  if (kind == sessions) {
-    auto asked = std::exchange(ending_, 0);
-    if (!reply.ok())
-      return; // the next sweep asks again
-    holders_.erase(holders_.begin(),
-                   holders_.begin() + static_cast<std::ptrdiff_t>(asked));
-    if (reply.results.front().size() > 0)
-      home_->tell(events::sessions_ended{reply.results.front().size()});
-    return end_sessions({});
-  }
   if (!reply.ok())
-    return pause(what);
-  if (kind == lock) {
-    if (reply.results.front().boolean(0, 0))
-      return run(what);
-    home_->tell(events::sweep_skipped{title(what)});
-    return pause(what);
+    return fail(what, kind, *reply.failure);
+  switch (kind) {
+    case lock:
+      if (reply.results.front().boolean(0, 0))
+        return run(what);
+      home_->tell(events::sweep_skipped{title(what)});
+      return pause(what);
+    case look:
+      return read_look(reply);
+    case batch:
+      return read_batch(what, reply);
+    case find:
+      return read_singles(reply, 0);
+    case list:
+      for (auto id : store::read_ids(reply.results.front()))
+        progress_[what].singles.push_back(id);
+      return return_next(what);
+    case one_row:
+      return read_row(what, reply);
+    case silent:
+      for (auto& x : store::read_silent_sessions(reply.results.front()))
+        silent_.push_back(std::move(x));
+      return end_next();
+    case end_one:
+      return read_end(reply);
   }
-  if (what == leases)
-    read_leases(reply);
-  else
-    read_deadlines(reply);
-  if (progress_[what].open == 0)
-    pause(what);
 }
 
-void reaper_actor::remember(const std::vector<std::int64_t>& locked) {
+void reaper_actor::fail(sweep what, work kind, const error& why) {
+  bool lost = why.code == errc::stopped || why.code == errc::unavailable
+              || why.code == errc::unknown_fate;
+  bool busy = kind == one_row && why.code == errc::busy;
+  if (why.code != errc::stopped && why.code != errc::unavailable && !busy)
+    home_->tell(events::sweep_failed{title(what), without_data(why)});
+  auto& at = progress_[what];
+  if (lost) {
+    at.singles.clear();
+    silent_.clear();
+    return pause(what);
+  }
+  if (kind == batch && !at.refused) {
+    // For one of its rows: each by itself.
+    at.refused = true;
+    if (what == deadlines)
+      return send(deadlines, list, {{store::due(listed_rows)}, false});
+    at.singles.assign(ending_.begin(), ending_.end());
+    return return_next(what);
+  }
+  if (kind == one_row) {
+    ++at.returned.blocked;
+    return return_next(what);
+  }
+  if (kind == end_one)
+    return end_next();
+  pause(what);
+}
+
+// -- leases that end ----------------------------------------------------------
+
+void reaper_actor::look_for_locked() {
+  // Half of the lease: what is extended in time has more of it.
+  send(leases, look,
+       {{store::locked_leases(batch_rows, home_->config.lease / 2, looked_)},
+        false});
+}
+
+void reaper_actor::read_look(const pq::reply& reply) {
+  auto page = store::read_locked_leases(reply.results.front());
+  for (const auto& x : page)
+    (x.locked ? locked_now_ : ending_).push_back(x.row.id);
+  if (page.size() >= static_cast<std::size_t>(batch_rows)) {
+    looked_ = page.back().row;
+    return look_for_locked();
+  }
+  remember();
+  move_batch(leases);
+}
+
+void reaper_actor::remember() {
   auto now = system().clock().now();
   for (auto& [id, until] : locked_)
     if (!until)
       until = now + lock_grace;
   std::erase_if(locked_, [now](const auto& x) { return *x.second <= now; });
-  for (auto id : locked)
+  for (auto id : locked_now_)
     locked_[id] = std::nullopt;
 }
 
-void reaper_actor::read_leases(const pq::reply& reply) {
-  remember(store::read_ids(reply.results[0]));
-  auto reaped = store::read_reap(reply.results[1]);
-  auto& at = progress_[leases];
-  at.full = reaped.size() >= static_cast<std::size_t>(batch_rows);
-  if (reaped.empty())
-    return;
-  at.found = true;
-  home_->tell(events::reaped{reaped.size()});
-  end_sessions(reaped);
-  home_->wake(queues_of(reaped), true);
+// -- rows that are moved together ---------------------------------------------
+
+void reaper_actor::move_batch(sweep what) {
+  if (what == deadlines)
+    return send(what, batch, {{store::wake_due(batch_rows), find_call()}});
+  std::vector<std::int64_t> leave_alone;
+  for (const auto& [id, until] : locked_)
+    leave_alone.push_back(id);
+  send(what, batch, {{store::reap(batch_rows, leave_alone)}});
 }
 
-void reaper_actor::read_deadlines(const pq::reply& reply) {
-  auto woken = store::read_wake_due(reply.results[0]);
-  auto& at = progress_[deadlines];
-  at.full = woken.size() >= static_cast<std::size_t>(batch_rows);
-  if (!woken.empty()) {
-    at.found = true;
-    home_->tell(events::deadlines_fired{woken.size()});
+void reaper_actor::read_batch(sweep what, const pq::reply& reply) {
+  std::size_t count = 0;
+  if (what == leases) {
+    auto reaped = store::read_reap(reply.results.front());
+    count = reaped.size();
+    if (count > 0)
+      home_->tell(events::reaped{count});
+    home_->wake(queues_of(reaped), true);
+  } else {
+    auto woken = store::read_wake_due(reply.results.front());
+    count = woken.size();
+    if (count > 0)
+      home_->tell(events::deadlines_fired{count});
     home_->wake(queues_of(woken), true);
   }
-  for (auto id : store::read_ids(reply.results[1])) {
-    ++at.open;
+  auto& at = progress_[what];
+  at.found = at.found || count > 0;
+  at.refused = false;
+  if (count >= static_cast<std::size_t>(batch_rows))
+    move_batch(what);
+  else if (what == leases)
+    send(leases, silent, {{store::silent_sessions(home_->incarnation)}, false});
+  else
+    read_singles(reply, 1);
+}
+
+// -- rows that are moved one by one -------------------------------------------
+
+/// Those whose unique key another may have: wake-ups and leases alike.
+pq::call reaper_actor::find_call() {
+  constexpr auto no_more = std::numeric_limits<std::int64_t>::max();
+  return store::returning(single_rows, may_reap() && expired_,
+                          parked_.value_or(no_more),
+                          expired_.value_or(store::page_end{}));
+}
+
+void reaper_actor::find_singles() {
+  send(deadlines, find, {{find_call()}, false});
+}
+
+void reaper_actor::read_singles(const pq::reply& reply, std::size_t at) {
+  auto& singles = progress_[deadlines].singles;
+  auto if_full = [](auto& end, std::int32_t count) {
+    if (count < single_rows)
+      end.reset();
+  };
+  std::int32_t parked = 0;
+  std::int32_t expired = 0;
+  for (const auto& x : store::read_returning(reply.results[at])) {
+    singles.push_back(x.id);
+    ++(x.expired ? expired : parked);
+    if (x.expired)
+      expired_ = *x.expired;
+    else
+      parked_ = x.id;
+  }
+  if_full(parked_, parked);
+  if_full(expired_, expired);
+  return_next(deadlines);
+}
+
+void reaper_actor::return_next(sweep what) {
+  auto& at = progress_[what];
+  // One at a time, so that heartbeats come in between.
+  if (!at.singles.empty() && in_time(what)) {
+    auto id = at.singles.front();
+    at.singles.pop_front();
     bool lease_too = may_reap() && !locked_.contains(id);
-    send(
-      deadlines, one_row,
+    return send(
+      what, one_row,
       {{store::lock_timeout(single_wait), store::return_row(id, lease_too)}});
   }
+  if (what == deadlines && in_time(what) && (parked_ || expired_))
+    return find_singles();
+  at.singles.clear();
+  // Where there was an end, the next sweep begins anew.
+  parked_ = parked_.value_or(0);
+  expired_ = expired_.value_or(store::page_end{});
+  auto summary = std::exchange(at.returned, {});
+  if (summary.runnable + summary.blocked > 0)
+    home_->tell(summary);
+  at.refused = false;
+  if (what == leases)
+    send(leases, silent, {{store::silent_sessions(home_->incarnation)}, false});
+  else
+    pause(what);
 }
 
 void reaper_actor::read_row(sweep what, const pq::reply& reply) {
   auto& at = progress_[what];
-  auto moved = reply.ok() ? store::read_return_row(reply.results.back())
-                          : std::nullopt;
+  auto moved = store::read_return_row(reply.results.back());
   if (moved && moved->runnable) {
     ++at.returned.runnable;
     at.found = true;
-    if (moved->row.partition_key)
-      end_sessions({moved->row});
     home_->wake({moved->row.queue}, true);
-  } else if (moved || (!reply.ok() && reply.failure->code == errc::busy)) {
+  } else if (moved) {
     ++at.returned.blocked;
   }
-  if (--at.open > 0)
-    return;
-  auto summary = std::exchange(at.returned, {});
-  if (summary.runnable + summary.blocked > 0)
-    home_->tell(summary);
-  pause(what);
+  return_next(what);
 }
 
-void reaper_actor::end_sessions(const std::vector<store::reaped_row>& reaped) {
-  std::copy_if(reaped.begin(), reaped.end(), std::back_inserter(holders_),
-               [](const auto& x) { return x.partition_key.has_value(); });
-  if (ending_ > 0 || holders_.empty())
-    return;
-  ending_ = holders_.size();
-  send(leases, sessions, {{store::end_sessions(holders_)}, false});
+// -- nodes that are silent ----------------------------------------------------
+
+void reaper_actor::end_next() {
+  while (!silent_.empty()) {
+    auto which = std::move(silent_.front());
+    silent_.pop_front();
+    if (which.may_end)
+      return send(leases, end_one, {{store::end_silent_session(which)}, false});
+    if (told_.insert(which.incarnation).second)
+      home_->tell(events::sessions_not_ended{which.node});
+  }
+  if (auto count = std::exchange(ended_, 0); count > 0)
+    home_->tell(events::sessions_ended{count});
+  pause(leases);
+}
+
+void reaper_actor::read_end(const pq::reply& reply) {
+  ended_ += reply.results.front().size();
+  end_next();
 }
 
 void reaper_actor::pause(sweep what) {
   auto& at = progress_[what];
-  if (std::exchange(at.full, false))
-    return run(what);
   at.pause = at.found ? 1 : std::min(2 * at.pause, home_->config.sweep_backoff);
   send_self_after(this, interval(what), tick{what});
 }

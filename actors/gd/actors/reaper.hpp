@@ -10,8 +10,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +23,8 @@ namespace gd::actors {
 /// Returns rows whose lease is over, and wakes rows whose deadline has passed:
 /// two sweeps with jittered intervals and bounded batches (spec section 6).
 /// Rows whose unique key might collide by that are returned one by one (spec
-/// section 8).
+/// section 8). Ends the sessions of nodes that are silent for longer than their
+/// lease (spec section 7).
 class reaper_actor : public caf::event_based_actor {
 public:
   reaper_actor(caf::actor_config& cfg, node_ptr home);
@@ -31,43 +35,74 @@ public:
   }
 
 private:
+  using clock = database::clock;
+
   enum sweep : std::uint8_t { leases, deadlines };
-  /// What a unit of work was.
-  enum work : std::uint8_t { lock, batch, one_row, sessions };
+  /// What a unit of work is.
+  enum work : std::uint8_t {
+    lock,    ///< whether this node sweeps
+    look,    ///< leases that end, and which of those are locked
+    batch,   ///< as many rows as one statement moves
+    find,    ///< rows whose unique key another may have
+    list,    ///< rows that a batch was refused for
+    one_row, ///< one of these, by itself
+    silent,  ///< sessions of silent nodes
+    end_one, ///< one of these
+  };
 
   struct progress {
-    /// Units of `one_row` that have not been answered.
-    std::size_t open = 0;
+    clock::time_point began{};
+    /// To be returned one by one, the first of them now.
+    std::deque<std::int64_t> singles{};
+    /// Those that a batch was refused for are singles, too.
+    bool refused = false;
     events::returned returned{};
-    bool full = false;
     bool found = false;
     /// How many intervals the next pause is long.
     std::int32_t pause = 1;
   };
 
   static std::string_view title(sweep what);
+  std::chrono::milliseconds base_interval(sweep what) const;
   std::chrono::milliseconds interval(sweep what);
+  bool in_time(sweep what);
   void start(sweep what);
   void run(sweep what);
   void send(sweep what, work kind, pq::unit unit);
   void finish(sweep what, work kind, const pq::reply& reply);
-  void read_leases(const pq::reply& reply);
-  void read_deadlines(const pq::reply& reply);
+  void fail(sweep what, work kind, const error& why);
+  void look_for_locked();
+  void read_look(const pq::reply& reply);
+  void move_batch(sweep what);
+  void read_batch(sweep what, const pq::reply& reply);
+  pq::call find_call();
+  void find_singles();
+  void read_singles(const pq::reply& reply, std::size_t at);
+  void return_next(sweep what);
   void read_row(sweep what, const pq::reply& reply);
-  void end_sessions(const std::vector<store::reaped_row>& reaped);
+  void end_next();
+  void read_end(const pq::reply& reply);
   void pause(sweep what);
   bool may_reap();
-  void remember(const std::vector<std::int64_t>& locked);
+  void remember();
 
   node_ptr home_;
   /// Rows that strangers have locked, and until when those are left alone that
   /// they have let go since: unset for those that they have not.
-  std::map<std::int64_t, std::optional<database::clock::time_point>> locked_;
+  std::map<std::int64_t, std::optional<clock::time_point>> locked_;
   std::array<progress, 2> progress_{};
-  /// Reaped, with a key that the session of their last holder may still have; of
-  /// the first ones it is being asked for.
-  std::vector<store::reaped_row> holders_;
-  std::size_t ending_ = 0;
+  /// Of leases that end: where the page ended, who is there, who is locked.
+  store::page_end looked_{};
+  std::vector<std::int64_t> ending_;
+  std::vector<std::int64_t> locked_now_;
+  /// Where the last pages of singles ended; nullopt: there are no more of the
+  /// kind in this sweep.
+  std::optional<std::int64_t> parked_ = 0;
+  std::optional<store::page_end> expired_{std::in_place};
+  std::deque<store::silent_session> silent_;
+  std::size_t ended_ = 0;
+  /// Nodes of which it was told that their sessions cannot be ended.
+  std::set<std::string> told_;
 };
 
 } // namespace gd::actors

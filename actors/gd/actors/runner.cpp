@@ -2,6 +2,7 @@
 
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -69,7 +70,8 @@ step_queue::clock::duration_type step_queue::busy() {
 
 void step_queue::wake_runners(guard held) {
   std::vector<caf::actor> woken;
-  while (woken.size() < jobs_.size() && !resting_.empty() && used_ < slots_) {
+  while (woken.size() < jobs_.size() && !resting_.empty() && used_ < slots_
+         && bytes_ < most_bytes_) {
     woken.push_back(std::move(resting_.back()));
     resting_.pop_back();
     use_slot();
@@ -118,11 +120,26 @@ bool step_queue::tell_at(std::size_t count) {
   return false;
 }
 
-std::vector<step_queue::job> step_queue::take_back() {
+void step_queue::written(std::size_t bytes) {
   guard held{mutex_};
-  std::vector<job> xs{std::make_move_iterator(jobs_.begin()),
+  bool held_up = bytes_ >= most_bytes_;
+  bytes_ -= bytes;
+  if (held_up)
+    wake_runners(std::move(held));
+}
+
+std::size_t step_queue::waiting() {
+  guard held{mutex_};
+  return jobs_.size();
+}
+
+std::vector<step_queue::job> step_queue::take_back(std::size_t but) {
+  guard held{mutex_};
+  auto first = jobs_.begin()
+               + static_cast<std::ptrdiff_t>(std::min(but, jobs_.size()));
+  std::vector<job> xs{std::make_move_iterator(first),
                       std::make_move_iterator(jobs_.end())};
-  jobs_.clear();
+  jobs_.erase(first, jobs_.end());
   return xs;
 }
 
@@ -144,8 +161,10 @@ void step_queue::tell(guard& held) {
 }
 
 void step_queue::add(guard& held, ended x) {
+  if (x.row)
+    bytes_ += x.row->bytes();
   ended_.push_back(std::move(x));
-  if (ended_.size() >= tell_at_) {
+  if (ended_.size() >= tell_at_ || bytes_ >= most_bytes_) {
     tell_at_ = never;
     tell(held);
   }
@@ -156,7 +175,7 @@ std::optional<step_queue::job> step_queue::next(const caf::actor& runner,
   guard held{mutex_};
   if (last)
     add(held, std::move(*last));
-  if (!jobs_.empty()) {
+  if (!jobs_.empty() && bytes_ < most_bytes_) {
     auto x = std::move(jobs_.front());
     jobs_.pop_front();
     return x;
@@ -178,14 +197,22 @@ void step_queue::report(ended x) {
 
 runner_actor::runner_actor(caf::actor_config& cfg, node_ptr home,
                            std::shared_ptr<step_queue> jobs)
-  : caf::event_based_actor(cfg),
-    home_(std::move(home)),
-    jobs_(std::move(jobs)) {
+  : yielding(cfg), home_(std::move(home)), jobs_(std::move(jobs)) {
   // nop
 }
 
 caf::behavior runner_actor::make_behavior() {
-  return {[this](run_steps) { run_some(); }};
+  return {
+    [this](run_steps) {
+    if (home_->permits->take(caf::actor_cast<caf::actor>(this)))
+      run_some();
+    },
+    [this](may_run) { run_some(); },
+    };
+}
+
+void runner_actor::on_exit() {
+  home_->permits->leave(id());
 }
 
 void runner_actor::run_some() {
@@ -194,11 +221,14 @@ void runner_actor::run_some() {
   std::optional<step_queue::ended> last;
   while (auto job = jobs_->next(self, std::move(last))) {
     last = run(std::move(*job));
-    if (std::chrono::steady_clock::now() >= until) {
-      jobs_->report(std::move(*last));
-      return anon(self, run_steps{});
-    }
+    if (std::chrono::steady_clock::now() < until)
+      continue;
+    jobs_->report(std::move(*last));
+    if (home_->permits->keep(self))
+      anon(self, may_run{});
+    return;
   }
+  home_->permits->leave(id());
 }
 
 step_queue::ended runner_actor::run(step_queue::job x) {

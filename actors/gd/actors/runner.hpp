@@ -40,8 +40,9 @@ public:
 
   using clock = caf::actor_clock;
 
-  step_queue(std::size_t slots, const clock& time)
-    : slots_(slots), time_(time) {
+  /// Nothing begins while outcomes of `most_bytes` are to be written.
+  step_queue(std::size_t slots, std::size_t most_bytes, const clock& time)
+    : slots_(slots), most_bytes_(most_bytes), time_(time) {
     // nop
   }
 
@@ -65,8 +66,14 @@ public:
   /// A `steps_ended` comes when there are so many; once. True: there are.
   bool tell_at(std::size_t count);
 
-  /// The jobs that have not begun.
-  std::vector<job> take_back();
+  /// An outcome of so many bytes is committed or lost.
+  void written(std::size_t bytes);
+
+  /// How many jobs have not begun.
+  std::size_t waiting();
+
+  /// Takes the last jobs back that have not begun, all but `but`.
+  std::vector<job> take_back(std::size_t but = 0);
 
   /// Nothing more begins, and nobody is told.
   void close();
@@ -91,9 +98,12 @@ private:
 
   std::mutex mutex_;
   const std::size_t slots_;
+  const std::size_t most_bytes_;
   const clock& time_;
   /// By steps that run elsewhere, and by the runners that do not rest.
   std::size_t used_ = 0;
+  /// Of outcomes that are to be written.
+  std::size_t bytes_ = 0;
   clock::time_point used_since_{};
   clock::duration_type busy_{0};
   std::vector<caf::actor> resting_;
@@ -106,14 +116,15 @@ private:
 };
 
 /// Runs plain steps one after the other, each in an actor of its own, which it
-/// resumes itself: as many at the same time as CAF has threads, without a
-/// scheduler in between.
-class runner_actor : public caf::event_based_actor {
+/// resumes itself, without a scheduler in between: for a millisecond, or one step,
+/// at a time.
+class runner_actor : public yielding<caf::event_based_actor> {
 public:
   runner_actor(caf::actor_config& cfg, node_ptr home,
                std::shared_ptr<step_queue> jobs);
 
   caf::behavior make_behavior() override;
+  void on_exit() override;
   const char* name() const override {
     return "gd.runner";
   }

@@ -1,0 +1,14 @@
+-- Ends one session of a node that is still silent. By itself: one that cannot be ended hinders nobody. A node that is just
+-- saying that it lives holds its row, and is not judged. A session that waits for a synchronous standby is left alone: its
+-- commit would be told as done.
+-- $1 text incarnation, $2 int process, $3 text when it began. A row: it has been asked to end.
+with silent as materialized (
+  select n.incarnation
+  from :"schema".gen_durable_nodes n
+  where n.incarnation = $1::text and n.seen_at + n.lease < clock_timestamp()
+  for update skip locked
+)
+select pg_terminate_backend(a.pid)
+from silent
+cross join pg_stat_activity a
+where a.pid = $2::int and a.backend_start = $3::text::timestamptz and a.wait_event is distinct from 'SyncRep'

@@ -1,0 +1,10 @@
+-- Sessions of other nodes that this role may not end, should their node be silent: told when a node starts.
+-- $1 text incarnation of the node that asks. A row for each node and role: its name, the role.
+select distinct n.node, a.usename::text as role
+from :"schema".gen_durable_nodes n
+cross join lateral jsonb_to_recordset(n.sessions) s (process int)
+join pg_stat_activity a on a.pid = s.process
+join pg_roles r on r.oid = a.usesysid
+where n.incarnation <> $1::text
+  and not (select m.rolsuper from pg_roles m where m.rolname = current_user)
+  and (r.rolsuper or not (pg_has_role(a.usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage')))

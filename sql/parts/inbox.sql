@@ -1,0 +1,7 @@
+  select array_agg(s.id) as ids, array_agg(s.name) as names, array_agg(s.payload::text) as payloads
+  from (
+    select s.id, s.name, s.payload
+    from (select * from :"schema".signals s where s.target_id = p.id and s.consumed_at is null offset 0) s
+    order by s.id
+    limit $2::int
+  ) s

@@ -1,0 +1,50 @@
+-- The states and inboxes of rows that a pick has taken and not shown, one after the other, until so many bytes are
+-- printed: what comes behind that costs nothing. Of an inbox the oldest 8 MiB and one more; what a step has not been shown
+-- wakes it when it parks.
+-- For the status behind a select see pick_keyed.
+-- $1 bigint[] id, $2 int signals of an inbox at the most, $3 text[] lease token, $4 bigint bytes, $5 bigint the most that is
+-- read of one text
+-- A row for each that was looked at, at least one, in the order given: its id; its state, or null if the lease is not in
+-- force; its signals. A state or payload that is longer than the most is empty.
+with recursive shown as (
+  select 0 as n, 0::bigint as bytes, null::bigint as id, null::text as state, null::bigint[] as ids, null::text[] as names,
+    null::text[] as payloads
+  union all
+  select s.n + 1, s.bytes + coalesce(octet_length(g.state), 0) + coalesce(i.bytes, 0), ($1::bigint[])[s.n + 1],
+    case when octet_length(g.state) > $5::bigint then '' else g.state end, i.ids, i.names, i.payloads
+  from shown s
+  left join lateral (
+    select g.id, g.state::text as state
+    from :"schema".gen_durable g
+    where g.id = ($1::bigint[])[s.n + 1] and g.locked_by = ($3::text[])[s.n + 1]
+      and g.status = (select cast('executing' as :"schema".durable_status))
+    offset 0
+  ) g on true
+  left join lateral (
+    with recursive listed as materialized (
+      select array_agg(l.id) as ids
+      from (
+        select x.id
+        from (select * from :"schema".signals x where x.target_id = g.id and x.consumed_at is null offset 0) x
+        order by x.id
+        limit $2::int
+      ) l
+    ), entry as (
+      select 0 as n, 0::bigint as bytes, null::bigint as id, null::text as name, null::text as payload
+      union all
+      select e.n + 1, e.bytes + octet_length(x.payload), x.id, x.name,
+        case when octet_length(x.payload) > $5::bigint then '' else x.payload end
+      from entry e
+      cross join listed l
+      cross join lateral (
+        select x.id, x.name, x.payload::text as payload from :"schema".signals x where x.id = l.ids[e.n + 1] offset 0) x
+      where e.bytes < 8388608
+    )
+    select max(e.bytes) as bytes, array_agg(e.id order by e.n) as ids, array_agg(e.name order by e.n) as names,
+      array_agg(e.payload order by e.n) as payloads
+    from entry e
+    where e.n > 0
+  ) i on true
+  where s.n < cardinality($1::bigint[]) and s.bytes < $4::bigint
+)
+select s.id, s.state, s.ids, s.names, s.payloads from shown s where s.n > 0 order by s.n

@@ -1,0 +1,16 @@
+-- The sessions of nodes that have been silent for longer than their lease: a process that is stopped, or cut off, keeps its
+-- locks of partition keys. For end_silent_session, one by one.
+-- $1 text incarnation of the node that asks
+-- A row for each: incarnation, name of the node, process, when it began (text), whether this role may end it.
+select n.incarnation, n.node, a.pid, s.began,
+  (select r.rolsuper from pg_roles r where r.rolname = current_user)
+    or not a.rolsuper and (pg_has_role(a.usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage')) as may_end
+from :"schema".gen_durable_nodes n
+cross join lateral jsonb_to_recordset(n.sessions) s (process int, began text)
+cross join lateral (
+  select a.pid, a.usesysid, r.rolsuper
+  from pg_stat_activity a
+  join pg_roles r on r.oid = a.usesysid
+  where a.pid = s.process and (a.backend_start is null or a.backend_start = s.began::timestamptz)
+  limit 1) a
+where n.seen_at + n.lease < clock_timestamp() and n.incarnation <> $1::text

@@ -1,0 +1,531 @@
+#define CAF_SUITE strangers
+
+// One stranger's open transaction, one row that nobody can pick, one that nobody
+// can read: none of them holds up what is behind it (spec [A7], [A18]).
+
+#include <gd/batch.hpp>
+#include <gd/pq.hpp>
+#include <gd/sql.hpp>
+#include <gd/turn.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace pq = gd::pq;
+namespace sql = gd::sql;
+namespace store = gd::store;
+
+using gd::test::session;
+using gd::test::temporary_database;
+using clock_type = gd::turn::clock;
+using ids = std::vector<std::int64_t>;
+
+struct fixture {
+  temporary_database db;
+  std::unique_ptr<pq::connection> engine;
+  clock_type::time_point now = clock_type::now();
+  std::uint64_t picks = 1;
+
+  fixture() {
+    db.migrate();
+    engine = connect();
+  }
+
+  std::unique_ptr<pq::connection> connect() {
+    auto x = std::make_unique<pq::connection>(db.options());
+    CAF_REQUIRE(x->wait_ready());
+    return x;
+  }
+
+  gd::turn make_turn() {
+    return gd::turn{{.queue = "default",
+                     .incarnation = "node/1",
+                     .first_pick = picks += 1'000,
+                     .machines = {{"A", 1}, {"B", 1}},
+                     .lease = 60s}};
+  }
+
+  gd::turn::report once(gd::turn& turn, std::int32_t want,
+                        std::int64_t room = 0) {
+    auto work = turn.begin(want, now, room);
+    CAF_REQUIRE(work);
+    return turn.finish(0, engine->run(work->work), now);
+  }
+
+  /// What comes of one poll: pick follows pick as long as there may be more.
+  ids poll(gd::turn& turn, std::int32_t want, int* count = nullptr) {
+    now += 1s;
+    turn.look_everywhere();
+    ids got;
+    for (int i = 0; i < 200; ++i) {
+      auto report = once(turn, want);
+      if (count != nullptr)
+        ++*count;
+      CAF_CHECK(!report.failure);
+      for (const auto& x : report.picked)
+        got.push_back(x.id);
+      if (!report.full)
+        break;
+    }
+    return got;
+  }
+
+  /// Of two machines in turn, all eligible since the same time.
+  void insert(int n, const std::string& key = "null") {
+    db.rows(
+      "insert into gen_durable (fsm, step, partition_key) select case n % "
+      "2 when 0 then 'A' else 'B' end, 'collect', "
+        + key + " from generate_series(1, $1::int) n",
+      {std::to_string(n)});
+  }
+
+  std::string count(const std::string& where) {
+    return db.scalar("select count(*) from gen_durable where " + where);
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(stranger_tests, fixture)
+
+CAF_TEST(however many rows at the head of a queue a stranger holds what is
+           behind them is picked in the same poll) {
+  for (bool keyed : {false, true})
+    for (int held : {20, 700}) {
+      CAF_MESSAGE((keyed ? "with keys, " : "of two machines, ")
+                  << held << " rows held");
+      db.rows("truncate gen_durable cascade");
+      insert(held + 200, keyed ? "'key ' || n" : "null");
+      session stranger{db.conninfo()};
+      stranger.exec("begin; select from gen_durable order by id limit "
+                    + std::to_string(held) + " for update");
+      auto turn = make_turn();
+      if (keyed) // the first pick may only learn that there are keys
+        once(turn, 1);
+      CAF_CHECK_EQUAL(poll(turn, 10).size(), 200u);
+      CAF_CHECK_EQUAL(count("status = 'executing'"), "200");
+      stranger.exec("commit");
+      CAF_CHECK_EQUAL(poll(turn, 10).size(), static_cast<std::size_t>(held));
+    }
+}
+
+CAF_TEST(rows that strangers hold are passed over once
+         and not by each pick until the next poll) {
+  // All of them are eligible since the same time: the place of one is its id.
+  db.rows("insert into gen_durable (fsm, step, eligible_at) select case n % 2 "
+          "when 0 then 'A' else 'B' end, 'collect', '2026-01-01' from "
+          "generate_series(1, 5000) n");
+  session stranger{db.conninfo()};
+  stranger.exec("begin; select from gen_durable order by id limit 4000 for "
+                "update");
+  auto turn = make_turn();
+  int picked = 0;
+  CAF_CHECK_EQUAL(poll(turn, 10, &picked).size(), 1000u);
+  // Those that went deeper and deeper, and one for each ten rows.
+  CAF_CHECK_LESS_OR_EQUAL(picked, 9 + 100 + 1);
+  auto work = turn.begin(10, now);
+  CAF_REQUIRE(work);
+  const auto& args = work->work.calls.back().args.values();
+  CAF_CHECK_EQUAL(args[10], "\0\0\0\x14"s); // twenty rows deep
+}
+
+CAF_TEST(a queue of which a stranger holds everything is not polled in a loop) {
+  for (bool keyed : {false, true}) {
+    db.rows("truncate gen_durable cascade");
+    insert(200, keyed ? "'key ' || n" : "null");
+    session stranger{db.conninfo()};
+    stranger.exec("begin; select from gen_durable for update");
+    auto turn = make_turn();
+    if (keyed)
+      once(turn, 1);
+    int picked = 0;
+    CAF_CHECK(poll(turn, 10, &picked).empty());
+    CAF_CHECK_LESS_OR_EQUAL(picked, 12);
+  }
+}
+
+CAF_TEST(three nodes that pick at the same time take rows of any mixture) {
+  for (bool keyed : {false, true}) {
+    db.rows("truncate gen_durable cascade");
+    insert(600, keyed ? "'key ' || n" : "null");
+    // Each of them is in the middle of its pick.
+    std::vector<std::unique_ptr<pq::connection>> lines;
+    for (int i = 0; i < 3; ++i) {
+      lines.push_back(connect());
+      pq::connection& on = *lines.back();
+      auto say = [&on](pq::call what) {
+        auto reply = on.run({{std::move(what)}, false});
+        CAF_REQUIRE(reply.ok());
+        return std::move(reply.results.front());
+      };
+      say({&sql::begin, {}});
+      std::size_t got = 0;
+      std::string last_key;
+      int tries = 0;
+      for (std::int32_t depth = 20; got == 0 && tries < 8; depth *= 2) {
+        auto answer = store::read_pick(
+          say(store::pick({.queue = "default",
+                           .limit = 10,
+                           .machines = {{"A", 1}, {"B", 1}},
+                           .token = "node/" + std::to_string(i) + "/1",
+                           .lease = 60s,
+                           .depth = depth,
+                           .keyed = keyed,
+                           .last_key = last_key,
+                           .visit = tries > 0})));
+        got = answer.rows.size();
+        last_key = answer.last_key;
+        CAF_CHECK(got == 10 || answer.deeper);
+        ++tries;
+      }
+      CAF_CHECK_EQUAL(got, 10u);
+    }
+  }
+}
+
+namespace {
+
+std::string status_and_error(temporary_database& db, std::int64_t id) {
+  auto row = db.rows("select status, last_error from gen_durable where id = $1",
+                     {std::to_string(id)})
+               .front();
+  return row[0].value() + ": " + row[1].value_or("-");
+}
+
+} // namespace
+
+CAF_TEST(a row that makes each pick fail is failed and the queue goes on) {
+  // As some program's trigger or constraint does, or a page that is broken.
+  db.rows("create function refuse() returns trigger language plpgsql as $$ "
+          "begin if new.status = 'executing' then raise exception 'not this "
+          "one'; end if; return new; end $$; create trigger refuse before "
+          "update on gen_durable for each row when (new.step = 'poison') "
+          "execute function refuse()");
+  for (bool keyed : {false, true})
+    for (const auto* machine : {"A", "B"}) {
+      db.rows("truncate gen_durable cascade");
+      insert(70, keyed ? "'key ' || n" : "null");
+      auto poison = std::stoll(
+        db.scalar("update gen_durable set step = 'poison' where id = (select "
+                  "min(id) + 30 from gen_durable where fsm = $1) returning id",
+                  {machine}));
+      auto turn = make_turn();
+      ids got;
+      std::vector<gd::careful_picks::accused> told;
+      for (int i = 0; i < 60 && (got.size() < 69 || told.empty()); ++i) {
+        now += 100ms;
+        auto report = once(turn, 100);
+        for (const auto& x : report.picked)
+          got.push_back(x.id);
+        for (const auto& x : report.unpickable)
+          told.push_back(x);
+      }
+      CAF_CHECK_EQUAL(got.size(), 69u);
+      CAF_CHECK_EQUAL(status_and_error(db, poison),
+                      "failed: its row cannot be picked: not this one");
+      CAF_REQUIRE_EQUAL(told.size(), 1u);
+      CAF_CHECK_EQUAL(told.front().row.id, poison);
+      CAF_CHECK(!told.front().left_out);
+      CAF_MESSAGE("and picks are as they were");
+      insert(1);
+      auto work = turn.begin(10, now + 1s);
+      CAF_REQUIRE(work);
+      CAF_CHECK(work->picks);
+    }
+}
+
+CAF_TEST(a row that cannot even be failed is left out until it can be picked) {
+  insert(20);
+  db.rows("update gen_durable set step = 'poison' where id = 7; "
+          "alter table gen_durable add constraint no_poison "
+          "check (step <> 'poison') not valid");
+  auto turn = make_turn();
+  ids got;
+  int told = 0;
+  auto run = [&](int n) {
+    for (int i = 0; i < n; ++i) {
+      now += 100ms;
+      auto report = once(turn, 100);
+      for (const auto& x : report.picked)
+        got.push_back(x.id);
+      for (const auto& x : report.unpickable) {
+        ++told;
+        CAF_CHECK(x.left_out);
+        CAF_CHECK_EQUAL(x.row.id, 7);
+      }
+    }
+  };
+  run(20);
+  CAF_CHECK_EQUAL(got.size(), 19u);
+  CAF_CHECK_EQUAL(told, 1);
+  CAF_CHECK_EQUAL(status_and_error(db, 7), "runnable: -");
+  CAF_MESSAGE("what comes is picked meanwhile");
+  insert(5);
+  run(4);
+  CAF_CHECK_EQUAL(got.size(), 24u);
+  CAF_MESSAGE("after the repair it is picked, too");
+  db.rows("alter table gen_durable drop constraint no_poison");
+  now += 60s;
+  run(4);
+  CAF_CHECK_EQUAL(got.size(), 25u);
+}
+
+CAF_TEST(what refuses each row of a queue fails none of them) {
+  insert(20);
+  db.rows("create function refuse() returns trigger language plpgsql as $$ "
+          "begin raise exception 'none of them'; end $$; "
+          "create trigger refuse before update on gen_durable for each row "
+          "when (new.status = 'executing') execute function refuse()");
+  auto turn = make_turn();
+  std::size_t told = 0;
+  for (int i = 0; i < 80; ++i) {
+    now += 100ms;
+    if (auto work = turn.begin(100, now)) {
+      auto report = turn.finish(0, engine->run(work->work), now);
+      for (const auto& x : report.unpickable)
+        CAF_CHECK(x.left_out);
+      told += report.unpickable.size();
+    }
+  }
+  CAF_CHECK_EQUAL(told, 20u);
+  CAF_CHECK_EQUAL(count("status = 'runnable'"), "20");
+  db.rows("drop trigger refuse on gen_durable");
+  now += 60s;
+  ids got;
+  for (int i = 0; i < 5; ++i) {
+    now += 1s;
+    for (const auto& x : once(turn, 100).picked)
+      got.push_back(x.id);
+  }
+  CAF_CHECK_EQUAL(got.size(), 20u);
+}
+
+CAF_TEST(a pick that fails for no row of its own is tried again after a while) {
+  insert(3);
+  auto turn = make_turn();
+  db.rows("alter table gen_durable rename column attempt to tries");
+  auto report = once(turn, 10);
+  CAF_REQUIRE(report.failure);
+  CAF_CHECK(!turn.begin(10, now + 999ms));
+  db.rows("alter table gen_durable rename column tries to attempt");
+  now += 1s;
+  CAF_CHECK_EQUAL(once(turn, 10).picked.size(), 3u);
+}
+
+// -- rows that are not shown --------------------------------------------------
+
+namespace {
+
+/// Prints as many bytes, and is stored in a few.
+std::string wide_state(int bytes) {
+  return "jsonb_build_object('s', repeat('x', " + std::to_string(bytes) + "))";
+}
+
+/// 81 KB, and 1.2 GB of text: what no text of PostgreSQL can be. From before the
+/// database checked, or of somebody who says that he has.
+constexpr auto unprintable
+  = "('{\"n\": [' || (select string_agg('1e131071', ',') from "
+    "generate_series(1, 9000)) || ']}')::jsonb";
+
+} // namespace
+
+CAF_TEST(long states are shown until there is no more room) {
+  db.rows("insert into gen_durable (fsm, step, state) select 'A', 'collect', "
+          + wide_state(500'000) + " from generate_series(1, 12)");
+  db.rows("insert into gen_durable (fsm, step, state) select 'A', 'collect', "
+          "'{\"n\": 1}' from generate_series(1, 3)");
+  auto turn = make_turn();
+  auto report = once(turn, 100);
+  CAF_REQUIRE_EQUAL(report.picked.size(), 15u);
+  std::size_t hidden = 0;
+  for (const auto& x : report.picked) {
+    hidden += !x.shown;
+    CAF_CHECK_EQUAL(x.state.empty(), !x.shown);
+    if (!x.shown)
+      turn.show({x.id, report.token});
+  }
+  CAF_CHECK_EQUAL(hidden, 12u);
+  CAF_CHECK(!turn.begin(0, now)); // no room
+  report = once(turn, 0, 1'200'000);
+  CAF_CHECK_EQUAL(report.shown_rows.size(), 3u);
+  CAF_CHECK_EQUAL(report.still_hidden.size(), 9u);
+  for (const auto& x : report.shown_rows) {
+    CAF_REQUIRE(x.content);
+    CAF_CHECK_EQUAL(x.content->state->size(), 500'009u);
+  }
+  CAF_MESSAGE("one at least, whatever the room");
+  turn.show(report.still_hidden.front());
+  CAF_CHECK_EQUAL(once(turn, 0, 1).shown_rows.size(), 1u);
+  CAF_MESSAGE("and not one whose lease is somebody else's");
+  db.rows("update gen_durable set locked_by = 'other/1/1'");
+  turn.show(report.still_hidden.back());
+  report = once(turn, 0, 1);
+  CAF_REQUIRE_EQUAL(report.shown_rows.size(), 1u);
+  CAF_CHECK(!report.shown_rows.front().content);
+  CAF_CHECK(!report.shown_rows.front().why);
+}
+
+CAF_TEST(of an inbox the oldest 8 MiB and one more are printed and no more) {
+  db.rows("insert into gen_durable (fsm, step) select 'A', 'collect' from "
+          "generate_series(1, 2)");
+  db.rows("insert into signals (target_id, name, payload) select 1, 'x' || n, "
+          + wide_state(1'000'000) + " from generate_series(1, 9) n");
+  // Whoever prints what is behind them fails.
+  db.rows("set gd.checks_json = 'on'; insert into signals (target_id, name, "
+          "payload) select 1, 'hostile', "s
+          + unprintable);
+  db.rows("insert into signals (target_id, name, payload) select 2, 'y', "
+          "'{\"a\": 1}' from generate_series(1, 5) n");
+  auto turn = make_turn();
+  auto report = once(turn, 10);
+  CAF_REQUIRE_EQUAL(report.picked.size(), 2u);
+  CAF_CHECK(!report.picked[0].shown);
+  CAF_CHECK(report.picked[1].shown);
+  CAF_CHECK_EQUAL(report.picked[1].inbox.size(), 5u);
+  turn.show({1, report.token});
+  report = once(turn, 0, 1);
+  CAF_REQUIRE_EQUAL(report.shown_rows.size(), 1u);
+  CAF_REQUIRE(report.shown_rows.front().content);
+  const auto& inbox = report.shown_rows.front().content->inbox;
+  CAF_REQUIRE_EQUAL(inbox.size(), 9u);
+  for (std::size_t i = 0; i < inbox.size(); ++i) {
+    CAF_CHECK_EQUAL(inbox[i].name, "x" + std::to_string(i + 1));
+    CAF_CHECK_EQUAL(inbox[i].payload.size(), 1'000'009u);
+  }
+}
+
+CAF_TEST(rows that cannot be read are told one by one and others are shown) {
+  db.rows("insert into gen_durable (fsm, step, state) select 'A', 'collect', "
+          + wide_state(5'000) + " from generate_series(1, 9)");
+  db.rows("set gd.checks_json = 'on'; update gen_durable set state = "s
+          + unprintable + " where id = 4");
+  auto turn = make_turn();
+  auto report = once(turn, 10);
+  CAF_REQUIRE_EQUAL(report.picked.size(), 9u);
+  for (const auto& x : report.picked)
+    turn.show({x.id, report.token});
+  ids shown;
+  ids unreadable;
+  for (int i = 0; i < 20 && shown.size() + unreadable.size() < 9; ++i) {
+    auto work = turn.begin(0, now, 1 << 20);
+    if (!work)
+      continue;
+    report = turn.finish(0, engine->run(work->work), now);
+    for (const auto& x : report.shown_rows)
+      (x.why ? unreadable : shown).push_back(x.which.id);
+  }
+  CAF_CHECK_EQUAL(shown.size(), 8u);
+  CAF_CHECK_EQUAL(unreadable, ids{4});
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- colliders ----------------------------------------------------------------
+
+namespace {
+
+struct entry {
+  std::int64_t id = 0;
+  bool may_wait = false;
+  int busy_tries = 0;
+  clock_type::time_point not_before{};
+
+  std::int64_t key() const noexcept {
+    return id;
+  }
+  static std::size_t bytes() noexcept {
+    return 1;
+  }
+  bool unsure() const noexcept {
+    return may_wait;
+  }
+};
+
+} // namespace
+
+CAF_TEST(plain work waits for one collider at the most and has most of the time) {
+  gd::batcher<entry> waiting{1'000, 1'000};
+  auto now = clock_type::now();
+  for (int i = 0; i < 300; ++i)
+    waiting.push({.id = i, .may_wait = true});
+  std::int64_t next = 1'000;
+  std::chrono::milliseconds waited{0};
+  std::chrono::milliseconds worked{0};
+  std::size_t settled = 0;
+  bool was_waiting = false;
+  while (settled < 1'000) {
+    waiting.push({.id = next++}); // there is always some
+    auto group = waiting.take(now);
+    CAF_REQUIRE(!group.entries.empty());
+    if (group.unsure()) {
+      CAF_CHECK(!was_waiting);
+      was_waiting = true;
+      // A stranger has the keys of all of them.
+      now += 10ms;
+      waited += 10ms;
+      waiting.ended(group, now);
+      if (auto one = waiting.split(std::move(group.entries)))
+        waiting.put_busy(std::move(*one), now);
+    } else {
+      was_waiting = false;
+      now += 1ms;
+      worked += 1ms;
+      waiting.ended(group, now);
+      ++settled;
+    }
+  }
+  CAF_CHECK(waited.count() > 0);
+  CAF_CHECK(waited <= worked / 2);
+}
+
+CAF_TEST(colliders have all of the time when there is nothing else) {
+  gd::batcher<entry> waiting{1'000, 1'000};
+  auto now = clock_type::now();
+  for (int i = 0; i < 4; ++i)
+    waiting.push({.id = i, .may_wait = true});
+  int groups = 0;
+  std::set<std::int64_t> alone;
+  while (waiting.has_due(now)) {
+    auto group = waiting.take(now);
+    CAF_REQUIRE(!group.entries.empty());
+    ++groups;
+    now += 1ms;
+    waiting.ended(group, now);
+    if (auto one = waiting.split(std::move(group.entries)))
+      alone.insert(one->id);
+  }
+  CAF_CHECK_EQUAL(groups, 7); // four, their halves, and theirs
+  CAF_CHECK_EQUAL(alone.size(), 4u);
+}
+
+CAF_TEST(poison that is taken apart does not hold up what is not poisoned) {
+  gd::batcher<entry> waiting{1'000, 1'000};
+  auto now = clock_type::now();
+  for (int i = 0; i < 64; ++i)
+    waiting.push({.id = i});
+  CAF_REQUIRE(!waiting.split(waiting.take(now).entries));
+  bool suspected = false;
+  for (int i = 0; i < 20; ++i) {
+    waiting.push({.id = 100 + i});
+    auto group = waiting.take(now);
+    CAF_CHECK(group.suspect != suspected); // in turn
+    suspected = group.suspect;
+    if (suspected)
+      static_cast<void>(waiting.split(std::move(group.entries)));
+  }
+}
