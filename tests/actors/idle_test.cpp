@@ -84,10 +84,9 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
     sched.advance_time(1s);
     sched.run();
   }
-  std::map<std::string, int> expected{{"0: wake_due returning", 120},
-                                      {"0: locked_leases reap", 4},
-                                      {"2: pick", 120},
-                                      {"3: pick", 120}};
+  std::map<std::string, int> expected{
+    {"0: wake_due returning", 120}, {"0: locked_leases", 4}, {"0: reap", 4},
+    {"0: silent_sessions", 4},      {"2: pick", 120},        {"3: pick", 120}};
   CAF_CHECK_EQUAL(db->units, expected);
 }
 
@@ -101,7 +100,9 @@ CAF_TEST(sweeps that find nothing come at longer intervals if they may) {
   }
   // After 1, 3 and 7 s, then every 4 s.
   std::map<std::string, int> expected{{"0: wake_due returning", 122},
-                                      {"0: locked_leases reap", 5}};
+                                      {"0: locked_leases", 5},
+                                      {"0: reap", 5},
+                                      {"0: silent_sessions", 5}};
   CAF_CHECK_EQUAL(db->units, expected);
 }
 

@@ -341,10 +341,7 @@ void picker_actor::take(std::vector<execution_ptr> rows) {
   std::int64_t bytes = 0;
   for (auto& x : rows) {
     bytes += static_cast<std::int64_t>(x->row().bytes());
-    if (drain_for_)
-      give_back(*x);
-    else
-      put_ahead(std::move(x));
+    put_ahead(std::move(x));
   }
   if (!rows.empty())
     bytes_per_row_ = std::max(bytes / static_cast<std::int64_t>(rows.size()),
@@ -354,7 +351,9 @@ void picker_actor::take(std::vector<execution_ptr> rows) {
 
 void picker_actor::put_ahead(execution_ptr row) {
   const auto& under = row->under();
-  if (row->row().shown) {
+  if (drain_for_) {
+    give_back(*row);
+  } else if (row->row().shown) {
     held_bytes_ += static_cast<std::int64_t>(row->row().bytes());
     ahead_.push_back(std::move(row));
   } else {
@@ -409,6 +408,7 @@ void picker_actor::collect_shown(turn::report& report) {
     }
   }
 }
+
 void picker_actor::end_unusable(execution_ptr row, const error& why,
                                 const std::string& reason) {
   home_->tell(events::row_unusable{row->under()->id, why});
