@@ -18,8 +18,11 @@ namespace gd {
 using clock_type = database::clock;
 
 struct reactor::lane_state {
+  /// What a new connection does before it is ready.
+  enum class beginning : std::uint8_t { check_schema, greet };
+
   std::size_t index = 0;
-  bool checking = false;
+  beginning next = beginning::check_schema;
   clock_type::time_point next_attempt;
   int failures = 0;
   /// Nanoseconds of the clock's epoch; 0: not connected. Read by any thread.
@@ -29,7 +32,7 @@ struct reactor::lane_state {
   /// reactor's own: resolving a name may take a while.
   std::mutex mutex;
   std::unique_ptr<pq::connection> connection;
-  /// The schema has been checked: units may run.
+  /// The schema has been checked, and the greeting said: units may run.
   bool ready = false;
   bool closed = false;
   std::deque<job> waiting;
@@ -52,11 +55,12 @@ struct reactor::news {
 
 reactor::reactor(pq::options opts, std::size_t lanes, event_sink sink,
                  fatal_callback on_fatal,
-                 std::chrono::milliseconds longest_pause)
+                 std::chrono::milliseconds longest_pause, greeting greet)
   : opts_(std::move(opts)),
     sink_(std::move(sink)),
     on_fatal_(std::move(on_fatal)),
     longest_pause_(longest_pause),
+    greet_(std::move(greet)),
     wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   for (std::size_t i = 0; i < lanes; ++i) {
     lanes_.push_back(std::make_unique<lane_state>());
@@ -191,24 +195,11 @@ void reactor::advance(lane_state& lane, news& told) {
     if (conn.state() == phase::working && now >= lane.give_up_at)
       conn.abandon({errc::unavailable, "the server does not answer", {}});
     if (auto reply = conn.take_reply()) {
-      if (lane.checking) {
-        lane.checking = false;
-        auto ok = reply->ok()
-                    ? store::check_schema(reply->results.front(), opts_.schema)
-                    : result<void>{*reply->failure};
-        if (ok) {
-          lane.ready = true;
-          lane.failures = 0;
-          lane.since = now.time_since_epoch().count();
-          told.events.emplace_back(
-            events::connected{lane.index, conn.backend()});
-        } else {
-          conn.abandon(ok.error());
-        }
-      } else {
+      if (!lane.ready)
+        read_first(lane, std::move(*reply), told);
+      else
         told.replies.emplace_back(std::exchange(lane.running, nullptr),
                                   std::move(*reply));
-      }
     }
     if (conn.state() == phase::dead)
       lost(lane, told);
@@ -230,7 +221,7 @@ void reactor::lost(lane_state& lane, news& told) {
   auto why = lane.connection->why_dead();
   lane.connection.reset();
   lane.ready = false;
-  lane.checking = false;
+  lane.next = lane_state::beginning::check_schema;
   lane.since = 0;
   if (fatal_)
     return;
@@ -252,14 +243,37 @@ void reactor::lost(lane_state& lane, news& told) {
     events::disconnected{lane.index, std::move(why), wait});
 }
 
+void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
+  using beginning = lane_state::beginning;
+  auto& conn = *lane.connection;
+  result<void> ok;
+  if (!reply.ok())
+    ok = *reply.failure;
+  else if (lane.next == beginning::check_schema)
+    ok = store::check_schema(reply.results.front(), opts_.schema);
+  bool greeted = lane.next == beginning::greet;
+  if (!ok && !(greeted && ok.error().code == errc::busy))
+    return conn.abandon(ok.error());
+  if (greet_ && !greeted) {
+    lane.next = beginning::greet;
+    return;
+  }
+  lane.ready = true;
+  lane.failures = 0;
+  lane.since = clock::now().time_since_epoch().count();
+  told.events.emplace_back(events::connected{lane.index, conn.backend()});
+}
+
 void reactor::start_next(lane_state& lane) {
   if (lane.connection->state() != pq::connection::phase::idle)
     return;
   // A unit of several statements may take several timeouts.
   lane.give_up_at = clock::now() + 2 * opts_.statement_timeout;
   if (!lane.ready) {
-    lane.checking = true;
-    lane.connection->send({{store::schema_version()}, false});
+    if (lane.next == lane_state::beginning::greet)
+      lane.connection->send(greet_(lane.index));
+    else
+      lane.connection->send({{store::schema_version()}, false});
   } else if (!lane.waiting.empty()) {
     auto next = std::move(lane.waiting.front());
     lane.waiting.pop_front();

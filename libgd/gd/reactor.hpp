@@ -24,11 +24,15 @@ public:
   /// Called once, on the reactor's thread, when no connection will ever do: the
   /// schema is missing or incompatible. From then on every reply is that error.
   using fatal_callback = std::function<void(error)>;
+  /// What a lane's new connection runs before anything else. That a stranger
+  /// has locked what it needs (`busy`) hinders nobody.
+  using greeting = std::function<pq::unit(std::size_t lane)>;
 
   /// `longest_pause`: between two attempts to connect.
   reactor(pq::options opts, std::size_t lanes, event_sink sink,
           fatal_callback on_fatal,
-          std::chrono::milliseconds longest_pause = std::chrono::seconds{5});
+          std::chrono::milliseconds longest_pause = std::chrono::seconds{5},
+          greeting greet = {});
   ~reactor() override;
 
   void submit(std::size_t index, pq::unit work, callback done,
@@ -55,6 +59,7 @@ private:
   void look_after(lane_state& lane, bool pollable);
   void advance(lane_state& lane, news& told);
   void lost(lane_state& lane, news& told);
+  void read_first(lane_state& lane, pq::reply reply, news& told);
   void start_next(lane_state& lane);
   clock::time_point next_event(lane_state& lane);
   void close_lane(lane_state& lane);
@@ -64,6 +69,7 @@ private:
   event_sink sink_;
   fatal_callback on_fatal_;
   std::chrono::milliseconds longest_pause_;
+  greeting greet_;
   std::vector<std::unique_ptr<lane_state>> lanes_;
   /// Of the reactor's thread; what others see of it is `failed_`.
   std::optional<error> fatal_;
