@@ -116,6 +116,9 @@ std::vector<workload> workloads(const sizes& size) {
       {"floor x 2", drain + " --processes 2"},
       {"engine", drain},
       {"engine x 2", drain + " --processes 2"}}},
+    {"mixture",
+     "the drain of two machines' rows with three processes",
+     {{"floor", drain}, {"engine x 3", drain + " --machines 2 --processes 3"}}},
     {"idle",
      "an engine without work",
      {{"engine", "idle --seconds " + n(10, 1)}}},
@@ -208,6 +211,8 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--rows", x.how.rows, "instances")->check(positive);
   add("--steps", x.how.steps, "steps of each")->check(positive);
   add("--keys", x.how.keys, "partition keys; 0: none");
+  add("--machines", x.how.machines, "engine: the rows are a mixture of them")
+    ->check(positive);
   add("--processes", x.how.processes, "that drain together")->check(positive);
   add("--clients", x.how.clients, "of bulk, each with its own connection")
     ->check(positive);

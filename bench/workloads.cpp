@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <future>
 #include <optional>
@@ -136,11 +137,18 @@ private:
   std::atomic<std::int64_t>* count_;
 };
 
+std::string machine_name(std::int64_t i) {
+  return i == 0 ? "CountDown" : "CountDown" + std::to_string(i);
+}
+
 gd::config settings(const parameters& how, gd::machine machine) {
   gd::config x;
   x.database = conninfo(how.database);
   machine.run_ahead = static_cast<std::int32_t>(how.run_ahead);
-  x.machines = {std::move(machine)};
+  for (std::int64_t i = 0; i < how.machines; ++i) {
+    x.machines.push_back(machine);
+    x.machines.back().name = machine_name(i);
+  }
   if (how.slots > 0)
     x.queues.front().slots = static_cast<std::int32_t>(how.slots);
   if (how.ahead >= 0)
@@ -235,6 +243,7 @@ std::vector<std::int64_t> insert(gd::client& by, const parameters& how,
     std::vector<gd::insert> rows;
     for (auto end = std::min(size, i + at_a_time); i < end; ++i) {
       rows.push_back(one_row(how));
+      rows.back().fsm = machine_name(i % how.machines);
       if (how.keys > 0)
         rows.back().partition_key = "key " + std::to_string(i % how.keys);
     }
@@ -301,14 +310,20 @@ void send_all(node& n, const parameters& how, tally& answered,
 // -- workloads ----------------------------------------------------------------
 
 /// Engines in processes of their own that drain together.
-void drain_in_processes(const parameters& how, meter& m) {
+/// Returns the least that one of them did, as a part of what is equal.
+double drain_in_processes(const parameters& how, meter& m) {
   tally done;
+  std::deque<tally> each;
   std::vector<pid_t> children;
   m.start();
   for (std::int64_t i = 0; i < how.processes; ++i) {
+    auto& mine = each.emplace_back();
     auto pid = fork();
     if (pid == 0) {
-      node n{settings(how, count_down()), done};
+      node n{settings(how, count_down()), on_commit([&] {
+               mine.add();
+               done.add();
+             })};
       done.wait_for(how.rows * how.steps);
       _exit(0);
     }
@@ -320,13 +335,20 @@ void drain_in_processes(const parameters& how, meter& m) {
       throw std::runtime_error{"a process has failed"};
   }
   m.stop();
+  auto least = std::min_element(each.begin(), each.end(),
+                                [](const auto& a, const auto& b) {
+    return a.now() < b.now();
+  });
+  return static_cast<double>(least->now() * how.processes)
+         / static_cast<double>(how.rows * how.steps);
 }
 
 sample measure_drain(const parameters& how) {
   fill(how);
   meter m{how.database};
+  std::optional<double> least_share;
   if (how.processes > 1) {
-    drain_in_processes(how, m);
+    least_share = drain_in_processes(how, m);
   } else {
     // Nothing is picked before all connections are there: the floor, too, opens
     // them before it begins.
@@ -342,6 +364,8 @@ sample measure_drain(const parameters& how) {
   }
   auto out = m.finish(static_cast<double>(how.rows * how.steps));
   out.more["pages per picked row"] = m.pages_per_pick();
+  if (least_share)
+    out.more["least share"] = *least_share;
   return out;
 }
 

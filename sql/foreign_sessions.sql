@@ -1,6 +1,6 @@
 -- Sessions of other nodes that this role may not end, should their node be silent: told when a node starts.
--- $1 text incarnation of the node that asks. A row for each node and role: its name, the role.
-select distinct n.node, a.usename::text as role
+-- $1 text incarnation of the node that asks. A row for each node: its name.
+select distinct n.node
 from :"schema".gen_durable_nodes n
 cross join lateral jsonb_to_recordset(n.sessions) s (process int)
 join pg_stat_activity a on a.pid = s.process

@@ -102,7 +102,6 @@ typedef Node {
   byte lost;              /* token of a pick of unknown fate */
   bit unlocks;            /* a key's lock is to be released */
   bit frozen;             /* stopped for ever, its connection open */
-  bit doomed;             /* a sweep has reaped a keyed row of it: it will end the session */
 }
 Node node[NODES];
 
@@ -523,7 +522,7 @@ inline crash(n) {
   node[n].frozen = 0;
   clear_execution(node[n].job[0]);
   clear_execution(node[n].job[1]);
-  node[n].lost = 0; node[n].unlocks = 0; node[n].doomed = 0
+  node[n].lost = 0; node[n].unlocks = 0
 }
 
 #define LIVE(n) (!node[n].frozen)
@@ -556,14 +555,6 @@ inline reap(i) {
   :: IS_KEPT(i) -> expiries--; zombies = 1; SEEN(living_reaped)
   :: else -> SEEN(dead_reaped)
   fi;
-#if defined(KEYED) && !defined(NO_END_SESSIONS)
-  for (j : 0 .. NODES - 1) {
-    if
-    :: KEEPS(j, i) -> node[j].doomed = 1
-    :: else -> skip
-    fi
-  }
-#endif
   row[i].status = runnable;
   row[i].token = 0;
   forget_lost()
@@ -571,16 +562,13 @@ inline reap(i) {
 #define MAY_REAP(i) (row[i].status == executing && owner[i] == 0 && (!IS_KEPT(i) || expiries > 0))
 #define IS_DUE(i) (row[i].status == awaiting && row[i].armed && owner[i] == 0)
 
+/* A node that lives says so; that one is taken for silent is no more than a cut. */
+#define IS_SILENT(n) (!LIVE(n) && node[n].session != 0)
 inline end_sessions(n) {
-  node[n].doomed = 0;
-  if
-  :: node[n].session != 0 && key_session == node[n].session ->
-    SEEN(session_ended);
-    k = node[n].session;
-    cut(n);
-    end_session(k)
-  :: else -> skip
-  fi
+  SEEN(session_ended);
+  k = node[n].session;
+  cut(n);
+  end_session(k)
 }
 
 active proctype sweeps() {
@@ -592,9 +580,8 @@ end:
   :: atomic { IS_DUE(1) -> row[1].status = runnable; row[1].timed_out = 1; row[1].armed = 0;
       SEEN(deadline_passed) }
 #endif
-#ifdef KEYED
-  :: atomic { node[0].doomed -> end_sessions(0) }
-  :: atomic { node[1].doomed -> end_sessions(1) }
+#if defined(KEYED) && !defined(NO_END_SESSIONS)
+  :: atomic { IS_SILENT(0) -> end_sessions(0) }
 #endif
   od
 }
@@ -666,14 +653,6 @@ active proctype monitor() {
 }
 #endif
 
-/* A frozen node's session is ended when a lease of it is reaped. One that freezes between the commit of an outcome and
- * the release of the key has a lock and no lease: see README.md. */
-#ifdef FREEZE_ANYWHERE
-#define MAY_FREEZE true
-#else
-#define MAY_FREEZE (node[0].session == 0 || (AT(node[0].session, idle) && !node[0].unlocks))
-#endif
-
 init {
   bit hit;
   /* How many faults happen is chosen here, so that what happens without them is not left out under fairness. */
@@ -699,7 +678,7 @@ end:
   :: atomic { crashes > 0 && hit -> crashes--; crash(1) }
   :: atomic { cuts > 0 && node[0].session != 0 && LIVE(0) -> cuts--; hit = 1; cut(0) }
   :: atomic { cuts > 0 && hit && node[1].session != 0 && LIVE(1) -> cuts--; cut(1) }
-  :: atomic { freezes > 0 && MAY_FREEZE -> freezes--; hit = 1; node[0].frozen = 1 }
+  :: atomic { freezes > 0 -> freezes--; hit = 1; node[0].frozen = 1 }
   od
 }
 

@@ -562,10 +562,6 @@ pq::call node_lock(const std::string& incarnation) {
   return about_node(sql::node_lock, incarnation);
 }
 
-pq::call touch_node(const std::string& incarnation) {
-  return about_node(sql::touch_node, incarnation);
-}
-
 pq::call leave_nodes(const std::string& incarnation) {
   return about_node(sql::leave_nodes, incarnation);
 }
@@ -597,11 +593,11 @@ pq::call foreign_sessions(const std::string& incarnation) {
   return about_node(sql::foreign_sessions, incarnation);
 }
 
-std::vector<foreign_session> read_foreign_sessions(const pq::rows& rows) {
-  std::vector<foreign_session> xs;
+std::vector<std::string> read_foreign_sessions(const pq::rows& rows) {
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({std::string{rows.text(i, 0)}, std::string{rows.text(i, 1)}});
-  return xs;
+    names.emplace_back(rows.text(i, 0));
+  return names;
 }
 
 // -- machines -----------------------------------------------------------------

@@ -361,7 +361,6 @@ struct node_record {
 pq::call register_session(const node_record& what);
 pq::call end_older_session(const std::string& incarnation);
 pq::call node_lock(const std::string& incarnation);
-pq::call touch_node(const std::string& incarnation);
 pq::call leave_nodes(const std::string& incarnation);
 pq::call forget_nodes();
 
@@ -378,11 +377,7 @@ std::vector<silent_session> read_silent_sessions(const pq::rows& rows);
 pq::call end_silent_session(const silent_session& which);
 
 pq::call foreign_sessions(const std::string& incarnation);
-struct foreign_session {
-  std::string node{};
-  std::string role{};
-};
-std::vector<foreign_session> read_foreign_sessions(const pq::rows& rows);
+std::vector<std::string> read_foreign_sessions(const pq::rows& rows);
 
 // -- machines -----------------------------------------------------------------
 

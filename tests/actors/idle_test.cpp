@@ -84,9 +84,16 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
     sched.advance_time(1s);
     sched.run();
   }
-  std::map<std::string, int> expected{
-    {"0: wake_due returning", 120}, {"0: locked_leases", 4}, {"0: reap", 4},
-    {"0: silent_sessions", 4},      {"2: pick", 120},        {"3: pick", 120}};
+  std::map<std::string, int> expected{{"0: wake_due returning", 120},
+                                      {"0: locked_leases", 4},
+                                      {"0: reap", 4},
+                                      {"0: forget_nodes silent_sessions", 4},
+                                      {"0: lock_timeout register_session", 6},
+                                      {"1: lock_timeout register_session", 2},
+                                      {"2: lock_timeout register_session", 2},
+                                      {"3: lock_timeout register_session", 2},
+                                      {"2: pick", 120},
+                                      {"3: pick", 120}};
   CAF_CHECK_EQUAL(db->units, expected);
 }
 
@@ -102,7 +109,7 @@ CAF_TEST(sweeps that find nothing come at longer intervals if they may) {
   std::map<std::string, int> expected{{"0: wake_due returning", 122},
                                       {"0: locked_leases", 5},
                                       {"0: reap", 5},
-                                      {"0: silent_sessions", 5}};
+                                      {"0: forget_nodes silent_sessions", 5}};
   CAF_CHECK_EQUAL(db->units, expected);
 }
 

@@ -319,6 +319,29 @@ CAF_TEST(
   CAF_CHECK_EQUAL(started_in(0us), 4u * 16);
 }
 
+CAF_TEST(rows ahead are given back when the steps turn slow) {
+  auto step = 10us;
+  machine.first = [this, &step](probe_context&) {
+    sched.clock().current_time += step;
+    return gd::done();
+  };
+  insert(2'000);
+  spawn_picker({"default", 4, 1'000});
+  // One by one: what the runner sends itself is the last of its queue.
+  auto ahead = [&] { return std::stoi(count("status = 'executing'")); };
+  for (int i = 0; i < 100 && ahead() < 200; ++i)
+    started_in(10ms);
+  CAF_REQUIRE(ahead() >= 200);
+  CAF_CHECK(log.all<events::given_back>().empty());
+  step = 20s;
+  for (int i = 0; i < 3; ++i)
+    started_in(1ms);
+  // A quarter of the lease has no room for more than one after the other.
+  CAF_CHECK(!log.all<events::given_back>().empty());
+  CAF_CHECK_LESS_OR_EQUAL(ahead(), 8);
+  CAF_CHECK_EQUAL(count("attempt > 0"), "0");
+}
+
 CAF_TEST(nothing is picked ahead of steps that take long) {
   std::deque<async_context<probe_state>> open;
   begin_with({}, async([&](async_context<probe_state> ctx) {
@@ -447,6 +470,124 @@ CAF_TEST(expired leases and passed deadlines are swept until none is left) {
   CAF_CHECK_EQUAL(count("status = 'runnable' and wake_reason = 'timeout'"),
                   "2500");
   CAF_CHECK(log.exactly<events::reaped>(3));
+}
+
+CAF_TEST(
+  steps whose rows a stranger has locked are not reaped however many they are) {
+  prepare();
+  insert(2'500);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s'");
+  session stranger{rows.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id <= 2400 for update");
+  db->since = sched.clock().now() - 1h;
+  home->config.reaper = 1s;
+  home->config.jitter = 0;
+  actors.push_back(sys.spawn<reaper_actor>(home));
+  sched.run();
+  sched.advance_time(1s);
+  sched.run();
+  // The stranger ends after the look at what is locked, and before the rows move.
+  while (db->next().find("gd_reap") == std::string::npos)
+    turn();
+  stranger.exec("rollback");
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'runnable'"), "100");
+  CAF_CHECK_EQUAL(count("status = 'runnable' and id <= 2400"), "0");
+}
+
+CAF_TEST(wake - ups that nobody holds up come however many others are held up) {
+  prepare();
+  insert(200);
+  // Each might collide: its unique key is free while it waits.
+  rows.rows("update gen_durable set status = 'awaiting_signal', awaits = 'x', "
+            "deadline = now() - interval '1 s', unique_key = int8send(id), "
+            "unique_scope = '{runnable,executing}'");
+  session stranger{rows.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id <= 150 for update");
+  db->since = sched.clock().now() - 1h;
+  home->config.poll = 1s;
+  home->config.jitter = 0;
+  actors.push_back(sys.spawn<reaper_actor>(home));
+  sched.run();
+  for (int sweep = 0; sweep < 10; ++sweep)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'runnable' and id > 150"), "50");
+  stranger.exec("rollback");
+  for (int sweep = 0; sweep < 10; ++sweep)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'runnable'"), "200");
+}
+
+CAF_TEST(a beat that is refused for one row extends all others) {
+  prepare();
+  insert(300);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
+            "lease_expires_at = clock_timestamp() + interval '5 s'");
+  rows.rows("create function refuse() returns trigger language plpgsql as $$ "
+            "begin raise exception 'not this one'; end $$; "
+            "create trigger refuse before update on gen_durable for each row "
+            "when (new.id = 123) execute function refuse()");
+  for (int id = 1; id <= 300; ++id)
+    home->leases.add(std::make_shared<gd::lease>(id, "a/0/1"));
+  actors.push_back(sys.spawn<heartbeat_actor>(home));
+  sched.run();
+  pass(20s);
+  CAF_CHECK_EQUAL(
+    count("lease_expires_at > clock_timestamp() + interval '50 s'"), "299");
+  auto told = log.all<events::sweep_failed>();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK_EQUAL(home->leases.all().size(), 300u);
+}
+
+CAF_TEST(a beat that fails at once is tried again at growing intervals) {
+  prepare();
+  insert(1);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
+            "lease_expires_at = clock_timestamp() + interval '5 s'");
+  home->leases.add(std::make_shared<gd::lease>(1, "a/0/1"));
+  actors.push_back(sys.spawn<heartbeat_actor>(home));
+  sched.run();
+  sched.advance_time(20s);
+  sched.run();
+  // As with a full disk.
+  for (int i = 0; i < 19 * 50; ++i) {
+    while (db->waiting())
+      db->drop_one(errc::unavailable);
+    sched.advance_time(20ms);
+    sched.run();
+  }
+  // After 0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3 and 12.7 s.
+  CAF_CHECK_EQUAL(log.all<events::sweep_failed>().size(), 8u);
+  pass(0s);
+  pass(20s);
+  CAF_CHECK_EQUAL(
+    count("lease_expires_at > clock_timestamp() + interval '50 s'"), "1");
+}
+
+CAF_TEST(an outcome that has just been committed is not told as a lost lease) {
+  prepare();
+  insert(2);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
+            "lease_expires_at = clock_timestamp() + interval '5 s'");
+  std::vector<gd::lease_ptr> leases;
+  for (int id = 1; id <= 2; ++id) {
+    leases.push_back(std::make_shared<gd::lease>(id, "a/0/1"));
+    home->leases.add(leases.back());
+  }
+  CAF_REQUIRE(leases[0]->decide(gd::decider::step));
+  actors.push_back(sys.spawn<heartbeat_actor>(home));
+  sched.run();
+  // The commit that ends the first comes before the beat; its answer after it.
+  rows.rows("update gen_durable set status = 'done', locked_by = null, "
+            "lease_expires_at = null");
+  pass(20s);
+  auto lost = log.all<events::lease_lost>();
+  CAF_REQUIRE_EQUAL(lost.size(), 1u);
+  CAF_CHECK_EQUAL(lost.front().id, 2);
 }
 
 CAF_TEST(

@@ -22,13 +22,14 @@ namespace {
 /// A process of tests/worker.
 class worker {
 public:
-  worker(const temporary_database& db, const std::string& node)
+  worker(const temporary_database& db, const std::string& node,
+         const std::string& more = "")
     : out_(std::tmpfile()) {
     pid_ = fork();
     if (pid_ == 0) {
       dup2(fileno(out_), STDOUT_FILENO);
-      execl(GD_TEST_WORKER, GD_TEST_WORKER, db.conninfo().c_str(), node.c_str(),
-            static_cast<char*>(nullptr));
+      execl(GD_TEST_WORKER, GD_TEST_WORKER, (db.conninfo() + more).c_str(),
+            node.c_str(), static_cast<char*>(nullptr));
       _exit(127);
     }
   }
@@ -37,6 +38,19 @@ public:
     if (pid_ > 0)
       end(SIGKILL);
     std::fclose(out_);
+  }
+
+  void send(int signal) const {
+    kill(pid_, signal);
+  }
+
+  /// The most memory that it has ever had, in MiB.
+  long peak() const {
+    std::ifstream in{"/proc/" + std::to_string(pid_) + "/status"};
+    for (std::string line; std::getline(in, line);)
+      if (line.starts_with("VmHWM:"))
+        return std::stol(line.substr(6)) / 1024;
+    return -1;
   }
 
   worker(const worker&) = delete;
@@ -135,6 +149,64 @@ CAF_TEST(two processes share the work and run no row twice while leases live) {
   for (const auto& [line, count] : begun)
     twice += count > 1;
   CAF_CHECK_EQUAL(twice, 0);
+}
+
+CAF_TEST(a process that is frozen keeps no partition key for longer than its
+           lease) {
+  db.rows("insert into gen_durable (fsm, step, partition_key) values "
+          "('Hang', 'hang', 'account 7')");
+  // As users name their connections.
+  worker a{db, "a", " application_name=payments"};
+  wait_until_count("status = 'executing'", "1");
+  a.send(SIGSTOP);
+  worker b{db, "b"};
+  db.wait_until("select count(*) from gen_durable_nodes where node = 'b'", "1");
+  // Silent for as long as a lease takes; until then nobody touches it.
+  CAF_CHECK_EQUAL(db.scalar(count_locks), "1");
+  db.rows("update gen_durable_nodes set seen_at = seen_at - lease - interval "
+          "'1 s' where node = 'a'; "
+          "update gen_durable set lease_expires_at = now() - interval '1 s'");
+  wait_until_count("status = 'done' and attempt = 1", "1");
+  db.wait_until(count_locks, "0");
+  // Woken, it connects again, and is known again.
+  a.send(SIGCONT);
+  db.wait_until("select count(*) from gen_durable_nodes n cross join lateral "
+                "jsonb_to_recordset(n.sessions) s (process int, began "
+                "timestamptz) join pg_stat_activity a on a.pid = s.process and "
+                "a.backend_start = s.began where n.node = 'a' and n.seen_at + "
+                "n.lease > now()",
+                "4");
+}
+
+CAF_TEST(a node is known for as long as it runs) {
+  {
+    worker a{db, "a"};
+    db.wait_until("select count(*) from gen_durable_nodes where node = 'a' and "
+                  "jsonb_array_length(sessions) = 4",
+                  "1");
+    CAF_CHECK_EQUAL(
+      db.scalar("select slots || ' ' || (queues -> 0 ->> 'name') || ' ' || "
+                "(machines -> 1 -> 'steps' ->> 2) || ' ' || lease || ' ' || "
+                "(process > 0 and host <> '' and library <> '')::text from "
+                "gen_durable_nodes"),
+      "10 default three 00:01:00 true");
+    CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_nodes"), "0");
+}
+
+CAF_TEST(long states and full inboxes do not fill the memory of a process) {
+  // 300 MB of states, and 120 MB of signals, that are short on the disk.
+  db.rows("insert into gen_durable (fsm, step, state) select 'Walk', 'one', "
+          "jsonb_build_object('text', repeat('x', 1000000)) from "
+          "generate_series(1, 300)");
+  db.rows("insert into signals (target_id, name, payload) select id, 'say', "
+          "to_jsonb(repeat('y', 1000000)) from gen_durable, "
+          "generate_series(1, 40) where id <= 3");
+  worker a{db, "a"};
+  wait_until_count("status = 'done'", "300");
+  CAF_CHECK_LESS(a.peak(), 200);
+  CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
 }
 
 CAF_TEST(a process that is stopped under load gives everything back) {

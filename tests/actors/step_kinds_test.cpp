@@ -508,6 +508,39 @@ CAF_TEST(heartbeats go on while plain steps block all threads but one) {
   wait_until_count("status = 'done' and attempt = 0", 5);
 }
 
+CAF_TEST(the gateway and actors of users answer while plain steps wait for each
+           other) {
+  system_config few_threads;
+  few_threads.set("scheduler.max-threads", 2u);
+  caf::actor_system small{few_threads};
+  gate blocked;
+  insert(200);
+  probe plain;
+  plain.first = [&](probe_context&) {
+    blocked.pass();
+    return gd::done();
+  };
+  auto engine = gd::actors::start(small, options({plain}));
+  CAF_REQUIRE(engine);
+  CAF_REQUIRE(blocked.wait_for(1));
+  auto echo = small.spawn(
+    []() -> caf::behavior { return {[](int n) { return n; }}; });
+  caf::scoped_actor self{small};
+  for (int i = 0; i < 20; ++i) {
+    self->request(echo, gd::test::patience, i)
+      .receive([&](int n) { CAF_CHECK_EQUAL(n, i); },
+               [&](const caf::error& why) { CAF_FAIL(caf::to_string(why)); });
+    self
+      ->request(engine->gateway(), gd::test::patience,
+                gd::insert{.fsm = "Probe"})
+      .receive([](const gd::inserted&) {},
+               [&](const caf::error& why) { CAF_FAIL(caf::to_string(why)); });
+  }
+  CAF_CHECK_EQUAL(count("status = 'done'"), "0");
+  blocked.open();
+  wait_until_count("status = 'done' and attempt = 0", 220);
+}
+
 // -- stopping -----------------------------------------------------------------
 
 CAF_TEST(a stop commits the asynchronous steps that end within its grace) {

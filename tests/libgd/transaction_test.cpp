@@ -1176,6 +1176,46 @@ CAF_TEST(gd insert refuses what only SQL can say) {
   CAF_CHECK_EQUAL(caller.scalar("select count(*) from gen_durable"), "1");
 }
 
+CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
+  auto& caller = connect();
+  auto id = caller.scalar(
+    "select id from gd_insert('m', step => 's', queue => 'q')");
+  caller.exec("insert into signals (target_id, name) values ($1::bigint, 'x')",
+              {id});
+  auto doors = [&](const std::string& json) {
+    std::string states;
+    for (const auto& sql :
+         {"select gd_insert('m', $1::jsonb, step => 's', queue => 'q')"s,
+          "select gd_signal(" + id + ", 'paid', $1::jsonb)",
+          "insert into gen_durable (fsm, step, state) values ('m', 's', $1)"s,
+          "update gen_durable set state = $1::jsonb"s,
+          "insert into signals (target_id, name, payload) values (" + id
+            + ", 'x', $1)",
+          "update signals set payload = $1::jsonb"s}) {
+      caller.exec("begin");
+      states += refusal(caller, sql, {json}) + " ";
+      caller.exec("rollback");
+    }
+    return states;
+  };
+  auto refused = "22023 22023 22023 22023 22023 22023 "s;
+  for (const auto* one : {"1e131071", "1e400", "-1e399", "1e-399", "0.1e-398"})
+    CAF_CHECK_EQUAL(doors(R"({"a": [{"n": )"s + one + "}]}"), refused);
+  CAF_CHECK_EQUAL(doors(R"({"a": [1e399, -1e398, 1e-398]})"), "      ");
+  // Many that are not too long, but are together.
+  std::string many = R"({"a": [1e399)";
+  for (int i = 0; i < 3'000; ++i)
+    many += ",1e399";
+  CAF_CHECK_EQUAL(doors(many + "]}"), refused);
+  CAF_MESSAGE("a state is an object");
+  CAF_CHECK_EQUAL(refusal(caller, "update gen_durable set state = '[]'"),
+                  "22023");
+  CAF_MESSAGE("programs that have checked it themselves are let through");
+  caller.exec("set gd.checks_json = 'on'");
+  CAF_CHECK_EQUAL(
+    refusal(caller, R"(update gen_durable set state = '{"n": 1e400}')"), "");
+}
+
 CAF_TEST(gd insert takes many rows of a query) {
   auto& caller = connect();
   caller.exec("insert into orders select generate_series(1, 1000)");

@@ -21,9 +21,12 @@ namespace gd::test {
 /// How long waiting for something goes on before it counts as a failure.
 inline constexpr std::chrono::seconds patience{60};
 
-/// Advisory locks of this database; suites share the server.
+/// Locks of partition keys in this database; suites share the server. The locks
+/// that say that nodes live are of two integers.
 inline constexpr auto count_locks
-  = "select count(*) from pg_locks where locktype = 'advisory' and database = "
+  = "select count(*) from pg_locks where locktype = 'advisory' and objsubid = "
+    "1 "
+    "and database = "
     "(select oid from pg_database where datname = current_database())";
 
 /// A cell is nullopt where the column is null.

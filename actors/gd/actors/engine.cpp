@@ -5,6 +5,8 @@
 #include <gd/actors/supervisor.hpp>
 
 #include <gd/reactor.hpp>
+#include <gd/state.hpp>
+#include <gd/store.hpp>
 
 #include <caf/all.hpp>
 
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -27,6 +30,8 @@ namespace gd::actors {
 
 namespace {
 
+using std::chrono::milliseconds;
+
 /// Written to by the signal handler; -1 while nobody waits.
 std::atomic<int> signal_fd = -1;
 
@@ -37,9 +42,67 @@ void poke(int fd) {
 
 /// After an outage every node is connected again before another may reap: that
 /// one waits for a heartbeat first.
-std::chrono::milliseconds longest_pause(const config& cfg) {
-  return std::min<std::chrono::milliseconds>(std::chrono::seconds{5},
-                                             cfg.heartbeat / 2);
+milliseconds longest_pause(const config& cfg) {
+  return std::min<milliseconds>(std::chrono::seconds{5}, cfg.heartbeat / 2);
+}
+
+struct known_queue {
+  std::string name;
+  std::int32_t slots = 0;
+
+  GD_STATE(known_queue, name, slots);
+};
+
+struct known_machine {
+  std::string name;
+  std::int32_t version = 0;
+  std::vector<std::string> steps;
+
+  GD_STATE(known_machine, name, version, steps);
+};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+store::node_record describe(const config& cfg, const std::string& incarnation) {
+  std::vector<known_queue> queues;
+  std::int32_t slots = 0;
+  for (const auto& x : cfg.queues) {
+    queues.push_back({x.name, x.slots});
+    slots += x.slots;
+  }
+  std::vector<known_machine> machines;
+  for (const auto& x : cfg.machines) {
+    std::vector<std::string> steps;
+    for (const auto& step : x.steps)
+      steps.push_back(step.name);
+    machines.push_back({x.name, x.version, std::move(steps)});
+  }
+  return {.incarnation = incarnation,
+          .node = cfg.node,
+          .host = host_name(),
+          .process = getpid(),
+          .library = GD_VERSION,
+          .lease = cfg.lease,
+          .slots = slots,
+          .queues = to_json(queues).text(),
+          .machines = to_json(machines).text()};
+}
+
+/// A session is known to the other nodes before it takes a key's lock. Its
+/// predecessor, which the server may not have noticed to be gone, ends.
+pq::unit greet(const store::node_record& node, std::size_t lane) {
+  constexpr milliseconds wait{1'000};
+  pq::unit work{{store::lock_timeout(wait)}};
+  if (lane == database::control_lane) {
+    work.calls.push_back(store::end_older_session(node.incarnation));
+    work.calls.push_back(store::node_lock(node.incarnation));
+  }
+  work.calls.push_back(store::register_session(node));
+  return work;
 }
 
 extern "C" void gd_on_signal(int) {
@@ -158,6 +221,7 @@ result<engine> start(caf::actor_system& sys, config options) {
   home->config = std::move(options);
   home->machines = std::make_shared<registry>(home->config.machines);
   home->incarnation = make_incarnation(home->config.node);
+  home->record = describe(home->config, home->incarnation);
   home->permits = std::make_shared<run_permits>(runners_at_most(sys));
   x->home = home;
   std::set<std::string> served;
@@ -185,7 +249,8 @@ result<engine> start(caf::actor_system& sys, config options) {
     if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
       anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
     },
-    longest_pause(home->config));
+    longest_pause(home->config),
+    [node = home->record](std::size_t lane) { return greet(node, lane); });
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);
   auto door = sys.spawn<gateway_door>(worker);

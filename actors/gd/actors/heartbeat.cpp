@@ -19,8 +19,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t regular = 0;
-constexpr std::uint64_t retry = 1;
+/// The ticket of what nobody waits for.
+constexpr std::uint64_t no_beat = 0;
 /// Rows in one statement.
 constexpr std::size_t chunk = 5'000;
 /// How often a row that a stranger keeps locked is tried.
@@ -29,6 +29,11 @@ constexpr milliseconds busy_interval{1'000};
 constexpr milliseconds alone_wait{100};
 /// So many of them at a time.
 constexpr std::size_t alone_at_most = 3;
+/// Before a beat that has failed is tried again: doubled each time.
+constexpr milliseconds first_pause{100};
+/// More rows than so many that are refused each by itself: it is not for their
+/// sake.
+constexpr std::size_t refused_at_most = 20;
 
 } // namespace
 
@@ -38,16 +43,26 @@ heartbeat_actor::heartbeat_actor(caf::actor_config& cfg, node_ptr home)
 }
 
 caf::behavior heartbeat_actor::make_behavior() {
-  send_self_after(this, home_->config.heartbeat, tick{regular});
-  send_self_after(this, busy_interval, tick{retry});
+  send_self_after(this, home_->config.heartbeat, tick{next_beat});
+  send_self_after(this, busy_interval, tick{retry_busy});
   return {
     [this](tick x) {
-    if (x.generation == regular) {
-      send_self_after(this, home_->config.heartbeat, tick{regular});
-      extend_all();
-    } else {
-      send_self_after(this, busy_interval, tick{retry});
-      extend_busy();
+    switch (static_cast<timer>(x.generation)) {
+      case next_beat:
+        send_self_after(this, home_->config.heartbeat, tick{next_beat});
+        refused_ = 0;
+        pause_ = milliseconds{0};
+        extend_all();
+        say_alive();
+        break;
+      case retry_failed:
+        retrying_ = false;
+        extend_all();
+        break;
+      case retry_busy:
+        send_self_after(this, busy_interval, tick{retry_busy});
+        extend_busy();
+        break;
     }
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
@@ -107,21 +122,30 @@ void heartbeat_actor::submit_beat(beat_under_way what) {
   submit(this, *home_->db, database::control_lane, std::move(work), ticket);
 }
 
+/// By itself: leases do not depend on it. The session of each lane in turn, too:
+/// a stranger's lock may have kept it from being registered when it began.
+void heartbeat_actor::say_alive() {
+  auto lanes = static_cast<std::size_t>(home_->config.connections);
+  next_lane_ = next_lane_ % (lanes - 1) + 1;
+  for (auto lane : {database::control_lane, next_lane_})
+    submit(this, *home_->db, lane,
+           {{store::lock_timeout(alone_wait),
+             store::register_session(home_->record)}},
+           no_beat, database::clock::duration::zero());
+}
+
 void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
   auto node = under_way_.extract(ticket);
-  if (node.empty())
-    return;
-  auto& beat = node.mapped();
-  if (!reply.ok()) {
-    bool locked = beat.what == kind::alone && reply.failure->code == errc::busy;
-    if (reply.failure->code != errc::stopped && !locked)
-      home_->tell(
-        events::sweep_failed{"heartbeat", without_data(*reply.failure)});
-    // Soon again; a fence makes that harmless.
-    if (beat.what == kind::regular && retryable(reply.failure->code))
-      extend_all();
+  if (node.empty()) {
+    if (!reply.ok() && !retryable(reply.failure->code)
+        && reply.failure->code != errc::stopped)
+      home_->tell(events::sweep_failed{"registration of a session",
+                                       without_data(*reply.failure)});
     return;
   }
+  auto& beat = node.mapped();
+  if (!reply.ok())
+    return fail(std::move(beat), *reply.failure);
   std::map<std::pair<std::int64_t, std::string>, bool> answers;
   for (auto& x : store::read_heartbeat(reply.results.back()))
     answers.emplace(std::pair{x.id, std::move(x.token)}, x.extended);
@@ -141,6 +165,31 @@ void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
     }
   }
   lose(std::move(lost));
+}
+
+void heartbeat_actor::fail(beat_under_way which, const error& why) {
+  if (which.what == kind::alone && why.code == errc::busy)
+    return;
+  if (which.what != kind::alone && why.code == errc::rejected
+      && refused_ < refused_at_most) {
+    // For the sake of one of its rows: the others must not lose their leases.
+    if (auto half = static_cast<std::ptrdiff_t>(which.leases.size() / 2)) {
+      auto middle = which.leases.begin() + half;
+      submit_beat({{which.leases.begin(), middle}, which.what});
+      submit_beat({{middle, which.leases.end()}, which.what});
+      return;
+    }
+    ++refused_;
+  }
+  if (why.code != errc::stopped)
+    home_->tell(events::sweep_failed{"heartbeat", without_data(why)});
+  // Soon again; a fence makes that harmless.
+  if (which.what == kind::regular && retryable(why.code) && !retrying_) {
+    retrying_ = true;
+    pause_ = std::min(std::max(2 * pause_, first_pause),
+                      home_->config.heartbeat);
+    send_self_after(this, pause_, tick{retry_failed});
+  }
 }
 
 void heartbeat_actor::lose(std::vector<lease_ptr> which) {

@@ -4,6 +4,8 @@
 
 #include <caf/event_based_actor.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
@@ -11,8 +13,9 @@
 
 namespace gd::actors {
 
-/// Extends all leases of the node, a few statements per interval. Detached, and
-/// straight through the reactor: user code on CAF's threads cannot starve it.
+/// Extends all leases of the node, a few statements per interval, and says that
+/// the node lives. Detached, and straight through the reactor: user code on CAF's
+/// threads cannot starve it.
 class heartbeat_actor : public caf::event_based_actor {
 public:
   heartbeat_actor(caf::actor_config& cfg, node_ptr home);
@@ -26,6 +29,7 @@ private:
   /// All leases; those that strangers' locks have kept from being extended; one
   /// of these, waiting for the lock.
   enum class kind : std::uint8_t { regular, busy, alone };
+  enum timer : std::uint8_t { next_beat, retry_failed, retry_busy };
   struct beat_under_way {
     std::vector<lease_ptr> leases;
     kind what = kind::regular;
@@ -36,12 +40,22 @@ private:
   void extend_busy();
   void extend(std::vector<lease_ptr> which, kind what);
   void submit_beat(beat_under_way what);
+  void say_alive();
   void finish(std::uint64_t ticket, pq::reply reply);
+  void fail(beat_under_way which, const error& why);
   void lose(std::vector<lease_ptr> which);
 
   node_ptr home_;
   std::uint64_t tickets_ = 0;
   std::unordered_map<std::uint64_t, beat_under_way> under_way_;
+  /// Until a beat that has failed is tried again; zero: none has since the last
+  /// regular one.
+  std::chrono::milliseconds pause_{0};
+  bool retrying_ = false;
+  /// Rows that have failed each by itself since the last regular beat.
+  std::size_t refused_ = 0;
+  /// Of the lanes, whose session is registered again with the next beat.
+  std::size_t next_lane_ = 0;
   /// Each once, those first that have waited for their lock longest ago.
   std::vector<lease_ptr> busy_;
 };

@@ -9,6 +9,7 @@
 #include <gd/key.hpp>
 #include <gd/lease.hpp>
 #include <gd/registry.hpp>
+#include <gd/store.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -119,6 +120,8 @@ struct node {
   std::shared_ptr<const registry> machines;
   /// "<node>/<random 128 bits>".
   std::string incarnation;
+  /// As it is known to the others.
+  store::node_record record;
   /// Of numbers of picks and claims, over all queues and restarts: each picker and
   /// each gateway starts a range of its own.
   std::atomic<std::uint64_t> token_ranges = 0;

@@ -134,7 +134,7 @@ void reaper_actor::finish(sweep what, work kind, const pq::reply& reply) {
     case one_row:
       return read_row(what, reply);
     case silent:
-      for (auto& x : store::read_silent_sessions(reply.results.front()))
+      for (auto& x : store::read_silent_sessions(reply.results.back()))
         silent_.push_back(std::move(x));
       return end_next();
     case end_one:
@@ -234,7 +234,7 @@ void reaper_actor::read_batch(sweep what, const pq::reply& reply) {
   if (count >= static_cast<std::size_t>(batch_rows))
     move_batch(what);
   else if (what == leases)
-    send(leases, silent, {{store::silent_sessions(home_->incarnation)}, false});
+    look_for_silent();
   else
     read_singles(reply, 1);
 }
@@ -296,7 +296,7 @@ void reaper_actor::return_next(sweep what) {
     home_->tell(summary);
   at.refused = false;
   if (what == leases)
-    send(leases, silent, {{store::silent_sessions(home_->incarnation)}, false});
+    look_for_silent();
   else
     pause(what);
 }
@@ -315,6 +315,12 @@ void reaper_actor::read_row(sweep what, const pq::reply& reply) {
 }
 
 // -- nodes that are silent ----------------------------------------------------
+
+void reaper_actor::look_for_silent() {
+  send(leases, silent,
+       {{store::forget_nodes(), store::silent_sessions(home_->incarnation)},
+        false});
+}
 
 void reaper_actor::end_next() {
   while (!silent_.empty()) {

@@ -80,6 +80,7 @@ private:
   void read_singles(const pq::reply& reply, std::size_t at);
   void return_next(sweep what);
   void read_row(sweep what, const pq::reply& reply);
+  void look_for_silent();
   void end_next();
   void read_end(const pq::reply& reply);
   void pause(sweep what);

@@ -24,6 +24,11 @@ constexpr milliseconds first_backoff{50};
 constexpr milliseconds longest_backoff{10'000};
 /// Between attempts to make the machines known.
 constexpr milliseconds register_again{1'000};
+/// What the last word of a node may take: the others do without it.
+constexpr milliseconds leave_at_most{1'000};
+constexpr milliseconds leave_wait{100};
+
+enum ticket : std::uint64_t { machines, strangers, farewell };
 
 } // namespace
 
@@ -71,17 +76,23 @@ caf::behavior supervisor_actor::make_behavior() {
       start(x.child);
     },
     [this](unit_done& x) {
-    if (x.reply->ok()) {
-      registered_ = true;
-      home_->tell(events::node_started{home_->config.node});
-    } else if (!draining_) {
-      home_->tell(events::sweep_failed{"making the machines known",
-                                       without_data(*x.reply->failure)});
-      send_self_after(this, register_again, tick{});
+    switch (static_cast<ticket>(x.ticket)) {
+      case machines:
+        return read_registered(*x.reply);
+      case strangers:
+        if (x.reply->ok())
+          for (auto& name :
+               store::read_foreign_sessions(x.reply->results.front()))
+            home_->tell(events::sessions_not_ended{std::move(name)});
+        return;
+      case farewell:
+        quit();
     }
   },
-    [this](tick) {
-    if (!registered_ && !draining_)
+    [this](tick x) {
+    if (x.generation == farewell)
+      quit();
+    else if (!registered_ && !draining_)
       register_machines();
     },
     [this](give_up& x) {
@@ -99,7 +110,20 @@ caf::behavior supervisor_actor::make_behavior() {
 
 void supervisor_actor::register_machines() {
   pq::unit work{{store::register_machines(home_->config.machines)}, true};
-  submit(this, *home_->db, database::control_lane, std::move(work), 0);
+  submit(this, *home_->db, database::control_lane, std::move(work), machines);
+}
+
+void supervisor_actor::read_registered(const pq::reply& reply) {
+  if (reply.ok()) {
+    registered_ = true;
+    home_->tell(events::node_started{home_->config.node});
+    submit(this, *home_->db, database::control_lane,
+           {{store::foreign_sessions(home_->incarnation)}, false}, strangers);
+  } else if (!draining_) {
+    home_->tell(events::sweep_failed{"making the machines known",
+                                     without_data(*reply.failure)});
+    send_self_after(this, register_again, tick{machines});
+  }
 }
 
 void supervisor_actor::add(std::string name,
@@ -159,10 +183,15 @@ void supervisor_actor::finish_if_drained() {
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   bool any = std::any_of(children_.begin(), children_.end(),
                          [](auto& x) { return static_cast<bool>(x.handle); });
-  if (!any) {
-    home_->tell(summary_);
-    quit();
-  }
+  if (any || leaving_)
+    return;
+  leaving_ = true;
+  home_->tell(summary_);
+  submit(
+    this, *home_->db, database::control_lane,
+    {{store::lock_timeout(leave_wait), store::leave_nodes(home_->incarnation)}},
+    farewell, database::clock::duration::zero());
+  send_self_after(this, leave_at_most, tick{farewell});
 }
 
 void supervisor_actor::on_exit() {

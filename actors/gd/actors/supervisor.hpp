@@ -52,6 +52,7 @@ private:
   void start(std::size_t index);
   void down(std::size_t index, const caf::error& why);
   void register_machines();
+  void read_registered(const pq::reply& reply);
   void begin_draining(std::chrono::milliseconds grace);
   void finish_if_drained();
 
@@ -63,6 +64,7 @@ private:
   std::vector<child> children_;
   bool registered_ = false;
   bool draining_ = false;
+  bool leaving_ = false;
   events::node_stopped summary_;
 };
 
