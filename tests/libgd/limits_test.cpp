@@ -138,13 +138,14 @@ public:
 
   /// How many executions there were.
   int drain() {
+    constexpr std::int64_t room = 64 << 20;
     int before = executions_;
     int idle = 0;
     while (idle < 3) { // the first pick may only learn that there are keys
-      auto unit = turn_.begin(100, now_);
+      auto unit = turn_.begin(100, now_, room);
       if (!unit) {
-        now_ = std::max(now_, turn_.due(now_));
-        unit = turn_.begin(100, now_);
+        now_ = std::max(now_, turn_.due(now_, true));
+        unit = turn_.begin(100, now_, room);
       }
       auto reply = on_.run(unit->work);
       if (reply.failure)
