@@ -4,5 +4,6 @@
 -- $1 bigint[] id, $2 text[] fsm, $3 int[] version, $4 text[] step, $5 text[] state (JSON), $6 text[] queue,
 -- $7 smallint[] priority, $8 bigint[] delay in us, or null, $9 bigint[] time of eligibility in us since 1970, or null,
 -- $10 text[] partition key, or null, $11 bytea[] unique key, or null, $12 text[] its scope: statuses, joined by commas,
--- or null. A column of nulls may be an empty array; one of names, versions or priorities that are all the same has that once.
+-- or null, $13 bigint[] when the id was drawn, in us since 1970. A column of nulls may be an empty array; one of names,
+-- versions, priorities or draws that are all the same has that once.
 -- include parts/insert_rows.sql

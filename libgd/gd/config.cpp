@@ -66,8 +66,10 @@ result<void> config::validate() const {
   checks.push_back(check_range("rows_per_turn", rows_per_turn, 1, 10'000));
   checks.push_back(
     check_range<std::int64_t>("bytes_per_turn", bytes_per_turn, 1, 512 << 20));
-  checks.push_back(check_range<std::int64_t>("bytes_ahead", bytes_ahead, 1,
-                                             std::int64_t{4} << 30));
+  for (auto [field, bytes] : {std::pair{"bytes_ahead", bytes_ahead},
+                              std::pair{"bytes_waiting", bytes_waiting}})
+    checks.push_back(
+      check_range<std::int64_t>(field, bytes, 1, std::int64_t{4} << 30));
   for (auto [field, bytes] : {std::pair{"limits.state", limits.state},
                               std::pair{"limits.payload", limits.payload}})
     checks.push_back(

@@ -71,6 +71,10 @@ struct config {
   /// Bytes of states and inboxes that a queue holds of rows picked ahead, and of
   /// outcomes to be written, unless one row has more. 1 to 4 GiB.
   std::int64_t bytes_ahead = 16 << 20;
+  /// Bytes of inserts, and of signals, that wait in the gateway; and half of what a
+  /// peer of a published gateway may leave unread. Beyond them, requests are
+  /// answered `overloaded`. 1 to 4 GiB.
+  std::int64_t bytes_waiting = 64 << 20;
   struct limits limits {};
 
   event_sink on_event = log_to_stderr();

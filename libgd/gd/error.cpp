@@ -36,6 +36,8 @@ std::string_view to_string(errc code) noexcept {
       return "not_found";
     case errc::stopped:
       return "stopped";
+    case errc::overloaded:
+      return "overloaded";
   }
   return "unknown";
 }
@@ -46,6 +48,7 @@ bool retryable(errc code) noexcept {
     case errc::unknown_fate:
     case errc::conflict:
     case errc::busy:
+    case errc::overloaded:
       return true;
     default:
       return false;

@@ -27,6 +27,7 @@ enum class errc : std::uint8_t {
   inbox_full,      ///< a signal to an instance with a full inbox
   not_found,       ///< a look-up that found nothing
   stopped,         ///< the engine is shutting down
+  overloaded, ///< too much waits already: nothing has happened, and later there may be room
 };
 
 /// The code's name, for logs and for programs that print errors.

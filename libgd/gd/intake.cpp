@@ -21,6 +21,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds alone_wait{50};
 /// How long inserts with a unique key wait for a stranger's insert of it.
 constexpr milliseconds unique_wait{10};
+/// How long each statement of a group of them may take: it may have to wait for many.
+constexpr milliseconds unique_group_wait{100};
 /// Busy for so many tries, and the sender is told.
 constexpr int busy_tries_at_most = 40;
 /// Ids that are another row's are drawn again, so many times.
@@ -31,6 +33,26 @@ constexpr std::chrono::seconds ids_last{1};
 
 error invalid(std::string text) {
   return {errc::invalid_argument, std::move(text), {}};
+}
+
+/// Of a request, beside its JSON, that waits.
+constexpr std::size_t bytes_beside = 256;
+
+/// JSON counts as it is, or as PostgreSQL prints it.
+std::size_t bytes_of(const json& x) {
+  auto printed = printed_size(x.text());
+  return std::max(x.text().size(), printed ? *printed : 0);
+}
+
+std::size_t bytes_of(const insert& x) {
+  return bytes_of(x.state) + bytes_beside
+         + (x.partition_key ? x.partition_key->size() : 0)
+         + (x.unique_key ? x.unique_key->size() : 0);
+}
+
+std::size_t bytes_of(const signal& x) {
+  return bytes_of(x.payload) + bytes_beside
+         + (x.dedup_key ? x.dedup_key->size() : 0);
 }
 
 /// `why` as the answer to something that may have been stored, or cannot have
@@ -88,6 +110,18 @@ result<void> check_object(const json& state) {
 
 } // namespace
 
+result<void> intake_base::room_for(std::size_t bytes) const {
+  if (waiting_bytes_ == 0
+      || (waiting_bytes_ <= most_bytes_
+          && bytes <= most_bytes_ - waiting_bytes_))
+    return {};
+  return error{errc::overloaded,
+               fmt::format("{} bytes wait already, and {} more are too many: "
+                           "expected at most {}",
+                           waiting_bytes_, bytes, most_bytes_),
+               {}};
+}
+
 bool intake_base::try_again(const error& why, clock::time_point now) {
   constexpr int failures_at_most = 5;
   bool again = retryable(why.code) && why.code != errc::unavailable
@@ -101,7 +135,9 @@ bool intake_base::try_again(const error& why, clock::time_point now) {
 // -- inserts ------------------------------------------------------------------
 
 insert_intake::insert_intake(intake_settings how)
-  : how_(std::move(how)), resolved_(how_.rows, how_.bytes) {
+  : intake_base(how.most_bytes),
+    how_(std::move(how)),
+    resolved_(how_.rows, how_.bytes) {
   // nop
 }
 
@@ -149,6 +185,9 @@ result<void> insert_intake::check(const insert& x) const {
 result<void> insert_intake::add(std::uint64_t ticket, insert what) {
   if (auto ok = check(what); !ok)
     return ok;
+  auto size = bytes_of(what);
+  if (auto ok = room_for(size); !ok)
+    return ok;
   auto machine = how_.machines->find(what.fsm, what.version);
   // What a machine's state is read from need not be read twice.
   if (!machine || !begins_object(what.state))
@@ -156,13 +195,15 @@ result<void> insert_intake::add(std::uint64_t ticket, insert what) {
       return ok;
   // In the order of arrival: in the caller's transaction it is that of unique keys.
   if (!machine || !unresolved_.empty() || !looking_up_.empty()) {
-    unresolved_.push_back({ticket, std::move(what)});
+    unresolved_.push_back({ticket, std::move(what), size});
+    waiting_bytes_ += size;
     return {};
   }
   auto row = resolve(std::move(what), *machine);
   if (!row)
     return row.error();
-  resolved_.push({ticket, std::move(*row)});
+  resolved_.push({ticket, std::move(*row), size});
+  waiting_bytes_ += size;
   return {};
 }
 
@@ -171,17 +212,16 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
     return std::nullopt;
   if (now >= ids_until_)
     ids_.clear();
+  if (group_.entries.empty())
+    group_ = resolved_.take(now, !unresolved_.empty());
   pq::unit work;
-  if (resolved_.has_due(now)) {
-    auto group = resolved_.take(now);
+  if (!group_.entries.empty()) {
     auto missing = static_cast<std::size_t>(
-      std::count_if(group.entries.begin(), group.entries.end(),
+      std::count_if(group_.entries.begin(), group_.entries.end(),
                     [](const auto& x) { return x.row.id == 0; }));
     under_way_ = true;
     if (missing <= ids_.size())
-      return send(std::move(group), missing);
-    group_ = std::move(group);
-    sending_ = false;
+      return send(missing);
     drawing_ = true;
     work.calls.push_back(store::draw_ids(missing - ids_.size()));
   } else if (!unresolved_.empty()) {
@@ -202,16 +242,19 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
   return work;
 }
 
-pq::unit insert_intake::send(batcher<entry>::group group, std::size_t missing) {
-  group_ = std::move(group);
+pq::unit insert_intake::send(std::size_t missing) {
   sending_ = true;
   pq::unit work;
+  // The statement's time is the caller's where the transaction is.
   if (group_.unsure())
-    work.calls.push_back(store::lock_timeout(unique_wait));
+    work.calls.push_back(how_.patient && group_.entries.size() > 1
+                           ? store::lock_timeout(unique_wait, unique_group_wait)
+                           : store::lock_timeout(unique_wait));
   asking_ = group_.unsure();
   for (auto& x : group_.entries) {
     if (x.row.id == 0) {
-      x.row.id = ids_.front();
+      x.row.id = ids_.front().id;
+      x.row.drawn_us = ids_.front().at_us;
       ids_.pop_front();
     }
     asking_ = asking_ || x.resent;
@@ -267,7 +310,8 @@ void insert_intake::claim() {
 }
 
 std::vector<claim_desk::claim>
-insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply) {
+insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
+                          bool drawing) {
   auto out = abandon();
   if (out.empty())
     return out;
@@ -279,7 +323,7 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply) {
     return out;
   }
   // Behind it, ids may have been drawn.
-  auto at = reply.results.size() - (drawing_ ? 2 : 1);
+  auto at = reply.results.size() - (drawing ? 2 : 1);
   auto states = store::read_claimed(reply.results[at]);
   std::vector<const store::insert_row*> rows;
   for (const auto& x : group)
@@ -397,12 +441,26 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   report out;
   under_way_ = false;
   auto looking_up = std::exchange(looking_up_, {});
-  auto group = std::exchange(group_, {}).entries;
-  out.claims = end_claims(group, reply);
   bool drawing = std::exchange(drawing_, false);
-  bool sent = sending_ && !group.empty();
+  bool sent = std::exchange(sending_, false);
+  if (drawing && reply.ok()) {
+    auto drawn = store::read_drawn(reply.results.back());
+    ids_.insert(ids_.end(), drawn.begin(), drawn.end());
+    ids_until_ = now + ids_last;
+    if (!sent) { // the group that waits for them is next
+      failures_ = 0;
+      return out;
+    }
+  }
+  resolved_.ended(group_, now);
+  bool unsure = group_.unsure();
+  auto group = std::exchange(group_, {}).entries;
+  out.claims = end_claims(group, reply, drawing);
   if (!reply.ok()) {
     const auto& why = *reply.failure;
+    // Behind the time that a group has who may wait for strangers.
+    bool waited = why.code == errc::busy
+                  || (why.sqlstate == "57014" && unsure && group.size() > 1);
     if (why.sqlstate == "23505" && sent && !asking_
         && group.front().id_tries < id_tries_at_most) {
       for (auto& x : group) {
@@ -413,19 +471,18 @@ insert_intake::report insert_intake::finish(pq::reply reply,
       resolved_.put_back(std::move(group));
     } else if (why.code == errc::rejected && sent) {
       if (auto guilty = resolved_.split(std::move(group)))
-        out.answers.push_back({guilty->ticket, why});
-    } else if (why.code == errc::busy && sent) {
+        answer(out, *guilty, why);
+    } else if (waited && sent) {
       // A stranger is inserting the key of one of them.
       auto held = resolved_.split(std::move(group));
       if (held && how_.patient && held->busy_tries < busy_tries_at_most)
         resolved_.put_busy(std::move(*held), now);
       else if (held)
-        out.answers.push_back(
-          {held->ticket,
-           with_fate({errc::busy,
-                      "unique_key: another transaction is inserting it",
-                      why.sqlstate},
-                     held->resent)});
+        answer(out, *held,
+               with_fate({errc::busy,
+                          "unique_key: another transaction is inserting it",
+                          why.sqlstate},
+                         held->resent));
     } else {
       for (auto& x : group)
         x.resent = x.resent || (sent && why.code == errc::unknown_fate);
@@ -436,19 +493,14 @@ insert_intake::report insert_intake::finish(pq::reply reply,
         resolved_.put_back(std::move(group));
       } else {
         for (const auto& x : looking_up) // an id that nobody uses does no harm
-          out.answers.push_back({x.ticket, with_fate(why, false)});
+          answer(out, x, with_fate(why, false));
         for (const auto& x : group)
-          out.answers.push_back({x.ticket, with_fate(why, x.resent)});
+          answer(out, x, with_fate(why, x.resent));
       }
     }
     return out;
   }
   failures_ = 0;
-  if (drawing) {
-    auto drawn = store::read_ids(reply.results.back());
-    ids_.insert(ids_.end(), drawn.begin(), drawn.end());
-    ids_until_ = now + ids_last;
-  }
   if (!looking_up.empty()) {
     auto known = store::read_machines(reply.results.back());
     for (auto& x : looking_up) {
@@ -456,19 +508,17 @@ insert_intake::report insert_intake::finish(pq::reply reply,
       auto row = machine ? resolve(std::move(x.what), *machine)
                          : resolve(std::move(x.what), known);
       if (row)
-        resolved_.push({x.ticket, std::move(*row)});
+        resolved_.push({x.ticket, std::move(*row), x.size});
       else
-        out.answers.push_back({x.ticket, row.error()});
+        answer(out, x, row.error());
     }
   }
-  if (!sent) {
-    resolved_.put_back(std::move(group));
+  if (!sent)
     return out;
-  }
   std::set<std::string> queues;
   out.answers.reserve(group.size());
   auto stored = [&](const entry& x) {
-    out.answers.push_back({x.ticket, inserted{x.row.id}});
+    answer(out, x, inserted{x.row.id});
     if (!x.row.delay_us && x.row.token.empty())
       queues.insert(x.row.queue);
     out.anywhere = out.anywhere || x.row.at_us;
@@ -484,12 +534,15 @@ insert_intake::report insert_intake::finish(pq::reply reply,
       if (found.found) {
         stored(x);
       } else if (found.holder) {
-        out.answers.push_back({x.ticket, inserted{*found.holder, true}});
-      } else if (x.row.unique_key) {
-        resolved_.push(std::move(x)); // whoever had its key has left it since
+        answer(out, x, inserted{*found.holder, true});
       } else {
-        out.answers.push_back(
-          {x.ticket, error{errc::rejected, "another row has its place", {}}});
+        // Whoever had its key has left it since; or the id is another's: a server
+        // that had lost its last moments has drawn it again, and lost what may
+        // have been stored under it.
+        x.row.id = 0;
+        x.resent = false;
+        ids_.clear();
+        resolved_.push(std::move(x));
       }
     }
   } else {
@@ -503,22 +556,29 @@ insert_intake::clock::time_point
 insert_intake::due(clock::time_point now) const {
   if (under_way_)
     return clock::time_point::max();
-  auto when = !unresolved_.empty() || resolved_.has_due(now) ? now
-                                                             : resolved_.due();
+  bool at_once = !group_.entries.empty() || !unresolved_.empty()
+                 || resolved_.has_due(now);
+  auto when = at_once ? now : resolved_.due();
   return when == clock::time_point::max() ? when : std::max(when, not_before_);
 }
 
 // -- signals ------------------------------------------------------------------
 
 signal_intake::signal_intake(intake_settings how)
-  : how_(std::move(how)), waiting_(how_.rows, how_.bytes) {
+  : intake_base(how.most_bytes),
+    how_(std::move(how)),
+    waiting_(how_.rows, how_.bytes) {
   // nop
 }
 
 result<void> signal_intake::add(std::uint64_t ticket, signal what) {
   if (auto ok = gd::check(what, how_.limits); !ok)
     return ok;
-  waiting_.push({ticket, std::move(what), ++numbers_});
+  auto size = bytes_of(what);
+  if (auto ok = room_for(size); !ok)
+    return ok;
+  waiting_.push({ticket, std::move(what), size, ++numbers_});
+  waiting_bytes_ += size;
   return {};
 }
 
@@ -544,33 +604,40 @@ signal_intake::report signal_intake::finish(pq::reply reply,
                                             clock::time_point now) {
   report out;
   under_way_ = false;
+  waiting_.ended(group_, now);
   auto group = std::exchange(group_.entries, {});
   auto busy = [&](entry x) {
     if (how_.patient && x.busy_tries < busy_tries_at_most)
       return waiting_.put_busy(std::move(x), now);
-    out.answers.push_back(
-      {x.ticket,
-       error{errc::busy,
-             fmt::format("target {}: another transaction holds the row",
-                         x.what.target),
-             {}}});
+    answer(
+      out, x,
+      with_fate({errc::busy,
+                 fmt::format("target {}: another transaction holds the row",
+                             x.what.target),
+                 {}},
+                x.resent));
   };
   if (!reply.ok()) {
     const auto& why = *reply.failure;
     if (why.code == errc::rejected) {
       if (auto guilty = waiting_.split(std::move(group)))
-        out.answers.push_back({guilty->ticket, why});
-    } else if (why.code == errc::busy && group_.alone) {
-      busy(std::move(group.front()));
+        answer(out, *guilty, why);
+    } else if (why.code == errc::busy && how_.patient) {
+      // A row tried alone, or a dedup key that a stranger is inserting by hand:
+      // alone from now on.
+      if (auto held = waiting_.split(std::move(group))) {
+        held->busy_tries = std::max(held->busy_tries,
+                                    batcher<entry>::tries_before_alone);
+        busy(std::move(*held));
+      }
     } else if (how_.patient && try_again(why, now)) {
       for (auto& x : group)
         x.resent = x.resent || why.code == errc::unknown_fate;
       waiting_.put_back(std::move(group));
     } else {
       for (const auto& x : group)
-        out.answers.push_back(
-          {x.ticket,
-           with_fate(why, x.resent || why.code == errc::unknown_fate)});
+        answer(out, x,
+               with_fate(why, x.resent || why.code == errc::unknown_fate));
     }
     return out;
   }
@@ -580,7 +647,7 @@ signal_intake::report signal_intake::finish(pq::reply reply,
   for (std::size_t i = 0; i < group.size(); ++i) {
     auto& x = group[i];
     auto refuse = [&](errc code, std::string text) {
-      out.answers.push_back({x.ticket, error{code, std::move(text), {}}});
+      answer(out, x, error{code, std::move(text), {}});
     };
     switch (rows[i].answer) {
       case store::signal_answer::accepted:
@@ -588,11 +655,11 @@ signal_intake::report signal_intake::finish(pq::reply reply,
              {&rows[i].woken_queue, &rows[i].runnable_queue})
           if (!queue->empty())
             queues.insert(*queue);
-        out.answers.push_back({x.ticket, signalled{false}});
+        answer(out, x, signalled{false});
         break;
       case store::signal_answer::duplicate:
         // Sent again, it may well be its own duplicate.
-        out.answers.push_back({x.ticket, signalled{!x.resent}});
+        answer(out, x, signalled{!x.resent});
         break;
       case store::signal_answer::no_such_target:
         refuse(errc::no_such_target,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,9 @@ struct intake_settings {
   struct limits limits {};
   std::size_t rows = 2'000;
   std::size_t bytes = 8 << 20;
+  /// Bytes that wait here at the most, what is under way included: beyond them,
+  /// what comes is `overloaded`. One alone may have more.
+  std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
   /// False: what is busy, or failed and might pass, is told at once instead of
   /// being tried again.
   bool patient = true;
@@ -49,7 +53,8 @@ struct settled_request {
   result<T> answer;
 };
 
-/// Retries that both intakes share: how long after which failure.
+/// What both intakes share: what waits, counted, and how long after which failure
+/// it is tried again.
 class intake_base {
 public:
   using clock = database::clock;
@@ -58,7 +63,26 @@ public:
     return under_way_;
   }
 
+  /// Of what is accepted and not answered.
+  std::size_t waiting_bytes() const noexcept {
+    return waiting_bytes_;
+  }
+
 protected:
+  explicit intake_base(std::size_t most_bytes) : most_bytes_(most_bytes) {
+    // nop
+  }
+
+  /// `overloaded`: that much does not fit beside what waits.
+  result<void> room_for(std::size_t bytes) const;
+
+  /// The end of an entry.
+  template <class Report, class Entry, class Answer>
+  void answer(Report& to, const Entry& x, Answer what) {
+    waiting_bytes_ -= x.size;
+    to.answers.push_back({x.ticket, std::move(what)});
+  }
+
   /// Whether the group should be sent again; if not, its entries are answered
   /// with `why`.
   bool try_again(const error& why, clock::time_point now);
@@ -66,6 +90,8 @@ protected:
   bool under_way_ = false;
   int failures_ = 0;
   clock::time_point not_before_{};
+  std::size_t most_bytes_;
+  std::size_t waiting_bytes_ = 0;
 };
 
 /// Inserts: resolve what was left open, draw ids, insert under those. An insert
@@ -97,7 +123,8 @@ public:
   report finish(pq::reply reply, clock::time_point now);
 
   bool idle() const noexcept {
-    return !under_way_ && unresolved_.empty() && resolved_.empty();
+    return !under_way_ && unresolved_.empty() && resolved_.empty()
+           && group_.entries.empty();
   }
   clock::time_point due(clock::time_point now) const;
 
@@ -109,6 +136,7 @@ private:
     std::uint64_t ticket;
     /// Its id is zero until it is sent.
     store::insert_row row;
+    std::size_t size;
     /// It has been sent before, and its fate is unknown.
     bool resent = false;
     int id_tries = 0;
@@ -119,7 +147,7 @@ private:
       return static_cast<std::int64_t>(ticket);
     }
     std::size_t bytes() const noexcept {
-      return row.state.size() + 256;
+      return size;
     }
     bool unsure() const noexcept {
       return row.unique_key.has_value();
@@ -130,28 +158,29 @@ private:
   struct unresolved_entry {
     std::uint64_t ticket;
     insert what;
+    std::size_t size;
   };
 
   result<void> check(const insert& x) const;
   static result<store::insert_row> resolve(insert x, const machine& by);
   static result<store::insert_row>
   resolve(insert x, const std::vector<store::known_machine>& known);
-  pq::unit send(batcher<entry>::group group, std::size_t missing);
+  pq::unit send(std::size_t missing);
   void claim();
-  std::vector<claim_desk::claim> end_claims(std::vector<entry>& group,
-                                            const pq::reply& reply);
+  std::vector<claim_desk::claim>
+  end_claims(std::vector<entry>& group, const pq::reply& reply, bool drawing);
 
   intake_settings how_;
   std::vector<unresolved_entry> unresolved_;
   batcher<entry> resolved_;
   /// Drawn and not used yet, and until when they are good.
-  std::deque<std::int64_t> ids_;
+  std::deque<store::drawn_id> ids_;
   clock::time_point ids_until_{};
   // The unit under way:
   std::vector<unresolved_entry> looking_up_;
   bool drawing_ = false; ///< with its last call
   bool sending_ = false; ///< the group's rows
-  /// Sent, or waiting for the ids that are being drawn.
+  /// Sent, or to be sent next: it waits for ids.
   batcher<entry>::group group_;
   /// It tells what became of each row.
   bool asking_ = false;
@@ -186,6 +215,7 @@ private:
   struct entry {
     std::uint64_t ticket;
     signal what;
+    std::size_t size;
     /// Makes every signal its own key: several to one target share a group.
     std::int64_t number;
     /// It has been sent before, and its fate is unknown.
@@ -197,7 +227,7 @@ private:
       return number;
     }
     std::size_t bytes() const noexcept {
-      return what.payload.text().size() + 256;
+      return size;
     }
     bool unsure() const noexcept {
       return false;

@@ -642,6 +642,13 @@ pq::call draw_ids(std::size_t count) {
   return x;
 }
 
+std::vector<drawn_id> read_drawn(const pq::rows& rows) {
+  std::vector<drawn_id> xs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back({rows.integer(i, 0), rows.integer(i, 1)});
+  return xs;
+}
+
 std::vector<std::int64_t> read_ids(const pq::rows& rows) {
   std::vector<std::int64_t> xs;
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -670,9 +677,12 @@ static pq::call insert_runnable(const sql::statement& what,
     .add(sparse(rows, [](const auto& r) { return r.at_us; }))
     .add(sparse(rows, [](const auto& r) { return maybe(r.partition_key); }))
     .add_bytes(sparse(rows, [](const auto& r) { return maybe(r.unique_key); }))
-    .add(sparse(rows, [](const auto& r) {
-      return r.unique_key ? maybe_text{r.unique_scope} : std::nullopt;
-    }));
+    .add(sparse(
+      rows,
+      [](const auto& r) {
+    return r.unique_key ? maybe_text{r.unique_scope} : std::nullopt;
+      }))
+    .add(alike(rows, [](const auto& r) { return r.drawn_us; }));
   return x;
 }
 
@@ -685,7 +695,8 @@ pq::call insert_claimed(const row_refs<insert_row>& rows,
   auto x = insert_by(sql::insert_claimed, rows);
   x.args
     .add(alike(rows, [](const auto& r) { return std::string_view{r.token}; }))
-    .add(std::int64_t{lease.count()});
+    .add(std::int64_t{lease.count()})
+    .add(alike(rows, [](const auto& r) { return r.drawn_us; }));
   return x;
 }
 
@@ -704,7 +715,8 @@ pq::call insert(const row_refs<insert_row>& rows) {
 pq::call inserted(const row_refs<insert_row>& rows) {
   pq::call x{&sql::inserted, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add_bytes(column(rows, [](const auto& r) { return maybe(r.unique_key); }));
+    .add_bytes(column(rows, [](const auto& r) { return maybe(r.unique_key); }))
+    .add(column(rows, [](const auto& r) { return r.drawn_us; }));
   return x;
 }
 

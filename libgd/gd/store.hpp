@@ -398,6 +398,8 @@ std::vector<known_machine> read_machines(const pq::rows& rows);
 /// An insert with everything that it left open filled in.
 struct insert_row {
   std::int64_t id = 0;
+  /// When the id was drawn; it tells the row from another's under the same id.
+  std::int64_t drawn_us = 0;
   std::string fsm{};
   std::int32_t version = 1;
   std::string step{};
@@ -413,6 +415,12 @@ struct insert_row {
 };
 
 pq::call draw_ids(std::size_t count);
+struct drawn_id {
+  std::int64_t id = 0;
+  std::int64_t at_us = 0; ///< since 1970
+};
+std::vector<drawn_id> read_drawn(const pq::rows& rows);
+/// Of the first column.
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
 /// Of rows without unique keys that were not sent before: all or none.
 pq::call insert_new(const row_refs<insert_row>& rows);
@@ -426,6 +434,7 @@ pq::call insert(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
 struct inserted_row {
   std::int64_t id = 0;
+  /// Another's row under the same id is not meant.
   bool found = false;
   /// The instance that has its unique key, if it is not there.
   std::optional<std::int64_t> holder{};

@@ -415,7 +415,7 @@ gd::pq::unit begin_insert(gd::insert_intake& intake, gd::pq::connection& on,
                           clock_type::time_point now) {
   while (auto unit = intake.begin(now)) {
     for (const auto& call : unit->calls)
-      if (call.what == &gd::sql::insert_new)
+      if (call.what == &gd::sql::insert_new || call.what == &gd::sql::insert)
         return std::move(*unit);
     CAF_REQUIRE(intake.finish(on.run(*unit), now).answers.empty());
   }
@@ -442,6 +442,107 @@ CAF_TEST(an insert that was committed unheard is not stored again) {
     CAF_CHECK(x.answer);
   CAF_CHECK(intake.idle());
   CAF_CHECK_EQUAL(count(), "3");
+}
+
+CAF_TEST(the row of another under an id that was drawn again is not taken for
+           ones own) {
+  gd::pq::connection conn{db.options()};
+  gd::pq::reply lost{{}, gd::error{errc::unknown_fate, "cut", {}}, 0};
+  for (auto key : {std::optional<std::string>{}, std::optional{"k"s}}) {
+    db.rows("truncate gen_durable cascade");
+    gd::insert_intake intake{{}};
+    auto now = clock_type::now();
+    auto mine = row();
+    mine.unique_key = key;
+    CAF_REQUIRE(intake.add(1, mine));
+    auto first = begin_insert(intake, conn, now);
+    // As after a failover: the sequence is back where it was, nothing that was sent
+    // has been committed, and a row just like it takes the place.
+    auto id = db.scalar("select last_value from gen_durable_id_seq");
+    db.rows("select setval('gen_durable_id_seq', $1::bigint, false)", {id});
+    CAF_REQUIRE_EQUAL(db.scalar("insert into gen_durable (fsm, step, queue) "
+                                "values ('F', 's', 'q') returning id"),
+                      id);
+    // One with a key asks the first time, too.
+    auto answers = intake.finish(key ? conn.run(first) : lost, now).answers;
+    for (int i = 0; i < 10 && answers.empty(); ++i) {
+      now = intake.due(now);
+      auto unit = intake.begin(now);
+      CAF_REQUIRE(unit);
+      answers = intake.finish(conn.run(*unit), now).answers;
+    }
+    CAF_REQUIRE_EQUAL(answers.size(), 1u);
+    CAF_REQUIRE(answers.front().answer);
+    CAF_CHECK(!answers.front().answer->duplicate);
+    CAF_CHECK_NOT_EQUAL(std::to_string(answers.front().answer->id), id);
+    CAF_CHECK_EQUAL(count(), "2");
+  }
+}
+
+CAF_TEST(what waits is bounded in bytes and more is refused at once) {
+  constexpr std::size_t most = 64 << 20;
+  gd::pq::connection conn{db.options()};
+  gd::insert_intake inserts{{.most_bytes = most}};
+  gd::signal_intake signals{{.most_bytes = most}};
+  auto megabyte = gd::json::raw(R"({"x": ")" + std::string(1'000'000, 'x')
+                                + "\"}");
+  CAF_MESSAGE("as it is, or as PostgreSQL prints it");
+  std::string numbers = R"({"x": [0)";
+  while (numbers.size() < 12'000)
+    numbers += ",1e398";
+  auto expanding = gd::json::raw(numbers + "]}");
+  for (const auto* state : {&megabyte, &expanding}) {
+    std::vector<std::uint64_t> accepted;
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      auto x = row();
+      x.state = *state;
+      if (auto ok = inserts.add(i, x))
+        accepted.push_back(i);
+      else
+        CAF_CHECK(ok.error().code == errc::overloaded);
+    }
+    CAF_CHECK_GREATER(accepted.size(), 60u);
+    CAF_CHECK_LESS(accepted.size(), 90u);
+    CAF_CHECK_GREATER(inserts.waiting_bytes(), most - (2 << 20));
+    CAF_CHECK_LESS_OR_EQUAL(inserts.waiting_bytes(), most);
+    std::vector<std::uint64_t> answered;
+    for (auto now = clock_type::now(); !inserts.idle();) {
+      auto unit = inserts.begin(now);
+      CAF_REQUIRE(unit);
+      for (auto& x : inserts.finish(conn.run(*unit), now).answers) {
+        CAF_CHECK(x.answer);
+        answered.push_back(x.ticket);
+      }
+    }
+    CAF_CHECK(answered == accepted);
+    CAF_CHECK_EQUAL(inserts.waiting_bytes(), 0u);
+    CAF_CHECK_EQUAL(count(), std::to_string(accepted.size()));
+    db.rows("truncate gen_durable cascade");
+  }
+  CAF_MESSAGE(
+    "signals as well, and those that are refused give back their room");
+  for (int round = 0; round < 2; ++round) {
+    std::size_t taken = 0;
+    for (std::uint64_t i = 0; i < 200; ++i)
+      if (auto ok = signals.add(
+            i, {.target = -1, .name = "go", .payload = megabyte}))
+        ++taken;
+      else
+        CAF_CHECK(ok.error().code == errc::overloaded);
+    CAF_CHECK_EQUAL(taken, most / 1'000'300);
+    std::size_t ended = 0;
+    for (auto now = clock_type::now(); !signals.idle();) {
+      auto unit = signals.begin(now);
+      CAF_REQUIRE(unit);
+      ended += signals.finish(conn.run(*unit), now).answers.size();
+    }
+    CAF_CHECK_EQUAL(ended, taken);
+    CAF_CHECK_EQUAL(signals.waiting_bytes(), 0u);
+  }
+  CAF_MESSAGE("one alone may have more");
+  gd::insert_intake narrow{{.most_bytes = 100}};
+  CAF_CHECK(narrow.add(1, row()));
+  CAF_CHECK(!narrow.add(2, row()));
 }
 
 CAF_TEST(new rows wake their queues unless they are delayed and from the past

@@ -388,14 +388,14 @@ struct million_rows {
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
                     + ", " + each("1", "smallint") + ", " + nothing + ", "
-                    + nothing + ", " + keys + ", '{}', '{}'",
+                    + nothing + ", " + keys + ", '{}', '{}', '{0}'",
        .pages_per_row = 60},
       {.what = &sql::insert_claimed,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
                     + ", " + each("1", "smallint") + ", " + tokens
-                    + ", 60000000",
+                    + ", 60000000, '{0}'",
        .pages_per_row = 60},
       {.what = &sql::insert,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
@@ -403,10 +403,11 @@ struct million_rows {
                     + each("'{}'", "text") + ", " + each("'default'", "text")
                     + ", " + each("1", "smallint") + ", " + nothing + ", "
                     + nothing + ", " + keys + ", " + unique + ", "
-                    + each("'runnable,executing'", "text"),
+                    + each("'runnable,executing'", "text") + ", '{0}'",
        .pages_per_row = 60},
       {.what = &sql::inserted,
-       .arguments = any_id + ", " + each("'k'", "bytea"),
+       .arguments = any_id + ", " + each("'k'", "bytea") + ", "
+                    + each("0", "bigint"),
        .pages_per_row = 10},
       {.what = &sql::look_up,
        .arguments = "777777",

@@ -946,26 +946,28 @@ CAF_TEST(a tombstone answers duplicate as long as the instance exists) {
 // -- inserts ------------------------------------------------------------------
 
 CAF_TEST(an insert leaves the row as given and everything else at its default) {
-  auto drawn = store::read_ids(run(store::draw_ids(2)));
+  auto since = now();
+  auto drawn = store::read_drawn(run(store::draw_ids(2)));
   CAF_REQUIRE_EQUAL(drawn.size(), 2u);
-  store::insert_row x{.id = drawn[0],
+  store::insert_row x{.id = drawn[0].id,
+                      .drawn_us = drawn[0].at_us,
                       .fsm = "Order",
                       .version = std::numeric_limits<std::int32_t>::max(),
                       .step = "collect",
                       .state = R"({"n": 1})",
                       .queue = "checkout",
                       .priority = std::numeric_limits<std::int16_t>::min()};
-  auto since = now();
   run(store::insert({x}));
-  auto row = this->row(drawn[0]);
+  auto row = this->row(x.id);
   auto until = now();
+  CAF_CHECK_EQUAL(row["inserted_at"].value(), std::to_string(x.drawn_us));
   for (const auto* name : {"eligible_at", "inserted_at", "updated_at"}) {
     CAF_CHECK_GREATER_OR_EQUAL(std::stoll(row[name].value()), since);
     CAF_CHECK_LESS_OR_EQUAL(std::stoll(row[name].value()), until);
     row.erase(name);
   }
   CAF_CHECK(row
-            == (columns{{"id", std::to_string(drawn[0])},
+            == (columns{{"id", std::to_string(drawn[0].id)},
                         {"fsm", "Order"},
                         {"fsm_version", "2147483647"},
                         {"step", "collect"},
@@ -986,7 +988,7 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"deadline", std::nullopt},
                         {"wake_reason", std::nullopt}}));
 
-  x.id = drawn[1];
+  x.id = drawn[1].id;
   x.at_us = 1'234'567'890'123'456;
   x.priority = std::numeric_limits<std::int16_t>::max();
   run(store::insert({x}));
@@ -1003,11 +1005,13 @@ CAF_TEST(rows that are inserted together get their own values or those of all) {
                      change{[](auto& x) { x.state = R"({"n": 2})"; }},
                      change{[](auto& x) { x.queue = "C"; }},
                      change{[](auto& x) { x.priority = 3; }},
+                     change{[](auto& x) { x.drawn_us += 7; }},
                      change{[](auto& x) { x.token = "node/1/2"; }}})
     for (int how = 0; how < 3; ++how) {
       std::vector<store::insert_row> rows;
-      for (auto id : store::read_ids(run(store::draw_ids(3))))
-        rows.push_back({.id = id,
+      for (const auto& drawn : store::read_drawn(run(store::draw_ids(3))))
+        rows.push_back({.id = drawn.id,
+                        .drawn_us = drawn.at_us,
                         .fsm = "Order",
                         .version = 1,
                         .step = "collect",
@@ -1027,6 +1031,7 @@ CAF_TEST(rows that are inserted together get their own values or those of all) {
         CAF_CHECK_EQUAL(row["state"].value(), x.state);
         CAF_CHECK_EQUAL(row["queue"].value(), x.queue);
         CAF_CHECK_EQUAL(row["priority"].value(), std::to_string(x.priority));
+        CAF_CHECK_EQUAL(row["inserted_at"].value(), std::to_string(x.drawn_us));
         CAF_CHECK_EQUAL(row["locked_by"].value_or(""), how == 2 ? x.token : "");
       }
     }

@@ -1307,10 +1307,12 @@ private:
     auto& x = model_.instances[what.which % slot_count];
     if (x.id != 0)
       return;
-    auto id = store::read_ids(ask(*control_, store::draw_ids(1))).front();
+    auto [id, drawn_us]
+      = store::read_drawn(ask(*control_, store::draw_ids(1))).front();
     std::string key = keys[what.a % keys.size()];
     auto scope = scope_of(what);
     std::vector<store::insert_row> rows{{.id = id,
+                                         .drawn_us = drawn_us,
                                          .fsm = "Order",
                                          .version = 1,
                                          .step = "s0",

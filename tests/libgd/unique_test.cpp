@@ -295,6 +295,60 @@ CAF_TEST(an uncommitted insert delays its own key alone) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "41");
 }
 
+CAF_TEST(plain inserts wait for one unit of those that a stranger holds up) {
+  constexpr std::uint64_t held = 300;
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("insert into gen_durable (fsm, step, unique_key, unique_scope) "
+                "select 'Order', 'collect', convert_to('k' || n, 'UTF8'), "
+                "'{runnable}' from generate_series(0, $1::int - 1) n",
+                {std::to_string(held)});
+  gd::insert_intake intake{{}};
+  for (std::uint64_t i = 0; i < held; ++i)
+    CAF_REQUIRE(intake.add(i, order("k" + std::to_string(i))));
+  now = gd::intake_base::clock::now();
+  std::uint64_t plain = held;
+  std::size_t ended = 0;
+  std::chrono::nanoseconds waited{0};
+  auto since = now;
+  // Beside them there is always a plain insert.
+  auto serve_one = [&] {
+    CAF_REQUIRE(intake.add(plain, order(std::nullopt)));
+    int waits = 0;
+    for (bool answered = false; !answered;) {
+      auto unit = intake.begin(now);
+      CAF_REQUIRE(unit);
+      bool may_wait = unit->calls.front().what == &gd::sql::lock_timeout;
+      auto began = gd::intake_base::clock::now();
+      auto reply = on->run(*unit);
+      auto took = gd::intake_base::clock::now() - began;
+      now += took;
+      if (may_wait) {
+        ++waits;
+        waited += took;
+      }
+      for (auto& x : intake.finish(std::move(reply), now).answers) {
+        CAF_CHECK(x.answer);
+        answered = answered || x.ticket == plain;
+        ended += x.ticket < held ? 1 : 0;
+      }
+    }
+    CAF_CHECK_LESS_OR_EQUAL(waits, 1);
+    ++plain;
+  };
+  for (int i = 0; i < 500; ++i)
+    serve_one();
+  CAF_CHECK_EQUAL(ended, 0u);
+  CAF_MESSAGE("they have a bounded share of the time");
+  CAF_CHECK_GREATER(waited, 0ns);
+  CAF_CHECK_LESS(waited, (now - since) / 2);
+  stranger.exec("rollback");
+  CAF_MESSAGE("and are answered when the stranger has ended");
+  for (int i = 0; i < 100'000 && ended < held; ++i)
+    serve_one();
+  CAF_CHECK_EQUAL(ended, held);
+}
+
 // -- rows that return ---------------------------------------------------------
 
 CAF_TEST(naively one row that returns aborts the outcomes of all) {
