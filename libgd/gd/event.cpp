@@ -176,6 +176,12 @@ std::string describe(const event& what) {
     [](const actor_restarted& e) {
     return fmt::format("{} restarted after: {}", e.name, e.why);
     },
+    [](const peer_cut_off& e) {
+    return fmt::format(
+      "the peer at port {} is cut off: it has left {} bytes of "
+      "answers unread",
+      e.port, e.unread);
+    },
     [](const queue_not_served& e) {
     return fmt::format("machine {}: its queue {} is not served by this node",
                        e.machine, e.queue);

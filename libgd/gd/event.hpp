@@ -152,6 +152,12 @@ struct actor_restarted {
   std::string name{};
   std::string why{};
 };
+/// A peer of the published gateway, at that port of its own, has left more answers
+/// unread than a peer may: its connection is ended.
+struct peer_cut_off {
+  std::uint16_t port = 0;
+  std::size_t unread = 0; ///< bytes, beside those under way
+};
 /// A machine's queue is not served here: other nodes have to.
 struct queue_not_served {
   std::string machine{};
@@ -170,7 +176,7 @@ using event = std::variant<
   events::sweep_failed, events::reaped, events::deadlines_fired,
   events::returned, events::sessions_ended, events::sessions_not_ended,
   events::given_back, events::sweep_skipped, events::actor_restarted,
-  events::queue_not_served>;
+  events::peer_cut_off, events::queue_not_served>;
 
 /// Called from any thread, several at once; must not throw or block for long.
 using event_sink = std::function<void(const event&)>;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <thread>
 
 using namespace gd::test;
 using gd::errc;
@@ -175,7 +176,8 @@ struct two_threads : system_config {
   }
 };
 
-CAF_TEST(long functions on all threads of steps do not keep heartbeats from beating) {
+CAF_TEST(
+  long functions on all threads of steps do not keep heartbeats from beating) {
   insert(4);
   gate all;
   probe x;
@@ -361,6 +363,46 @@ CAF_TEST(an engine behind a transaction pooler gives up and says why) {
   CAF_CHECK(!ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
   CAF_CHECK(log.all<events::node_started>().empty());
   CAF_CHECK(log.all<events::disconnected>().empty());
+}
+
+CAF_TEST(
+  what waits while the table is locked is bounded and more is refused at once) {
+  auto engine = start(options({probe{}}));
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable");
+  constexpr int all = 200;
+  std::atomic<int> stored = 0;
+  std::atomic<int> refused = 0;
+  std::atomic<int> others = 0;
+  sys.spawn([&, to = engine.gateway()](caf::event_based_actor* self) {
+    gd::insert row{.fsm = "Other",
+                   .state = gd::json::raw(
+                     R"({"x": ")" + std::string(1'000'000, 'x') + "\"}"),
+                   .step = "s",
+                   .queue = "nobody's"};
+    for (int i = 0; i < all; ++i)
+      gd::actors::request_from(self, to, caf::infinite, row)
+        .then([&](const gd::inserted&) { ++stored; },
+              [&](const caf::error& why) {
+        ++(gd::actors::from_caf(sys, why).code == errc::overloaded ? refused
+                                                                   : others);
+        });
+  });
+  auto wait_until = [](auto condition) {
+    auto until = std::chrono::steady_clock::now() + patience;
+    while (!condition() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(5ms);
+    return condition();
+  };
+  CAF_MESSAGE("while it is locked");
+  CAF_CHECK(wait_until([&] { return refused == all - 67; }));
+  CAF_CHECK_EQUAL(stored.load(), 0);
+  stranger.exec("rollback");
+  CAF_CHECK(wait_until([&] { return stored + refused + others == all; }));
+  CAF_CHECK_EQUAL(others.load(), 0);
+  CAF_CHECK_EQUAL(refused.load(), all - 67);
+  CAF_CHECK_EQUAL(count("true"), "67");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

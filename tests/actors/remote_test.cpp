@@ -216,6 +216,7 @@ private:
 
 using gd::actors::gateway;
 using gd::actors::to_caf;
+namespace events = gd::events;
 
 /// Knows what is sent to it, and what it has to answer.
 class sample_gateway : public gateway::base {
@@ -301,8 +302,10 @@ struct remote_fixture {
     db.migrate();
   }
 
-  gd::actors::engine start(std::vector<gd::machine> machines = {probe{}}) {
+  gd::actors::engine start(std::vector<gd::machine> machines = {probe{}},
+                           std::int64_t bytes_waiting = 64 << 20) {
     gd::config x;
+    x.bytes_waiting = bytes_waiting;
     x.database = db.conninfo();
     x.node = "a";
     x.machines = std::move(machines);
@@ -393,6 +396,13 @@ bool contains(const std::string& text, std::string_view part) {
 
 std::string without_ids(const std::string& text) {
   return std::regex_replace(text, std::regex{"id: [0-9]+"}, "id: some");
+}
+
+/// A number behind its name, in a line of those; 0: it is not there.
+int number_of(const std::string& line, const std::string& name) {
+  auto at = (" " + line).find(" " + name + " ");
+  return at == std::string::npos ? 0
+                                 : std::stoi(line.substr(at + name.size() + 1));
 }
 
 template <class T>
@@ -567,6 +577,55 @@ CAF_TEST(a peer that is killed in the middle of its requests is no harm) {
   peer there{port};
   CAF_CHECK(works(engine, there));
   CAF_CHECK(log.all<gd::events::actor_restarted>().empty());
+}
+
+CAF_TEST(a peer that does not read gets no more than its share) {
+  auto engine = start({probe{}}, 8 << 20);
+  db.rows("insert into gen_durable (fsm, step, status, state) values ('Probe', "
+          "'first', 'done', jsonb_build_object('note', repeat('x', 1000000)))");
+  auto port = publish(engine);
+  peer silent{port};
+  peer other{port};
+  CAF_MESSAGE("it asks for all of it, and stops before it is answered");
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable");
+  silent.tell("greedy 300");
+  CAF_REQUIRE_EQUAL(silent.hear(), "sent");
+  silent.signal(SIGSTOP);
+  stranger.exec("rollback");
+  // Asked last, it is answered last.
+  CAF_CHECK(contains(other.ask("look_up {\"id\": 1}"), "Probe"));
+  CAF_CHECK(works(engine, other));
+  CAF_CHECK(log.all<events::peer_cut_off>().empty());
+  silent.signal(SIGCONT);
+  auto ends = silent.hear();
+  CAF_MESSAGE(ends);
+  // Beside its share, what the sockets hold.
+  CAF_CHECK_GREATER(number_of(ends, "found"), 0);
+  CAF_CHECK_LESS(number_of(ends, "found"), 40);
+  CAF_CHECK_GREATER(number_of(ends, "overloaded"), 200);
+  CAF_MESSAGE("and reads again");
+  CAF_CHECK(contains(silent.ask("look_up {\"id\": 1}"), "Probe"));
+}
+
+CAF_TEST(a peer that does not even read refusals is cut off) {
+  auto engine = start({probe{}}, 64 << 10);
+  db.rows("insert into gen_durable (fsm, step, status) values ('Probe', "
+          "'first', 'done')");
+  auto port = publish(engine);
+  peer silent{port};
+  peer other{port};
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable");
+  silent.tell("greedy 60000");
+  CAF_REQUIRE_EQUAL(silent.hear(), "sent");
+  silent.signal(SIGSTOP);
+  stranger.exec("rollback");
+  CAF_CHECK(log.wait_for<events::peer_cut_off>());
+  CAF_CHECK(works(engine, other));
+  silent.end(SIGKILL);
 }
 
 CAF_TEST(a stop answers every request that a peer waits for and closes the port) {

@@ -148,6 +148,18 @@ private:
   /// Sends that many inserts at once, says so when the gateway has them all, and
   /// answers when the last of them is answered.
   std::string flood(const std::string& count) {
+    return flood_with<gd::inserted>(count, gd::insert{.fsm = "Probe"},
+                                    "inserted");
+  }
+
+  /// The same with look-ups of the first instance.
+  std::string greedy(const std::string& count) {
+    return flood_with<gd::instance>(count, gd::look_up{1}, "found");
+  }
+
+  template <class Answer, class Request>
+  std::string flood_with(const std::string& count, const Request& what,
+                         const std::string& success) {
     auto left = std::stoi(count);
     std::map<std::string, int> ends;
     std::promise<void> done;
@@ -158,8 +170,8 @@ private:
           done.set_value();
       };
       for (auto n = left; n > 0; --n)
-        gd::actors::request_from(self, to, timeout_, gd::insert{.fsm = "Probe"})
-          .then([end](const gd::inserted&) { end("inserted"); },
+        gd::actors::request_from(self, to, timeout_, what)
+          .then([end, success](const Answer&) { end(success); },
                 [end, this](const caf::error& why) {
           end(gd::actors::is_ours(why)
                 ? std::string{to_string(gd::actors::from_caf(sys_, why).code)}
@@ -208,6 +220,7 @@ private:
     {"stranger", [this](auto&) { return ask_untyped(stranger{42}); }},
     {"attack", [this](auto& x) { return attack(x); }},
     {"flood", [this](auto& x) { return flood(x); }},
+    {"greedy", [this](auto& x) { return greedy(x); }},
     };
 };
 

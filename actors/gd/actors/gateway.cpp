@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -23,7 +24,8 @@ intake_settings settings_of(const node& home) {
   return {.machines = home.machines,
           .limits = cfg.limits,
           .rows = static_cast<std::size_t>(cfg.rows_per_turn),
-          .bytes = static_cast<std::size_t>(cfg.bytes_per_turn)};
+          .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
+          .most_bytes = static_cast<std::size_t>(cfg.bytes_waiting)};
 }
 
 intake_settings with_claims(node& home) {
@@ -33,6 +35,51 @@ intake_settings with_claims(node& home) {
                   .next = home.token_ranges++ * token_range + 1,
                   .lease = home.config.lease};
   return how;
+}
+
+/// Look-ups and counts that wait at the most: nobody needs more at a time.
+constexpr std::size_t most_reads = 100'000;
+
+/// About as many bytes as it takes to send an answer.
+std::size_t size_of(const gd::instance& x) {
+  return 1'024 + x.state.text().size()
+         + (x.result ? x.result->text().size() : 0)
+         + (x.last_error ? x.last_error->size() : 0)
+         + (x.partition_key ? x.partition_key->size() : 0)
+         + (x.unique_key ? x.unique_key->size() : 0);
+}
+std::size_t size_of(const gd::stats& x) {
+  return (x.rows.size() + 1) * 1'024;
+}
+std::size_t size_of(const gd::inserted_all& x) {
+  return (x.rows.size() + 1) * 128;
+}
+std::size_t size_of(const gd::inserted&) {
+  return 128;
+}
+constexpr std::size_t size_of_error = 256;
+std::size_t size_of(const gd::signalled&) {
+  return 128;
+}
+
+/// What has happened is told; what was only read may be asked again.
+template <class Answer>
+constexpr bool is_read
+  = std::is_same_v<Answer, gd::instance> || std::is_same_v<Answer, gd::stats>;
+
+caf::error too_many_reads() {
+  return to_caf({errc::overloaded,
+                 "too many look-ups and counts wait already: expected at most "
+                   + std::to_string(most_reads),
+                 {}});
+}
+
+caf::error reads_nothing(std::size_t most) {
+  return to_caf({errc::overloaded,
+                 "the answers that this node has not read are too many: "
+                 "expected at most "
+                   + std::to_string(most) + " bytes",
+                 {}});
 }
 
 template <class Promise, class T>
@@ -77,6 +124,8 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
       return promise;
     },
     [this](gd::look_up x) -> caf::result<gd::instance> {
+      if (looking_up_.size() + counting_.size() >= most_reads)
+        return too_many_reads();
       auto promise = make_response_promise<gd::instance>();
       looking_up_.emplace(++tickets_, promise);
       submit(this, *home_->db, database::public_lane,
@@ -84,6 +133,8 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
       return promise;
     },
     [this](gd::stats_query) -> caf::result<gd::stats> {
+      if (looking_up_.size() + counting_.size() >= most_reads)
+        return too_many_reads();
       auto promise = make_response_promise<gd::stats>();
       counting_.emplace(++tickets_, promise);
       submit(this, *home_->db, database::public_lane, {{store::stats()}, false},
@@ -291,13 +342,56 @@ void gateway_door::on_exit() {
 // -- the portal ---------------------------------------------------------------
 
 gateway_portal::gateway_portal(caf::actor_config& cfg, gateway door,
-                               std::shared_ptr<std::promise<void>> closed)
-  : sturdy(cfg), door_(std::move(door)), closed_(std::move(closed)) {
+                               std::shared_ptr<std::promise<void>> closed,
+                               portal_network network)
+  : sturdy(cfg),
+    door_(std::move(door)),
+    closed_(std::move(closed)),
+    network_(std::move(network)) {
   // nop
+}
+
+bool gateway_portal::may_send(const caf::node_id& to, std::size_t bytes) {
+  auto found = peers_.find(to);
+  if (found == peers_.end())
+    return true;
+  const auto& x = found->second;
+  auto unread = x.unread + (x.sent - x.asked_at);
+  return unread == 0 || unread + bytes <= network_.most_unread;
+}
+
+void gateway_portal::ask_unread(const caf::node_id& of) {
+  auto& x = peers_[of];
+  if (x.asking)
+    return;
+  x.asking = true;
+  // What has been sent before is there before the question.
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(this);
+  network_.ask_unread(of, [weak, of, sent = x.sent](std::size_t unread) {
+    if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      anon(caf::actor_cast<caf::actor>(strong), peer_unread{of, sent, unread});
+  });
+}
+
+void gateway_portal::read_unread(const peer_unread& what) {
+  auto& x = peers_[what.peer];
+  x.asking = false;
+  x.unread = what.unread;
+  x.asked_at = what.sent;
+  if (x.unread == 0 && x.sent == x.asked_at)
+    peers_.erase(what.peer);
+  else if (x.sent != x.asked_at)
+    ask_unread(what.peer);
 }
 
 template <class Answer, class Request>
 caf::result<Answer> gateway_portal::pass(Request& x) {
+  const auto& from = current_sender();
+  auto to = from ? from->node() : node();
+  if (!may_send(to, size_of_error)) {
+    ask_unread(to);
+    return reads_nothing(network_.most_unread);
+  }
   auto promise = make_response_promise<Answer>();
   auto ticket = ++tickets_;
   open_.emplace(
@@ -306,11 +400,19 @@ caf::result<Answer> gateway_portal::pass(Request& x) {
   // CAF answers for a mailbox that is gone.
   request_from(this, door_, caf::infinite, std::move(x))
     .then(
-      [this, promise, ticket](Answer& answer) mutable {
-    if (open_.erase(ticket) > 0)
+      [this, promise, ticket, to](Answer& answer) mutable {
+    if (open_.erase(ticket) == 0)
+      return;
+    auto bytes = size_of(answer);
+    if (is_read<Answer> && !may_send(to, bytes)) {
+      promise.deliver(reads_nothing(network_.most_unread));
+    } else {
       promise.deliver(std::move(answer));
+      peers_[to].sent += bytes;
+    }
+    ask_unread(to);
       },
-      [this, ticket](const caf::error& why) {
+      [this, ticket, to](const caf::error& why) {
     auto found = open_.extract(ticket);
     if (found.empty())
       return;
@@ -319,6 +421,8 @@ caf::result<Answer> gateway_portal::pass(Request& x) {
         ? why
         : to_caf(
           {errc::unavailable, "the gateway is down; nothing was done", {}}));
+    peers_[to].sent += size_of_error;
+    ask_unread(to);
     });
   return promise;
 }
@@ -332,6 +436,7 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::look_up& x) { return pass<gd::instance>(x); },
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
     [this](close_portal) { quit(); },
+    [this](peer_unread& x) { read_unread(x); },
   };
 }
 

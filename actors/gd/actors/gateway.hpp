@@ -5,6 +5,7 @@
 #include <gd/intake.hpp>
 
 #include <caf/event_based_actor.hpp>
+#include <caf/node_id.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <caf/typed_response_promise.hpp>
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 #include <variant>
@@ -102,16 +104,29 @@ private:
   gateway worker_;
 };
 
-/// The gateway with the message that ends its publishing.
-using gateway_portal_impl = extended<gateway, void(close_portal)>;
+/// The gateway with the messages that end its publishing, and tell how its peers
+/// read.
+using gateway_portal_impl
+  = extended<gateway, void(close_portal), void(peer_unread)>;
+
+/// What a portal knows of the network beside the messages.
+struct portal_network {
+  /// Bytes that a peer may leave unread.
+  std::size_t most_unread = std::numeric_limits<std::size_t>::max();
+  /// Asks how many they are: what it is given is called once, by another thread.
+  std::function<void(const caf::node_id&, std::function<void(std::size_t)>)>
+    ask_unread = [](const auto&, const auto& answer) { answer(0); };
+};
 
 /// What other nodes hold: stands before the door. Nothing that a peer sends ends
-/// it, and the peer sees no other actor of ours: answers come from here, too.
+/// it, and the peer sees no other actor of ours: answers come from here, too. A peer
+/// that does not read them gets no more of what is long.
 class gateway_portal : public sturdy<gateway_portal_impl::base> {
 public:
   /// `closed` is set when it has ended and all its answers have been sent.
   gateway_portal(caf::actor_config& cfg, gateway door,
-                 std::shared_ptr<std::promise<void>> closed);
+                 std::shared_ptr<std::promise<void>> closed,
+                 portal_network network = {});
 
   behavior_type make_behavior() override;
   void on_exit() override;
@@ -120,11 +135,29 @@ public:
   }
 
 private:
+  /// What is on its way to a peer.
+  struct peer {
+    std::uint64_t sent = 0;
+    /// Of `sent`, so much when it was asked for last.
+    std::uint64_t asked_at = 0;
+    /// What was unread then, as far as it is known.
+    std::size_t unread = 0;
+    bool asking = false;
+  };
+
+  /// Whether an answer of that size may still be sent.
+  bool may_send(const caf::node_id& to, std::size_t bytes);
+  void ask_unread(const caf::node_id& of);
+  void read_unread(const peer_unread& what);
+
   template <class Answer, class Request>
   caf::result<Answer> pass(Request& x);
 
   gateway door_;
   std::shared_ptr<std::promise<void>> closed_;
+  portal_network network_;
+  /// Those that have something on its way.
+  std::unordered_map<caf::node_id, peer> peers_;
   std::uint64_t tickets_ = 0;
   /// How to refuse each request that is not answered.
   std::unordered_map<std::uint64_t, std::function<void(const caf::error&)>>

@@ -107,6 +107,13 @@ struct set_worker {
 /// The published gateway answers what is still open, and ends.
 struct close_portal {};
 
+/// So much had not been written to a peer when so much had been sent to it.
+struct peer_unread {
+  caf::node_id peer;
+  std::uint64_t sent = 0;
+  std::size_t unread = 0;
+};
+
 /// No connection will ever do.
 struct give_up {
   gd::error why;
@@ -137,6 +144,7 @@ GD_LOCAL_MESSAGE(drain)
 GD_LOCAL_MESSAGE(drained)
 GD_LOCAL_MESSAGE(set_worker)
 GD_LOCAL_MESSAGE(close_portal)
+GD_LOCAL_MESSAGE(peer_unread)
 GD_LOCAL_MESSAGE(give_up)
 GD_LOCAL_MESSAGE(restart)
 #undef GD_LOCAL_MESSAGE
@@ -175,6 +183,7 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 #endif

@@ -1,11 +1,13 @@
 #include <gd/actors/remote.hpp>
 
 #include <gd/actors/gateway.hpp>
+#include <gd/actors/node.hpp>
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 
 #include <arpa/inet.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <future>
@@ -53,6 +55,39 @@ result<void> check_network(caf::actor_system& sys, const std::string& what) {
 
 std::string place(const std::string& host, std::uint16_t port) {
   return host + ":" + std::to_string(port);
+}
+
+/// CAF's own broker for nodes; to be used by the middleman's thread alone.
+caf::io::basp_broker* broker_of(caf::actor_system& sys) {
+#if GD_CAF_017
+  auto name = caf::atom("BASP");
+#else
+  auto name = "BASP";
+#endif
+  auto handle = sys.middleman().named_broker<caf::io::basp_broker>(name);
+  auto* broker = static_cast<caf::io::basp_broker*>(
+    caf::actor_cast<caf::abstract_actor*>(handle));
+  return broker->getf(caf::abstract_actor::is_terminated_flag) ? nullptr
+                                                               : broker;
+}
+
+/// How many bytes wait to be written to `peer`; its connection ends if they are more
+/// than `most`: even refusals pile up if they are not read.
+std::size_t unread_by(caf::actor_system& sys, const caf::node_id& peer,
+                      std::size_t most, const event_sink& tell) {
+  auto* broker = broker_of(sys);
+  if (broker == nullptr)
+    return 0;
+  auto route = broker->instance.tbl().lookup(peer);
+  if (!route || !broker->valid(route->hdl))
+    return 0;
+  auto bytes = broker->wr_buf(route->hdl).size();
+  if (bytes > most) {
+    // CAF's own way would first write what nobody reads. Its handle is the socket.
+    tell(events::peer_cut_off{broker->remote_port(route->hdl), bytes});
+    shutdown(static_cast<int>(route->hdl.id()), SHUT_RDWR);
+  }
+  return bytes;
 }
 
 /// What the middleman says of an actor on another node.
@@ -127,7 +162,17 @@ result<std::uint16_t> publish(engine& x, const publish_options& options) {
                    + "\"; beyond this machine, the gateway needs TLS with "
                      "client certificates, which this version does not have");
   auto closed = std::make_shared<std::promise<void>>();
-  auto portal = sys.spawn<gateway_portal>(door, closed);
+  auto home = inside(x);
+  auto most = static_cast<std::size_t>(home->config.bytes_waiting);
+  portal_network network{
+    .most_unread = most,
+    .ask_unread = [&sys, most, tell = home->config.on_event](
+                    const caf::node_id& peer, auto answer) {
+      sys.middleman().run_later([&sys, most, tell, peer, answer] {
+        answer(unread_by(sys, peer, 2 * most, tell));
+      });
+    }};
+  auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));
   auto published = caf::actor_cast<gateway>(portal);
   auto port = sys.middleman().publish(published, options.port,
                                       options.address.c_str(), /*reuse*/ true);
