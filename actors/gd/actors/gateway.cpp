@@ -5,6 +5,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -37,6 +38,8 @@ intake_settings with_claims(node& home) {
   return how;
 }
 
+/// How soon a peer with something unread is looked at again.
+constexpr std::chrono::milliseconds ask_interval{100};
 /// Look-ups and counts that wait at the most: nobody needs more at a time.
 constexpr std::size_t most_reads = 100'000;
 
@@ -382,6 +385,8 @@ void gateway_portal::read_unread(const peer_unread& what) {
     peers_.erase(what.peer);
   else if (x.sent != x.asked_at)
     ask_unread(what.peer);
+  else if (!std::exchange(asks_again_, true))
+    send_self_after(this, ask_interval, tick{});
 }
 
 template <class Answer, class Request>
@@ -437,7 +442,12 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
     [this](close_portal) { quit(); },
     [this](peer_unread& x) { read_unread(x); },
-  };
+    [this](tick) {
+    asks_again_ = false;
+    for (const auto& [of, x] : peers_)
+      ask_unread(of);
+    },
+    };
 }
 
 void gateway_portal::on_exit() {

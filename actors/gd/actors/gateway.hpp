@@ -107,7 +107,7 @@ private:
 /// The gateway with the messages that end its publishing, and tell how its peers
 /// read.
 using gateway_portal_impl
-  = extended<gateway, void(close_portal), void(peer_unread)>;
+  = extended<gateway, void(close_portal), void(peer_unread), void(tick)>;
 
 /// What a portal knows of the network beside the messages.
 struct portal_network {
@@ -158,6 +158,8 @@ private:
   portal_network network_;
   /// Those that have something on its way.
   std::unordered_map<caf::node_id, peer> peers_;
+  /// A tick is under way, after which they are asked again.
+  bool asks_again_ = false;
   std::uint64_t tickets_ = 0;
   /// How to refuse each request that is not answered.
   std::unordered_map<std::uint64_t, std::function<void(const caf::error&)>>
