@@ -6,14 +6,15 @@
 -- $3 text: interval of the check that the client still lives, with unit
 -- $4 int: the backend process that the connection was told of
 -- No row: that is not this one. A pooler stands between, and nothing is changed in a session that is not ours.
--- One row: whether the server is read-only now; its encoding.
+-- One row: whether the server is a standby, which nothing makes writable; its encoding.
 select
-  (pg_is_in_recovery() or current_setting('transaction_read_only') = 'on') as read_only,
+  pg_is_in_recovery() as read_only,
   current_setting('server_encoding') as encoding
 from (
   select
     set_config('default_transaction_isolation', 'read committed', false),
     set_config('default_transaction_deferrable', 'off', false),
+    set_config('default_transaction_read_only', 'off', false),
     set_config('client_encoding', 'UTF8', false),
     set_config('timezone', 'UTC', false),
     set_config('datestyle', 'ISO', false),
@@ -22,6 +23,7 @@ from (
     set_config('statement_timeout', $1::text, false),
     set_config('lock_timeout', $2::text, false),
     set_config('idle_in_transaction_session_timeout', $1::text, false),
+    set_config('idle_session_timeout', '0', false),
     set_config('client_connection_check_interval', $3::text, false),
     set_config('tcp_keepalives_idle', '10', false),
     set_config('tcp_keepalives_interval', '5', false),

@@ -140,6 +140,27 @@ public:
     busy_.push_back(std::move(x));
   }
 
+  /// Whatever waits, however it does, and fulfils `which`.
+  template <class F>
+  std::vector<Entry> remove_if(F which) {
+    std::vector<Entry> out;
+    auto sift = [&](auto& from) {
+      auto kept = std::stable_partition(from.begin(), from.end(),
+                                        [&](auto& x) { return !which(x); });
+      std::move(kept, from.end(), std::back_inserter(out));
+      from.erase(kept, from.end());
+    };
+    for (auto* pool : {&ready_, &unsure_})
+      sift(*pool);
+    for (auto* pool : {&suspects_, &unsure_suspects_}) {
+      for (auto& one : *pool)
+        sift(one);
+      std::erase_if(*pool, [](const auto& one) { return one.empty(); });
+    }
+    sift(busy_);
+    return out;
+  }
+
   /// When a busy entry is due; `max()`: none is.
   clock::time_point due() const {
     auto when = clock::time_point::max();

@@ -60,6 +60,8 @@ result<void> config::validate() const {
     check_time("statement_timeout", statement_timeout, milliseconds{100}));
   checks.push_back(
     check_time("connect_timeout", connect_timeout, milliseconds{100}));
+  checks.push_back(
+    check_time("connect_within", connect_within, milliseconds{0}));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
   checks.push_back(check_range("connections", connections, 3, 100));

@@ -54,15 +54,19 @@ struct config {
   bool single_sweeper = false;
   /// What a stop gives to steps that are under way.
   std::chrono::milliseconds stop_grace{10'000};
-  /// How long requests to the gateway wait for a connection.
-  std::chrono::milliseconds patience{10'000};
+  /// How long a request to the gateway may wait until it is sent to the database,
+  /// from its arrival on; shorter than its senders wait for an answer.
+  std::chrono::milliseconds patience{8'000};
 
   /// Connections of this node: one for control, one for the gateway, the rest
-  /// for queues. 3 to 100.
+  /// for queues. 3 to 100. `stats` has one more, for as long as it takes.
   std::int32_t connections = 4;
   /// By the server, for each statement.
   std::chrono::milliseconds statement_timeout{30'000};
   std::chrono::milliseconds connect_timeout{10'000};
+  /// After a start without any connection for so long the engine gives up, and
+  /// says why. Zero: it tries for ever.
+  std::chrono::milliseconds connect_within{0};
 
   /// Rows in one transaction: outcomes, picks, inserts, signals. 1 to 10,000.
   std::int32_t rows_per_turn = 1'000;

@@ -23,9 +23,9 @@ public:
 
   virtual ~database() = default;
 
-  /// Runs a unit when the lane's connection is free. While there is no
-  /// connection it waits for one, at most `patience`; then the reply is
-  /// `unavailable`, and nothing has been sent.
+  /// Runs a unit when the lane's connection is there and free. It waits for that
+  /// at most `patience`; then the reply is `unavailable`, and nothing has been
+  /// sent.
   virtual void submit(std::size_t lane, pq::unit work, callback done,
                       clock::duration patience)
     = 0;
@@ -33,6 +33,9 @@ public:
   /// Since when the lane has had its connection; nullopt: it has none.
   virtual std::optional<clock::time_point>
   connected_since(std::size_t lane) const = 0;
+
+  /// `unavailable`: why what waits for the lane waits.
+  virtual error why_waiting(std::size_t lane) const = 0;
 };
 
 } // namespace gd

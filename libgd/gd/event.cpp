@@ -81,8 +81,9 @@ std::string describe(const event& what) {
                        e.backend);
   },
     [](const disconnected& e) {
-    return fmt::format("connection {}: {}; next attempt in {} ms", e.lane,
-                       to_string(e.why), e.retry_in.count());
+    auto times = e.times > 1 ? fmt::format(" ({} times)", e.times) : "";
+    return fmt::format("connection {}: {}{}; next attempt in {} ms", e.lane,
+                       to_string(e.why), times, e.retry_in.count());
     },
     [](const step_started& e) {
     return fmt::format("instance {}: {} v{} begins step {}, attempt {}", e.id,

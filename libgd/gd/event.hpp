@@ -36,10 +36,15 @@ struct connected {
   std::size_t lane = 0;
   std::int64_t backend = 0;
 };
+/// A connection is lost, or cannot be made. Told once for each reason, whatever
+/// the connection; as long as one is missing, again after a minute, two, four, up
+/// to an hour.
 struct disconnected {
   std::size_t lane = 0;
   error why{};
   std::chrono::milliseconds retry_in{0};
+  /// How often that has happened since it was told last.
+  std::size_t times = 1;
 };
 struct step_started {
   std::int64_t id = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -64,6 +65,17 @@ error with_fate(error why, bool may_be_stored) {
   else if (why.code == errc::unknown_fate)
     why.code = errc::unavailable;
   return why;
+}
+
+error busy_key(std::string sqlstate = {}) {
+  return {errc::busy, "unique_key: another transaction is inserting it",
+          std::move(sqlstate)};
+}
+
+error busy_target(std::int64_t target) {
+  return {errc::busy,
+          fmt::format("target {}: another transaction holds the row", target),
+          {}};
 }
 
 /// In their order; what a unique key has if its insert does not say.
@@ -436,8 +448,8 @@ insert_intake::resolve(insert x,
   return row;
 }
 
-insert_intake::report insert_intake::finish(pq::reply reply,
-                                            clock::time_point now) {
+insert_intake::report
+insert_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
   report out;
   under_way_ = false;
   auto looking_up = std::exchange(looking_up_, {});
@@ -478,15 +490,11 @@ insert_intake::report insert_intake::finish(pq::reply reply,
       if (held && how_.patient && held->busy_tries < busy_tries_at_most)
         resolved_.put_busy(std::move(*held), now);
       else if (held)
-        answer(out, *held,
-               with_fate({errc::busy,
-                          "unique_key: another transaction is inserting it",
-                          why.sqlstate},
-                         held->resent));
+        answer(out, *held, with_fate(busy_key(why.sqlstate), held->resent));
     } else {
       for (auto& x : group)
         x.resent = x.resent || (sent && why.code == errc::unknown_fate);
-      if (how_.patient && try_again(why, now)) {
+      if (withdrawn || (how_.patient && try_again(why, now))) {
         unresolved_.insert(unresolved_.begin(),
                            std::make_move_iterator(looking_up.begin()),
                            std::make_move_iterator(looking_up.end()));
@@ -552,6 +560,28 @@ insert_intake::report insert_intake::finish(pq::reply reply,
   return out;
 }
 
+std::vector<settled_request<inserted>>
+insert_intake::give_up(std::uint64_t last, error why) {
+  report out;
+  auto late = [last](const auto& x) { return x.ticket <= last; };
+  for (const auto& x : unresolved_)
+    if (late(x))
+      answer(out, x, why);
+  std::erase_if(unresolved_, late);
+  for (const auto& x : resolved_.remove_if(late))
+    answer(out, x, with_fate(x.busy_tries > 0 ? busy_key() : why, x.resent));
+  return std::move(out.answers);
+}
+
+std::uint64_t insert_intake::oldest_sent() const {
+  auto oldest = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& x : looking_up_)
+    oldest = std::min(oldest, x.ticket);
+  for (const auto& x : group_.entries)
+    oldest = std::min(oldest, x.ticket);
+  return oldest;
+}
+
 insert_intake::clock::time_point
 insert_intake::due(clock::time_point now) const {
   if (under_way_)
@@ -600,8 +630,8 @@ std::optional<pq::unit> signal_intake::begin(clock::time_point now) {
   return work;
 }
 
-signal_intake::report signal_intake::finish(pq::reply reply,
-                                            clock::time_point now) {
+signal_intake::report
+signal_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
   report out;
   under_way_ = false;
   waiting_.ended(group_, now);
@@ -609,13 +639,7 @@ signal_intake::report signal_intake::finish(pq::reply reply,
   auto busy = [&](entry x) {
     if (how_.patient && x.busy_tries < busy_tries_at_most)
       return waiting_.put_busy(std::move(x), now);
-    answer(
-      out, x,
-      with_fate({errc::busy,
-                 fmt::format("target {}: another transaction holds the row",
-                             x.what.target),
-                 {}},
-                x.resent));
+    answer(out, x, with_fate(busy_target(x.what.target), x.resent));
   };
   if (!reply.ok()) {
     const auto& why = *reply.failure;
@@ -630,7 +654,7 @@ signal_intake::report signal_intake::finish(pq::reply reply,
                                     batcher<entry>::tries_before_alone);
         busy(std::move(*held));
       }
-    } else if (how_.patient && try_again(why, now)) {
+    } else if (withdrawn || (how_.patient && try_again(why, now))) {
       for (auto& x : group)
         x.resent = x.resent || why.code == errc::unknown_fate;
       waiting_.put_back(std::move(group));
@@ -682,6 +706,24 @@ signal_intake::report signal_intake::finish(pq::reply reply,
   }
   out.queues.assign(queues.begin(), queues.end());
   return out;
+}
+
+std::vector<settled_request<signalled>>
+signal_intake::give_up(std::uint64_t last, error why) {
+  report out;
+  auto late = [last](const auto& x) { return x.ticket <= last; };
+  for (const auto& x : waiting_.remove_if(late))
+    answer(out, x,
+           with_fate(x.busy_tries > 0 ? busy_target(x.what.target) : why,
+                     x.resent));
+  return std::move(out.answers);
+}
+
+std::uint64_t signal_intake::oldest_sent() const {
+  auto oldest = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& x : group_.entries)
+    oldest = std::min(oldest, x.ticket);
+  return oldest;
 }
 
 signal_intake::clock::time_point

@@ -46,7 +46,8 @@ struct intake_settings {
   std::optional<claims> claiming{};
 };
 
-/// The end of one request. `ticket` is the sender's own number for it.
+/// The end of one request. `ticket` is the sender's own number for it; numbers
+/// grow.
 template <class T>
 struct settled_request {
   std::uint64_t ticket;
@@ -120,7 +121,15 @@ public:
     /// Of the rows that it has stored, or may have: to be settled at the desk.
     std::vector<claim_desk::claim> claims;
   };
-  report finish(pq::reply reply, clock::time_point now);
+  /// `withdrawn`: the unit was not sent, for the sake of its oldest requests; they
+  /// all wait again.
+  report finish(pq::reply reply, clock::time_point now, bool withdrawn = false);
+
+  /// Answers requests up to `last` that wait to be sent.
+  std::vector<settled_request<inserted>> give_up(std::uint64_t last, error why);
+
+  /// Of the unit under way.
+  std::uint64_t oldest_sent() const;
 
   bool idle() const noexcept {
     return !under_way_ && unresolved_.empty() && resolved_.empty()
@@ -204,7 +213,16 @@ public:
     /// It is eligible since now.
     static constexpr bool anywhere = false;
   };
-  report finish(pq::reply reply, clock::time_point now);
+  /// `withdrawn`: the unit was not sent, for the sake of its oldest requests; they
+  /// all wait again.
+  report finish(pq::reply reply, clock::time_point now, bool withdrawn = false);
+
+  /// Answers requests up to `last` that wait to be sent.
+  std::vector<settled_request<signalled>> give_up(std::uint64_t last,
+                                                  error why);
+
+  /// Of the unit under way.
+  std::uint64_t oldest_sent() const;
 
   bool idle() const noexcept {
     return !under_way_ && waiting_.empty();

@@ -563,7 +563,8 @@ void connection::finish_pinning(const reply& pinned) {
                 "alone",
                 {}});
   if (row.boolean(0, 0))
-    return die({errc::unavailable, "the server is read-only", "25006"});
+    return die(
+      {errc::unavailable, "the server is a standby, and read-only", "25006"});
   if (row.text(0, 1) != "UTF8")
     return die({errc::schema_mismatch,
                 fmt::format("the database's encoding is {}, expected UTF8",
@@ -682,14 +683,14 @@ void connection::die(error why) {
 
 // -- blocking -----------------------------------------------------------------
 
-result<void> connection::wait_ready() {
+result<void> connection::wait_ready(int end_fd) {
   using clock = std::chrono::steady_clock;
   // A unit of several statements may take several timeouts.
   auto give_up_at = opts_.statement_timeout.count() > 0
                       ? clock::now() + 2 * opts_.statement_timeout
                       : clock::time_point::max();
   while (phase_ == phase::connecting || phase_ == phase::working) {
-    pollfd ready{fd(), events(), 0};
+    std::array ready{pollfd{fd(), events(), 0}, pollfd{end_fd, POLLIN, 0}};
     int patience = -1;
     auto until = phase_ == phase::connecting ? connect_by_ : give_up_at;
     if (until != clock::time_point::max()) {
@@ -697,14 +698,18 @@ result<void> connection::wait_ready() {
         until - clock::now());
       patience = static_cast<int>(std::max(left.count() + 1, std::int64_t{0}));
     }
-    if (poll(&ready, 1, patience) != 0)
-      pump();
-    else if (phase_ == phase::connecting)
+    if (poll(ready.data(), ready.size(), patience) != 0) {
+      if (ready[1].revents != 0)
+        die({errc::stopped, "nobody waits for the connection", {}});
+      else
+        pump();
+    } else if (phase_ == phase::connecting) {
       die({errc::unavailable,
            "the server does not answer the connection attempt",
            {}});
-    else
+    } else {
       die({errc::unavailable, "the server does not answer", {}});
+    }
   }
   if (phase_ == phase::dead)
     return why_dead_;

@@ -181,8 +181,9 @@ public:
 
   // -- for programs that may block: gdctl, the client, migrations -------------
 
-  /// Waits until the connection is idle or dead.
-  result<void> wait_ready();
+  /// Waits until the connection is idle or dead, which it is when `end_fd` gets
+  /// readable.
+  result<void> wait_ready(int end_fd = -1);
   /// Waits for the reply of the unit that was sent.
   reply wait_reply();
   /// Sends a unit and waits for its reply.

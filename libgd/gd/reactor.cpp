@@ -2,6 +2,7 @@
 
 #include <gd/store.hpp>
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,31 +12,89 @@
 #include <limits>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <utility>
 
 namespace gd {
 
 using clock_type = database::clock;
 
+/// Wakes whoever polls its file descriptor.
+class reactor::bell {
+public:
+  bell() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    // nop
+  }
+
+  ~bell() {
+    close(fd_);
+  }
+
+  bell(const bell&) = delete;
+  bell& operator=(const bell&) = delete;
+
+  int fd() const noexcept {
+    return fd_;
+  }
+
+  void ring() {
+    std::uint64_t one = 1;
+    // Full means that it rings already.
+    [[maybe_unused]] auto written = write(fd_, &one, sizeof(one));
+  }
+
+  void silence() {
+    std::uint64_t count = 0;
+    [[maybe_unused]] auto drained = read(fd_, &count, sizeof(count));
+  }
+
+private:
+  int fd_;
+};
+
+/// What a thread that connects and the reactor have in common.
+struct reactor::attempt {
+  std::mutex mutex;
+  /// Null until it is idle or dead.
+  std::unique_ptr<pq::connection> result;
+};
+
 struct reactor::lane_state {
   /// What a new connection does before it is ready.
   enum class beginning : std::uint8_t { check_schema, greet };
 
   std::size_t index = 0;
+  bool on_demand = false;
   beginning next = beginning::check_schema;
   clock_type::time_point next_attempt;
   int failures = 0;
+  std::shared_ptr<attempt> connecting;
   /// Nanoseconds of the clock's epoch; 0: not connected. Read by any thread.
   std::atomic<clock_type::rep> since = 0;
 
-  /// Held to change what follows. Until it is ready, a connection is the
-  /// reactor's own: resolving a name may take a while.
-  std::mutex mutex;
+  bool wants_connection() const {
+    return !on_demand || !waiting.empty();
+  }
+
+  /// Why what waits waits.
+  error why_waiting() const {
+    if (ready)
+      return {errc::unavailable, "the connection is busy with other work", {}};
+    if (why_lost)
+      return {errc::unavailable, why_lost->message, why_lost->sqlstate};
+    return {errc::unavailable, "there is no connection to the database", {}};
+  }
+
+  /// Held to change what follows.
+  mutable std::mutex mutex;
   std::unique_ptr<pq::connection> connection;
   /// The schema has been checked, and the greeting said: units may run.
   bool ready = false;
   bool closed = false;
+  std::optional<error> why_lost;
   std::deque<job> waiting;
+  /// Nothing that waits has to be given up before.
+  clock_type::time_point first_expiry = clock_type::time_point::max();
   callback running;
   clock_type::time_point give_up_at;
 };
@@ -55,23 +114,28 @@ struct reactor::news {
 
 reactor::reactor(pq::options opts, std::size_t lanes, event_sink sink,
                  fatal_callback on_fatal,
-                 std::chrono::milliseconds longest_pause, greeting greet)
+                 std::chrono::milliseconds longest_pause, greeting greet,
+                 std::chrono::milliseconds connect_within)
   : opts_(std::move(opts)),
     sink_(std::move(sink)),
     on_fatal_(std::move(on_fatal)),
     longest_pause_(longest_pause),
     greet_(std::move(greet)),
-    wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  for (std::size_t i = 0; i < lanes; ++i) {
+    connect_within_(connect_within),
+    wake_(std::make_shared<bell>()),
+    end_(std::make_shared<bell>()) {
+  for (std::size_t i = 0; i <= lanes; ++i) {
     lanes_.push_back(std::make_unique<lane_state>());
     lanes_.back()->index = i;
   }
+  lanes_.back()->on_demand = true;
+  if (connect_within_.count() > 0)
+    connect_by_ = clock::now() + connect_within_;
   thread_ = std::thread{[this] { run(); }};
 }
 
 reactor::~reactor() {
   stop();
-  close(wake_fd_);
 }
 
 void reactor::stop(clock::duration grace) {
@@ -79,14 +143,14 @@ void reactor::stop(clock::duration grace) {
     return;
   stop_by_ = clock::now() + grace;
   stopping_ = true;
-  wake();
+  end_->ring();
+  wake_->ring();
   thread_.join();
 }
 
-void reactor::wake() {
-  std::uint64_t one = 1;
-  // Full means that it is awake already.
-  [[maybe_unused]] auto written = write(wake_fd_, &one, sizeof(one));
+void reactor::be_impatient() {
+  impatient_ = true;
+  wake_->ring();
 }
 
 void reactor::submit(std::size_t index, pq::unit work, callback done,
@@ -108,11 +172,14 @@ void reactor::submit(std::size_t index, pq::unit work, callback done,
   auto usable = lane.ready && !failed_ && !stopping_;
   if (usable)
     start_next(lane);
+  bool expires_first = !lane.waiting.empty() && expires < lane.first_expiry;
+  if (expires_first)
+    lane.first_expiry = expires;
   // It polls for answers already, but not for room to write the rest.
   auto expected = usable && lane.connection->events() == POLLIN;
   guard.unlock();
-  if (!expected)
-    wake();
+  if (!expected || expires_first)
+    wake_->ring();
 }
 
 std::optional<reactor::clock::time_point>
@@ -123,11 +190,18 @@ reactor::connected_since(std::size_t lane) const {
   return clock::time_point{clock::duration{ticks}};
 }
 
+error reactor::why_waiting(std::size_t index) const {
+  const auto& lane = *lanes_[index];
+  std::lock_guard guard{lane.mutex};
+  return lane.why_waiting();
+}
+
 void reactor::run() {
   std::vector<pollfd> fds(lanes_.size() + 1);
   for (;;) {
     for (std::size_t i = 0; i < lanes_.size(); ++i)
       look_after(*lanes_[i], fds[i + 1].revents != 0);
+    give_up_connecting();
     if (stopping_) {
       auto working = [](auto& lane) {
         std::lock_guard guard{lane->mutex};
@@ -141,7 +215,9 @@ void reactor::run() {
     auto until = clock::now() + 2 * opts_.statement_timeout;
     if (stopping_)
       until = std::min(until, stop_by_);
-    fds[0] = {wake_fd_, POLLIN, 0};
+    if (connect_by_)
+      until = std::min(until, *connect_by_);
+    fds[0] = {wake_->fd(), POLLIN, 0};
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       auto& lane = *lanes_[i];
       std::lock_guard guard{lane.mutex};
@@ -153,27 +229,48 @@ void reactor::run() {
                                                              - clock::now());
     poll(fds.data(), fds.size(),
          static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
-    std::uint64_t count = 0;
-    [[maybe_unused]] auto drained = read(wake_fd_, &count, sizeof(count));
+    wake_->silence();
   }
   for (auto& lane : lanes_)
     close_lane(*lane);
 }
 
 void reactor::look_after(lane_state& lane, bool pollable) {
-  if (pollable && lane.connection && !lane.ready)
-    lane.connection->pump();
-  if (!lane.connection && !fatal_ && !stopping_
-      && clock::now() >= lane.next_attempt)
-    lane.connection = std::make_unique<pq::connection>(opts_);
   news told;
   {
     std::lock_guard guard{lane.mutex};
-    if (pollable && lane.ready)
+    if (lane.connecting) {
+      std::lock_guard ended{lane.connecting->mutex};
+      lane.connection = std::move(lane.connecting->result);
+    } else if (!lane.connection && lane.wants_connection() && !fatal_
+               && !stopping_ && clock::now() >= lane.next_attempt) {
+      connect(lane);
+    } else if (pollable && lane.connection) {
       lane.connection->pump();
+    }
+    if (lane.connection)
+      lane.connecting = nullptr;
     advance(lane, told);
   }
   tell(told);
+}
+
+void reactor::connect(lane_state& lane) {
+  lane.connecting = std::make_shared<attempt>();
+  try {
+    // Nobody can wait for it: a look-up ends when it likes.
+    std::thread{[to = lane.connecting, opts = opts_, wake = wake_, end = end_] {
+      auto made = std::make_unique<pq::connection>(opts);
+      // A dead one says why by itself.
+      static_cast<void>(static_cast<bool>(made->wait_ready(end->fd())));
+      std::lock_guard guard{to->mutex};
+      to->result = std::move(made);
+      wake->ring();
+    }}.detach();
+  } catch (const std::system_error&) { // too many threads
+    lane.connecting = nullptr;
+    lane.next_attempt = clock::now() + longest_pause_;
+  }
 }
 
 void reactor::advance(lane_state& lane, news& told) {
@@ -182,55 +279,81 @@ void reactor::advance(lane_state& lane, news& told) {
     for (auto& x : lane.waiting)
       told.answer(std::move(x.done), *fatal_);
     lane.waiting.clear();
+    lane.first_expiry = clock::time_point::max();
     if (!lane.running)
       return; // what is under way elsewhere may still end well
   }
-  if (lane.connection) {
-    using phase = pq::connection::phase;
-    auto& conn = *lane.connection;
-    if (conn.state() == phase::connecting && now >= conn.connect_by())
-      conn.abandon({errc::unavailable,
-                    "the server does not answer the connection attempt",
-                    {}});
-    if (conn.state() == phase::working && now >= lane.give_up_at)
-      conn.abandon({errc::unavailable, "the server does not answer", {}});
-    if (auto reply = conn.take_reply()) {
-      if (!lane.ready)
-        read_first(lane, std::move(*reply), told);
-      else
-        told.replies.emplace_back(std::exchange(lane.running, nullptr),
-                                  std::move(*reply));
-    }
-    if (conn.state() == phase::dead)
-      lost(lane, told);
-    else if (!fatal_)
-      start_next(lane);
+  bool in_vain = impatient_ && !lane.ready;
+  if (in_vain || now >= lane.first_expiry)
+    end_waiting(lane, in_vain ? clock::time_point::max() : now, told);
+  if (!lane.connection)
+    return;
+  using phase = pq::connection::phase;
+  auto& conn = *lane.connection;
+  if (conn.state() == phase::working && now >= lane.give_up_at)
+    conn.abandon({errc::unavailable, "the server does not answer", {}});
+  if (auto reply = conn.take_reply()) {
+    if (!lane.ready)
+      read_first(lane, std::move(*reply), told);
+    else
+      told.replies.emplace_back(std::exchange(lane.running, nullptr),
+                                std::move(*reply));
   }
-  if (lane.ready)
-    return; // the turn of what waits will come
-  auto expired = [now](const job& x) { return x.expires <= now; };
+  if (conn.state() == phase::dead)
+    return lost(lane, told);
+  if (!fatal_)
+    start_next(lane);
+  if (lane.ready && !lane.running && !lane.wants_connection())
+    disconnect(lane);
+}
+
+void reactor::end_waiting(lane_state& lane, clock::time_point until,
+                          news& told) {
+  auto why = lane.why_waiting();
+  auto ended = [until](const job& x) { return x.expires <= until; };
+  lane.first_expiry = clock::time_point::max();
   for (auto& x : lane.waiting)
-    if (expired(x))
-      told.answer(
-        std::move(x.done),
-        {errc::unavailable, "there is no connection to the database", {}});
-  std::erase_if(lane.waiting, expired);
+    if (ended(x))
+      told.answer(std::move(x.done), why);
+    else
+      lane.first_expiry = std::min(lane.first_expiry, x.expires);
+  std::erase_if(lane.waiting, ended);
+}
+
+void reactor::disconnect(lane_state& lane) {
+  lane.connection = nullptr;
+  lane.ready = false;
+  lane.next = lane_state::beginning::check_schema;
+  lane.since = 0;
+}
+
+void reactor::fail(error why, news& told) {
+  fatal_ = why;
+  failed_ = true;
+  connect_by_ = std::nullopt;
+  told.fatal = std::move(why);
+  wake_->ring(); // what waits in lanes that have had their look already
+}
+
+void reactor::give_up_connecting() {
+  if (!connect_by_ || clock::now() < *connect_by_)
+    return;
+  news told;
+  auto why = why_waiting(0);
+  why.message = fmt::format("no connection within {} ms: {}",
+                            connect_within_.count(), why.message);
+  fail(std::move(why), told);
+  tell(told);
 }
 
 void reactor::lost(lane_state& lane, news& told) {
   auto why = lane.connection->why_dead();
-  lane.connection.reset();
-  lane.ready = false;
-  lane.next = lane_state::beginning::check_schema;
-  lane.since = 0;
+  disconnect(lane);
   if (fatal_)
     return;
-  if (why.code == errc::schema_mismatch || why.code == errc::invalid_argument) {
-    fatal_ = why;
-    failed_ = true;
-    told.fatal = std::move(why);
-    return wake(); // what waits in lanes that have had their look already
-  }
+  if (why.code == errc::schema_mismatch || why.code == errc::invalid_argument)
+    return fail(std::move(why), told);
+  lane.why_lost = why;
   thread_local std::minstd_rand random{std::random_device{}()};
   constexpr std::int64_t first_ms = 50;
   auto full = std::min<std::int64_t>(first_ms << std::min(lane.failures, 10),
@@ -239,8 +362,9 @@ void reactor::lost(lane_state& lane, news& told) {
   std::chrono::milliseconds wait{jittered(random)};
   ++lane.failures;
   lane.next_attempt = clock::now() + wait;
-  told.events.emplace_back(
-    events::disconnected{lane.index, std::move(why), wait});
+  if (auto times = complaints_.note(why.message, clock::now()); times > 0)
+    told.events.emplace_back(
+      events::disconnected{lane.index, std::move(why), wait, times});
 }
 
 void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
@@ -261,6 +385,10 @@ void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
   lane.ready = true;
   lane.failures = 0;
   lane.since = clock::now().time_since_epoch().count();
+  connect_by_ = std::nullopt;
+  if (std::all_of(lanes_.begin(), lanes_.end(),
+                  [](const auto& x) { return x->ready || x->on_demand; }))
+    complaints_.forget();
   told.events.emplace_back(events::connected{lane.index, conn.backend()});
 }
 
@@ -282,31 +410,21 @@ void reactor::start_next(lane_state& lane) {
   }
 }
 
-reactor::clock::time_point reactor::next_event(lane_state& lane) {
-  auto when = clock::time_point::max();
+reactor::clock::time_point reactor::next_event(const lane_state& lane) const {
   if (fatal_ && !lane.running)
-    return when;
-  if (!lane.connection && !stopping_)
-    when = lane.next_attempt;
+    return clock::time_point::max();
+  auto when = lane.first_expiry;
+  if (!lane.connection && !lane.connecting && lane.wants_connection()
+      && !stopping_)
+    when = std::min(when, lane.next_attempt);
   if (lane.connection) {
     using phase = pq::connection::phase;
-    switch (lane.connection->state()) {
-      case phase::connecting:
-        when = lane.connection->connect_by();
-        break;
-      case phase::working:
-        when = lane.give_up_at;
-        break;
-      case phase::dead: // a send can kill it
-        when = clock::now();
-        break;
-      case phase::idle:
-        break;
-    }
+    auto state = lane.connection->state();
+    if (state == phase::working)
+      when = std::min(when, lane.give_up_at);
+    else if (state == phase::dead) // a send can kill it
+      when = clock::now();
   }
-  if (!lane.ready)
-    for (const auto& x : lane.waiting)
-      when = std::min(when, x.expires);
   return when;
 }
 
@@ -322,9 +440,7 @@ void reactor::close_lane(lane_state& lane) {
       told.answer(std::move(x.done),
                   {errc::stopped, "the engine is stopped", {}});
     lane.waiting.clear();
-    lane.ready = false;
-    lane.connection.reset();
-    lane.since = 0;
+    disconnect(lane);
   }
   tell(told);
 }

@@ -631,4 +631,78 @@ CAF_TEST(what a gateway was claiming when it died is given back) {
   CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
 }
 
+// -- patience -----------------------------------------------------------------
+
+CAF_TEST(what has waited too long is given up and not stored later) {
+  begin({"default", 0, 0});
+  anon(sender, row("under way"));
+  anon(sender, row("waits"));
+  sched.run();
+  sched.advance_time(1us);
+  sched.run();
+  CAF_REQUIRE(db->waiting());
+  sched.advance_time(home->config.patience - 1ms);
+  sched.run();
+  CAF_CHECK_EQUAL(refused, 0);
+  sched.advance_time(1ms);
+  sched.run();
+  CAF_CHECK_EQUAL(refused, 1);
+  // Of this unit the rows were not sent: it draws their ids.
+  CAF_CHECK_EQUAL(db->next(), "gd_draw_ids ");
+  finish_all();
+  CAF_CHECK_EQUAL(refused, 2);
+  CAF_CHECK_EQUAL(count("true"), "0");
+}
+
+CAF_TEST(a unit that is withdrawn for its oldest request takes no younger one along) {
+  begin({"default", 0, 0});
+  anon(sender, row("first"));
+  sched.run();
+  CAF_CHECK_EQUAL(db->next(), "gd_draw_ids ");
+  anon(sender, row("older"));
+  sched.run();
+  sched.advance_time(home->config.patience / 2);
+  anon(sender, row("younger"));
+  sched.run();
+  while (answered == 0)
+    turn();
+  CAF_REQUIRE(db->waiting());
+  sched.advance_time(home->config.patience / 2);
+  sched.run();
+  CAF_CHECK_EQUAL(refused, 0);
+  db->drop_one(errc::unavailable);
+  sched.run();
+  CAF_CHECK_EQUAL(refused, 1);
+  finish_all();
+  CAF_CHECK_EQUAL(answered, 2);
+  CAF_CHECK_EQUAL(count("state->>'note' = 'older'"), "0");
+  CAF_CHECK_EQUAL(count("state->>'note' = 'younger'"), "1");
+}
+
+CAF_TEST(
+  what may have been stored is not called unavailable when it is given up) {
+  begin({"default", 0, 0});
+  std::vector<errc> codes;
+  auto user = sys.spawn([&](caf::event_based_actor* self) {
+    self->request(gateway, caf::infinite, row("lost"))
+      .then([](gd::inserted) {},
+            [&](const caf::error& why) {
+      codes.push_back(gd::actors::from_caf(sys, why).code);
+      });
+  });
+  sched.run();
+  turn(); // ids
+  db->run_one_and_lose_the_answer();
+  sched.run();
+  sched.advance_time(home->config.patience);
+  sched.run();
+  if (db->waiting()) { // sent again
+    db->drop_one(errc::unavailable);
+    sched.run();
+  }
+  CAF_REQUIRE_EQUAL(codes.size(), 1u);
+  CAF_CHECK(codes.front() == errc::unknown_fate);
+  CAF_CHECK_EQUAL(count("true"), "1");
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

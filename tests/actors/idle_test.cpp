@@ -38,6 +38,10 @@ public:
     return clock::time_point{};
   }
 
+  gd::error why_waiting(std::size_t) const override {
+    return {};
+  }
+
   std::map<std::string, int> units;
 };
 

@@ -8,9 +8,13 @@
 
 #include <caf/test/unit_test.hpp>
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <future>
+#include <set>
 #include <thread>
 
 using namespace gd::test;
@@ -79,6 +83,12 @@ struct fixture : engine_fixture {
                  "pg_stat_activity where application_name like 'gen_durable%' "
                  "and datname = $1",
                  {db.name()});
+  }
+
+  /// The engine knows that it cannot connect.
+  void wait_until_away() {
+    // That sessions were ended, and then that the database is shut.
+    CAF_REQUIRE(log.wait_for<events::disconnected>(2));
   }
 
   void heal() {
@@ -166,6 +176,129 @@ CAF_TEST(after an outage no node takes the living steps of another for dead) {
   at.open_all();
   wait_until_count("status = 'done'", 4);
   check_each_ran_once(4);
+}
+
+CAF_TEST(
+  however many requests there are each waits no longer than its patience) {
+  constexpr int requests = 5'000;
+  auto opts = options({probe{}});
+  opts.patience = 2s;
+  auto engine = start(std::move(opts));
+  CAF_REQUIRE(ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
+  cut();
+  wait_until_away();
+  caf::scoped_actor self{sys};
+  auto begin = std::chrono::steady_clock::now();
+  int unavailable = 0;
+  std::set<std::string> reasons;
+  auto note = [&](const caf::error& raw) {
+    auto why = gd::actors::from_caf(sys, raw);
+    unavailable += why.code == errc::unavailable ? 1 : 0;
+    reasons.insert(why.message);
+  };
+  auto send = [&](auto what) {
+    return self->request(engine.gateway(), patience, std::move(what));
+  };
+  std::vector<decltype(send(gd::insert{}))> inserting;
+  std::vector<decltype(send(gd::signal{}))> signalling;
+  for (int i = 0; i < requests; ++i)
+    if (i % 10 == 0)
+      signalling.push_back(send(gd::signal{.target = 1, .name = "x"}));
+    else
+      inserting.push_back(send(gd::insert{.fsm = "Probe"}));
+  for (auto& x : inserting)
+    x.receive([](gd::inserted) { CAF_ERROR("inserted"); }, note);
+  for (auto& x : signalling)
+    x.receive([](gd::signalled) { CAF_ERROR("signalled"); }, note);
+  auto took = std::chrono::steady_clock::now() - begin;
+  CAF_CHECK_EQUAL(unavailable, requests);
+  CAF_CHECK_EQUAL(reasons.size(), 1u);
+  CAF_CHECK(reasons.begin()->find("is not currently accepting connections")
+            != std::string::npos);
+  // One after the other, groups would have taken five times as long.
+  CAF_CHECK(took >= 2s);
+  CAF_CHECK(took < 6s);
+  heal();
+  // Whoever comes now comes behind what was given up.
+  CAF_REQUIRE(log.wait_for<events::connected>(8));
+  CAF_REQUIRE(ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
+  CAF_CHECK_EQUAL(count("true"), "2");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
+}
+
+CAF_TEST(
+  an engine that is given a time to connect in gives up with the reason) {
+  auto opts = options({probe{}});
+  opts.database = db.conninfo("nobody");
+  opts.connect_within = 200ms;
+  auto engine = start(std::move(opts));
+  CAF_REQUIRE(log.wait_for<events::node_failed>());
+  auto why = engine.failed();
+  CAF_REQUIRE(why);
+  CAF_CHECK(why->code == errc::unavailable);
+  CAF_CHECK(why->message.find("\"nobody\" does not exist")
+            != std::string::npos);
+  CAF_CHECK_EQUAL(log.all<events::disconnected>().size(), 1u);
+}
+
+// -- what a role is set to ----------------------------------------------------
+
+CAF_TEST(expired leases are reaped where idle sessions are ended soon) {
+  db.rows("alter role current_user in database " + quoted_name(db.name())
+          + " set idle_session_timeout = '300ms'");
+  insert(1);
+  db.rows("update gen_durable set status = 'executing', locked_by = 'n/1/1', "
+          "lease_expires_at = now() - interval '1 s'");
+  auto opts = options({probe{}});
+  opts.poll = 60s;
+  opts.heartbeat = 1s;
+  opts.reaper = 700ms;
+  auto engine = start(std::move(opts));
+  CAF_CHECK(log.wait_for<events::reaped>());
+  wait_until_count("status = 'done'", 1);
+}
+
+CAF_TEST(steps run for a role whose transactions are read-only by default) {
+  insert(1);
+  db.rows("alter role current_user in database " + quoted_name(db.name())
+          + " set default_transaction_read_only = on");
+  auto engine = start(options({probe{}}));
+  wait_until_count("status = 'done'", 1);
+  CAF_CHECK(ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
+  wait_until_count("status = 'done'", 2);
+}
+
+// -- reading much -------------------------------------------------------------
+
+CAF_TEST(no insert waits for who counts all instances) {
+  auto engine = start(options({probe{}}));
+  CAF_REQUIRE(ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("lock table gen_durable in access exclusive mode");
+  auto counting = std::async(std::launch::async, [&] {
+    return ask<gd::stats>(engine, gd::stats_query{});
+  });
+  auto waits = "from pg_stat_activity where datname = '" + db.name()
+               + "' and wait_event_type = 'Lock' and query like '%held_back%'";
+  session observer{server()};
+  auto give_up = std::chrono::steady_clock::now() + patience;
+  while (observer.scalar("select count(*) " + waits) != "1")
+    CAF_REQUIRE(std::chrono::steady_clock::now() < give_up);
+  // What it waits for becomes free, but it does not go on.
+  auto pid = static_cast<pid_t>(
+    std::stoll(observer.scalar("select pid " + waits)));
+  CAF_REQUIRE_EQUAL(kill(pid, SIGSTOP), 0);
+  stranger.exec("rollback");
+  auto inserting = std::async(std::launch::async, [&] {
+    return ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"});
+  });
+  CAF_CHECK(inserting.wait_for(patience / 4) == std::future_status::ready);
+  kill(pid, SIGCONT);
+  CAF_CHECK(inserting.get());
+  auto stats = counting.get();
+  CAF_REQUIRE(stats);
+  CAF_CHECK(!stats->rows.empty());
 }
 
 // -- functions that take long -------------------------------------------------
@@ -337,8 +470,21 @@ CAF_TEST(a stop while the server is away ends when its grace is over) {
   auto engine = start(std::move(opts));
   CAF_REQUIRE(log.wait_for<events::connected>(4));
   cut();
-  // A pick waits for a connection by then.
-  CAF_REQUIRE(log.wait_for<events::disconnected>(20));
+  wait_until_away();
+  auto stopped = std::async(std::launch::async, [&] { engine.stop(); });
+  CAF_CHECK(stopped.wait_for(patience) == std::future_status::ready);
+  heal();
+}
+
+CAF_TEST(a stop while the server is away and nothing runs ends at once) {
+  auto opts = options({probe{}});
+  opts.stop_grace = 10min;
+  auto engine = start(std::move(opts));
+  CAF_REQUIRE(log.wait_for<events::connected>(4));
+  cut();
+  wait_until_away();
+  // Some polls: a pick waits for a connection by then.
+  outside.exec("select pg_sleep(0.5)");
   auto stopped = std::async(std::launch::async, [&] { engine.stop(); });
   CAF_CHECK(stopped.wait_for(patience) == std::future_status::ready);
   heal();

@@ -416,7 +416,7 @@ CAF_TEST(no password is logged where a login fails) {
       x.stop_grace = std::chrono::milliseconds{10};
       auto engine = start(std::move(x));
       wait_for<events::disconnected>(log.all<events::disconnected>().size()
-                                     + 5);
+                                     + 1);
     }
   });
   output.wait_for_printer(sys);

@@ -41,6 +41,10 @@ public:
     return since;
   }
 
+  gd::error why_waiting(std::size_t) const override {
+    return {errc::unavailable, "by the test", {}};
+  }
+
   bool waiting() const {
     return !queue_.empty();
   }

@@ -231,7 +231,7 @@ const std::vector<scenario>& scenarios() {
      cut_connections},
     {"no_slots", "others have all connection slots", no_slots},
     {"no_login", "the engines' role may not log in", no_login},
-    {"read_only", "the database is read-only", read_only},
+    {"read_only", "the database is read-only by default", read_only},
     {"disk_full", "no space on the server's disk", disk_full},
     {"freeze", "SIGSTOP of a worker for two leases: a zombie", freeze},
     {"cut_network",

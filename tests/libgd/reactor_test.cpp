@@ -1,5 +1,6 @@
 #define CAF_SUITE reactor
 
+#include <gd/complaints.hpp>
 #include <gd/reactor.hpp>
 #include <gd/sql.hpp>
 #include <gd/store.hpp>
@@ -8,6 +9,8 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -24,12 +27,71 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
 using namespace std::literals;
+
+namespace {
+
+/// A name that does not exist, and whose look-up takes as long as a test says.
+constexpr auto slow_name = "nowhere.invalid";
+
+class name_service {
+public:
+  void hold() {
+    std::lock_guard guard{mutex_};
+    held_ = true;
+  }
+
+  void let_go() {
+    std::lock_guard guard{mutex_};
+    held_ = false;
+    changed_.notify_all();
+  }
+
+  bool wait_for_look_up() {
+    std::unique_lock guard{mutex_};
+    return changed_.wait_for(guard, gd::test::patience,
+                             [this] { return waiting_ > 0; });
+  }
+
+  /// In a look-up.
+  void pass() {
+    std::unique_lock guard{mutex_};
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(guard, [this] { return !held_; });
+    --waiting_;
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;
+  int waiting_ = 0;
+};
+
+name_service names;
+
+} // namespace
+
+/// Instead of the C library's: libpq looks up names here.
+extern "C" int getaddrinfo(const char* node, const char* service,
+                           const addrinfo* hints, addrinfo** found) {
+  if (node != nullptr && std::string_view{node} == slow_name) {
+    names.pass();
+    return EAI_NONAME;
+  }
+  using function = int (*)(const char*, const char*, const addrinfo*,
+                           addrinfo**);
+  static const auto next = reinterpret_cast<function>(
+    dlsym(RTLD_NEXT, "getaddrinfo"));
+  return next(node, service, hints, found);
+}
 
 namespace {
 
@@ -106,6 +168,11 @@ public:
     wait([this] { return disconnected_ > 0; });
   }
 
+  int disconnected() {
+    std::lock_guard guard{mutex_};
+    return disconnected_;
+  }
+
 private:
   template <class F>
   void change(F f) {
@@ -151,6 +218,17 @@ struct fixture {
   void start(std::size_t lanes, pq::options opts) {
     tested = std::make_unique<gd::reactor>(std::move(opts), lanes, seen.sink(),
                                            seen.fatal());
+  }
+
+  /// The test's server, after a host whose name is looked up in vain.
+  pq::options behind_slow_name() {
+    auto opts = db.options();
+    session any{db.conninfo()};
+    auto host = any.scalar("select split_part(setting, ', ', 1) from "
+                           "pg_settings where name = "
+                           "'unix_socket_directories'");
+    opts.database += " host=" + std::string{slow_name} + "," + host;
+    return opts;
   }
 
   void submit(std::int64_t n, pq::unit work, std::size_t lane = 0,
@@ -360,13 +438,162 @@ CAF_TEST(a server that does not answer is no server) {
   close(listener);
 }
 
-CAF_TEST(patience is for connections and not for other units) {
+CAF_TEST(
+  patience ends behind other units as well and what it ends is not sent) {
   held_lock held{db};
   start();
+  seen.backends(1);
   submit(1, {{call(wait_for_lock, 5)}});
   held.stranger.wait_until_someone_is_blocked();
-  submit(2, {{call(append_number, 2)}}, 0, 0ms);
+  submit(2, {{call(append_number, 2)}});
+  submit(3, {{call(append_number, 3)}}, 0, 20ms);
+  submit(4, {{call(append_number, 4)}}, 0, 10ms);
+  auto replies = seen.replies(2);
+  CAF_CHECK_EQUAL(replies[0].first, 4);
+  CAF_CHECK_EQUAL(replies[1].first, 3);
+  for (const auto& [n, x] : replies)
+    CAF_CHECK(code(x) == gd::errc::unavailable);
   held.let_go();
+  for (const auto& [n, x] : seen.replies(4))
+    CAF_CHECK_EQUAL(x.ok(), n < 3);
+  CAF_CHECK_EQUAL(numbers(), "2");
+}
+
+CAF_TEST(who waits in vain is told why there is no connection) {
+  auto opts = db.options();
+  opts.database = db.conninfo("nobody");
+  start(1, opts);
+  seen.wait_until_disconnected();
+  submit(1, {{call(append_number, 1)}}, 0, 10ms);
+  auto reply = seen.only_reply();
+  CAF_CHECK(code(reply) == gd::errc::unavailable);
+  CAF_CHECK(reply.failure->message.find("\"nobody\" does not exist")
+            != std::string::npos);
+}
+
+CAF_TEST(the impatient wait for no connection and go on with those they have) {
+  start(1);
+  seen.backends(1);
+  tested->be_impatient();
+  submit(1, {{call(append_number, 1)}});
+  CAF_CHECK(seen.only_reply().ok());
+  auto opts = db.options();
+  opts.database = "host=/nowhere/to/be/found";
+  start(1, opts);
+  submit(2, {{call(append_number, 2)}});
+  tested->be_impatient();
+  submit(3, {{call(append_number, 3)}});
+  for (const auto& [n, x] : seen.replies(3))
+    CAF_CHECK_EQUAL(x.ok(), n == 1);
+}
+
+CAF_TEST(what keeps all connections from being made is told once) {
+  auto opts = db.options();
+  opts.database = db.conninfo("nobody");
+  tested = std::make_unique<gd::reactor>(opts, 4, seen.sink(), seen.fatal(),
+                                         50ms, gd::reactor::greeting{}, 500ms);
+  submit(1, {{call(append_number, 1)}});
+  auto why = seen.fatal_errors(1).front();
+  CAF_CHECK(why.code == gd::errc::unavailable);
+  CAF_CHECK(why.message.starts_with("no connection within 500 ms: "));
+  CAF_CHECK(why.message.find("\"nobody\" does not exist") != std::string::npos);
+  CAF_CHECK_EQUAL(seen.only_reply().failure->message, why.message);
+  tested->stop();
+  CAF_CHECK_EQUAL(seen.disconnected(), 1);
+  CAF_CHECK_EQUAL(seen.fatal_errors(1).size(), 1u);
+}
+
+CAF_TEST(who has been connected is not given up) {
+  tested = std::make_unique<gd::reactor>(db.options(), 1, seen.sink(),
+                                         seen.fatal(), 50ms,
+                                         gd::reactor::greeting{}, 10s);
+  session{db.conninfo()}.terminate(seen.backends(1).front());
+  seen.backends(2);
+  session{db.conninfo()}.exec("select pg_sleep(0.1)");
+  submit(1, {{call(append_number, 1)}});
+  CAF_CHECK(seen.only_reply().ok());
+}
+
+CAF_TEST(reasons are told at growing intervals) {
+  gd::complaints tested_here;
+  gd::complaints::clock::time_point now{};
+  std::vector<std::int64_t> told;
+  for (int minute = 0; minute < 240; ++minute) {
+    if (tested_here.note("down", now) > 0)
+      told.push_back(minute);
+    now += 1min;
+  }
+  CAF_CHECK(told
+            == (std::vector<std::int64_t>{0, 1, 3, 7, 15, 31, 63, 123, 183}));
+  CAF_CHECK_EQUAL(tested_here.note("another", now), 1u);
+  tested_here.forget();
+  CAF_CHECK_EQUAL(tested_here.note("down", now), 1u);
+}
+
+CAF_TEST(while a name is being looked up other connections work) {
+  start(2, behind_slow_name());
+  auto victim = seen.backends(2).front();
+  names.hold();
+  session{db.conninfo()}.terminate(victim);
+  CAF_REQUIRE(names.wait_for_look_up());
+  submit(0, {{call(append_number, 0)}}, 0);
+  submit(1, {{call(append_number, 1)}}, 1);
+  auto first = seen.only_reply();
+  CAF_CHECK(first.ok());
+  names.let_go();
+  for (const auto& [n, x] : seen.replies(2))
+    CAF_CHECK(x.ok());
+}
+
+CAF_TEST(a stop does not wait for the look-up of a name) {
+  names.hold();
+  start(1, behind_slow_name());
+  CAF_REQUIRE(names.wait_for_look_up());
+  submit(1, {{call(append_number, 1)}});
+  tested->stop();
+  CAF_CHECK(code(seen.only_reply()) == gd::errc::stopped);
+  tested.reset();
+  names.let_go();
+}
+
+CAF_TEST(the lane on demand has a connection for as long as it has work) {
+  start(1);
+  auto first = seen.backends(1);
+  CAF_CHECK_EQUAL(first.size(), 1u);
+  submit(1, {{call(append_number, 1)}}, 1);
+  submit(2, {{call(append_number, 2)}}, 1);
+  for (const auto& [n, x] : seen.replies(2))
+    CAF_CHECK(x.ok());
+  db.wait_until("select count(*) from pg_stat_activity where datname = "
+                "current_database() and application_name like 'gen_durable%'",
+                "1");
+  submit(3, {{call(append_number, 3)}}, 1);
+  CAF_CHECK(seen.replies(3).back().second.ok());
+}
+
+CAF_TEST(a limit of the role on idle sessions ends none of ours) {
+  db.rows("alter role current_user in database "
+          + gd::test::quoted_name(db.name())
+          + " set idle_session_timeout = '50ms'");
+  start(1);
+  auto backend = seen.backends(1).front();
+  // Longer than the limit: it would be gone.
+  db.rows("select pg_sleep(0.2)");
+  submit(1, {{call(append_number, 1)}});
+  CAF_CHECK(seen.only_reply().ok());
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from pg_stat_activity where pid "
+                            "= $1::int",
+                            {std::to_string(backend)}),
+                  "1");
+}
+
+CAF_TEST(a role whose transactions are read - only by default writes) {
+  db.rows("alter role current_user in database "
+          + gd::test::quoted_name(db.name())
+          + " set default_transaction_read_only = on");
+  start(1);
+  submit(1, {{call(append_number, 1)}});
+  submit(2, {{call(append_number, 2)}, false});
   for (const auto& [n, x] : seen.replies(2))
     CAF_CHECK(x.ok());
 }

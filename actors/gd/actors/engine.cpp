@@ -140,6 +140,8 @@ struct engine::impl {
       return;
     for (auto& port : ports)
       port.close();
+    // In an outage there is nothing to wait for but what runs.
+    db->be_impatient();
     anon(supervisor, drain{home->config.stop_grace});
     ended.wait();
     // Not earlier: the worker's last answers go through here.
@@ -250,7 +252,8 @@ result<engine> start(caf::actor_system& sys, config options) {
       anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
     },
     longest_pause(home->config),
-    [node = home->record](std::size_t lane) { return greet(node, lane); });
+    [node = home->record](std::size_t lane) { return greet(node, lane); },
+    home->config.connect_within);
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);
   auto door = sys.spawn<gateway_door>(worker);

@@ -40,8 +40,8 @@ public:
   /// committed. Blocks; a second call does nothing.
   void stop();
 
-  /// Why the engine has given up by itself (a schema that does not fit);
-  /// nullopt while it runs.
+  /// Why the engine has given up by itself (a schema that does not fit, no
+  /// connection in time); nullopt while it runs.
   std::optional<error> failed() const;
 
   /// Blocks until SIGINT or SIGTERM arrives or the engine gives up, then stops.
@@ -68,7 +68,7 @@ private:
 
 /// Starts an engine inside an actor system. Wrong options and machines are an
 /// error at once; the database is connected to in the background, with backoff,
-/// and may be down at first.
+/// and may be down at first, unless `config::connect_within` says otherwise.
 result<engine> start(caf::actor_system& sys, config options);
 
 } // namespace gd::actors

@@ -113,6 +113,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       auto promise = make_response_promise<gd::inserted>();
       inserting_.emplace(ticket, promise);
+      expect(ticket);
       drive_soon(inserts_);
       return promise;
     },
@@ -123,6 +124,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       auto promise = make_response_promise<gd::signalled>();
       signalling_.emplace(ticket, promise);
+      expect(ticket);
       drive_soon(signals_);
       return promise;
     },
@@ -140,7 +142,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return too_many_reads();
       auto promise = make_response_promise<gd::stats>();
       counting_.emplace(++tickets_, promise);
-      submit(this, *home_->db, database::public_lane, {{store::stats()}, false},
+      submit(this, *home_->db, home_->spare_lane(), {{store::stats()}, false},
              tickets_, home_->config.patience);
       return promise;
     },
@@ -191,10 +193,12 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
   for (std::size_t i = 0; i < x.rows.size(); ++i) {
     bulk_row row{all, i};
     auto ticket = ++tickets_;
-    if (auto ok = inserts_.add(ticket, std::move(x.rows[i])); !ok)
+    if (auto ok = inserts_.add(ticket, std::move(x.rows[i])); !ok) {
       fill(row, ok.error());
-    else
+    } else {
       inserting_.emplace(ticket, std::move(row));
+      expect(ticket);
+    }
   }
   drive_soon(inserts_);
   return promise;
@@ -224,6 +228,12 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
     fill(std::get<1>(found.mapped()), answer);
 }
 
+void gateway_worker::answer_signal(std::uint64_t ticket,
+                                   const result<gd::signalled>& answer) {
+  if (auto found = signalling_.extract(ticket); !found.empty())
+    deliver(found.mapped(), answer);
+}
+
 void gateway_worker::settle(std::vector<claim_desk::claim> claims) {
   std::vector<std::string> orphans;
   for (auto& x : claims) {
@@ -242,7 +252,11 @@ void gateway_worker::settle(std::vector<claim_desk::claim> claims) {
 template <class Intake, class Answer>
 void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
                                    Answer answer) {
-  auto report = intake.finish(std::move(reply), system().clock().now());
+  auto now = system().clock().now();
+  note_late(now);
+  bool withdrawn = !reply.ok() && reply.failure->code == errc::unavailable
+                   && intake.oldest_sent() <= late_;
+  auto report = intake.finish(std::move(reply), now, withdrawn);
   // First: the sooner the picker knows, the sooner it has places again.
   if constexpr (requires { report.claims; })
     settle(std::move(report.claims));
@@ -251,6 +265,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
   home_->wake(report.queues, report.anywhere);
+  give_up_late(now);
   drive_soon(intake);
 }
 
@@ -259,10 +274,8 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
     return finish_intake(inserts_, std::move(reply),
                          [this](auto t, auto& x) { answer_insert(t, x); });
   if (ticket == signal_unit)
-    return finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
-      if (auto found = signalling_.extract(t); !found.empty())
-        deliver(found.mapped(), x);
-    });
+    return finish_intake(signals_, std::move(reply),
+                         [this](auto t, auto& x) { answer_signal(t, x); });
   if (auto found = looking_up_.extract(ticket); !found.empty()) {
     auto& promise = found.mapped();
     if (!reply.ok())
@@ -282,16 +295,58 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
   }
 }
 
+template <class Intake>
+void gateway_worker::send_next(Intake& intake, std::uint64_t unit,
+                               clock::time_point now) {
+  auto work = intake.begin(now);
+  if (!work)
+    return;
+  auto oldest = std::lower_bound(
+    arrivals_.begin(), arrivals_.end(), intake.oldest_sent(),
+    [](const arrival& x, std::uint64_t ticket) { return x.ticket < ticket; });
+  submit(this, *home_->db, database::public_lane, std::move(*work), unit,
+         oldest->expires - now);
+}
+
+void gateway_worker::expect(std::uint64_t ticket) {
+  arrivals_.push_back(
+    {ticket, system().clock().now() + home_->config.patience});
+}
+
+void gateway_worker::note_late(clock::time_point now) {
+  while (!arrivals_.empty()) {
+    const auto& oldest = arrivals_.front();
+    bool open = inserting_.contains(oldest.ticket)
+                || signalling_.contains(oldest.ticket);
+    if (open && oldest.expires > now)
+      return;
+    if (open)
+      late_ = oldest.ticket;
+    arrivals_.pop_front();
+  }
+}
+
+void gateway_worker::give_up_late(clock::time_point now) {
+  note_late(now);
+  if (late_ == 0)
+    return;
+  auto why = home_->db->why_waiting(database::public_lane);
+  for (auto& x : inserts_.give_up(late_, why))
+    answer_insert(x.ticket, x.answer);
+  for (auto& x : signals_.give_up(late_, why))
+    answer_signal(x.ticket, x.answer);
+  if (!inserts_.under_way() && !signals_.under_way())
+    late_ = 0;
+}
+
 void gateway_worker::drive() {
   auto now = system().clock().now();
-  auto patience = home_->config.patience;
-  if (auto work = inserts_.begin(now))
-    submit(this, *home_->db, database::public_lane, std::move(*work),
-           insert_unit, patience);
-  if (auto work = signals_.begin(now))
-    submit(this, *home_->db, database::public_lane, std::move(*work),
-           signal_unit, patience);
+  give_up_late(now);
+  send_next(inserts_, insert_unit, now);
+  send_next(signals_, signal_unit, now);
   auto at = std::min(inserts_.due(now), signals_.due(now));
+  if (!arrivals_.empty())
+    at = std::min(at, arrivals_.front().expires);
   if (at >= wake_at_)
     return;
   wake_at_ = at;

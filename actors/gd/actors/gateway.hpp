@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <future>
 #include <limits>
@@ -60,6 +61,14 @@ private:
   void finish(std::uint64_t ticket, pq::reply reply);
   template <class Intake, class Answer>
   void finish_intake(Intake& intake, pq::reply reply, Answer answer);
+  template <class Intake>
+  void send_next(Intake& intake, std::uint64_t unit, clock::time_point now);
+  /// A request has come; it has to be sent in time.
+  void expect(std::uint64_t ticket);
+  void note_late(clock::time_point now);
+  /// Answers what has waited too long, and is not being sent.
+  void give_up_late(clock::time_point now);
+  void answer_signal(std::uint64_t ticket, const result<gd::signalled>& answer);
   void drive();
   /// Begins the next unit of this intake: at once for a lone sender, and in a
   /// crowd when the actors that are ready have had their turn: what they send
@@ -74,6 +83,16 @@ private:
   std::uint64_t tickets_;
   std::uint64_t generation_ = 0;
   clock::time_point wake_at_ = clock::time_point::max();
+  /// Inserts and signals in the order of their arrival, maybe some that have been
+  /// answered.
+  struct arrival {
+    std::uint64_t ticket;
+    clock::time_point expires;
+  };
+  std::deque<arrival> arrivals_;
+  /// Requests up to this one have waited too long, and some are under way; zero:
+  /// none.
+  std::uint64_t late_ = 0;
   std::unordered_map<std::uint64_t, insert_promise> inserting_;
   std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::signalled>>
     signalling_;

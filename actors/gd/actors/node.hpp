@@ -132,6 +132,12 @@ struct node {
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   std::shared_ptr<database> db;
 
+  /// The reactor's lane beside those of `connections`: what takes long, and
+  /// nobody else may wait for.
+  std::size_t spare_lane() const {
+    return static_cast<std::size_t>(config.connections);
+  }
+
   void tell(const event& what) const {
     config.on_event(what);
   }
