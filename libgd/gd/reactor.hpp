@@ -77,6 +77,8 @@ private:
   void lost(lane_state& lane, news& told);
   void fail(error why, news& told);
   void give_up_connecting();
+  void read_first(lane_state& lane, pq::reply reply, news& told);
+  void start_next(lane_state& lane);
   /// Answers what waits and expires by then.
   static void end_waiting(lane_state& lane, clock::time_point until,
                           news& told);

@@ -683,13 +683,13 @@ CAF_TEST(
   what may have been stored is not called unavailable when it is given up) {
   begin({"default", 0, 0});
   std::vector<errc> codes;
-  auto user = sys.spawn([&](caf::event_based_actor* self) {
-    self->request(gateway, caf::infinite, row("lost"))
+  actors.push_back(sys.spawn([&](caf::event_based_actor* asker) {
+    asker->request(gateway, caf::infinite, row("lost"))
       .then([](gd::inserted) {},
             [&](const caf::error& why) {
       codes.push_back(gd::actors::from_caf(sys, why).code);
       });
-  });
+  }));
   sched.run();
   turn(); // ids
   db->run_one_and_lose_the_answer();

@@ -497,7 +497,8 @@ CAF_TEST(what keeps all connections from being made is told once) {
   CAF_CHECK(why.code == gd::errc::unavailable);
   CAF_CHECK(why.message.starts_with("no connection within 500 ms: "));
   CAF_CHECK(why.message.find("\"nobody\" does not exist") != std::string::npos);
-  CAF_CHECK_EQUAL(seen.only_reply().failure->message, why.message);
+  auto reply = seen.only_reply();
+  CAF_CHECK_EQUAL(reply.failure->message, why.message);
   tested->stop();
   CAF_CHECK_EQUAL(seen.disconnected(), 1);
   CAF_CHECK_EQUAL(seen.fatal_errors(1).size(), 1u);

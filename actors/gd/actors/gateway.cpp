@@ -113,7 +113,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       auto promise = make_response_promise<gd::inserted>();
       inserting_.emplace(ticket, promise);
-      expect(ticket);
+      note_arrival(ticket);
       drive_soon(inserts_);
       return promise;
     },
@@ -124,7 +124,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       auto promise = make_response_promise<gd::signalled>();
       signalling_.emplace(ticket, promise);
-      expect(ticket);
+      note_arrival(ticket);
       drive_soon(signals_);
       return promise;
     },
@@ -197,7 +197,7 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
       fill(row, ok.error());
     } else {
       inserting_.emplace(ticket, std::move(row));
-      expect(ticket);
+      note_arrival(ticket);
     }
   }
   drive_soon(inserts_);
@@ -308,7 +308,7 @@ void gateway_worker::send_next(Intake& intake, std::uint64_t unit,
          oldest->expires - now);
 }
 
-void gateway_worker::expect(std::uint64_t ticket) {
+void gateway_worker::note_arrival(std::uint64_t ticket) {
   arrivals_.push_back(
     {ticket, system().clock().now() + home_->config.patience});
 }

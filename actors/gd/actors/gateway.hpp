@@ -64,7 +64,7 @@ private:
   template <class Intake>
   void send_next(Intake& intake, std::uint64_t unit, clock::time_point now);
   /// A request has come; it has to be sent in time.
-  void expect(std::uint64_t ticket);
+  void note_arrival(std::uint64_t ticket);
   void note_late(clock::time_point now);
   /// Answers what has waited too long, and is not being sent.
   void give_up_late(clock::time_point now);
