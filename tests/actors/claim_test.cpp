@@ -666,6 +666,8 @@ CAF_TEST(a unit that is withdrawn for its oldest request takes no younger one al
   sched.run();
   while (answered == 0)
     turn();
+  sched.advance_time(1us);
+  sched.run();
   CAF_REQUIRE(db->waiting());
   sched.advance_time(home->config.patience / 2);
   sched.run();

@@ -233,6 +233,7 @@ CAF_TEST(
   opts.connect_within = 200ms;
   auto engine = start(std::move(opts));
   CAF_REQUIRE(log.wait_for<events::node_failed>());
+  CAF_REQUIRE(log.wait_for<events::node_stopped>());
   auto why = engine.failed();
   CAF_REQUIRE(why);
   CAF_CHECK(why->code == errc::unavailable);
