@@ -52,7 +52,7 @@ public:
     auto& x = queues_[queue];
     x.close();
     x.tell = nullptr;
-    return std::exchange(x.settled, {});
+    return x.take_settled();
   }
 
   /// Counts how often the desk was closed.
@@ -87,11 +87,7 @@ public:
 
   std::vector<claim> collect(const std::string& queue) {
     std::lock_guard guard{mutex_};
-    auto& x = queues_[queue];
-    auto out = std::exchange(x.settled, {});
-    for (const auto& one : out)
-      x.under_way -= one.count;
-    return out;
+    return queues_[queue].take_settled();
   }
 
   // -- what inserts call ------------------------------------------------------
@@ -145,6 +141,13 @@ private:
     void close() {
       places = 0;
       ++closings;
+    }
+
+    /// Whoever gets them is told, so that none of them is under way any more.
+    std::vector<claim> take_settled() {
+      for (const auto& one : settled)
+        under_way -= one.count;
+      return std::exchange(settled, {});
     }
   };
 

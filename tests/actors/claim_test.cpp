@@ -615,6 +615,7 @@ CAF_TEST(
     picker, caf::exit_msg{picker.address(), caf::exit_reason::kill});
   sched.run();
   CAF_CHECK_EQUAL(ran, names{});
+  CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
   finish_all();
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0"), "1");
 }
