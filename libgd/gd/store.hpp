@@ -7,13 +7,14 @@
 #include <gd/registry.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@
 /// missing row means, stands in the SQL file.
 namespace gd::store {
 
-/// Rows for a call, where they lie: they need not live longer than what makes it.
+/// Rows for a call, where they lie: they must outlive it, so temporaries are refused.
 template <class Row>
 class row_refs {
 public:
@@ -47,14 +48,19 @@ public:
       add(x);
   }
 
-  row_refs(std::initializer_list<Row> rows) {
-    for (const auto& x : rows)
-      add(x);
+  row_refs(const std::vector<Row>&&) = delete;
+
+  template <class... Rows>
+    requires(sizeof...(Rows) > 0
+             && (std::same_as<Row, std::remove_const_t<Rows>> && ...))
+  row_refs(Rows&... rows) : refs_{&rows...} {
+    // nop
   }
 
   void add(const Row& x) {
     refs_.push_back(&x);
   }
+  void add(const Row&&) = delete;
 
   bool empty() const {
     return refs_.empty();

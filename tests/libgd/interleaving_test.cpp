@@ -834,9 +834,10 @@ CAF_TEST(a sender that waits for a target that finishes is refused) {
   finish.step();
   finish.step();
   // As the engine does after it was busy several times.
+  auto signal = paid(id);
   sender.send({{store::lock_timeout(10s), store::lock({id}),
-                store::lock_targets({paid(id)}),
-                store::send_signals({paid(id)}, no_inbox_limit)}});
+                store::lock_targets({signal}),
+                store::send_signals({signal}, no_inbox_limit)}});
   db.wait_until("select " + std::to_string(worker.backend())
                   + " = any(pg_blocking_pids("
                   + std::to_string(sender.backend()) + "))",
@@ -856,9 +857,10 @@ CAF_TEST(a sender that waits for a target that goes away is refused) {
   session stranger{db.conninfo()};
   stranger.exec("begin");
   stranger.exec("delete from gen_durable where id = $1", {std::to_string(id)});
+  auto signal = paid(id);
   sender.send({{store::lock_timeout(10s), store::lock({id}),
-                store::lock_targets({paid(id)}),
-                store::send_signals({paid(id)}, no_inbox_limit)}});
+                store::lock_targets({signal}),
+                store::send_signals({signal}, no_inbox_limit)}});
   db.wait_until("select " + std::to_string(stranger.pid())
                   + " = any(pg_blocking_pids("
                   + std::to_string(sender.backend()) + "))",
@@ -1118,7 +1120,8 @@ CAF_TEST(a signal that is not yet committed hides its target from nobody) {
                   {std::make_shared<gd::lease>(running, "node/1/1")}, 1h))
       .size(),
     1u);
-  CAF_CHECK(applied(run(engine, store::flush({next_row(running)})), running));
+  auto outcome = next_row(running);
+  CAF_CHECK(applied(run(engine, store::flush({outcome})), running));
   CAF_CHECK_EQUAL(run(engine, store::reap(10)).size(), 1u);
   CAF_CHECK_EQUAL(run(engine, store::wake_due(10)).size(), 1u);
   auto signals = engine.run({sending({paid(waiting), paid(due)})});

@@ -1041,13 +1041,14 @@ CAF_TEST(an insert may wait for a hundred years) {
   for (auto d : {std::chrono::microseconds{60 * 24h}, hundred_years}) {
     auto id = store::read_ids(run(store::draw_ids(1))).front();
     auto since = now();
-    run(store::insert({{.id = id,
+    store::insert_row x{.id = id,
                         .fsm = "Order",
                         .version = 1,
                         .step = "collect",
                         .state = "{}",
                         .queue = "default",
-                        .delay_us = d.count()}}));
+                        .delay_us = d.count()};
+    run(store::insert({x}));
     auto at = std::stoll(row(id)["eligible_at"].value());
     CAF_CHECK_GREATER_OR_EQUAL(at, since + d.count());
     CAF_CHECK_LESS_OR_EQUAL(at, now() + d.count());
@@ -1107,12 +1108,13 @@ CAF_TEST(every write path stores JSON and not a string with JSON in it) {
                      {std::to_string(id)});
   };
   auto drawn = store::read_ids(run(store::draw_ids(1))).front();
-  run(store::insert({{.id = drawn,
-                      .fsm = "Order",
-                      .version = 1,
-                      .step = "collect",
-                      .state = object,
-                      .queue = "default"}}));
+  store::insert_row made{.id = drawn,
+                         .fsm = "Order",
+                         .version = 1,
+                         .step = "collect",
+                         .state = object,
+                         .queue = "default"};
+  run(store::insert({made}));
   CAF_CHECK_EQUAL(type("state", "gen_durable", drawn), "object 2");
   for (auto what : {verb::next, verb::replay, verb::await}) {
     auto x = outcome(what);

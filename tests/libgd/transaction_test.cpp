@@ -835,8 +835,9 @@ CAF_TEST(a caller that signals twice meets no deadlock with a flush) {
   auto& caller = connect();
   auto& node = engine();
   gd::transaction tx{caller.handle()};
-  auto flush = gd::store::flush({parking(x), parking(y)});
-  auto recheck = *gd::store::recheck({parking(x), parking(y)});
+  std::vector outcomes{parking(x), parking(y)};
+  auto flush = gd::store::flush(outcomes);
+  auto recheck = *gd::store::recheck(outcomes);
   caller.exec("begin");
   CAF_REQUIRE(tx.signal(paid(x)));
   run(node, {&gd::sql::begin, {}});
@@ -927,8 +928,9 @@ CAF_TEST(a callers signal and a parking step in any order wake up once) {
     do {
       CAF_MESSAGE((by_sql ? "by SQL " : "by C++ ") << order);
       auto id = instance("executing");
-      auto flush = gd::store::flush({parking(id)});
-      auto recheck = *gd::store::recheck({parking(id)});
+      auto outcome = parking(id);
+      auto flush = gd::store::flush({outcome});
+      auto recheck = *gd::store::recheck({outcome});
       sender sends{caller, by_sql};
       int e = 0;
       int c = 0;
