@@ -1,5 +1,7 @@
 #include <gd/intake.hpp>
 
+#include <gd/expect.hpp>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -343,14 +345,21 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
       rows.push_back(&x.row);
   std::stable_sort(rows.begin(), rows.end(),
                    [](auto* a, auto* b) { return a->priority < b->priority; });
-  for (const auto* x : rows)
-    std::find_if(out.begin(), out.end(),
-                 [x](const auto& one) { return one.token == x->token; })
-      ->rows.push_back({.id = x->id,
-                        .fsm = x->fsm,
-                        .fsm_version = x->version,
-                        .step = x->step,
-                        .state = std::move(states[x->id])});
+  for (const auto* x : rows) {
+    auto of = std::find_if(out.begin(), out.end(), [x](const auto& one) {
+      return one.token == x->token;
+    });
+    expect(of != out.end(), "a claimed row's token is that of a claim");
+    auto state = states.find(x->id);
+    if (state == states.end())
+      of->lost = true; // under its lease, or not there: only a pick can tell
+    else
+      of->rows.push_back({.id = x->id,
+                          .fsm = x->fsm,
+                          .fsm_version = x->version,
+                          .step = x->step,
+                          .state = std::move(state->second)});
+  }
   return out;
 }
 
@@ -673,10 +682,12 @@ signal_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
     auto refuse = [&](errc code, std::string text) {
       answer(out, x, error{code, std::move(text), {}});
     };
-    switch (rows[i].answer) {
+    const auto& row = i < rows.size()
+                        ? rows[i]
+                        : store::signal_row{store::signal_answer::unknown};
+    switch (row.answer) {
       case store::signal_answer::accepted:
-        for (const auto* queue :
-             {&rows[i].woken_queue, &rows[i].runnable_queue})
+        for (const auto* queue : {&row.woken_queue, &row.runnable_queue})
           if (!queue->empty())
             queues.insert(*queue);
         answer(out, x, signalled{false});
@@ -701,6 +712,12 @@ signal_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
         break;
       case store::signal_answer::busy:
         busy(std::move(x));
+        break;
+      case store::signal_answer::unknown:
+        refuse(errc::unknown_fate,
+               fmt::format("target {}: the database gives no answer that is "
+                           "known here",
+                           x.what.target));
         break;
     }
   }

@@ -22,11 +22,14 @@ namespace {
 
 // -- the binary format of parameters and results ------------------------------
 
+constexpr std::int32_t oid_bool = 16;
 constexpr std::int32_t oid_int2 = 21;
 constexpr std::int32_t oid_int4 = 23;
 constexpr std::int32_t oid_int8 = 20;
 constexpr std::int32_t oid_text = 25;
 constexpr std::int32_t oid_bytea = 17;
+constexpr std::int32_t oid_int8_array = 1016;
+constexpr std::int32_t oid_text_array = 1009;
 
 template <class T>
 void append_big_endian(std::string& out, T x) {
@@ -116,17 +119,60 @@ std::string encode_array(std::int32_t element_oid, const std::vector<T>& xs) {
   return out;
 }
 
-/// Calls `f(data, length)` for each element of a one-dimensional array.
+/// Calls `f` with each element of an array of one dimension; null is empty.
+/// False: its counts and lengths are not those of its bytes.
 template <class F>
-void each_element(std::string_view array, F f) {
-  if (array.size() < 20)
-    return; // no dimension: empty
-  auto count = read_big_endian<std::int32_t>(array.data() + 12);
-  const char* in = array.data() + 20;
+bool each_element(std::string_view array, F f) {
+  constexpr std::size_t before_dimensions = 12;
+  constexpr std::size_t before_elements = 20;
+  constexpr std::size_t before_bytes = 4;
+  if (array.size() < before_dimensions)
+    return false;
+  auto dimensions = read_big_endian<std::int32_t>(array.data());
+  if (dimensions == 0)
+    return array.size() == before_dimensions;
+  if (dimensions != 1 || array.size() < before_elements)
+    return false;
+  auto count = read_big_endian<std::int32_t>(array.data() + before_dimensions);
+  array.remove_prefix(before_elements);
   for (std::int32_t i = 0; i < count; ++i) {
-    auto length = std::max(read_big_endian<std::int32_t>(in), std::int32_t{0});
-    f(in + 4, static_cast<std::size_t>(length));
-    in += 4 + length;
+    if (array.size() < before_bytes)
+      return false;
+    auto length = read_big_endian<std::int32_t>(array.data());
+    auto size = static_cast<std::size_t>(std::max(length, std::int32_t{0}));
+    array.remove_prefix(before_bytes);
+    if (length < -1 || size > array.size())
+      return false;
+    f(array.substr(0, size));
+    array.remove_prefix(size);
+  }
+  return count >= 0 && array.empty();
+}
+
+/// Whether a value has the form of its type, as far as we read such values.
+bool well_formed(std::int32_t type, std::string_view value) {
+  switch (type) {
+    case oid_bool:
+      return value.size() == 1;
+    case oid_int2:
+      return value.size() == sizeof(std::int16_t);
+    case oid_int4:
+      return value.size() == sizeof(std::int32_t);
+    case oid_int8:
+      return value.size() == sizeof(std::int64_t);
+    case oid_int8_array: {
+      bool all = true;
+      return each_element(
+               value,
+               [&all](std::string_view x) {
+        all = all && x.size() == sizeof(std::int64_t);
+               })
+        && all;
+    }
+    case oid_text_array:
+      return each_element(value, [](std::string_view) {});
+    default:
+      return true;
   }
 }
 
@@ -319,19 +365,33 @@ std::optional<std::string> rows::maybe_text(std::size_t row, int column) const {
 
 std::vector<std::int64_t> rows::integers(std::size_t row, int column) const {
   std::vector<std::int64_t> xs;
-  each_element(text(row, column), [&xs](const char* data, std::size_t size) {
-    if (size == sizeof(std::int64_t))
-      xs.push_back(read_big_endian<std::int64_t>(data));
+  bool whole = each_element(text(row, column), [&xs](std::string_view x) {
+    if (x.size() == sizeof(std::int64_t))
+      xs.push_back(read_big_endian<std::int64_t>(x.data()));
   });
-  return xs;
+  return whole ? xs : std::vector<std::int64_t>{};
 }
 
 std::vector<std::string> rows::texts(std::size_t row, int column) const {
   std::vector<std::string> xs;
-  each_element(text(row, column), [&xs](const char* data, std::size_t size) {
-    xs.emplace_back(data, size);
-  });
-  return xs;
+  bool whole = each_element(text(row, column),
+                            [&xs](std::string_view x) { xs.emplace_back(x); });
+  return whole ? xs : std::vector<std::string>{};
+}
+
+result<void> rows::check() const {
+  auto columns = result_ ? PQnfields(result_.get()) : 0;
+  for (int column = 0; column < columns; ++column) {
+    auto type = static_cast<std::int32_t>(PQftype(result_.get(), column));
+    for (std::size_t row = 0; row < size(); ++row)
+      if (!is_null(row, column) && !well_formed(type, text(row, column)))
+        return error{errc::unavailable,
+                     fmt::format("the server's answer is malformed: column {} "
+                                 "of row {}",
+                                 column + 1, row + 1),
+                     {}};
+  }
+  return {};
 }
 
 // -- connection strings and schema names --------------------------------------
@@ -594,6 +654,10 @@ void connection::take_result(pg_result* raw) {
   auto status = PQresultStatus(raw);
   auto [kind, what] = awaited_[next_];
   if (status == PGRES_PIPELINE_SYNC) {
+    if (kind != expected::sync)
+      return die({errc::unavailable,
+                  "the server's answer is malformed: it ends early",
+                  {}});
     next_ = awaited_.size();
     return finish_pipeline();
   }
@@ -611,6 +675,8 @@ void connection::take_result(pg_result* raw) {
     }
     return;
   }
+  if (auto ok = owned.check(); !ok)
+    return die(ok.error());
   if (kind == expected::prepared)
     prepared_.insert(what);
   else if (kind == expected::commit) {
@@ -802,6 +868,8 @@ result<rows> borrowed::run(const call& what) {
   auto status = PQresultStatus(raw);
   if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
     return error_of(raw);
+  if (auto ok = owned.check(); !ok)
+    return ok.error();
   return owned;
 }
 

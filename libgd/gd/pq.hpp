@@ -63,6 +63,10 @@ public:
   rows() = default;
   explicit rows(pg_result* owned);
 
+  /// Whether every value has the form of its type. Connections give out no rows
+  /// whose server breaks its own protocol.
+  result<void> check() const;
+
   std::size_t size() const noexcept;
   bool is_null(std::size_t row, int column) const;
 

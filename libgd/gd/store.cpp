@@ -54,13 +54,16 @@ auto sparse(const Rows& rows, F f) {
   return xs;
 }
 
-/// Their ids, names and payloads are in three columns.
+/// Their ids, names and payloads are in three columns, of which none is longer
+/// than the others. If one is, nothing is shown: what is not shown is not lost.
 std::vector<raw_signal> signals_of(const pq::rows& rows, std::size_t row,
                                    int column) {
   auto ids = rows.integers(row, column);
   auto names = rows.texts(row, column + 1);
   auto payloads = rows.texts(row, column + 2);
   std::vector<raw_signal> xs;
+  if (names.size() != ids.size() || payloads.size() != ids.size())
+    return xs;
   xs.reserve(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i)
     xs.push_back({ids[i], std::move(names[i]), std::move(payloads[i])});
@@ -759,7 +762,9 @@ std::vector<signal_row> read_signals(const pq::rows& rows) {
   std::vector<signal_row> xs;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto found = std::find(answers.begin(), answers.end(), rows.text(i, 1));
-    xs.push_back({static_cast<signal_answer>(found - answers.begin()),
+    xs.push_back({found == answers.end()
+                    ? signal_answer::unknown
+                    : static_cast<signal_answer>(found - answers.begin()),
                   std::string{rows.text(i, 2)}, std::string{rows.text(i, 3)}});
   }
   return xs;

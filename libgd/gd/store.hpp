@@ -460,6 +460,7 @@ enum class signal_answer : std::uint8_t {
   target_finished,
   inbox_full,
   busy,
+  unknown, ///< none of these: the signal may be stored
 };
 struct signal_row {
   signal_answer answer = signal_answer::busy;

@@ -1,5 +1,7 @@
 #include <gd/turn.hpp>
 
+#include <gd/expect.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -346,6 +348,8 @@ turn::leftovers turn::abandon() const {
 
 turn::report turn::finish(std::size_t which, pq::reply reply,
                           clock::time_point now) {
+  expect(which < flights_.size() && flights_[which].under_way,
+         "a reply is that of a flight which is under way");
   report out;
   auto& x = flights_[which];
   x.under_way = false;

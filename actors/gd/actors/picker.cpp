@@ -2,6 +2,8 @@
 
 #include <gd/actors/step.hpp>
 
+#include <gd/expect.hpp>
+
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -457,6 +459,7 @@ void picker_actor::give_back_late_rows() {
 /// A job that has not begun.
 void picker_actor::take_back(const step_queue::job& x) {
   auto found = begun_.find(x.tag);
+  expect(found != begun_.end(), "what a runner gives back was begun");
   let_go(found->second);
   begun_.erase(found);
   --running_;
@@ -669,6 +672,7 @@ void picker_actor::add_outcome(begun_rows::iterator which,
 void picker_actor::collect_ended() {
   for (auto& x : steps_->take_ended()) {
     auto found = begun_.find(x.tag);
+    expect(found != begun_.end(), "what a runner has ended was begun");
     found->second.running = false;
     --running_;
     ++ends_;
@@ -725,7 +729,9 @@ void picker_actor::end_late_steps(clock::time_point t) {
   while (!limits_.empty() && limits_.begin()->first <= t) {
     auto tag = limits_.begin()->second;
     limits_.erase(limits_.begin());
-    auto& row = begun_.at(tag);
+    auto limited = begun_.find(tag);
+    expect(limited != begun_.end(), "what has a time limit was begun");
+    auto& row = limited->second;
     if (!row.under->decide(decider::limit))
       continue; // its outcome is on its way
     home_->tell(
