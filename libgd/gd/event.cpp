@@ -1,5 +1,7 @@
 #include <gd/event.hpp>
 
+#include <gd/instance.hpp>
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -198,7 +200,7 @@ event_sink log_to_stderr(severity least) {
     auto now = std::chrono::floor<std::chrono::milliseconds>(
       std::chrono::system_clock::now());
     auto line = fmt::format("{:%FT%T}Z {} gen_durable: {}\n", now,
-                            to_string(level), describe(what));
+                            to_string(level), printable(describe(what)));
     std::fwrite(line.data(), 1, line.size(), stderr);
   };
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 namespace gd {
 
@@ -27,6 +29,25 @@ std::size_t sequence_length(std::string_view text) {
       && !(lead == 0xf0 && at(1) < 0x90) && !(lead == 0xf4 && at(1) >= 0x90))
     return 4;
   return 0;
+}
+
+/// What a well-formed sequence stands for.
+char32_t code_point(std::string_view sequence) {
+  constexpr std::array<unsigned, 5> lead_bits{0, 0x7f, 0x1f, 0x0f, 0x07};
+  char32_t x = static_cast<unsigned char>(sequence.front())
+               & lead_bits[sequence.size()];
+  for (char c : sequence.substr(1))
+    x = x << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  return x;
+}
+
+/// Whether it could drive a terminal, or turn around what is read after it: the
+/// control characters, and those of Unicode's bidirectional algorithm. The same
+/// as in gd_name_fault.
+bool controls(char32_t x) {
+  return x < 0x20 || (x >= 0x7f && x <= 0x9f) || x == 0x61c || x == 0x200e
+         || x == 0x200f || (x >= 0x202a && x <= 0x202e)
+         || (x >= 0x2066 && x <= 0x2069);
 }
 
 /// Whether a digit is followed by an e: nearly always, a number's.
@@ -55,6 +76,21 @@ std::string clean_text(std::string_view text, std::size_t most) {
   return out;
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    auto n = sequence_length(text);
+    if (n == 0)
+      out += '?';
+    else if (auto x = code_point(text.substr(0, n)); controls(x))
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(x));
+    else
+      out += text.substr(0, n);
+    text.remove_prefix(std::max(n, std::size_t{1}));
+  }
+  return out;
+}
+
 result<void> check_name(std::string_view what, std::string_view name,
                         const limits& bounds) {
   auto refuse = [&](std::string_view got) {
@@ -70,10 +106,14 @@ result<void> check_name(std::string_view what, std::string_view name,
     return refuse(fmt::format("{} bytes", name.size()));
   for (auto rest = name; !rest.empty();) {
     auto n = sequence_length(rest);
-    auto first = static_cast<unsigned char>(rest.front());
-    if (n == 0 || first < 0x20 || first == 0x7f)
-      return refuse(fmt::format("byte 0x{:02x} at offset {}", first,
-                                name.size() - rest.size()));
+    auto at = name.size() - rest.size();
+    auto x = n > 0 ? code_point(rest.substr(0, n)) : char32_t{0};
+    if (n > 1 && controls(x))
+      return refuse(fmt::format("U+{:04X} at offset {}",
+                                static_cast<std::uint32_t>(x), at));
+    if (n == 0 || controls(x))
+      return refuse(fmt::format("byte 0x{:02x} at offset {}",
+                                static_cast<unsigned char>(rest.front()), at));
     rest.remove_prefix(n);
   }
   return {};

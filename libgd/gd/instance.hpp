@@ -189,13 +189,19 @@ struct stats {
 };
 
 /// A name as it may stand in the database: 1 to `limits::name` bytes of UTF-8
-/// without control characters. `what` begins the error's sentence.
+/// without control characters, those of bidirectional text among them. `what`
+/// begins the error's sentence.
 result<void> check_name(std::string_view what, std::string_view name,
                         const limits& bounds);
 
 /// Text that a text column takes whatever it was: broken UTF-8 and NUL become
 /// question marks, what is over `most` bytes is cut.
 std::string clean_text(std::string_view text, std::size_t most);
+
+/// Text for terminals and logs: what controls them, or the direction of what they
+/// show, comes out as \u0085, which in JSON stands for the same, and broken UTF-8
+/// as question marks.
+std::string printable(std::string_view text);
 
 /// JSON that the database can take, of at most `most` bytes, as it is and as
 /// PostgreSQL prints it.

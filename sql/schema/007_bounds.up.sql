@@ -29,6 +29,26 @@ begin atomic
     end;
 end;
 
+-- What is wrong with a name, or null. Besides the control characters of ASCII there are those of Unicode, and those that
+-- turn around what a terminal shows behind them.
+create or replace function :"schema".gd_name_fault(what text, name text, most int) returns text
+language sql stable
+begin atomic
+  select what || ': expected 1 to ' || most || ' bytes of UTF-8 without control characters, got '
+    || case when coalesce(name, '') = '' then 'nothing'
+            when octet_length(name) > most then octet_length(name) || ' bytes'
+            else case when p.bad < 128 then 'byte 0x' || lpad(to_hex(p.bad), 2, '0')
+                      else 'U+' || upper(lpad(to_hex(p.bad), 4, '0')) end
+                 || ' at offset ' || octet_length(p.good) end
+  from (
+    select g.good, ascii(substr(name, length(g.good) + 1, 1)) as bad
+    from (
+      select substring(name from '^[^\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*') as good
+    ) g
+  ) p
+  where coalesce(octet_length(name), 0) not between 1 and most or p.good <> name;
+end;
+
 create function :"schema".gd_check_state() returns trigger
 language plpgsql
 set search_path = :"schema", pg_temp

@@ -120,6 +120,15 @@ std::map<std::string, std::string> bad_names(std::size_t most) {
     {"a\nb", sentence("byte 0x0a at offset 1")},
     {"a\x7f", sentence("byte 0x7f at offset 1")},
     {"a\0b"s, sentence("byte 0x00 at offset 1")},
+    {"a\xc2\x80z", sentence("U+0080 at offset 1")},
+    {"a\xc2\x9f", sentence("U+009F at offset 1")},
+    {"\xc3\xa9\xd8\x9c", sentence("U+061C at offset 2")},
+    {"a\xe2\x80\x8e", sentence("U+200E at offset 1")},
+    {"a\xe2\x80\x8f", sentence("U+200F at offset 1")},
+    {"a\xe2\x80\xaa", sentence("U+202A at offset 1")},
+    {"a\xe2\x80\xae z", sentence("U+202E at offset 1")},
+    {"a\xe2\x81\xa6", sentence("U+2066 at offset 1")},
+    {"a\xe2\x81\xa9", sentence("U+2069 at offset 1")},
   };
 }
 
