@@ -56,11 +56,13 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A running gdctl with pipes for its streams.
+/// A running gdctl with pipes for its streams, its stdout perhaps a file,
+/// or, without a name, closed.
 class process {
 public:
   process(std::vector<std::string> args,
-          const std::map<std::string, std::string>& env) {
+          const std::map<std::string, std::string>& env,
+          const char* into = nullptr) {
     std::array<std::array<int, 2>, 3> pipes{};
     for (auto& x : pipes)
       if (pipe2(x.data(), O_CLOEXEC) != 0)
@@ -72,7 +74,12 @@ public:
     pid_ = fork();
     if (pid_ == 0) {
       dup2(pipes[0][0], STDIN_FILENO);
-      dup2(pipes[1][1], STDOUT_FILENO);
+      if (into == nullptr)
+        dup2(pipes[1][1], STDOUT_FILENO);
+      else if (*into != '\0')
+        dup2(open(into, O_WRONLY), STDOUT_FILENO);
+      else
+        close(STDOUT_FILENO);
       dup2(pipes[2][1], STDERR_FILENO);
       unsetenv("GD_DATABASE");
       for (const auto& [name, value] : env)
@@ -267,8 +274,8 @@ struct fixture {
   }
 
   ended run_with(const std::map<std::string, std::string>& vars, arguments args,
-                 const std::string& input = {}) {
-    process gdctl{std::move(args), vars};
+                 const std::string& input = {}, const char* into = nullptr) {
+    process gdctl{std::move(args), vars, into};
     gdctl.type(input);
     gdctl.close_input();
     auto code = gdctl.wait();
@@ -723,6 +730,69 @@ CAF_TEST(a second interruption ends it at once) {
   gdctl.insist();
   CAF_CHECK_EQUAL(gdctl.wait(), -SIGINT);
   CAF_CHECK_EQUAL(gdctl.said(), "");
+}
+
+CAF_TEST(what cannot be written to stdout is told and what it did as well) {
+  auto check = [&](const arguments& args, const std::string& told,
+                   const std::string& input = {}) {
+    auto x = run_with(env(), args, input, "/dev/full");
+    CAF_MESSAGE(args.front() << ": " << x.err);
+    CAF_CHECK_EQUAL(x.code, 2);
+    CAF_CHECK(contains(x.err, "gdctl: stdout: No space left on device"));
+    CAF_CHECK(contains(x.err, told));
+  };
+  check({"insert", "Order"}, "; the instance is ");
+  CAF_REQUIRE_EQUAL(count(), "1");
+  auto id = db.scalar("select id from gen_durable");
+  check({"insert", "Order", "--unique-key", "k"}, "; the instance is ");
+  auto keyed = db.scalar("select id from gen_durable where unique_key = 'k'");
+  check({"insert", "Order", "--unique-key", "k"},
+        "; the instance is " + keyed + ", which was there before");
+  check({"insert", "--file", "-"}, "; stopped after line 1",
+        "{\"fsm\": \"Order\"}\n");
+  check({"signal", id, "paid", "--dedup", "a"}, "; the signal is accepted");
+  check({"signal", id, "paid", "--dedup", "a"}, "; the signal is a duplicate");
+  for (const auto& args :
+       {arguments{"show", id}, arguments{"show", id, "--json"},
+        arguments{"stats"}, arguments{"stats", "--json"},
+        arguments{"migrate", "status"}, arguments{"migrate", "up"},
+        arguments{"--help"}, arguments{"--version"}})
+    check(args, "");
+}
+
+CAF_TEST(an id is told on stderr where nobody reads it or stdout is closed) {
+  auto closed = run_with(env(), {"insert", "Order"}, {}, "");
+  CAF_CHECK_EQUAL(closed.code, 2);
+  CAF_CHECK(contains(closed.err, "stdout: Bad file descriptor; the instance is "
+                                   + db.scalar("select id from gen_durable")));
+  process gdctl{{"insert", "Order"}, env()};
+  gdctl.close_output();
+  CAF_CHECK_EQUAL(gdctl.wait(), -SIGPIPE);
+  CAF_CHECK(contains(gdctl.complained(),
+                     "Broken pipe; the instance is "
+                       + db.scalar("select max(id) from gen_durable")));
+}
+
+CAF_TEST(nothing that is shown drives a terminal) {
+  auto id = std::to_string(
+    line_of(run({"insert", "Order", "--state",
+                 R"({"a": "\u009b31m", "b": "\u202e", "c": "\u007f"})"})
+              .out)
+      .id);
+  db.rows("update gen_durable set last_error = e'\\u061c\\u001b[2J', "
+          "queue = e'\\u2066'");
+  for (const auto& args :
+       {arguments{"show", id}, arguments{"show", id, "--json"},
+        arguments{"stats"}, arguments{"stats", "--json"}}) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, 0);
+    for (const auto* bad : {"\xc2\x9b", "\xe2\x80\xae", "\x7f", "\xd8\x9c",
+                            "\x1b", "\xe2\x81\xa6"})
+      CAF_CHECK(!contains(x.out, bad));
+    CAF_CHECK(contains(x.out, R"(\u2066)"));
+    if (args.front() == "show")
+      CAF_CHECK(contains(x.out, R"(\u009b31m)"));
+  }
 }
 
 CAF_TEST(a reader that goes away ends the stream) {

@@ -1,5 +1,7 @@
 #include "bulk.hpp"
 
+#include <gd/instance.hpp>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,10 +31,10 @@ void progress::show(bool last) {
   shown_ = now;
   auto seconds = std::max(std::chrono::duration<double>{now - started_}.count(),
                           1e-3);
-  fmt::print(stderr, "{}{} accepted, {} refused, {:.0f} rows/s{}",
-             terminal_ ? "\r\033[K" : "", accepted_, refused_,
-             static_cast<double>(accepted_ + refused_) / seconds,
-             terminal_ && !last ? "" : "\n");
+  complain(fmt::format("{}{} accepted, {} refused, {:.0f} rows/s{}",
+                       terminal_ ? "\r\033[K" : "", accepted_, refused_,
+                       static_cast<double>(accepted_ + refused_) / seconds,
+                       terminal_ && !last ? "" : "\n"));
   std::fflush(stderr);
   silent_ = silent_ || last;
 }
@@ -41,9 +43,10 @@ int finish_bulk(const bulk_end& end, progress& shown) {
   shown.show(true);
   auto signal = end.broken_pipe ? SIGPIPE : interruptions::noted();
   if (end.failure || signal != 0)
-    fmt::print(stderr, "gdctl: {}; stopped after line {}\n",
-               end.failure ? end.failure->message : "interrupted",
-               end.last_line);
+    complain(fmt::format("gdctl: {}; stopped after line {}\n",
+                         end.failure ? gd::printable(end.failure->message)
+                                     : "interrupted",
+                         end.last_line));
   if (signal != 0)
     interruptions::die_of(signal);
   if (end.failure)

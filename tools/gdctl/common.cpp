@@ -1,5 +1,7 @@
 #include "common.hpp"
 
+#include "lines.hpp"
+
 #include <gd/instance.hpp>
 #include <gd/json.hpp>
 #include <gd/time.hpp>
@@ -7,8 +9,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <limits>
 #include <utility>
@@ -38,10 +42,29 @@ exit_code exit_code_of(gd::errc code) noexcept {
   }
 }
 
+void complain(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 int fail(const gd::error& why) {
   auto state = why.sqlstate.empty() ? "" : fmt::format(" [{}]", why.sqlstate);
-  fmt::print(stderr, "gdctl: {}{}\n", why.message, state);
+  complain(fmt::format("gdctl: {}{}\n", gd::printable(why.message), state));
   return exit_code_of(why.code);
+}
+
+int print(std::string_view text, int code, std::string_view told) {
+  auto* by_default = std::signal(SIGPIPE, SIG_IGN);
+  auto number = write_out(text);
+  std::signal(SIGPIPE, by_default);
+  if (number == 0)
+    return code;
+  auto why = system_error("stdout", number);
+  if (!told.empty())
+    why.message += fmt::format("; {}", told);
+  code = fail(why);
+  if (number == EPIPE)
+    interruptions::die_of(SIGPIPE);
+  return code;
 }
 
 gd::error bad_usage(std::string text) {
@@ -112,7 +135,7 @@ std::string time_text(std::int64_t us) {
 
 std::string json_string(std::string_view text) {
   constexpr auto all = std::numeric_limits<std::size_t>::max();
-  return gd::to_json(gd::clean_text(text, all)).text();
+  return gd::printable(gd::to_json(gd::clean_text(text, all)).text());
 }
 
 } // namespace gdctl

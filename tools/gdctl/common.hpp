@@ -35,8 +35,16 @@ inline constexpr std::string_view exit_code_help
 
 exit_code exit_code_of(gd::errc code) noexcept;
 
+/// Prints a text to stderr. If that cannot be written to, nobody can be told.
+void complain(std::string_view text);
+
 /// Prints the sentence to stderr and returns the exit code that goes with it.
 int fail(const gd::error& why);
+
+/// Prints a text of whole lines to stdout, at once, and returns `code`. If it
+/// cannot be written, says so on stderr, together with what must not be lost, and
+/// returns the exit code that goes with that.
+int print(std::string_view text, int code = ok, std::string_view told = {});
 
 gd::error bad_usage(std::string text);
 

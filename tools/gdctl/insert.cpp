@@ -128,8 +128,10 @@ int insert_one(gd::client& db, const row& what) {
     auto code = fail(answer.error());
     return code == usage ? refused : code;
   }
-  fmt::print("{{{}}}\n", answer_text(*answer));
-  return ok;
+  return print(
+    fmt::format("{{{}}}\n", answer_text(*answer)), ok,
+    fmt::format("the instance is {}{}", answer->id,
+                answer->duplicate ? ", which was there before" : ""));
 }
 
 int run(const globals& global, options opts) {

@@ -160,6 +160,12 @@ void line_reader::fill() {
 
 // -- writing ------------------------------------------------------------------
 
+void occupy_streams() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) == -1)
+      open("/dev/null", O_RDONLY); // gets the lowest number that is free
+}
+
 int write_out(std::string_view text) {
   while (!text.empty()) {
     auto n = write(STDOUT_FILENO, text.data(), text.size());

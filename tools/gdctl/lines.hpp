@@ -74,6 +74,10 @@ private:
   std::optional<gd::error> failure_;
 };
 
+/// Makes a stream that is closed one that cannot be written to: its number would
+/// be that of the next file or connection, which would get what is printed.
+void occupy_streams();
+
 /// Writes to stdout, at once. Returns errno, or 0.
 int write_out(std::string_view text);
 

@@ -1,21 +1,24 @@
 // gdctl: migrations, inserts, signals and questions from the command line.
 
 #include "common.hpp"
+#include "lines.hpp"
 
+#include <gd/instance.hpp>
 #include <gd/migrate.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <sstream>
 #include <string>
 
 namespace {
 
 int refuse(const CLI::App& app, const CLI::ParseError& why) {
   if (why.get_exit_code() == 0) { // --help, --version
-    app.exit(why);
-    return gdctl::ok;
+    std::ostringstream text;
+    app.exit(why, text);
+    return gdctl::print(text.str());
   }
   std::string message = why.what();
   if (auto rest = app.remaining();
@@ -24,13 +27,15 @@ int refuse(const CLI::App& app, const CLI::ParseError& why) {
   if (gdctl::may_tell_a_secret(message))
     message = "an argument was not expected; a connection string with spaces "
               "needs quotes";
-  fmt::print(stderr, "gdctl: {}\nRun with --help for more.\n", message);
+  gdctl::complain(fmt::format("gdctl: {}\nRun with --help for more.\n",
+                              gd::printable(message)));
   return gdctl::usage;
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
+  gdctl::occupy_streams();
   CLI::App app{"Works with instances of durable state machines in PostgreSQL.",
                "gdctl"};
   gdctl::globals global;

@@ -1,5 +1,6 @@
 #include "common.hpp"
 
+#include <gd/instance.hpp>
 #include <gd/migrate.hpp>
 
 #include <CLI/CLI.hpp>
@@ -26,23 +27,24 @@ int report(const globals& global, const gd::result<int>& count) {
   auto now = gd::migration_status(global.connection());
   if (!now)
     return fail(now.error());
-  fmt::print("schema {}: {} migration{}; {}\n", global.schema, *count,
-             *count == 1 ? "" : "s", versions(*now));
-  return ok;
+  return print(fmt::format("schema {}: {} migration{}; {}\n",
+                           gd::printable(global.schema), *count,
+                           *count == 1 ? "" : "s", versions(*now)));
 }
 
 int status(const globals& global) {
   auto now = gd::migration_status(global.connection());
   if (!now)
     return fail(now.error());
-  fmt::print("schema {}: {}\n", global.schema, versions(*now));
+  auto text = fmt::format("schema {}: {}\n", gd::printable(global.schema),
+                          versions(*now));
   int number = 0;
   for (const auto& name : now->names) {
     ++number;
-    fmt::print("  {:3} {:20} {}\n", number, name,
-               number <= now->installed ? "installed" : "missing");
+    text += fmt::format("  {:3} {:20} {}\n", number, name,
+                        number <= now->installed ? "installed" : "missing");
   }
-  return now->usable() ? ok : bad_schema;
+  return print(text, now->usable() ? ok : bad_schema);
 }
 
 } // namespace

@@ -19,18 +19,10 @@ namespace gdctl {
 
 namespace {
 
-/// Without what could drive a terminal.
-std::string printable(std::string text) {
-  std::replace_if(
-    text.begin(), text.end(),
-    [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; },
-    ' ');
-  return text;
-}
-
-void print(const gd::instance& x) {
-  auto line = [](std::string_view name, const std::string& value) {
-    fmt::print("{:14} {}\n", name, printable(value));
+std::string text_of(const gd::instance& x) {
+  std::string text;
+  auto line = [&text](std::string_view name, const std::string& value) {
+    text += fmt::format("{:14} {}\n", name, gd::printable(value));
   };
   auto maybe =
     [&](std::string_view name, const std::optional<std::string>& value) {
@@ -64,6 +56,12 @@ void print(const gd::instance& x) {
   time("lease until", x.lease_expires_at_us);
   time("inserted", x.inserted_at_us);
   time("updated", x.updated_at_us);
+  return text;
+}
+
+template <class T>
+std::string json_line(const T& x) {
+  return gd::printable(gd::to_json(x).text()) + '\n';
 }
 
 int show(const globals& global, const std::string& which, bool as_json) {
@@ -76,19 +74,15 @@ int show(const globals& global, const std::string& which, bool as_json) {
   auto found = db->look_up(*id);
   if (!found)
     return fail(found.error());
-  if (as_json)
-    fmt::print("{}\n", gd::to_json(*found).text());
-  else
-    print(*found);
-  return ok;
+  return print(as_json ? json_line(*found) : text_of(*found));
 }
 
-void print(const std::vector<gd::stats_row>& rows) {
+std::string text_of(const std::vector<gd::stats_row>& rows) {
   using cells = std::array<std::string, 7>;
   std::vector<cells> table{{"queue", "machine", "version", "status",
                             "instances", "future", "held back"}};
   for (const auto& x : rows)
-    table.push_back({printable(x.queue), printable(x.fsm),
+    table.push_back({gd::printable(x.queue), gd::printable(x.fsm),
                      std::to_string(x.version), x.status,
                      std::to_string(x.instances), std::to_string(x.future),
                      std::to_string(x.held_back)});
@@ -96,11 +90,13 @@ void print(const std::vector<gd::stats_row>& rows) {
   for (const auto& row : table)
     for (std::size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
   for (const auto& row : table)
-    fmt::print("{:{}}  {:{}}  {:>{}}  {:{}}  {:>{}}  {:>{}}  {:>{}}\n", row[0],
-               widths[0], row[1], widths[1], row[2], widths[2], row[3],
-               widths[3], row[4], widths[4], row[5], widths[5], row[6],
-               widths[6]);
+    text += fmt::format("{:{}}  {:{}}  {:>{}}  {:{}}  {:>{}}  {:>{}}  {:>{}}\n",
+                        row[0], widths[0], row[1], widths[1], row[2], widths[2],
+                        row[3], widths[3], row[4], widths[4], row[5], widths[5],
+                        row[6], widths[6]);
+  return text;
 }
 
 int stats(const globals& global, bool as_json) {
@@ -111,11 +107,11 @@ int stats(const globals& global, bool as_json) {
   if (!rows)
     return fail(rows.error());
   if (!as_json)
-    print(*rows);
-  else
-    for (const auto& x : *rows)
-      fmt::print("{}\n", gd::to_json(x).text());
-  return ok;
+    return print(text_of(*rows));
+  std::string lines;
+  for (const auto& x : *rows)
+    lines += json_line(x);
+  return print(lines);
 }
 
 } // namespace

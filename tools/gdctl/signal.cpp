@@ -147,8 +147,9 @@ int send_one(gd::client& db, const options& opts) {
     auto code = fail(answer.error());
     return code == usage ? refused : code;
   }
-  fmt::print("{{{}{}}}\n", head, answer_text(*answer));
-  return ok;
+  return print(fmt::format("{{{}{}}}\n", head, answer_text(*answer)), ok,
+               answer->duplicate ? "the signal is a duplicate"
+                                 : "the signal is accepted");
 }
 
 int run(const globals& global, options opts) {
