@@ -387,6 +387,31 @@ CAF_TEST(
   CAF_CHECK(first->work.calls.front().what == &sql::unlock_keys);
 }
 
+CAF_TEST(a role that may connect can hold a key and one that may not cannot) {
+  auto id = insert("k");
+  auto role = db.name() + "_stranger";
+  auto quoted = gd::test::quoted_name(role);
+  db.rows("create role " + quoted + " login");
+  {
+    session stranger{db.conninfo(role)};
+    stranger.exec("select pg_advisory_lock(hashtext('k'))");
+    CAF_CHECK_EQUAL(queue(db, "a").pick(), ids{});
+  }
+  db.rows("revoke connect on database " + gd::test::quoted_name(db.name())
+          + " from public");
+  std::string refusal;
+  try {
+    session{db.conninfo(role)};
+  } catch (const std::exception& why) {
+    refusal = why.what();
+  }
+  CAF_CHECK(refusal.find("permission denied for database")
+            != std::string::npos);
+  db.rows("drop role " + quoted);
+  db.wait_until(count_locks, "0");
+  CAF_CHECK_EQUAL(queue(db, "b").pick(), ids{id});
+}
+
 CAF_TEST(a key that a stranger has locked is left alone and holds up nobody) {
   insert("k", -1);
   auto other = insert("l");
