@@ -167,7 +167,11 @@ void reactor::submit(std::size_t index, pq::unit work, callback done,
     told.answer(std::move(done), {errc::stopped, "the engine is stopped", {}});
     return tell(told);
   }
-  lane.waiting.push_back({std::move(work), std::move(done), expires});
+  bool this_session = patience <= clock::duration::zero();
+  if (this_session && lane.ready)
+    expires = clock::time_point::max();
+  lane.waiting.push_back(
+    {std::move(work), std::move(done), expires, this_session});
   // Otherwise the reactor decides.
   auto usable = lane.ready && !failed_ && !stopping_;
   if (usable)
@@ -325,6 +329,9 @@ void reactor::disconnect(lane_state& lane) {
   lane.ready = false;
   lane.next = lane_state::beginning::check_schema;
   lane.since = 0;
+  for (auto& x : lane.waiting)
+    if (x.this_session)
+      lane.first_expiry = x.expires = clock::time_point::min();
 }
 
 void reactor::fail(error why, news& told) {

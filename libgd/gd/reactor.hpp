@@ -64,6 +64,8 @@ private:
     pq::unit work;
     callback done;
     clock::time_point expires;
+    /// It has to do with this session, and goes with it.
+    bool this_session;
   };
   struct lane_state;
   struct news;
