@@ -11,19 +11,35 @@ with entry as materialized (
   select e.n, e.target_id, e.name, e.payload, e.dedup_key, g.status, g.awaits, g.queue,
     e.target_id in (select unnest(current_setting('gd.locked')::bigint[])) as locked,
     nextval(pg_get_serial_sequence(quote_ident(:'schema') || '.signals', 'id')::regclass) as id,
-    row_number() over (partition by e.target_id order by e.n) as nth
+    count(*) over (partition by e.target_id order by e.n
+      rows between unbounded preceding and unbounded following) as of_target -- in this order ids are drawn
   from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) with ordinality
     as e (target_id, name, payload, dedup_key, n)
   left join lateral (
     select g.status, g.awaits, g.queue from :"schema".gen_durable g where g.id = e.target_id offset 0) g on true
-), weighed as materialized (
-  select e.*,
-    (select count(*) from (
+-- How many are in the inbox, and, where the group may not fit, which of its signals are new.
+), counted as materialized (
+  select e.*, i.unread,
+    case when i.unread + e.of_target <= $5::int then true
+         else e.dedup_key is null
+           or row_number() over (partition by e.target_id, e.dedup_key order by e.n) = 1 and not exists (
+             select from :"schema".signals s where s.target_id = e.target_id and s.dedup_key = e.dedup_key) end as fresh
+  from entry e
+  cross join lateral (
+    select count(*) as unread
+    from (
       select from :"schema".signals s
       where s.target_id = e.target_id and s.consumed_at is null
-      limit $5::int) inbox) + e.nth > $5::int as full
-  from entry e
+      limit $5::int) inbox) i
   where e.locked and e.status not in ('done', 'failed')
+-- Those that are not new take no room, and a repetition within the group finds what became of the first.
+), weighed as materialized (
+  select c.id, c.target_id, c.n, c.name, c.payload, c.dedup_key,
+    bool_or(c.over) over (partition by c.target_id, c.dedup_key, case when c.dedup_key is null then c.n end) as full
+  from (
+    select c.*, c.fresh
+      and c.unread + count(*) filter (where c.fresh) over (partition by c.target_id order by c.n) > $5::int as over
+    from counted c) c
 ), accepted as (
   insert into :"schema".signals (id, target_id, name, payload, dedup_key)
   overriding system value

@@ -902,6 +902,32 @@ CAF_TEST(every signal of a group gets its own answer in the order given) {
                   "runnable");
 }
 
+CAF_TEST(of a group only what is new takes room in an inbox) {
+  auto id = executing();
+  received(id, "noted");
+  received(id, "noted", "known");
+  using enum signal_answer;
+  auto check = [&](const std::vector<gd::signal>& signals,
+                   const std::vector<signal_answer>& expected) {
+    std::vector<signal_answer> answers;
+    for (const auto& x : send(signals, 4))
+      answers.push_back(x.answer);
+    CAF_CHECK(answers == expected);
+  };
+  check({to(id, "noted", "known"), to(id, "noted", "known"),
+         to(id, "noted", "first"), to(id, "noted", "first"),
+         to(id, "noted", "known"), to(id, "noted")},
+        {duplicate, duplicate, accepted, duplicate, duplicate, accepted});
+  check({to(id, "noted", "late"), to(id, "noted", "known"), to(id, "noted"),
+         to(id, "noted", "late")},
+        {inbox_full, duplicate, inbox_full, inbox_full});
+  db.rows("delete from signals where dedup_key = 'first'");
+  check({to(id, "noted", "known"), to(id, "noted", "late"),
+         to(id, "noted", "later"), to(id, "noted", "late"),
+         to(id, "noted", "later")},
+        {duplicate, accepted, inbox_full, duplicate, inbox_full});
+}
+
 CAF_TEST(an inbox takes signals up to its limit and tombstones do not count) {
   auto id = executing();
   auto answers = [&](int n) {

@@ -914,15 +914,15 @@ private:
     using answer = store::signal_answer;
     auto answers = store::read_signals(rows);
     require(answers.size() == t.signals.size(), "a signal without an answer");
-    std::map<std::size_t, std::size_t> before, nth;
+    std::map<std::size_t, std::size_t> before, accepted;
     for (const auto& s : t.signals)
       before[s.target] = model_.inbox(s.target).size();
     for (std::size_t i = 0; i < answers.size(); ++i) {
       const auto& s = t.signals[i];
       auto& x = model_.instances[s.target];
       auto got = answers[i].answer;
-      auto full = before[s.target] + ++nth[s.target]
-                  > static_cast<std::size_t>(limit_);
+      auto full = before[s.target] + accepted[s.target]
+                  >= static_cast<std::size_t>(limit_);
       auto expected = answer::accepted;
       if (s.to_nobody)
         expected = answer::no_such_target;
@@ -944,6 +944,7 @@ private:
                                  + text(static_cast<int>(expected)));
       if (got != answer::accepted)
         continue;
+      ++accepted[s.target];
       model_.signals.push_back(s);
       if (x.status == "awaiting_signal" && x.awaits == s.name)
         model_.wake(x, "signal");
