@@ -730,9 +730,9 @@ signal_intake::give_up(std::uint64_t last, error why) {
   report out;
   auto late = [last](const auto& x) { return x.ticket <= last; };
   for (const auto& x : waiting_.remove_if(late))
-    answer(out, x,
-           with_fate(x.busy_tries > 0 ? busy_target(x.what.target) : why,
-                     x.resent));
+    answer(
+      out, x,
+      with_fate(x.busy_tries > 0 ? busy_target(x.what.target) : why, x.resent));
   return std::move(out.answers);
 }
 
