@@ -570,15 +570,27 @@ insert_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
 }
 
 std::vector<settled_request<inserted>>
-insert_intake::give_up(std::uint64_t last, error why) {
+insert_intake::give_up(std::uint64_t last, error why, clock::time_point now) {
   report out;
   auto late = [last](const auto& x) { return x.ticket <= last; };
   for (const auto& x : unresolved_)
     if (late(x))
       answer(out, x, why);
   std::erase_if(unresolved_, late);
-  for (const auto& x : resolved_.remove_if(late))
+  auto end = [&](const entry& x) {
     answer(out, x, with_fate(x.busy_tries > 0 ? busy_key() : why, x.resent));
+  };
+  for (const auto& x : resolved_.remove_if(late))
+    end(x);
+  // The next to be sent: its ids have been drawn.
+  if (!under_way_ && !group_.entries.empty()) {
+    for (const auto& x : group_.entries)
+      if (late(x))
+        end(x);
+    std::erase_if(group_.entries, late);
+    if (group_.entries.empty())
+      resolved_.ended(std::exchange(group_, {}), now);
+  }
   return std::move(out.answers);
 }
 

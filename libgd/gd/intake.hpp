@@ -126,7 +126,8 @@ public:
   report finish(pq::reply reply, clock::time_point now, bool withdrawn = false);
 
   /// Answers requests up to `last` that wait to be sent.
-  std::vector<settled_request<inserted>> give_up(std::uint64_t last, error why);
+  std::vector<settled_request<inserted>> give_up(std::uint64_t last, error why,
+                                                 clock::time_point now);
 
   /// Of the unit under way.
   std::uint64_t oldest_sent() const;

@@ -1,5 +1,6 @@
 #include <gd/actors/gateway.hpp>
 
+#include <gd/expect.hpp>
 #include <gd/store.hpp>
 
 #include <caf/all.hpp>
@@ -304,6 +305,7 @@ void gateway_worker::send_next(Intake& intake, std::uint64_t unit,
   auto oldest = std::lower_bound(
     arrivals_.begin(), arrivals_.end(), intake.oldest_sent(),
     [](const arrival& x, std::uint64_t ticket) { return x.ticket < ticket; });
+  expect(oldest != arrivals_.end(), "what is sent has not been given up");
   submit(this, *home_->db, database::public_lane, std::move(*work), unit,
          oldest->expires - now);
 }
@@ -331,7 +333,7 @@ void gateway_worker::give_up_late(clock::time_point now) {
   if (late_ == 0)
     return;
   auto why = home_->db->why_waiting(database::public_lane);
-  for (auto& x : inserts_.give_up(late_, why))
+  for (auto& x : inserts_.give_up(late_, why, now))
     answer_insert(x.ticket, x.answer);
   for (auto& x : signals_.give_up(late_, why))
     answer_signal(x.ticket, x.answer);
