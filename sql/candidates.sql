@@ -9,6 +9,6 @@ pick as (
   select $1::text, $2::int, $3::bigint
 )
 select c.id, c.tuple::text as place
-from (select f.* from free f union all select h.* from head h) c
+from (select f.id, f.tuple, f.priority, f.eligible_at from free f union all select h.* from head h) c
 order by c.priority, c.eligible_at, c.id
 limit $5::int

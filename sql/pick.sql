@@ -3,8 +3,9 @@
 -- a range of their own, and of that each priority, so that neither foreign rows nor future ones are ever passed over.
 -- The recursive part finds the priorities in use, each by one probe; the outer limit ends it as soon as it has enough.
 -- If one machine has all the rows, they are claimed as they are read: its ranges are the pick order, and what strangers
--- have locked is passed over. Those of several are merged first, as deep as $11 says: if strangers have locked so many of
--- them that less is claimed than is wanted, the next pick is to look deeper (spec [A7]).
+-- have locked is passed over. Those of several are merged first, as deep as $11 says, without a lock: that tells how many of
+-- each are next, and so many of each are claimed as they are read. If that is less than is wanted (a machine has no more that
+-- strangers have not locked), the next pick is to look deeper (spec [A7]).
 -- What is claimed is found again by its place (ctid); a row that a stranger has moved since the snapshot is left for the
 -- next pick. The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
 -- Rows with a partition key are not taken: pick_keyed is for queues that have some.
@@ -38,16 +39,29 @@ straight as materialized (
   ) c
   where l.priority is not null and (select count(*) from present) = 1
   limit $5::int
-), merged as materialized (
-  select g.ctid as tuple
-  from :"schema".gen_durable g
-  where g.ctid = any(array(select f.tuple from free f where (select count(*) from present) > 1))
-    and g.status = 'runnable' and g.eligible_at <= statement_timestamp()
-  order by g.priority, g.eligible_at, g.id
+), share as materialized (
+  select f.priority, f.fsm, f.version, count(*) as rows, min(f.eligible_at) as eligible_at,
+    (array_agg(f.id order by f.eligible_at, f.id))[1] as id
+  from free f
+  where (select count(*) from present) > 1
+  group by f.priority, f.fsm, f.version
+), shared as materialized (
+  select c.tuple
+  from (select s.* from share s order by s.priority, s.eligible_at, s.id) s
+  cross join lateral (
+    select g.ctid as tuple
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and g.partition_key is null
+      and g.queue = $4::text and g.fsm = s.fsm and g.fsm_version = s.version and g.priority = s.priority
+      and g.eligible_at <= statement_timestamp()
+      and (g.eligible_at, g.id) >= (s.eligible_at, s.id)
+    order by g.eligible_at, g.id
+    limit s.rows
+    for no key update skip locked
+  ) c
   limit $5::int
-  for no key update skip locked
 ), claimed as (
-  select s.tuple from straight s union all select m.tuple from merged m
+  select s.tuple from straight s union all select s.tuple from shared s
 ),
 -- include parts/pick_rows.sql
 union all

@@ -133,7 +133,8 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
                           .token = x.token,
                           .lease = how_.lease,
                           .inbox = how_.inbox,
-                          .depth = std::max(2 * x.wanted, depth_),
+                          .depth = std::max(x.keyed ? 2 * x.wanted : x.wanted,
+                                            depth_),
                           .keyed = x.keyed,
                           .visit = visit_};
   for (const auto& [priority, since] : from_)

@@ -56,10 +56,10 @@ machine as materialized (
   ) x
   where l.priority is not null
 ), free as materialized (
-  select c.id, c.tuple, l.priority, c.eligible_at
+  select c.id, c.tuple, l.priority, c.eligible_at, c.fsm, c.version
   from level l
   cross join lateral (
-    select x.id, x.tuple, x.eligible_at
+    select x.id, x.tuple, x.eligible_at, p.fsm, p.version
     from present p
     cross join lateral (
       select g.id, g.ctid as tuple, g.eligible_at

@@ -320,14 +320,17 @@ CAF_TEST(
 }
 
 CAF_TEST(rows ahead are given back when the steps turn slow) {
-  auto step = 10us;
+  std::chrono::microseconds step = 10us;
   machine.first = [this, &step](probe_context&) {
     sched.clock().current_time += step;
+    // A runner's turn is of real time: a slow step is longer than that.
+    using real = std::chrono::steady_clock;
+    for (auto end = real::now() + 2ms; step > 1s && real::now() < end;)
+      ;
     return gd::done();
   };
   insert(2'000);
   spawn_picker({"default", 4, 1'000});
-  // One by one: what the runner sends itself is the last of its queue.
   auto ahead = [&] { return std::stoi(count("status = 'executing'")); };
   for (int i = 0; i < 100 && ahead() < 200; ++i)
     started_in(10ms);
@@ -338,13 +341,17 @@ CAF_TEST(rows ahead are given back when the steps turn slow) {
   for (int i = 0; i < 1'000 && ahead() > 8; ++i) {
     if (db->waiting())
       db->run_one();
+    auto* first = sched.jobs.empty() ? nullptr : sched.jobs.front();
     sched.try_run_once();
     sched.advance_time(0s); // what is due meanwhile
+    // Whoever is not done goes behind the others, as with CAF's own schedulers.
+    if (!sched.jobs.empty() && sched.jobs.front() == first)
+      std::rotate(sched.jobs.begin(), sched.jobs.begin() + 1, sched.jobs.end());
   }
   // A quarter of the lease has no room for more than one after the other, and all
   // that is known of the new speed are the steps that have been slow.
   CAF_CHECK_LESS_OR_EQUAL(ahead(), 8);
-  CAF_CHECK_LESS(log.all<events::step_started>().size() - before, 10u);
+  CAF_CHECK_LESS(log.all<events::step_started>().size() - before, 20u);
   CAF_CHECK(!log.all<events::given_back>().empty());
   CAF_CHECK_EQUAL(count("attempt > 0"), "0");
 }

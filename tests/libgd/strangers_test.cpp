@@ -141,7 +141,7 @@ CAF_TEST(rows that strangers hold are passed over once
   auto work = turn.begin(10, now);
   CAF_REQUIRE(work);
   const auto& args = work->work.calls.back().args.values();
-  CAF_CHECK_EQUAL(args[10], "\0\0\0\x14"s); // twenty rows deep
+  CAF_CHECK_EQUAL(args[10], "\0\0\0\x0a"s); // ten rows deep
 }
 
 CAF_TEST(a queue of which a stranger holds everything is not polled in a loop) {
