@@ -127,16 +127,16 @@ void turn::remember(const flight& x, const store::pick_answer& answer) {
 }
 
 store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
-  store::pick_request out{.queue = how_.queue,
-                          .limit = x.wanted,
-                          .machines = how_.machines,
-                          .token = x.token,
-                          .lease = how_.lease,
-                          .inbox = how_.inbox,
-                          .depth = std::max(x.keyed ? 2 * x.wanted : x.wanted,
-                                            depth_),
-                          .keyed = x.keyed,
-                          .visit = visit_};
+  store::pick_request out{
+    .queue = how_.queue,
+    .limit = x.wanted,
+    .machines = how_.machines,
+    .token = x.token,
+    .lease = how_.lease,
+    .inbox = how_.inbox,
+    .depth = std::max(x.keyed ? 2 * x.wanted : x.wanted, depth_),
+    .keyed = x.keyed,
+    .visit = visit_};
   for (const auto& [priority, since] : from_)
     out.from.push_back(since);
   if (x.keyed) {
