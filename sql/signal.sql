@@ -22,8 +22,9 @@ with entry as materialized (
   select e.*, i.unread,
     case when i.unread + e.of_target <= $5::int then true
          else e.dedup_key is null
-           or row_number() over (partition by e.target_id, e.dedup_key order by e.n) = 1 and not exists (
-             select from :"schema".signals s where s.target_id = e.target_id and s.dedup_key = e.dedup_key) end as fresh
+           or row_number() over (partition by e.target_id, e.dedup_key order by e.n) = 1 and (
+             select true from :"schema".signals s
+             where s.target_id = e.target_id and s.dedup_key = e.dedup_key limit 1) is null end as fresh
   from entry e
   cross join lateral (
     select count(*) as unread
