@@ -39,7 +39,7 @@ void load_log(world& w, verdict& out) {
       ++out.signals;
     } else if (what == "own") {
       add(own, first);
-    } else {
+    } else if (what != "ended") {
       out.wrong.push_back(line);
     }
   }

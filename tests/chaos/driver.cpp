@@ -364,7 +364,7 @@ report play(const scenario& what, unsigned seed, double load,
   out.after = rate(w, steady, now(w));
 
   bool accepted = w.end_load("load");
-  w.end_inserts();
+  bool inserted = w.end_inserts();
   bool quiet = wait_for(w, 60s, [&] {
     return w.scalar("select count(*) from gen_durable where status not in "
                     "('done', 'failed')")
@@ -377,6 +377,7 @@ report play(const scenario& what, unsigned seed, double load,
       out.found.wrong.push_back(std::move(text));
   };
   wrong(!accepted, "the sender could not get everything accepted in 60 s");
+  wrong(!inserted, "a worker did not end its own inserts in 15 s");
   wrong(!quiet, "not everything had ended after 60 s");
   wrong(!ended, "a worker did not stop when it was told to");
   wrong(!out.recovery,

@@ -158,7 +158,7 @@ std::atomic<bool> no_more_inserts = false;
 
 /// Makes instances at the worker's own gateway, which begin under a lease where
 /// slots are free. What fails is not tried again: nothing tells whether it was
-/// stored.
+/// stored. The last line tells that no more come.
 void insert_here(caf::actor_system& sys, const gd::actors::gateway& to,
                  const std::string& log) {
   journal accepted{log};
@@ -173,6 +173,7 @@ void insert_here(caf::actor_system& sys, const gd::actors::gateway& to,
       .receive([&](const gd::inserted& x) { accepted.note("own {} 0", x.id); },
                [](const caf::error&) {});
   }
+  accepted.note("ended {} 0", getpid());
 }
 
 // -- load ---------------------------------------------------------------------

@@ -13,8 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -241,10 +243,37 @@ bool world::end_load(const std::string& name) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void world::end_inserts() {
+bool world::end_inserts() {
   inserting_ = false;
+  std::vector<pid_t> told;
   for (auto name : {"a", "b"})
-    signal_worker(name, SIGHUP);
+    if (auto found = processes_.find(name); found != processes_.end()) {
+      kill(found->second, SIGHUP);
+      told.push_back(found->second);
+    }
+  // The last one may be under way, and be stored when everything else has ended.
+  auto give_up = clock::now() + 15s;
+  while (!std::all_of(told.begin(), told.end(),
+                      [&](auto pid) { return has_ended_inserts(pid); })) {
+    if (clock::now() > give_up)
+      return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
+bool world::has_ended_inserts(pid_t pid) const {
+  siginfo_t dead{};
+  if (waitid(P_PID, static_cast<id_t>(pid), &dead, WEXITED | WNOHANG | WNOWAIT)
+        != 0
+      || dead.si_pid == pid)
+    return true;
+  std::ifstream log{accepted_log()};
+  auto last = fmt::format("ended {} 0", pid);
+  for (std::string line; std::getline(log, line);)
+    if (line == last)
+      return true;
+  return false;
 }
 
 bool world::end_workers() {

@@ -67,8 +67,8 @@ public:
   /// "a" and "b" work.
   void start_worker(const std::string& name);
   void signal_worker(const std::string& name, int signal);
-  /// Workers make no more instances of their own.
-  void end_inserts();
+  /// Workers make no more instances of their own. False: one still might.
+  bool end_inserts();
   /// Kills it, and waits until it is gone.
   void kill_worker(const std::string& name);
   /// Starts those again that have died by themselves, as systemd would; how
@@ -109,6 +109,7 @@ public:
   std::string accepted_log() const;
 
 private:
+  bool has_ended_inserts(pid_t pid) const;
   pid_t spawn(const std::string& name, std::vector<std::string> arguments);
   bool pg_ctl(const std::vector<std::string>& arguments);
 
