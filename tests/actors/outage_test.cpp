@@ -514,7 +514,9 @@ CAF_TEST(an engine behind a transaction pooler gives up and says why) {
 
 CAF_TEST(
   what waits while the table is locked is bounded and more is refused at once) {
-  auto engine = start(options({probe{}}));
+  auto opts = options({probe{}});
+  opts.patience = patience;
+  auto engine = start(std::move(opts));
   session stranger{db.conninfo()};
   stranger.exec("begin");
   stranger.exec("lock table gen_durable");

@@ -306,6 +306,7 @@ struct remote_fixture {
                            std::int64_t bytes_waiting = 64 << 20) {
     gd::config x;
     x.bytes_waiting = bytes_waiting;
+    x.patience = patience; // no answer depends on how busy this machine is
     x.database = db.conninfo();
     x.node = "a";
     x.machines = std::move(machines);
