@@ -229,10 +229,12 @@ void reactor::run() {
       fds[i + 1] = {lane.connection ? lane.connection->fd() : -1,
                     lane.connection ? lane.connection->events() : short{0}, 0};
     }
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(until
-                                                             - clock::now());
+    // What is late may be so without bound: no difference can tell how much.
+    auto now = clock::now();
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      std::max(until, now) - now);
     poll(fds.data(), fds.size(),
-         static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
+         static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     wake_->silence();
   }
   for (auto& lane : lanes_)
