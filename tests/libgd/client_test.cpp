@@ -482,6 +482,7 @@ CAF_TEST(the row of another under an id that was drawn again is not taken for
 CAF_TEST(what waits is bounded in bytes and more is refused at once) {
   constexpr std::size_t most = 64 << 20;
   gd::pq::connection conn{db.options()};
+  CAF_REQUIRE(conn.wait_ready()); // before what follows takes its time
   gd::insert_intake inserts{{.most_bytes = most}};
   gd::signal_intake signals{{.most_bytes = most}};
   auto megabyte = gd::json::raw(R"({"x": ")" + std::string(1'000'000, 'x')
