@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <source_location>
 
 namespace gd {
 
@@ -10,13 +9,15 @@ namespace gd {
 /// promised to another, and going on would corrupt what is known of rows. Not for
 /// what a server, a peer or a user sends: that is checked, and answered with an
 /// error.
-inline void
-expect(bool holds, const char* what,
-       std::source_location where = std::source_location::current()) {
+/// The place of the call comes from the compilers' builtins:
+/// std::source_location is not there for clang 14 with GCC's library.
+inline void expect(bool holds, const char* what,
+                   const char* file = __builtin_FILE(),
+                   int line = __builtin_LINE()) {
   if (holds)
     return;
-  std::fprintf(stderr, "gen_durable: broken promise: %s (%s:%u)\n", what,
-               where.file_name(), static_cast<unsigned>(where.line()));
+  std::fprintf(stderr, "gen_durable: broken promise: %s (%s:%d)\n", what, file,
+               line);
   std::abort();
 }
 
