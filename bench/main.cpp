@@ -94,7 +94,8 @@ std::vector<workload> workloads(const sizes& size) {
      {{"floor", bulk},
       {"floor, one", bulk + " --lanes 1"},
       {"client", bulk},
-      {"2 clients", bulk + " --clients 2"}}},
+      {"2 clients", bulk + " --clients 2"},
+      {"unique keys", bulk + " --unique 1"}}},
     {"inserts",
      "single inserts of 64 actors; the floor is that of bulk",
      {{"floor", bulk},
@@ -211,6 +212,7 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--rows", x.how.rows, "instances")->check(positive);
   add("--steps", x.how.steps, "steps of each")->check(positive);
   add("--keys", x.how.keys, "partition keys; 0: none");
+  add("--unique", x.how.unique, "of bulk: 1: each row has a unique key");
   add("--machines", x.how.machines, "engine: the rows are a mixture of them")
     ->check(positive);
   add("--processes", x.how.processes, "that drain together")->check(positive);

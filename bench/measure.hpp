@@ -24,6 +24,7 @@ struct parameters {
   std::int64_t rows = 20'000;
   std::int64_t steps = 1;
   std::int64_t keys = 0;     ///< partition keys; 0: none
+  std::int64_t unique = 0;   ///< 1: each row has a unique key
   std::int64_t machines = 1; ///< that the rows are a mixture of
   std::int64_t processes = 1;
   std::int64_t clients = 1;

@@ -244,6 +244,8 @@ std::vector<std::int64_t> insert(gd::client& by, const parameters& how,
     for (auto end = std::min(size, i + at_a_time); i < end; ++i) {
       rows.push_back(one_row(how));
       rows.back().fsm = machine_name(i % how.machines);
+      if (how.unique > 0)
+        rows.back().unique_key = "row " + std::to_string(i);
       if (how.keys > 0)
         rows.back().partition_key = "key " + std::to_string(i % how.keys);
     }

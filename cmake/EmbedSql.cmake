@@ -1,8 +1,7 @@
-# gd_embed_sql(<target>): turns sql/*.sql, one statement per file, into
-# gd::sql::<file name> constants in <gd/sql.hpp> (what several share is in
-# sql/parts), and the pairs
-# sql/schema/<NNN>_<name>.up.sql and .down.sql into gd::sql::migrations[] in
-# <gd/migrations.hpp>. Editing, adding or removing a file re-runs this.
+# Turns sql/<folder>/*.sql, one statement per file, into gd::sql::<file name>
+# constants: gd_embed_sql. What several share is in sql/parts. Turns the pairs
+# sql/schema/<NNN>_<name>.up.sql and .down.sql into gd::sql::migrations[]:
+# gd_embed_migrations. Editing, adding or removing a file re-runs this.
 
 # Sets <result> to the text of <file>. A line "-- include parts/<name>.sql" stands for
 # the text of that file in sql.
@@ -31,25 +30,44 @@ function(gd_read_sql file result)
   set(${result} "R\"sql(${text})sql\"" PARENT_SCOPE)
 endfunction()
 
-function(gd_embed_sql target)
-  set(out "${PROJECT_BINARY_DIR}/generated/gd")
-
-  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/*.sql")
+# gd_embed_sql(<part> <header> <list> <folder>...): the statements of these folders of
+# sql, in <gd/<header>.hpp> for gen_durable_<part> alone; <list> names them all. A
+# name stands for one statement, in whatever folder.
+function(gd_embed_sql part header list)
+  set(out "${PROJECT_BINARY_DIR}/generated/${part}")
   set(GD_SQL "")
   set(GD_SQL_ALL "")
-  foreach(file IN LISTS files)
-    get_filename_component(name "${file}" NAME_WLE)
-    if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
-      message(FATAL_ERROR "${file}: its name must be a C++ identifier, [a-z0-9_]")
+  foreach(folder IN LISTS ARGN)
+    file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/${folder}/*.sql")
+    if(folder STREQUAL "schema")
+      list(FILTER files EXCLUDE REGEX "/[0-9][^/]*$") # the migrations
     endif()
-    gd_read_sql("${file}" text)
-    string(APPEND GD_SQL
-      "inline constexpr statement ${name}{\"gd_${name}\", ${text}};\n\n")
-    string(APPEND GD_SQL_ALL "  &${name},\n")
+    foreach(file IN LISTS files)
+      get_filename_component(name "${file}" NAME_WLE)
+      if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
+        message(FATAL_ERROR "${file}: its name must be a C++ identifier, [a-z0-9_]")
+      endif()
+      get_property(other GLOBAL PROPERTY "GD_SQL_${name}")
+      if(other)
+        message(FATAL_ERROR "${file}: expected another name than that of ${other}")
+      endif()
+      set_property(GLOBAL PROPERTY "GD_SQL_${name}" "${file}")
+      gd_read_sql("${file}" text)
+      string(APPEND GD_SQL
+        "inline constexpr statement ${name}{\"gd_${name}\", ${text}};\n\n")
+      string(APPEND GD_SQL_ALL "  &${name},\n")
+    endforeach()
   endforeach()
-  configure_file("${PROJECT_SOURCE_DIR}/cmake/sql.hpp.in" "${out}/sql.hpp" @ONLY)
+  set(GD_SQL_LIST "${list}")
+  list(JOIN ARGN ", " GD_SQL_FOLDERS)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/sql.hpp.in" "${out}/gd/${header}.hpp" @ONLY)
+  target_include_directories(gen_durable_${part} PRIVATE "${out}")
+endfunction()
 
-  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/schema/*.sql")
+# gd_embed_migrations(<part>): those of sql/schema, in <gd/migrations.hpp>.
+function(gd_embed_migrations part)
+  set(out "${PROJECT_BINARY_DIR}/generated/${part}")
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/schema/[0-9]*.sql")
   set(GD_MIGRATIONS "")
   set(number 0)
   while(files)
@@ -72,7 +90,6 @@ function(gd_embed_sql target)
       "  {${number}, \"${title}\",\n   ${up},\n   ${down}},\n")
   endwhile()
   configure_file("${PROJECT_SOURCE_DIR}/cmake/migrations.hpp.in"
-                 "${out}/migrations.hpp" @ONLY)
-
-  target_include_directories(${target} PRIVATE "${PROJECT_BINARY_DIR}/generated")
+                 "${out}/gd/migrations.hpp" @ONLY)
+  target_include_directories(gen_durable_${part} PRIVATE "${out}")
 endfunction()

@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gen_durable")
 set(out "${PROJECT_BINARY_DIR}/package")
 
-set(GD_COMPONENTS core)
+set(GD_COMPONENTS core testing)
 if(GD_BUILD_ACTORS)
   list(APPEND GD_COMPONENTS actors)
 endif()
@@ -24,8 +24,13 @@ foreach(part IN LISTS GD_COMPONENTS)
     FILE ${part}-targets.cmake)
 endforeach()
 
-# Nearly all of the core is included by what users include; of the actors little.
+# What users include, which includes nothing else of ours.
 install(DIRECTORY libgd/gd
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.hpp"
+  PATTERN pq EXCLUDE
+  PATTERN work EXCLUDE)
+install(DIRECTORY testing/gd
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.hpp")
 if(GD_BUILD_ACTORS)
@@ -97,6 +102,8 @@ endif()
 gd_pkg_config(core "Durable finite state machines in PostgreSQL"
   REQUIRES ${requires}
   LIBS ${CMAKE_THREAD_LIBS_INIT})
+gd_pkg_config(testing "Tests of gen_durable's machines, without an engine"
+  REQUIRES "gen_durable_core = ${PROJECT_VERSION}")
 
 if(GD_BUILD_ACTORS)
   # CAF has no file for pkg-config.

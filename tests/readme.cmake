@@ -1,6 +1,7 @@
 # Documentation that cannot go stale: every C++ block of README.md and
 # docs/guide.md stands, but for its indentation, in a file that is compiled; what
-# is marked [readme] there is in README.md; and links lead to files.
+# is marked [readme] there is in README.md; and links lead to files and to their
+# headings.
 #
 # Run as cmake -P tests/readme.cmake [-DROOT=<tree>].
 
@@ -25,7 +26,8 @@ endfunction()
 
 set(compiled "")
 file(GLOB_RECURSE files RELATIVE "${ROOT}"
-  "${ROOT}/examples/*.[ch]pp" "${ROOT}/libgd/*.[ch]pp" "${ROOT}/actors/*.[ch]pp")
+  "${ROOT}/examples/*.[ch]pp" "${ROOT}/libgd/*.[ch]pp" "${ROOT}/testing/*.[ch]pp"
+  "${ROOT}/actors/*.[ch]pp")
 foreach(file IN LISTS files)
   read_flat("${file}" text)
   string(APPEND compiled "${text}")
@@ -80,8 +82,21 @@ endforeach()
 
 # -- links lead somewhere ------------------------------------------------------
 
+# anchors_of(<file> <result>): what links can name in it, as GitHub makes it.
+function(anchors_of file result)
+  file(READ "${file}" text)
+  string(REGEX REPLACE "[][;]" "" text "\n${text}")
+  string(REGEX MATCHALL "\n##* [^\n]+" anchors "${text}")
+  list(TRANSFORM anchors REPLACE "^\n#* " "")
+  list(TRANSFORM anchors TOLOWER)
+  list(TRANSFORM anchors REPLACE "[^a-z0-9 _-]" "")
+  list(TRANSFORM anchors REPLACE " " "-")
+  set(${result} "${anchors}" PARENT_SCOPE)
+endfunction()
+
 foreach(file IN ITEMS README.md CHANGELOG.md docs/guide.md docs/ARCHITECTURE.md
-        docs/decisions.md sql/README.md)
+        docs/decisions.md docs/operations.md docs/performance.md
+        docs/log/performance.md sql/README.md)
   file(READ "${ROOT}/${file}" text)
   cmake_path(GET file PARENT_PATH directory)
   string(REGEX REPLACE "[][;]" "|" text "${text}") # they mean something in lists
@@ -91,6 +106,18 @@ foreach(file IN ITEMS README.md CHANGELOG.md docs/guide.md docs/ARCHITECTURE.md
     if(target AND NOT target MATCHES "^https?:"
        AND NOT EXISTS "${ROOT}/${directory}/${target}")
       broken("${file}: ${target} does not exist")
+      continue()
+    endif()
+    if(NOT target MATCHES "^https?:" AND link MATCHES "#([^)]*)")
+      set(anchor "${CMAKE_MATCH_1}")
+      if(target)
+        anchors_of("${ROOT}/${directory}/${target}" anchors)
+      else()
+        anchors_of("${ROOT}/${file}" anchors)
+      endif()
+      if(NOT anchor IN_LIST anchors)
+        broken("${file}: ${target} has no heading #${anchor}")
+      endif()
     endif()
   endforeach()
 endforeach()

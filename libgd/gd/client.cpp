@@ -1,11 +1,14 @@
 #include <gd/client.hpp>
 
 #include <gd/machine.hpp>
-#include <gd/store.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/work/intake.hpp>
 
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -26,26 +29,59 @@ std::chrono::milliseconds delay_after(int failures) {
                  std::chrono::seconds{2});
 }
 
+intake_settings settings_of(client_settings x) {
+  return {.machines = std::move(x.machines),
+          .limits = x.limits,
+          .rows = x.rows,
+          .bytes = x.bytes};
+}
+
 } // namespace
 
-client::client(pq::options opts, intake_settings how)
-  : opts_(std::move(opts)),
-    rows_(how.rows),
-    inserts_(how),
-    signals_(std::move(how)) {
+struct client::impl {
+  impl(pq::options opts, const intake_settings& how)
+    : opts_(std::move(opts)), rows_(how.rows), inserts_(how), signals_(how) {
+    // nop
+  }
+
+  result<void> open();
+  result<void> open_again();
+  /// `meanwhile` runs while the server works.
+  template <class Meanwhile>
+  pq::reply run(const pq::unit& work, Meanwhile meanwhile);
+  result<pq::rows> read(pq::call what);
+  template <class Answer, class Intake, class Request>
+  std::vector<result<Answer>> drive(Intake& intake,
+                                    std::vector<Request> requests);
+
+  pq::options opts_;
+  std::size_t rows_; ///< of a group
+  insert_intake inserts_;
+  signal_intake signals_;
+  std::unique_ptr<pq::connection> db_;
+  /// Why the call under way connects no more.
+  std::optional<error> gave_up_;
+};
+
+client::client(std::unique_ptr<impl> x) : impl_(std::move(x)) {
   // nop
 }
 
-result<client> client::connect(pq::options opts, intake_settings how) {
+client::client(client&&) noexcept = default;
+client& client::operator=(client&&) noexcept = default;
+client::~client() = default;
+
+result<client> client::connect(pq::options opts, client_settings how) {
   if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
     return ok.error();
-  client made{std::move(opts), std::move(how)};
-  if (auto ok = made.open(); !ok)
+  auto made = std::make_unique<impl>(std::move(opts),
+                                     settings_of(std::move(how)));
+  if (auto ok = made->open(); !ok)
     return ok.error();
-  return made;
+  return client{std::move(made)};
 }
 
-result<void> client::open() {
+result<void> client::impl::open() {
   db_ = std::make_unique<pq::connection>(opts_);
   auto version = db_->run({{store::schema_version()}, false});
   auto ok = version.ok()
@@ -60,7 +96,7 @@ result<void> client::open() {
   return why;
 }
 
-result<void> client::open_again() {
+result<void> client::impl::open_again() {
   for (int failures = 0;;) {
     auto ok = open();
     if (ok || !retryable(ok.error().code) || ++failures == connection_tries)
@@ -70,7 +106,7 @@ result<void> client::open_again() {
 }
 
 template <class Meanwhile>
-pq::reply client::run(const pq::unit& work, Meanwhile meanwhile) {
+pq::reply client::impl::run(const pq::unit& work, Meanwhile meanwhile) {
   if (db_)
     db_->pump(); // notices a connection that was lost while it was idle
   if (!gave_up_ && (!db_ || db_->state() == pq::connection::phase::dead))
@@ -84,8 +120,8 @@ pq::reply client::run(const pq::unit& work, Meanwhile meanwhile) {
 }
 
 template <class Answer, class Intake, class Request>
-std::vector<result<Answer>> client::drive(Intake& intake,
-                                          std::vector<Request> requests) {
+std::vector<result<Answer>> client::impl::drive(Intake& intake,
+                                                std::vector<Request> requests) {
   gave_up_.reset();
   std::vector<std::optional<result<Answer>>> answers(requests.size());
   std::size_t next = 0;
@@ -120,12 +156,12 @@ std::vector<result<Answer>> client::drive(Intake& intake,
 }
 
 std::vector<result<inserted>> client::insert_all(std::vector<gd::insert> rows) {
-  return drive<inserted>(inserts_, std::move(rows));
+  return impl_->drive<inserted>(impl_->inserts_, std::move(rows));
 }
 
 std::vector<result<signalled>>
 client::signal_all(std::vector<gd::signal> signals) {
-  return drive<signalled>(signals_, std::move(signals));
+  return impl_->drive<signalled>(impl_->signals_, std::move(signals));
 }
 
 result<inserted> client::insert(gd::insert what) {
@@ -140,7 +176,7 @@ result<signalled> client::signal(gd::signal what) {
   return std::move(signal_all(std::move(one)).front());
 }
 
-result<pq::rows> client::read(pq::call what) {
+result<pq::rows> client::impl::read(pq::call what) {
   gave_up_.reset();
   pq::unit work{{std::move(what)}, false};
   for (int failures = 0;;) {
@@ -158,7 +194,7 @@ result<pq::rows> client::read(pq::call what) {
 }
 
 result<instance> client::look_up(std::int64_t id) {
-  auto rows = read(store::look_up(id));
+  auto rows = impl_->read(store::look_up(id));
   if (!rows)
     return rows.error();
   auto found = store::read_instance(*rows);
@@ -169,7 +205,7 @@ result<instance> client::look_up(std::int64_t id) {
 }
 
 result<std::vector<stats_row>> client::stats() {
-  auto rows = read(store::stats());
+  auto rows = impl_->read(store::stats());
   if (!rows)
     return rows.error();
   return store::read_stats(*rows);

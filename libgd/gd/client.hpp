@@ -2,16 +2,27 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
-#include <gd/intake.hpp>
-#include <gd/pq.hpp>
+#include <gd/options.hpp>
+#include <gd/registry.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace gd {
+
+/// What a `client` goes by.
+struct client_settings {
+  /// Machines that this program has; others are looked up in the database.
+  std::shared_ptr<const registry> machines = std::make_shared<registry>();
+  /// Bounds of what a row may hold; more is refused.
+  struct limits limits {};
+  /// Rows in one transaction, at most.
+  std::size_t rows = 2'000;
+  /// Bytes of states and payloads in one transaction, unless one row has more.
+  std::size_t bytes = 8 << 20;
+};
 
 /// Inserts, signals and looks up, for programs without actors. Calls block
 /// until the database has answered; one connection, one call at a time: a
@@ -25,46 +36,41 @@ namespace gd {
 class client {
 public:
   /// Connects, once, and checks that this library can work with the schema.
-  static result<client> connect(pq::options opts, intake_settings how = {});
+  /// Errors: `unavailable`, `schema_mismatch`; `sql` for what else the server says.
+  static result<client> connect(pq::options opts, client_settings how = {});
 
-  client(client&&) = default;
-  client& operator=(client&&) = default;
+  /// A client that was moved from can only be destroyed or assigned to.
+  client(client&&) noexcept;
+  /// The same.
+  client& operator=(client&&) noexcept;
+  ~client();
 
+  /// Makes an instance; answered after the commit. Errors: `invalid_argument` and
+  /// `codec` (a value or a state that cannot be used), `unknown_machine`,
+  /// `unknown_step`, `rejected` (the server refuses the row), `unavailable`,
+  /// `unknown_fate`.
   result<inserted> insert(gd::insert what);
   /// Any number of rows, in transactions of bounded size; each is accepted or
   /// refused by itself. Answers are in the order of the rows.
   std::vector<result<inserted>> insert_all(std::vector<gd::insert> rows);
 
+  /// Puts a signal into an inbox; answered after the commit. Errors, beside those
+  /// of an insert: `no_such_target`, `target_finished`, `inbox_full`.
   result<signalled> signal(gd::signal what);
   /// Like `insert_all`.
   std::vector<result<signalled>> signal_all(std::vector<gd::signal> signals);
 
-  /// `not_found`: there is no such instance.
+  /// One instance as it is. `not_found`: there is no such one.
   result<instance> look_up(std::int64_t id);
 
-  /// Reads the whole table.
+  /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
 
 private:
-  client(pq::options opts, intake_settings how);
+  struct impl;
+  explicit client(std::unique_ptr<impl> x);
 
-  result<void> open();
-  result<void> open_again();
-  /// `meanwhile` runs while the server works.
-  template <class Meanwhile>
-  pq::reply run(const pq::unit& work, Meanwhile meanwhile);
-  result<pq::rows> read(pq::call what);
-  template <class Answer, class Intake, class Request>
-  std::vector<result<Answer>> drive(Intake& intake,
-                                    std::vector<Request> requests);
-
-  pq::options opts_;
-  std::size_t rows_; ///< of a group
-  insert_intake inserts_;
-  signal_intake signals_;
-  std::unique_ptr<pq::connection> db_;
-  /// Why the call under way connects no more.
-  std::optional<error> gave_up_;
+  std::unique_ptr<impl> impl_;
 };
 
 } // namespace gd

@@ -1,6 +1,7 @@
 #include <gd/config.hpp>
 
-#include <gd/store.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/pq/text.hpp>
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include <gd/event.hpp>
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>
-#include <gd/pq.hpp>
+#include <gd/options.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace gd {
 
 /// A queue that a node serves.
 struct queue_config {
-  std::string name = "default";
+  std::string name = "default"; ///< as rows know it
   /// Steps that run at the same time on this node. 1 to 10,000.
   std::int32_t slots = 10;
   /// Rows picked ahead at the most, for steps that end faster than a
@@ -33,6 +33,7 @@ struct config {
   /// What this node can run. Rows of other machines and versions are left
   /// alone.
   std::vector<machine> machines{};
+  /// The queues that this node serves; no other rows are picked.
   std::vector<queue_config> queues = {{}};
 
   /// How long a row stays with a node that has gone silent.
@@ -63,6 +64,7 @@ struct config {
   std::int32_t connections = 4;
   /// By the server, for each statement.
   std::chrono::milliseconds statement_timeout{30'000};
+  /// For each attempt to connect.
   std::chrono::milliseconds connect_timeout{10'000};
   /// After a start without any connection for so long the engine gives up, and
   /// says why. Zero: it tries for ever.
@@ -79,12 +81,14 @@ struct config {
   /// peer of a published gateway may leave unread. Beyond them, requests are
   /// answered `overloaded`. 1 to 4 GiB.
   std::int64_t bytes_waiting = 64 << 20;
+  /// Bounds of what a row may hold; more is refused.
   struct limits limits {};
 
+  /// Gets everything that happens.
   event_sink on_event = log_to_stderr();
 
   /// The first thing that cannot work, as a sentence with field, value and what
-  /// was expected.
+  /// was expected: `invalid_argument`.
   result<void> validate() const;
 
   /// `incarnation` is what leases are told by: a node that has lost one can then

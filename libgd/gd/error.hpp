@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+/// Durable state machines on PostgreSQL: machines, and programs without actors.
 namespace gd {
 
 /// What went wrong. Policy (retry, isolate, give up) is a function of this
@@ -39,10 +40,11 @@ bool retryable(errc code) noexcept;
 /// The one error type: a code, a sentence, and the server's SQLSTATE where
 /// there was one (five characters, else empty).
 struct error {
-  errc code{};
-  std::string message;
-  std::string sqlstate;
+  errc code{};          ///< what went wrong; what programs decide by
+  std::string message;  ///< a sentence, for people
+  std::string sqlstate; ///< five characters, or empty
 
+  /// Whether code, message and SQLSTATE are equal.
   bool operator==(const error&) const = default;
 };
 
@@ -58,34 +60,42 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 template <class T>
 class [[nodiscard]] result {
 public:
+  /// A value.
   result(T value) : data_(std::in_place_index<0>, std::move(value)) {
     // nop
   }
+  /// An error.
   result(gd::error why) : data_(std::in_place_index<1>, std::move(why)) {
     // nop
   }
 
+  /// Whether there is a value.
   explicit operator bool() const noexcept {
     return data_.index() == 0;
   }
 
+  /// The value. Throws std::bad_variant_access if there is none.
   T& operator*() & {
     return std::get<0>(data_);
   }
+  /// The same.
   const T& operator*() const& {
     return std::get<0>(data_);
   }
+  /// The same, to be moved from.
   T&& operator*() && {
     return std::get<0>(std::move(data_));
   }
+  /// The value's members. Throws std::bad_variant_access if there is none.
   T* operator->() {
     return &std::get<0>(data_);
   }
+  /// The same.
   const T* operator->() const {
     return &std::get<0>(data_);
   }
 
-  /// Only when there is no value.
+  /// Why there is no value. Throws std::bad_variant_access if there is one.
   const gd::error& error() const {
     return std::get<1>(data_);
   }
@@ -98,16 +108,19 @@ private:
 template <>
 class [[nodiscard]] result<void> {
 public:
+  /// Success.
   result() = default;
+  /// An error.
   result(gd::error why) : why_(std::in_place_index<1>, std::move(why)) {
     // nop
   }
 
+  /// Whether it succeeded.
   explicit operator bool() const noexcept {
     return why_.index() == 0;
   }
 
-  /// Only when there was no success.
+  /// Why it failed. Throws std::bad_variant_access if it succeeded.
   const gd::error& error() const {
     return std::get<1>(why_);
   }

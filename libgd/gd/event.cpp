@@ -63,133 +63,169 @@ severity level_of(const event& what) {
                     what);
 }
 
+namespace events {
+
+namespace {
+
+std::string text_of(const node_started& e) {
+  return fmt::format("node {} started", e.node);
+}
+
+std::string text_of(const node_stopped& e) {
+  return fmt::format("node {} stopped: {} rows given back, {} steps "
+                     "abandoned to their leases",
+                     e.node, e.given_back, e.abandoned);
+}
+
+std::string text_of(const node_failed& e) {
+  return fmt::format("the engine gives up: {}", to_string(e.why));
+}
+
+std::string text_of(const connected& e) {
+  return fmt::format("connection {}: connected, backend {}", e.lane, e.backend);
+}
+
+std::string text_of(const disconnected& e) {
+  auto times = e.times > 1 ? fmt::format(" ({} times)", e.times) : "";
+  return fmt::format("connection {}: {}{}; next attempt in {} ms", e.lane,
+                     to_string(e.why), times, e.retry_in.count());
+}
+
+std::string text_of(const step_started& e) {
+  return fmt::format("instance {}: {} v{} begins step {}, attempt {}", e.id,
+                     e.fsm, e.version, e.step, e.attempt);
+}
+
+std::string text_of(const step_committed& e) {
+  return fmt::format("instance {}: {}{} committed", e.id, e.outcome,
+                     e.handled ? " (by the handler)" : "");
+}
+
+std::string text_of(const outcome_stale& e) {
+  return fmt::format("instance {}: outcome dropped, lease {} is not in "
+                     "force",
+                     e.id, e.token);
+}
+
+std::string text_of(const outcome_unknown& e) {
+  return fmt::format("instance {}: outcome under lease {} was sent twice, "
+                     "its fate is unknown",
+                     e.id, e.token);
+}
+
+std::string text_of(const outcome_refused& e) {
+  return fmt::format("instance {}: the database refuses the outcome: {}", e.id,
+                     to_string(e.why));
+}
+
+std::string text_of(const row_unusable& e) {
+  using fate = row_unusable::fate;
+  const auto* outcome = e.what == fate::failed ? "failed"
+                        : e.what == fate::left_out
+                          ? "left out for a minute, it may not be to blame"
+                          : "left out for a minute, it cannot be failed either";
+  return fmt::format("instance {}: {}, its row cannot be used: {}", e.id,
+                     outcome, to_string(e.why));
+}
+
+std::string text_of(const step_crashed& e) {
+  return fmt::format("instance {}: the step crashed ({}); the row waits "
+                     "for its lease",
+                     e.id, e.why);
+}
+
+std::string text_of(const step_over_limit& e) {
+  return fmt::format("instance {}: step {} is over its limit of {} ms, the "
+                     "handler is called",
+                     e.id, e.step, e.limit.count());
+}
+
+std::string text_of(const step_returned_late& e) {
+  return fmt::format("instance {}: step {} has returned after its limit, "
+                     "its outcome is dropped",
+                     e.id, e.step);
+}
+
+std::string text_of(const lease_lost& e) {
+  return fmt::format("instance {}: lease {} is lost", e.id, e.token);
+}
+
+std::string text_of(const turn_failed& e) {
+  return fmt::format("queue {}: turn failed, will be tried again: {}", e.queue,
+                     to_string(e.why));
+}
+
+std::string text_of(const pick_lost& e) {
+  return fmt::format("queue {}: fate of pick {} unknown", e.queue, e.token);
+}
+
+std::string text_of(const pick_recovered& e) {
+  return fmt::format("queue {}: {} rows of lost picks given back", e.queue,
+                     e.rows);
+}
+
+std::string text_of(const sweep_failed& e) {
+  return fmt::format("{} failed, will be tried again: {}", e.what,
+                     to_string(e.why));
+}
+
+std::string text_of(const reaped& e) {
+  return fmt::format("{} rows returned after their lease", e.rows);
+}
+
+std::string text_of(const deadlines_fired& e) {
+  return fmt::format("{} deadlines fired", e.rows);
+}
+
+std::string text_of(const returned& e) {
+  return fmt::format("{} rows with a unique key returned, {} left: another "
+                     "has their key",
+                     e.runnable, e.blocked);
+}
+
+std::string text_of(const sessions_ended& e) {
+  return fmt::format("{} sessions of silent nodes ended: they may have held "
+                     "partition keys",
+                     e.count);
+}
+
+std::string text_of(const sessions_not_ended& e) {
+  return fmt::format("the sessions of node {} are another role's, and cannot "
+                     "be ended when it is silent: expected the same role, or "
+                     "one with pg_signal_backend and pg_read_all_stats",
+                     e.node);
+}
+
+std::string text_of(const given_back& e) {
+  return fmt::format("queue {}: {} rows given back that cannot begin soon",
+                     e.queue, e.rows);
+}
+
+std::string text_of(const sweep_skipped& e) {
+  return fmt::format("{}: another node does it", e.what);
+}
+
+std::string text_of(const actor_restarted& e) {
+  return fmt::format("{} restarted after: {}", e.name, e.why);
+}
+
+std::string text_of(const peer_cut_off& e) {
+  return fmt::format("the peer at port {} is cut off: it has left {} bytes of "
+                     "answers unread",
+                     e.port, e.unread);
+}
+
+std::string text_of(const queue_not_served& e) {
+  return fmt::format("machine {}: its queue {} is not served by this node",
+                     e.machine, e.queue);
+}
+
+} // namespace
+
+} // namespace events
+
 std::string describe(const event& what) {
-  using namespace events;
-  return std::visit(
-    overloaded{
-      [](const node_started& e) {
-    return fmt::format("node {} started", e.node);
-      },
-      [](const node_stopped& e) {
-    return fmt::format("node {} stopped: {} rows given back, {} steps "
-                       "abandoned to their leases",
-                       e.node, e.given_back, e.abandoned);
-    },
-    [](const node_failed& e) {
-    return fmt::format("the engine gives up: {}", to_string(e.why));
-    },
-    [](const connected& e) {
-    return fmt::format("connection {}: connected, backend {}", e.lane,
-                       e.backend);
-  },
-    [](const disconnected& e) {
-    auto times = e.times > 1 ? fmt::format(" ({} times)", e.times) : "";
-    return fmt::format("connection {}: {}{}; next attempt in {} ms", e.lane,
-                       to_string(e.why), times, e.retry_in.count());
-    },
-    [](const step_started& e) {
-    return fmt::format("instance {}: {} v{} begins step {}, attempt {}", e.id,
-                       e.fsm, e.version, e.step, e.attempt);
-    },
-    [](const step_committed& e) {
-    return fmt::format("instance {}: {}{} committed", e.id, e.outcome,
-                       e.handled ? " (by the handler)" : "");
-    },
-    [](const outcome_stale& e) {
-    return fmt::format("instance {}: outcome dropped, lease {} is not in "
-                       "force",
-                       e.id, e.token);
-    },
-    [](const outcome_unknown& e) {
-    return fmt::format("instance {}: outcome under lease {} was sent twice, "
-                       "its fate is unknown",
-                       e.id, e.token);
-    },
-    [](const outcome_refused& e) {
-    return fmt::format("instance {}: the database refuses the outcome: {}",
-                       e.id, to_string(e.why));
-    },
-    [](const row_unusable& e) {
-    return fmt::format("instance {}: {}, its row cannot be used: {}", e.id,
-                       e.left_out ? "left out, and cannot be failed" : "failed",
-                       to_string(e.why));
-    },
-    [](const step_crashed& e) {
-    return fmt::format("instance {}: the step crashed ({}); the row waits "
-                       "for its lease",
-                       e.id, e.why);
-    },
-    [](const step_over_limit& e) {
-    return fmt::format("instance {}: step {} is over its limit of {} ms, the "
-                       "handler is called",
-                       e.id, e.step, e.limit.count());
-    },
-    [](const step_returned_late& e) {
-    return fmt::format("instance {}: step {} has returned after its limit, "
-                       "its outcome is dropped",
-                       e.id, e.step);
-    },
-    [](const lease_lost& e) {
-    return fmt::format("instance {}: lease {} is lost", e.id, e.token);
-    },
-    [](const turn_failed& e) {
-    return fmt::format("queue {}: turn failed, will be tried again: {}",
-                       e.queue, to_string(e.why));
-    },
-    [](const pick_lost& e) {
-    return fmt::format("queue {}: fate of pick {} unknown", e.queue, e.token);
-    },
-    [](const pick_recovered& e) {
-    return fmt::format("queue {}: {} rows of lost picks given back", e.queue,
-                       e.rows);
-    },
-    [](const sweep_failed& e) {
-    return fmt::format("{} failed, will be tried again: {}", e.what,
-                       to_string(e.why));
-    },
-    [](const reaped& e) {
-    return fmt::format("{} rows returned after their lease", e.rows);
-    },
-    [](const deadlines_fired& e) {
-    return fmt::format("{} deadlines fired", e.rows);
-    },
-    [](const returned& e) {
-    return fmt::format("{} rows with a unique key returned, {} left: another "
-                       "has their key",
-                       e.runnable, e.blocked);
-    },
-    [](const sessions_ended& e) {
-    return fmt::format("{} sessions of silent nodes ended: they may have held "
-                       "partition keys",
-                       e.count);
-    },
-    [](const sessions_not_ended& e) {
-    return fmt::format("the sessions of node {} are another role's, and cannot "
-                       "be ended when it is silent: expected the same role, or "
-                       "one with pg_signal_backend",
-                       e.node);
-    },
-    [](const given_back& e) {
-    return fmt::format("queue {}: {} rows given back that cannot begin soon",
-                       e.queue, e.rows);
-    },
-    [](const sweep_skipped& e) {
-    return fmt::format("{}: another node does it", e.what);
-    },
-    [](const actor_restarted& e) {
-    return fmt::format("{} restarted after: {}", e.name, e.why);
-    },
-    [](const peer_cut_off& e) {
-    return fmt::format(
-      "the peer at port {} is cut off: it has left {} bytes of "
-      "answers unread",
-      e.port, e.unread);
-    },
-    [](const queue_not_served& e) {
-    return fmt::format("machine {}: its queue {} is not served by this node",
-                       e.machine, e.queue);
-    },
-    }, what);
+  return std::visit([](const auto& e) { return events::text_of(e); }, what);
 }
 
 event_sink log_to_stderr(severity least) {

@@ -10,167 +10,198 @@
 #include <string_view>
 #include <variant>
 
+/// \file
 /// What happened, as plain structs, to one sink: logs, metrics and tests adapt
 /// to it. No event holds a state, a payload or a connection string.
 namespace gd {
 
-enum class severity : std::uint8_t { debug, info, warning, failure };
+/// How much an event matters; later ones matter more.
+enum class severity : std::uint8_t {
+  debug,   ///< what happens with each step
+  info,    ///< what should be known of a node
+  warning, ///< what somebody may want to look at, and the engine copes with
+  failure, ///< the engine has given up
+};
 
+/// Its name; that of `failure` is "error".
 std::string_view to_string(severity level) noexcept;
 
+/// All events. `id` is an instance, `token` the lease that a step runs under, `why`
+/// what failed.
 namespace events {
 
+/// The engine runs.
 struct node_started {
-  std::string node{};
+  std::string node{}; ///< `config::node`
 };
+/// The engine has stopped.
 struct node_stopped {
-  std::string node{};
+  std::string node{};         ///< `config::node`
   std::size_t given_back = 0; ///< rows not begun
   std::size_t abandoned = 0;  ///< steps that did not end in time
 };
 /// The engine gives up: an incompatible schema, for example.
 struct node_failed {
-  error why{};
+  error why{}; ///< what cannot work
 };
+/// A connection is made, or made again.
 struct connected {
-  std::size_t lane = 0;
-  std::int64_t backend = 0;
+  std::size_t lane = 0;     ///< the connection's number, from 0
+  std::int64_t backend = 0; ///< the pid of its server process
 };
 /// A connection is lost, or cannot be made. Told once for each reason, whatever
 /// the connection; as long as one is missing, again after a minute, two, four, up
 /// to an hour.
 struct disconnected {
-  std::size_t lane = 0;
-  error why{};
-  std::chrono::milliseconds retry_in{0};
+  std::size_t lane = 0;                  ///< the connection's number, from 0
+  error why{};                           ///< what was lost, or refused
+  std::chrono::milliseconds retry_in{0}; ///< until the next attempt
   /// How often that has happened since it was told last.
   std::size_t times = 1;
 };
+/// A step begins.
 struct step_started {
-  std::int64_t id = 0;
-  std::string fsm{};
-  std::int32_t version = 1;
-  std::string step{};
-  std::int32_t attempt = 0;
-  std::string token{};
+  std::int64_t id = 0;      ///< the instance
+  std::string fsm{};        ///< the machine
+  std::int32_t version = 1; ///< the machine's
+  std::string step{};       ///< its name
+  std::int32_t attempt = 0; ///< 0: the first
+  std::string token{};      ///< its lease
 };
 /// The outcome is committed.
 struct step_committed {
-  std::int64_t id = 0;
-  std::string_view outcome{};
-  bool handled = false; ///< it is the handler's
+  std::int64_t id = 0;        ///< the instance
+  std::string_view outcome{}; ///< next, replay, await, done or stop
+  bool handled = false;       ///< it is the handler's
 };
 /// Another lease holds the row: the outcome changed nothing.
 struct outcome_stale {
-  std::int64_t id = 0;
-  std::string token{};
+  std::int64_t id = 0; ///< the instance
+  std::string token{}; ///< the lease that is over
 };
 /// The outcome was sent on a connection that died, and did not apply when it was
 /// sent again: applied the first time, or stale.
 struct outcome_unknown {
-  std::int64_t id = 0;
-  std::string token{};
+  std::int64_t id = 0; ///< the instance
+  std::string token{}; ///< its lease
 };
 /// The database refused this row's data; the handler is called.
 struct outcome_refused {
-  std::int64_t id = 0;
-  error why{};
+  std::int64_t id = 0; ///< the instance
+  error why{};         ///< what the server says, without the row's data
 };
-/// Its row cannot be read, or cannot be picked, for what it holds: it is failed.
-/// Or, `left_out`, it cannot even be changed, and picks pass it over for a minute.
+/// Its row cannot be read, or cannot be picked, for what it holds.
 struct row_unusable {
-  std::int64_t id = 0;
-  error why{};
-  bool left_out = false;
+  /// What became of it.
+  enum class fate : std::uint8_t {
+    failed,   ///< as an instance whose step has stopped
+    left_out, ///< for a minute: no others were picked that tell that it is guilty
+    unfailing, ///< left out, too: it cannot even be failed
+  };
+  std::int64_t id = 0;      ///< the instance
+  error why{};              ///< what cannot be used
+  fate what = fate::failed; ///< what became of it
 };
 /// A step actor went down without an outcome: the row waits for its lease.
 struct step_crashed {
-  std::int64_t id = 0;
-  std::string why{};
+  std::int64_t id = 0; ///< the instance
+  std::string why{};   ///< CAF's reason
 };
 /// The handler is called; the step's slot is taken until its function returns.
 struct step_over_limit {
-  std::int64_t id = 0;
-  std::string step{};
-  std::chrono::milliseconds limit{0};
+  std::int64_t id = 0;                ///< the instance
+  std::string step{};                 ///< its name
+  std::chrono::milliseconds limit{0}; ///< that is over
 };
 /// It has returned at last: what it returned is dropped.
 struct step_returned_late {
-  std::int64_t id = 0;
-  std::string step{};
+  std::int64_t id = 0; ///< the instance
+  std::string step{};  ///< its name
 };
+/// The row is not this lease's any more, and its step has no outcome yet: another
+/// node may run it, and what comes of this one will be dropped. Not told of a step
+/// whose outcome is on its way: that may just be committed, and if it is not,
+/// `outcome_stale` says so.
 struct lease_lost {
-  std::int64_t id = 0;
-  std::string token{};
+  std::int64_t id = 0; ///< the instance
+  std::string token{}; ///< the lease that is lost
 };
+/// A queue's transaction, with outcomes and a pick, failed; it is tried again.
 struct turn_failed {
-  std::string queue{};
-  error why{};
+  std::string queue{}; ///< its name
+  error why{};         ///< what the server says, without a row's data
 };
 /// Of a pick, or of inserts that were to begin under a lease, nobody knows whether
 /// it was committed.
 struct pick_lost {
-  std::string queue{};
-  std::string token{};
+  std::string queue{}; ///< its name
+  std::string token{}; ///< the lease that rows may have been picked under
 };
 /// The attempt to give back what a lost pick may have taken found rows.
 struct pick_recovered {
-  std::string queue{};
-  std::size_t rows = 0;
+  std::string queue{};  ///< its name
+  std::size_t rows = 0; ///< given back
 };
+/// A sweep, the heartbeat or another of the node's own tasks failed; it is tried
+/// again.
 struct sweep_failed {
-  std::string_view what{};
-  error why{};
+  std::string_view what{}; ///< the task's name
+  error why{};             ///< what the server says, without a row's data
 };
+/// Executing rows whose lease was over are runnable again: their node has died, or
+/// was silent for too long.
 struct reaped {
-  std::size_t rows = 0;
+  std::size_t rows = 0; ///< how many
 };
+/// Parked rows whose deadline has passed are runnable.
 struct deadlines_fired {
-  std::size_t rows = 0;
+  std::size_t rows = 0; ///< how many
 };
 /// Rows that were to become runnable, but whose unique key might be another's
 /// by now.
 struct returned {
-  std::size_t runnable = 0;
-  std::size_t blocked = 0; ///< left as they are, to be tried again
+  std::size_t runnable = 0; ///< now runnable
+  std::size_t blocked = 0;  ///< left as they are, to be tried again
 };
 /// Sessions of nodes that were silent for longer than their lease: they may have
 /// held partition keys.
 struct sessions_ended {
-  std::size_t count = 0;
+  std::size_t count = 0; ///< how many
 };
-/// Those of this node cannot be ended, should it be silent for longer than its
-/// lease: they are another role's, and this one may not.
+/// Another node's sessions cannot be ended, should it be silent for longer than its
+/// lease: they are of another role, and this one may not.
 struct sessions_not_ended {
-  std::string node{};
+  std::string node{}; ///< its name
 };
 /// Rows picked ahead that cannot begin soon enough: other nodes may have them.
 struct given_back {
-  std::string queue{};
-  std::size_t rows = 0;
+  std::string queue{};  ///< its name
+  std::size_t rows = 0; ///< how many
 };
 /// Another node sweeps for all.
 struct sweep_skipped {
-  std::string_view what{};
+  std::string_view what{}; ///< the sweep's name
 };
+/// One of the engine's actors went down, and is started again.
 struct actor_restarted {
-  std::string name{};
-  std::string why{};
+  std::string name{}; ///< "picker of billing", for instance
+  std::string why{};  ///< CAF's reason
 };
 /// A peer of the published gateway, at that port of its own, has left more answers
 /// unread than a peer may: its connection is ended.
 struct peer_cut_off {
-  std::uint16_t port = 0;
+  std::uint16_t port = 0; ///< the peer's
   std::size_t unread = 0; ///< bytes, beside those under way
 };
 /// A machine's queue is not served here: other nodes have to.
 struct queue_not_served {
-  std::string machine{};
-  std::string queue{};
+  std::string machine{}; ///< with its version
+  std::string queue{};   ///< its name
 };
 
 } // namespace events
 
+/// What has happened: one of gd::events.
 using event = std::variant<
   events::node_started, events::node_stopped, events::node_failed,
   events::connected, events::disconnected, events::step_started,
@@ -183,19 +214,21 @@ using event = std::variant<
   events::given_back, events::sweep_skipped, events::actor_restarted,
   events::peer_cut_off, events::queue_not_served>;
 
-/// Called from any thread, several at once; must not throw or block for long.
+/// Gets all events. Called from any thread, several at once; must not throw or
+/// block for long.
 using event_sink = std::function<void(const event&)>;
 
 /// `why` as an event may tell it: what the server says of a row that it refuses
 /// may repeat that row's data.
 error without_data(error why);
 
+/// How much it matters.
 severity level_of(const event& what);
 
-/// One line without a line break.
+/// What happened, as one line without a line break.
 std::string describe(const event& what);
 
-/// Writes what is at least that severe to stderr.
+/// Writes what is at least that severe to stderr, a line each.
 event_sink log_to_stderr(severity least = severity::warning);
 
 } // namespace gd

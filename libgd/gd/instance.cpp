@@ -50,11 +50,21 @@ bool controls(char32_t x) {
          || (x >= 0x2066 && x <= 0x2069);
 }
 
-/// Whether a digit is followed by an e: nearly always, a number's.
-bool has_exponent(std::string_view text) {
-  for (std::size_t i = 1; i < text.size(); ++i)
-    if ((text[i] | 0x20) == 'e' && text[i - 1] >= '0' && text[i - 1] <= '9')
-      return true;
+/// Whether it may have a number that prints longer than it is, or too long: digits
+/// followed by an e, or many of them. Nearly always, they are a number's.
+bool may_print_long(std::string_view text) {
+  constexpr std::size_t many = max_json_number - 2; // beside a sign and a point
+  std::size_t run = 0;
+  for (char c : text) {
+    if (c >= '0' && c <= '9') {
+      if (++run == many)
+        return true;
+    } else if (c != '.') {
+      if (run > 0 && (c | 0x20) == 'e')
+        return true;
+      run = 0;
+    }
+  }
   return false;
 }
 
@@ -135,7 +145,7 @@ result<void> check_size(std::string_view what, const json& value,
   if (text.size() > most)
     return refuse("", text.size());
   // Blanks at most double it, and only numbers with an exponent grow more.
-  if (!has_exponent(text) && text.size() <= most / 2)
+  if (!may_print_long(text) && text.size() <= most / 2)
     return {};
   auto printed = printed_size(text);
   if (!printed)

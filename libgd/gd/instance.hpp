@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+/// \file
 /// What programs send to the engine and get back: plain structs, the same for
 /// the client and as messages of the gateway actor.
 namespace gd {
@@ -41,14 +42,18 @@ struct insert {
   std::string step{};
   /// Empty: the machine's queue.
   std::string queue{};
-  /// Lower is more urgent.
+  /// Lower is more urgent. Strict: a less urgent row waits as long as a more
+  /// urgent one of the queue is due.
   std::int16_t priority = 0;
-  /// Not to be picked before; microseconds since 1970. Empty: at once.
+  /// Not to be picked before; microseconds since 1970, up to the year 3000. Empty:
+  /// at once. Not together with `delay_us`.
   std::optional<std::int64_t> eligible_at_us{};
-  /// Not to be picked before this many microseconds are over.
+  /// Not to be picked before this many microseconds are over, by the database's
+  /// clock; 0 to 100 years.
   std::int64_t delay_us = 0;
   /// At most one step of the instances with this key runs at any time, on all
-  /// nodes together, and in pick order (spec section 7).
+  /// nodes together, and they take turns in pick order: by priority, then by the
+  /// time since when they may run, then by id.
   std::optional<std::string> partition_key{};
   /// While an instance with this key is in one of the statuses of its
   /// `unique_scope`, no other with the key is made. Any bytes.
@@ -66,6 +71,7 @@ struct insert {
 struct inserted {
   /// The new instance; or, if `duplicate`, the one that has its unique key.
   std::int64_t id = 0;
+  /// Nothing was made: `id` was there before, and has the unique key.
   bool duplicate = false;
 
   GD_STATE(inserted, id, duplicate);
@@ -73,7 +79,7 @@ struct inserted {
 
 /// Makes many instances; each is accepted or refused by itself.
 struct insert_all {
-  std::vector<insert> rows{};
+  std::vector<insert> rows{}; ///< any number
 
   GD_STATE(insert_all, rows);
 };
@@ -84,25 +90,27 @@ struct insert_answer {
   std::optional<std::int64_t> id{};
   /// `id` is another instance, which has the row's unique key.
   bool duplicate = false;
-  errc code{};
-  std::string message{};
+  errc code{};           ///< of a refused row: why
+  std::string message{}; ///< the same, as a sentence
 
   GD_STATE(insert_answer, id, duplicate, code, message);
 };
 
-/// In the order of the rows.
+/// The answer to `insert_all`.
 struct inserted_all {
-  std::vector<insert_answer> rows{};
+  std::vector<insert_answer> rows{}; ///< in the order of the rows
 
   GD_STATE(inserted_all, rows);
 };
 
 /// A durable message to an instance.
 struct signal {
-  std::int64_t target = 0;
-  std::string name{};
-  json payload{};
-  /// At most one signal with this key ever reaches the target.
+  std::int64_t target = 0; ///< the instance
+  std::string name{};      ///< what its step takes it by
+  json payload{};          ///< encoded by `to_json(x)`
+  /// At most one signal with this key ever reaches the target, 1 to
+  /// `limits::dedup_key` bytes. Without: a signal that is sent again, after its
+  /// answer was lost, may be stored twice.
   std::optional<std::string> dedup_key{};
 
   GD_STATE(signal, target, name, payload, dedup_key);
@@ -118,7 +126,7 @@ struct signalled {
 
 /// Asks for one instance.
 struct look_up {
-  std::int64_t id = 0;
+  std::int64_t id = 0; ///< the instance
 
   GD_STATE(look_up, id);
 };
@@ -126,32 +134,39 @@ struct look_up {
 /// One instance, as it is in the database. Times are in microseconds since
 /// 1970.
 struct instance {
-  std::int64_t id = 0;
-  std::string fsm{};
-  std::int32_t version = 0;
-  std::string step{};
+  std::int64_t id = 0;      ///< unique in the schema
+  std::string fsm{};        ///< the machine's name
+  std::int32_t version = 0; ///< the machine's
+  std::string step{};       ///< that runs next, or ran last
   /// runnable, executing, awaiting_signal, done or failed.
   std::string status{};
-  json state{};
-  /// Set when `status` is done.
+  json state{}; ///< as committed last; failed, if it prints more than 16 MiB
+  /// Set when `status` is done; the same holds.
   std::optional<json> result{};
   /// Set when `status` is awaiting_signal.
   std::optional<std::string> awaits{};
-  std::string queue{};
-  std::int16_t priority = 0;
+  std::string queue{};       ///< where it is picked
+  std::int16_t priority = 0; ///< lower is more urgent
+  /// What it takes turns by; see `insert`.
   std::optional<std::string> partition_key{};
   /// In hexadecimal digits: it may be any bytes.
   std::optional<std::string> unique_key{};
+  /// How often the step has been tried before.
   std::int32_t attempt = 0;
+  /// Why `stop`, or the engine, has failed it.
   std::optional<std::string> last_error{};
+  /// The lease token of the node that executes it.
   std::optional<std::string> locked_by{};
   /// Why it was woken last: signal or timeout.
   std::optional<std::string> wake_reason{};
+  /// Not picked before.
   std::int64_t eligible_at_us = 0;
+  /// When an `await` gives up.
   std::optional<std::int64_t> deadline_us{};
+  /// When others may take the row of a node that is silent.
   std::optional<std::int64_t> lease_expires_at_us{};
-  std::int64_t inserted_at_us = 0;
-  std::int64_t updated_at_us = 0;
+  std::int64_t inserted_at_us = 0; ///< when it was made
+  std::int64_t updated_at_us = 0;  ///< when it was changed last
   /// Signals not yet consumed.
   std::int64_t inbox = 0;
 
@@ -163,11 +178,11 @@ struct instance {
 
 /// How many instances of one machine in one queue have one status.
 struct stats_row {
-  std::string queue{};
-  std::string fsm{};
-  std::int32_t version = 0;
-  std::string status{};
-  std::int64_t instances = 0;
+  std::string queue{};        ///< its name
+  std::string fsm{};          ///< the machine's name
+  std::int32_t version = 0;   ///< the machine's
+  std::string status{};       ///< as in `instance`
+  std::int64_t instances = 0; ///< how many
   /// Of those, runnable later than now.
   std::int64_t future = 0;
   /// Of those, runnable now, but behind another of their partition key.
@@ -182,15 +197,16 @@ struct stats_query {
   GD_STATE(stats_query);
 };
 
+/// The answer to `stats_query`.
 struct stats {
-  std::vector<stats_row> rows{};
+  std::vector<stats_row> rows{}; ///< one for each combination that occurs
 
   GD_STATE(stats, rows);
 };
 
 /// A name as it may stand in the database: 1 to `limits::name` bytes of UTF-8
 /// without control characters, those of bidirectional text among them. `what`
-/// begins the error's sentence.
+/// begins the error's sentence. The error: `invalid_argument`.
 result<void> check_name(std::string_view what, std::string_view name,
                         const limits& bounds);
 
@@ -199,16 +215,18 @@ result<void> check_name(std::string_view what, std::string_view name,
 std::string clean_text(std::string_view text, std::size_t most);
 
 /// Text for terminals and logs: what controls them, or the direction of what they
-/// show, comes out as \u0085, which in JSON stands for the same, and broken UTF-8
+/// show, comes out as `\u0085`, which in JSON stands for the same, and broken UTF-8
 /// as question marks.
 std::string printable(std::string_view text);
 
-/// JSON that the database can take, of at most `most` bytes, as it is and as
-/// PostgreSQL prints it.
+/// Whether this is JSON that the database can take, of at most `most` bytes, as it
+/// is and as PostgreSQL prints it. `what` begins the error's sentence. Errors:
+/// `codec`, `invalid_argument`.
 result<void> check_size(std::string_view what, const json& value,
                         std::size_t most);
 
-/// Everything about a signal that can be told without the database.
+/// Whether a signal can be sent, as far as can be told without the database: its
+/// name, its payload, its key. Errors: `invalid_argument`, `codec`.
 result<void> check(const signal& x, const limits& bounds);
 
 } // namespace gd

@@ -4,7 +4,6 @@
 #include <simdjson.h>
 
 #include <charconv>
-#include <cmath>
 #include <iterator>
 #include <memory>
 #include <system_error>
@@ -52,10 +51,6 @@ error malformed(const json_path& at, std::string_view why) {
 
 error malformed(const json_path& at, simdjson::error_code why) {
   return malformed(at, simdjson::error_message(why));
-}
-
-error too_deep(const json_path& at) {
-  return at.expected(fmt::format("at most {} levels", max_json_depth), "more");
 }
 
 /// Takes the digits at the front of `text`.
@@ -162,7 +157,7 @@ public:
                                         buffer.size()};
     if (auto why = parser.iterate(padded).get(source_))
       return malformed(at, why);
-    if (auto res = walk(source_, {}, at); !res)
+    if (auto res = walk(source_, at); !res)
       return res;
     if (doc_.nodes.front().raw.size() != text_.size())
       return at.expected("one JSON document", "trailing content");
@@ -172,7 +167,7 @@ public:
 private:
   /// `value` is the document or a value in it: simdjson tells them apart.
   template <class Value>
-  result<void> walk(Value& value, std::string_view key, const json_path& at) {
+  result<void> walk(Value& value, const json_path& at) {
     ondemand::json_type type;
     std::string_view token;
     if (auto why = value.type().get(type))
@@ -181,15 +176,20 @@ private:
       return malformed(at, why);
     token = trim(token);
     auto add = [&](json_type kind, std::string_view unquoted = {}) {
-      doc_.nodes.push_back({kind, key, token, unquoted});
+      doc_.nodes.push_back({kind, at.key, token, unquoted});
+    };
+    auto check_word = [&](bool known) -> result<void> {
+      if (!known)
+        return malformed(at, excerpt(token));
+      return {};
     };
     switch (type) {
       case ondemand::json_type::array:
         add(json_type::array);
-        return walk_array(value, at);
+        return walk_children(value.get_array(), at);
       case ondemand::json_type::object:
         add(json_type::object);
-        return walk_object(value, at);
+        return walk_children(value.get_object(), at);
       case ondemand::json_type::string: {
         // Reading it also moves simdjson on: it would skip a string together
         // with a colon behind it.
@@ -204,64 +204,55 @@ private:
         return check_number(token, at);
       case ondemand::json_type::boolean:
         add(json_type::boolean);
-        if (token != "true" && token != "false")
-          return malformed(at, excerpt(token));
-        return {};
+        return check_word(token == "true" || token == "false");
       default:
         add(json_type::null);
-        if (token != "null")
-          return malformed(at, excerpt(token));
-        return {};
+        return check_word(token == "null");
     }
   }
 
-  template <class Value>
-  result<void> walk_array(Value& value, const json_path& at) {
+  /// Walks an array or object, whose node is the last one.
+  template <class Container>
+  result<void> walk_children(simdjson::simdjson_result<Container> opened,
+                             const json_path& at) {
     auto self = doc_.nodes.size() - 1;
-    if (at.depth >= max_json_depth)
-      return too_deep(at);
-    ondemand::array array;
-    if (auto why = value.get_array().get(array))
+    if (auto ok = detail::check_depth(at); !ok)
+      return ok;
+    Container children;
+    if (auto why = std::move(opened).get(children))
       return malformed(at, why);
     std::size_t index = 0;
-    for (auto element : array) {
+    for (auto child : children) {
       json_path here{&at, {}, index++};
-      ondemand::value child;
-      if (auto why = element.get(child))
+      ondemand::value value;
+      simdjson::error_code why;
+      if constexpr (std::same_as<Container, ondemand::object>) {
+        auto key = key_of(child, at);
+        if (!key)
+          return key.error();
+        here.key = *key;
+        why = child.value().get(value);
+      } else {
+        why = child.get(value);
+      }
+      if (why)
         return malformed(here, why);
-      if (auto res = walk(child, {}, here); !res)
+      if (auto res = walk(value, here); !res)
         return res;
     }
     return close(self);
   }
 
-  template <class Value>
-  result<void> walk_object(Value& value, const json_path& at) {
-    auto self = doc_.nodes.size() - 1;
-    if (at.depth >= max_json_depth)
-      return too_deep(at);
-    ondemand::object object;
-    if (auto why = value.get_object().get(object))
+  template <class Field>
+  result<std::string_view> key_of(Field& field, const json_path& at) {
+    ondemand::raw_json_string quoted;
+    if (auto why = field.key().get(quoted))
       return malformed(at, why);
-    for (auto field : object) {
-      ondemand::raw_json_string quoted;
-      if (auto why = field.key().get(quoted))
-        return malformed(at, why);
-      // A key comes without its length, from behind the opening quote.
-      auto token = text_.substr(
-        static_cast<std::size_t>(quoted.raw() - 1 - text_.data()));
-      auto key = unquote(token.substr(0, quoted_size(token)),
-                         field.unescaped_key(), at);
-      if (!key)
-        return key.error();
-      json_path here{&at, *key};
-      ondemand::value child;
-      if (auto why = field.value().get(child))
-        return malformed(here, why);
-      if (auto res = walk(child, *key, here); !res)
-        return res;
-    }
-    return close(self);
+    // It comes without its length, from behind the opening quote.
+    auto token = text_.substr(
+      static_cast<std::size_t>(quoted.raw() - 1 - text_.data()));
+    return unquote(token.substr(0, quoted_size(token)), field.unescaped_key(),
+                   at);
   }
 
   /// Completes the node of an array or object.
@@ -333,19 +324,6 @@ private:
 } // namespace
 
 // -- json ---------------------------------------------------------------------
-
-json json::raw(std::string text) {
-  json x;
-  x.text_ = std::move(text);
-  return x;
-}
-
-json json::failed(error why) {
-  json x;
-  x.text_.clear();
-  x.why_ = std::move(why);
-  return x;
-}
 
 result<void> json::check() const {
   return ok() ? check_json(text_) : why_;
@@ -419,237 +397,28 @@ std::size_t json_value::count() const {
 }
 
 error json_value::expected(std::string_view what) const {
-  switch (type()) {
-    case json_type::null:
-      return at_.expected(what, "null");
-    case json_type::boolean:
-      return at_.expected(what, "boolean " + excerpt(raw()));
-    case json_type::number:
-      return at_.expected(what, "number " + excerpt(raw()));
-    case json_type::string:
-      return at_.expected(what, "string " + excerpt(raw()));
-    case json_type::array:
-      return at_.expected(what, "array");
-    case json_type::object:
-      return at_.expected(what, "object");
-  }
-  return at_.expected(what, "nothing");
+  constexpr std::array names{"null",   "boolean", "number",
+                             "string", "array",   "object"};
+  std::string got = names[static_cast<std::size_t>(type())];
+  if (type() == json_type::boolean || type() == json_type::number
+      || type() == json_type::string)
+    got += " " + excerpt(raw());
+  return at_.expected(what, got);
 }
 
-// -- codecs -------------------------------------------------------------------
-
-result<void> json_codec<json>::write(std::string& out, const json& x,
-                                     const json_path& at) {
-  if (auto why = x.failure()) {
-    // Its own path, if it has one, goes on from here.
-    std::string_view tail = why->message;
-    if (!tail.starts_with('$'))
-      return at.expected("a value with a JSON form", tail);
-    tail.remove_prefix(1);
-    return error{why->code, at.to_string().append(tail), why->sqlstate};
-  }
-  if (auto doc = detail::parse_json(x.text(), at); !doc)
-    return doc.error();
-  out += x.text();
-  return {};
-}
+// -- documents ----------------------------------------------------------------
 
 namespace detail {
+
+bool is_below_one(std::string_view number) {
+  return form_of(number).before <= 0;
+}
 
 result<json_document> parse_json(std::string_view text, const json_path& at) {
   json_document doc;
   if (auto res = parse_run{doc}(text, at); !res)
     return res.error();
   return doc;
-}
-
-template <class T>
-result<void> write_number(std::string& out, T x, const json_path& at) {
-  if (!std::isfinite(x))
-    return at.expected("finite number", fmt::to_string(x));
-  fmt::format_to(std::back_inserter(out), "{}", x);
-  return {};
-}
-
-template result<void> write_number(std::string&, float, const json_path&);
-template result<void> write_number(std::string&, double, const json_path&);
-
-result<void> write_string(std::string& out, std::string_view x,
-                          const json_path& at) {
-  if (!simdjson::validate_utf8(x))
-    return at.expected("UTF-8 text", "invalid bytes");
-  out += '"';
-  while (!x.empty()) {
-    auto special = std::find_if(x.begin(), x.end(), [](unsigned char c) {
-      return c < 0x20 || c == '"' || c == '\\';
-    });
-    auto plain = static_cast<std::size_t>(special - x.begin());
-    out += x.substr(0, plain);
-    x.remove_prefix(plain);
-    if (x.empty())
-      break;
-    if (x[0] == '\0') // jsonb refuses \u0000
-      return at.expected("text without NUL", "a NUL byte");
-    if (x[0] == '"' || x[0] == '\\')
-      (out += '\\') += x[0];
-    else
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", x[0]);
-    x.remove_prefix(1);
-  }
-  out += '"';
-  return {};
-}
-
-result<void> open(std::string& out, char bracket, const json_path& at) {
-  if (at.depth >= max_json_depth)
-    return too_deep(at);
-  out += bracket;
-  return {};
-}
-
-void separate(std::string& out, char bracket) {
-  if (out.back() != bracket)
-    out += ',';
-}
-
-result<void> write_key(std::string& out, std::string_view key,
-                       const json_path& at) {
-  separate(out, '{');
-  auto res = write_string(out, key, at);
-  out += ':';
-  return res;
-}
-
-template <class T>
-result<T> read_integer(const json_value& in, T min, T max) {
-  auto token = in.raw();
-  auto end = token.data() + token.size();
-  T x{};
-  auto [stop, why] = std::from_chars(token.data(), end, x);
-  if (in.type() != json_type::number || why != std::errc{} || stop != end
-      || x < min || x > max)
-    return in.expected(fmt::format("integer in [{}, {}]", min, max));
-  return x;
-}
-
-template result<std::int64_t> read_integer(const json_value&, std::int64_t,
-                                           std::int64_t);
-template result<std::uint64_t> read_integer(const json_value&, std::uint64_t,
-                                            std::uint64_t);
-
-template <class T>
-result<void> read_number(const json_value& in, T& x) {
-  if (in.type() != json_type::number)
-    return in.expected("number");
-  auto token = in.raw();
-  auto res = std::from_chars(token.data(), token.data() + token.size(), x);
-  if (res.ec == std::errc::result_out_of_range) {
-    // Too large, or too small, which is as good as zero.
-    if (form_of(token).before > 0)
-      return in.expected(fmt::format("number of magnitude up to {}",
-                                     std::numeric_limits<T>::max()));
-    x = 0;
-  }
-  return {};
-}
-
-template result<void> read_number(const json_value&, float&);
-template result<void> read_number(const json_value&, double&);
-
-result<void> write_time(std::string& out,
-                        std::chrono::sys_time<std::chrono::microseconds> x,
-                        const json_path& at) {
-  using namespace std::chrono;
-  auto day = floor<days>(x);
-  if (day < sys_days{year{0} / 1 / 1} || day >= sys_days{year{10000} / 1 / 1})
-    return at.expected(
-      "time in the years 0 to 9999",
-      fmt::format("{} microseconds after 1970", x.time_since_epoch().count()));
-  year_month_day date{day};
-  hh_mm_ss time{x - day};
-  fmt::format_to(
-    std::back_inserter(out), "\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z\"",
-    static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-    static_cast<unsigned>(date.day()), time.hours().count(),
-    time.minutes().count(), time.seconds().count(), time.subseconds().count());
-  return {};
-}
-
-/// Takes a number of exactly `n` digits that follows `before`.
-static bool take_field(std::string_view& text, std::string_view before,
-                       std::size_t n, int& x) {
-  if (!text.starts_with(before))
-    return false;
-  text.remove_prefix(before.size());
-  auto digits = text.substr(0, n);
-  if (take_digits(digits).size() != n)
-    return false;
-  std::from_chars(text.data(), text.data() + n, x);
-  text.remove_prefix(n);
-  return true;
-}
-
-/// Parses RFC 3339 text, which may be of any offset.
-static std::optional<std::chrono::sys_time<std::chrono::microseconds>>
-parse_time(std::string_view text) {
-  using namespace std::chrono;
-  int y = 0, mon = 0, d = 0, h = 0, min = 0, s = 0, off_h = 0, off_min = 0;
-  if (!take_field(text, "", 4, y) || !take_field(text, "-", 2, mon)
-      || !take_field(text, "-", 2, d) || !take_field(text, "T", 2, h)
-      || !take_field(text, ":", 2, min) || !take_field(text, ":", 2, s))
-    return std::nullopt;
-  std::int64_t us = 0;
-  if (text.starts_with('.')) {
-    text.remove_prefix(1);
-    auto digits = take_digits(text);
-    if (digits.empty())
-      return std::nullopt;
-    for (std::size_t i = 0; i < 6; ++i)
-      us = us * 10 + (i < digits.size() ? digits[i] - '0' : 0);
-  }
-  bool west = text.starts_with('-');
-  if (text == "Z")
-    text = {};
-  else if (!take_field(text, west ? "-" : "+", 2, off_h)
-           || !take_field(text, ":", 2, off_min))
-    return std::nullopt;
-  year_month_day date{year{y}, month{static_cast<unsigned>(mon)},
-                      day{static_cast<unsigned>(d)}};
-  if (!text.empty() || !date.ok() || h > 23 || min > 59 || s > 59 || off_h > 23
-      || off_min > 59)
-    return std::nullopt;
-  auto offset = hours{off_h} + minutes{off_min};
-  return sys_days{date} + hours{h} + minutes{min} + seconds{s}
-         + microseconds{us} - (west ? -offset : offset);
-}
-
-result<std::chrono::sys_time<std::chrono::microseconds>>
-read_time(const json_value& in, std::chrono::microseconds min,
-          std::chrono::microseconds max) {
-  auto x = parse_time(in.text());
-  if (!x)
-    return in.expected("time like \"2024-02-29T12:00:00.000000Z\"");
-  if (auto t = x->time_since_epoch(); t < min || t > max)
-    return in.expected("time within the range of the clock");
-  return *x;
-}
-
-std::string one_of(std::span<const std::string_view> names) {
-  if (names.empty())
-    return "none";
-  return fmt::format("one of {}", fmt::join(names, "|"));
-}
-
-error unknown_key(const json_value& in,
-                  std::span<const std::string_view> names) {
-  return {errc::codec,
-          fmt::format("{}: unknown key, expected {}", in.path().to_string(),
-                      one_of(names)),
-          {}};
-}
-
-error repeated_key(const json_value& in) {
-  return in.path().expected("a key once", "it again");
 }
 
 } // namespace detail

@@ -1,8 +1,8 @@
 #include <gd/machine.hpp>
 
 #include <gd/instance.hpp>
-#include <gd/lease.hpp>
 #include <gd/time.hpp>
+#include <gd/work/lease.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+/// \file
 /// What a user writes: steps, the context that they get, the error handler.
 namespace gd {
 
@@ -30,16 +31,18 @@ class lease;
 
 /// A signal as it lies in the inbox.
 struct raw_signal {
-  std::int64_t id = 0;
-  std::string name{};
-  std::string payload{};
+  std::int64_t id = 0;   ///< unique in the schema
+  std::string name{};    ///< the signal's
+  std::string payload{}; ///< JSON text
 };
 
 /// Thrown by `take` and `peek` when a payload does not decode.
 class undecodable_signal : public std::exception {
 public:
+  /// The signal's name, and what does not decode.
   undecodable_signal(std::string_view name, const error& why);
 
+  /// "signal <name>: <what does not decode>"
   const char* what() const noexcept override {
     return what_.c_str();
   }
@@ -51,10 +54,10 @@ private:
 /// What the context knows apart from the typed state.
 class context_base {
 public:
-  std::int64_t id = 0;
-  std::string fsm{};
-  std::int32_t fsm_version = 1;
-  std::string step{};
+  std::int64_t id = 0;          ///< the instance
+  std::string fsm{};            ///< the machine's name
+  std::int32_t fsm_version = 1; ///< the machine's version
+  std::string step{};           ///< the step that runs
   /// How often this step has been tried before: 0 in its first execution.
   std::int32_t attempt = 0;
 
@@ -134,6 +137,7 @@ public:
   /// As picked. Changes count only when an outcome carries them.
   State state;
 
+  /// Made by the engine and by the test kit.
   context(context_base base, State decoded)
     : context_base(std::move(base)), state(std::move(decoded)) {
     // nop
@@ -143,11 +147,14 @@ public:
 /// Why the handler is called.
 class failure {
 public:
+  /// Why, and what was thrown; for tests of handlers.
   explicit failure(std::string message, std::exception_ptr thrown = nullptr)
     : message_(std::move(message)), thrown_(std::move(thrown)) {
     // nop
   }
 
+  /// What went wrong: what the exception says, which limit is over, what cannot be
+  /// carried out.
   const std::string& message() const noexcept {
     return message_;
   }
@@ -189,41 +196,46 @@ public:
 /// A stored state that is not of the machine's type: the instance fails, its
 /// state untouched.
 struct undecodable_state {
-  error why{};
+  error why{}; ///< with the path: "$.items[1].quantity: expected ..."
 };
 
 /// A machine without its types: what the engine works with. Made by `define`.
 class machine {
 public:
+  /// A step: gets the stored state as JSON text.
   using body = std::function<outcome(context_base&, const std::string& state)>;
+  /// What `on_error` was given: gets the state as it was picked, as JSON text.
   using handler = std::function<outcome(const failure&, context_base&,
                                         const std::string& state)>;
 
+  /// A step, as `step` has defined it.
   struct step_definition {
-    std::string name{};
-    body run; ///< empty: asynchronous, or defined by nobody
-    std::shared_ptr<const async_function> start{};
-    step_options how{};
+    std::string name{}; ///< its enumerator's
+    body run;           ///< empty: asynchronous, or defined by nobody
+    std::shared_ptr<const async_function> start{}; ///< of an asynchronous step
+    step_options how{};                            ///< how it runs
 
+    /// Whether it has a function.
     bool defined() const noexcept {
       return run || start;
     }
 
-    /// With the default of its kind; nullopt: any time.
+    /// The time limit, with the default of its kind; nullopt: any time.
     std::optional<std::chrono::milliseconds> limit() const;
   };
 
-  std::string name{};
-  std::int32_t version = 1;
-  std::string queue = "default";
-  std::string initial_step{};
-  /// How many steps of an instance may follow one another at once.
+  std::string name{};            ///< as rows know it
+  std::int32_t version = 1;      ///< as rows know it; from 1
+  std::string queue = "default"; ///< of inserts that name none
+  std::string initial_step{};    ///< of inserts that name none
+  /// How many steps of an instance may follow one another at once; 0: after each
+  /// step the instance goes back to its queue.
   std::int32_t run_ahead = 0;
-  std::vector<step_definition> steps{};
-  handler on_error;
-  std::type_index state_type = typeid(void);
-  std::type_index step_type = typeid(void);
-  /// Decodes strictly: what inserts are checked with.
+  std::vector<step_definition> steps{}; ///< in the order of the enumerators
+  handler on_error;                     ///< empty: an exception means `stop`
+  std::type_index state_type = typeid(void); ///< of the states of outcomes
+  std::type_index step_type = typeid(void);  ///< of the steps of outcomes
+  /// Decodes JSON text strictly: what inserts are checked with.
   std::function<result<void>(const std::string&)> check_state;
   /// What `define` was given that cannot be.
   std::optional<error> problem{};
@@ -237,7 +249,7 @@ public:
   /// "name v2", for error messages.
   std::string title() const;
 
-  /// Whether it can run.
+  /// Whether it can run. An error, `invalid_argument`: what is missing or wrong.
   result<void> validate() const;
 };
 
@@ -265,6 +277,7 @@ concept asynchronous = requires(F f) {
 template <class State, class Step>
 class machine_builder {
 public:
+  /// See `define`.
   machine_builder(std::string name, std::int32_t version) {
     static_assert(detail::described<State>, "the state needs GD_STATE(...)");
     static_assert(detail::named_enum<Step>, "the steps need GD_ENUM(...)");
@@ -359,6 +372,7 @@ public:
     return std::move(*this);
   }
 
+  /// The machine. What is wrong with it is told by whoever it is given to.
   operator machine() && {
     return std::move(built_);
   }

@@ -2,8 +2,9 @@
 
 #include <gd/instance.hpp>
 #include <gd/migrations.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/store.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <gd/error.hpp>
-#include <gd/pq.hpp>
+#include <gd/options.hpp>
 
 #include <string>
 #include <vector>
@@ -37,6 +37,7 @@ struct schema_status {
   }
 };
 
+/// Reads what is installed; changes nothing.
 result<schema_status> migration_status(pq::options opts);
 
 } // namespace gd

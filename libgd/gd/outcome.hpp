@@ -14,30 +14,38 @@
 
 namespace gd {
 
-/// What a step or a handler can return (spec section 3).
-enum class outcome_kind : std::uint8_t { next, replay, await, done, stop };
+/// What a step or a handler can return.
+enum class outcome_kind : std::uint8_t {
+  next,   ///< goes on with a step
+  replay, ///< the same step again, with the same inputs, after a delay
+  await,  ///< waits for a signal, or for a deadline
+  done,   ///< the end, with a result
+  stop    ///< the end, as failed
+};
 
 /// The name that SQL and logs know it by.
 std::string_view to_string(outcome_kind kind) noexcept;
 
 /// The result of a step. Made by `next`, `replay`, `await`, `done` and `stop`;
-/// validated by the engine before anything reaches the database [A6].
+/// checked by the engine before anything reaches the database: an outcome that
+/// cannot be carried out counts as an exception of the step.
 class outcome {
 public:
-  outcome_kind kind{};
+  outcome_kind kind{}; ///< which of the five
   /// State (next, replay, await) or result (done), encoded.
   json value{};
   /// Type of the encoded state, to be compared with the machine's.
   std::type_index state_type = typeid(void);
-  /// Where `next` goes, with the type of its enumerator.
+  /// Where `next` goes.
   std::string step{};
-  std::type_index step_type = typeid(void);
+  std::type_index step_type = typeid(void); ///< of the enumerator of `step`
   /// Delay of `replay`, in microseconds.
   std::int64_t delay_us = 0;
-  /// What `await` waits for, for how long (us) or until when (us since 1970).
+  /// The signal that `await` waits for. Times are in microseconds, since 1970 for
+  /// points in time.
   std::string awaits{};
-  std::optional<std::int64_t> timeout_us{};
-  std::optional<std::int64_t> until_us{};
+  std::optional<std::int64_t> timeout_us{}; ///< how long `await` waits
+  std::optional<std::int64_t> until_us{};   ///< until when it does
   /// Why `stop` stops.
   std::string reason{};
   /// An argument that could not be used.
@@ -59,6 +67,7 @@ public:
     return std::move(*this);
   }
 
+  /// The problem of a duration that is none, or longer than `longest_delay`.
   static error out_of_range(std::string_view what);
 };
 
@@ -97,7 +106,7 @@ outcome await(std::string_view name, const State& state) {
           .awaits = std::string{name}};
 }
 
-/// Ends the instance well.
+/// Ends the instance well, with `result`.
 template <class Result>
 outcome done(const Result& result) {
   return {.kind = outcome_kind::done, .value = to_json(result)};
@@ -108,7 +117,8 @@ inline outcome done() {
   return {.kind = outcome_kind::done, .value = {}};
 }
 
-/// Ends the instance as failed.
+/// Ends the instance as failed, with `reason` as its `last_error`: clean UTF-8, cut to
+/// `limits::reason`.
 inline outcome stop(std::string reason) {
   return {.kind = outcome_kind::stop, .value = {}, .reason = std::move(reason)};
 }

@@ -14,16 +14,18 @@ namespace gd {
 
 /// What a row says of its machine.
 struct machine_version {
-  std::string fsm{};
-  std::int32_t version = 1;
+  std::string fsm{};        ///< its name
+  std::int32_t version = 1; ///< its version
 };
 
 /// The machines of a node by (fsm, version); versions coexist, none is assumed.
 class registry {
 public:
   registry() = default;
+  /// Of machines with the same name and version the first one counts.
   explicit registry(std::vector<machine> machines);
 
+  /// Whether there is no machine.
   bool empty() const noexcept {
     return machines_.empty();
   }

@@ -14,11 +14,24 @@
 
 // clang-format off
 
-/// Describes a struct once: its JSON form, CAF's inspect and operator==. Stands
-/// in a public part of the struct, which may be nested in a class but not in a
-/// function, and lists every field, or none where there is none. A forgotten field would be lost without a word on the next step,
-/// so the structured binding makes it a compile error ("only 2 names provided
-/// while 'order' decomposes into 3 elements").
+/// \file
+/// States, and other structs and enums that are stored as JSON.
+
+/// Describes a struct once: its JSON form, CAF's inspect and `operator==`. Stands
+/// in a public part of the struct `Type`, which may be nested in a class but not in
+/// a function, and lists every field, or none where there is none:
+///
+///     struct payment {
+///       std::int64_t amount = 0;
+///       GD_STATE(payment, amount);
+///     };
+///
+/// The names in JSON are those of the fields. What types fields can have: see
+/// gd::json_codec.
+///
+/// A forgotten field would be lost without a word on the next step, so the
+/// structured binding makes it a compile error ("only 2 names provided while
+/// 'order' decomposes into 3 elements").
 #define GD_STATE(Type, ...)                                                    \
   GD_STATE_PARTIAL(Type __VA_OPT__(, ) __VA_ARGS__);                           \
   _Pragma("GCC diagnostic push")                                               \
@@ -31,8 +44,8 @@
   _Pragma("GCC diagnostic pop")                                                \
   static_assert(true, "require a trailing semicolon")
 
-/// Like GD_STATE, but unlisted fields are transient: neither stored nor sent,
-/// nor compared.
+/// Like #GD_STATE, but unlisted fields are transient: neither stored nor sent, nor
+/// compared.
 #define GD_STATE_PARTIAL(Type, ...)                                            \
   using gd_type = Type;                                                        \
   auto gd_fields() noexcept { return std::tie(__VA_ARGS__); }                  \
@@ -48,8 +61,14 @@
   }                                                                            \
   static_assert(true, "require a trailing semicolon")
 
-/// Declares a scoped enum whose JSON form is the enumerator's name; numbers are
-/// never stored, so enumerators may be reordered. Namespace scope only.
+/// Declares the scoped enum `Name`, whose JSON form is the enumerator's name:
+///
+///     GD_ENUM(checkout_step, start, await_pay, ship);
+///
+/// Numbers are never stored, so enumerators may be reordered and added; one that is
+/// renamed or removed makes stored rows undecodable. They take no values of their
+/// own. Namespace scope only. Makes `to_string`, too; the other way is
+/// gd::enum_from.
 #define GD_ENUM(Name, ...)                                                     \
   enum class Name { __VA_ARGS__ };                                             \
   constexpr std::string_view gd_enum_names(Name) { return #__VA_ARGS__; }      \

@@ -7,7 +7,7 @@
 
 namespace gd {
 
-/// The longest delay or timeout: 100 years (spec section 3).
+/// The longest delay or timeout: 100 years.
 inline constexpr std::chrono::microseconds longest_delay
   = std::chrono::hours{24} * 36'525;
 

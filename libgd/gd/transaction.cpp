@@ -1,9 +1,10 @@
 #include <gd/transaction.hpp>
 
-#include <gd/database.hpp>
-#include <gd/intake.hpp>
+#include <gd/pq/borrowed.hpp>
+#include <gd/pq/database.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/store.hpp>
+#include <gd/work/intake.hpp>
 
 #include <fmt/format.h>
 
@@ -35,7 +36,8 @@ intake_settings settings_of(const transaction_settings& x) {
 /// One call's stay in the caller's session.
 class transaction::visit {
 public:
-  explicit visit(transaction& at) : at_(at) {
+  explicit visit(transaction& at)
+    : at_(at), db_(at.connection_, at.how_.schema) {
     // nop
   }
 
@@ -50,9 +52,9 @@ public:
   result<void> enter() {
     if (auto ok = check_name("schema", at_.how_.schema, {.name = 63}); !ok)
       return ok;
-    if (auto ok = at_.db_.check(); !ok)
+    if (auto ok = db_.check(); !ok)
       return ok;
-    auto was = at_.db_.run({&sql::borrow, {}});
+    auto was = db_.run({&sql::borrow, {}});
     if (!was)
       return lose(was.error());
     was_ = std::move(*was);
@@ -72,14 +74,14 @@ public:
 
   /// A unit by itself: a failure undoes what it has done, and no more.
   pq::reply run(const pq::unit& work) {
-    if (auto ok = at_.db_.run({&sql::savepoint, {}}); !ok)
+    if (auto ok = db_.run({&sql::savepoint, {}}); !ok)
       return {{}, lose(ok.error()), 0};
     pq::reply out;
     for (const auto& one : work.calls) {
       // The first wait is for as long as the caller waits.
       if (one.what == &sql::lock_timeout && !waited_)
         continue;
-      auto rows = at_.db_.run(one);
+      auto rows = db_.run(one);
       if (!rows) {
         out.failure = rows.error();
         break;
@@ -88,10 +90,10 @@ public:
     }
     if (out.failure) {
       waited_ = waited_ || out.failure->code == errc::busy;
-      if (auto ok = at_.db_.run({&sql::rollback_to_savepoint, {}}); !ok)
+      if (auto ok = db_.run({&sql::rollback_to_savepoint, {}}); !ok)
         return {{}, lose(ok.error()), 0};
     }
-    if (auto ok = at_.db_.run({&sql::release_savepoint, {}}); !ok)
+    if (auto ok = db_.run({&sql::release_savepoint, {}}); !ok)
       return {{}, lose(ok.error()), 0};
     return out;
   }
@@ -134,8 +136,8 @@ private:
   result<void> leave() {
     if (auto was = std::exchange(was_, std::nullopt); was && !lost_) {
       pq::call back{&sql::give_back, {}};
-      back.args.add(was->text(0, 1)).add(was->text(0, 2));
-      if (auto ok = at_.db_.run(back); !ok)
+      back.args.add(was->text(0, 1)).add(was->text(0, 2)).add(was->text(0, 3));
+      if (auto ok = db_.run(back); !ok)
         lose(ok.error());
     }
     if (lost_)
@@ -144,13 +146,14 @@ private:
   }
 
   transaction& at_;
+  pq::borrowed db_;
   std::optional<pq::rows> was_;
   std::optional<error> lost_;
   bool waited_ = false;
 };
 
 transaction::transaction(pg_conn* connection, transaction_settings how)
-  : how_(std::move(how)), db_(connection, how_.schema) {
+  : connection_(connection), how_(std::move(how)) {
   // nop
 }
 

@@ -2,12 +2,13 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
-#include <gd/pq.hpp>
 #include <gd/registry.hpp>
 
 #include <memory>
 #include <string>
 #include <vector>
+
+struct pg_conn;
 
 namespace gd {
 
@@ -17,6 +18,7 @@ struct transaction_settings {
   std::string schema = "public";
   /// Machines that this program has; others are looked up in the database.
   std::shared_ptr<const registry> machines = std::make_shared<registry>();
+  /// Bounds of what a row may hold; more is refused.
   struct limits limits {};
 };
 
@@ -41,12 +43,15 @@ public:
   /// transaction is not thread-safe. One object may serve many transactions.
   explicit transaction(pg_conn* connection, transaction_settings how = {});
 
+  /// Makes an instance, if the caller commits. Errors as those of the client, and
+  /// `busy`, `conflict`.
   result<inserted> insert(gd::insert what);
   /// Each row is accepted or refused by itself. Answers are in the order of the
   /// rows.
   std::vector<result<inserted>> insert_all(std::vector<gd::insert> rows);
 
-  /// Signals need the isolation level READ COMMITTED.
+  /// Puts a signal into an inbox, if the caller commits. Needs the isolation level
+  /// READ COMMITTED.
   result<signalled> signal(gd::signal what);
   /// Like `insert_all`.
   std::vector<result<signalled>> signal_all(std::vector<gd::signal> signals);
@@ -54,8 +59,8 @@ public:
 private:
   class visit;
 
+  pg_conn* connection_;
   transaction_settings how_;
-  pq::borrowed db_;
   /// This library can work with the schema.
   bool checked_ = false;
 };

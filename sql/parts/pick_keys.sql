@@ -117,4 +117,4 @@ keyed_level as (
          where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
            and o.status = (select cast('executing' as :"schema".durable_status))
          limit 1) is null
-), 
+),

@@ -1,6 +1,7 @@
 -- Of those that pick, which say what the parameters are: takes what was claimed, and returns it with its inbox.
 -- What is compressed, or long, is not shown: its text may be of any length, and show asks for it. What is short and plain
--- may print, at worst, as 34 times as many bytes.
+-- is printed, once; numbers may make that long, too (34 times as long, or without bound if nobody has checked them), and
+-- then it is not shown either. That is decided above the union: a lateral subquery for each row costs more.
 picked as (
   update :"schema".gen_durable g
   set status = 'executing', locked_by = $1::text,
@@ -13,21 +14,25 @@ picked as (
 ), addressed as materialized (
 -- include parts/addressed.sql
 )
-select p.id, p.fsm, p.fsm_version, p.step, p.state::text as state, p.attempt, p.wake_reason,
-  null::bigint[] as ids, null::text[] as names, null::text[] as payloads, p.partition_key, p.unique_scope, p.priority,
-  p.eligible_at
-from picked p
-where p.short and (p.id in (select a.target_id from addressed a)) is not true
-union all
-select p.id, p.fsm, p.fsm_version, p.step, p.state::text, p.attempt, p.wake_reason,
-  inbox.ids, inbox.names, inbox.payloads, p.partition_key, p.unique_scope, p.priority, p.eligible_at
-from picked p
-cross join lateral (
+select x.id, x.fsm, x.fsm_version, x.step, case when octet_length(x.state) <= 4096 then x.state end as state, x.attempt,
+  x.wake_reason, x.ids, x.names, x.payloads, x.partition_key, x.unique_scope, x.priority, x.eligible_at
+from (
+  select p.id, p.fsm, p.fsm_version, p.step,
+    case when p.short and (p.id in (select a.target_id from addressed a)) is not true
+              and (select coalesce(sum(a.n), 0) < 10000 from addressed a) then p.state::text end as state,
+    p.attempt, p.wake_reason, null::bigint[] as ids, null::text[] as names, null::text[] as payloads, p.partition_key,
+    p.unique_scope, p.priority, p.eligible_at
+  from picked p
+  where (p.id in (select a.target_id from addressed a where a.short)) is not true or not p.short
+    or (select sum(a.n) >= 10000 from addressed a)
+  union all
+  select p.id, p.fsm, p.fsm_version, p.step, case when inbox.ids is not null then p.state::text end, p.attempt, p.wake_reason,
+    inbox.ids, inbox.names, inbox.payloads, p.partition_key, p.unique_scope, p.priority, p.eligible_at
+  from picked p
+  left join lateral (
 -- include parts/inbox.sql
-) inbox
-where p.short and (p.id in (select a.target_id from addressed a where a.short)) is true
-union all
-select p.id, p.fsm, p.fsm_version, p.step, null, p.attempt, p.wake_reason,
-  null, null, null, p.partition_key, p.unique_scope, p.priority, p.eligible_at
-from picked p
-where not p.short or (p.id in (select a.target_id from addressed a where not a.short)) is true
+  ) inbox on true
+  where p.short and (p.id in (select a.target_id from addressed a where a.short)) is true
+    and (select coalesce(sum(a.n), 0) < 10000 from addressed a)
+  offset 0
+) x

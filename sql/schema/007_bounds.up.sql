@@ -3,13 +3,14 @@
 -- it is shown. Sessions that have checked say so, and do not get to the function.
 
 -- What is wrong with a JSON value, or null. Prints it only when it is known not to be long: a number has at most 400
--- characters, and what takes more than 8 MiB when it is not compressed (#> '{}' unpacks it) has more than 1 MiB of text.
+-- characters, and nothing takes more than four times its text when it is not compressed (#> '{}' unpacks it): a list of
+-- short numbers takes 12 bytes for each three.
 create or replace function :"schema".gd_json_fault(what text, value jsonb) returns text
 language sql stable
 begin atomic
   select case
     when value is null then what || ': expected JSON, got nothing'
-    when pg_column_size(value #> '{}') > 8388608 then what || ': expected at most 1048576 bytes of JSON, got more'
+    when pg_column_size(value #> '{}') > 4194816 then what || ': expected at most 1048576 bytes of JSON, got more'
     when jsonb_path_exists(value, 'strict $.**{512} ? (@.type() == "array" || @.type() == "object")')
     then what || ': expected at most 512 levels, got more'
     else (
@@ -78,6 +79,7 @@ begin
 end
 $$;
 
+-- What gd_insert and gd_signal store is checked twice: only superusers may make a function that has a setting of ours.
 -- After, not before: those before a row make each update of it lock it once more, whatever columns it changes.
 create trigger gen_durable_state
 after insert or update of state on :"schema".gen_durable

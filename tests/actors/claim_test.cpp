@@ -656,6 +656,26 @@ CAF_TEST(what has waited too long is given up and not stored later) {
   CAF_CHECK_EQUAL(count("true"), "0");
 }
 
+CAF_TEST(what comes while a unit is lost has its own patience) {
+  begin({"default", 0, 0});
+  send(row("sent"));
+  CAF_REQUIRE_EQUAL(db->newest(), inserted);
+  sched.advance_time(home->config.patience);
+  sched.run();
+  anon(sender, row("waits"));
+  sched.run();
+  sched.advance_time(home->config.patience - 1ms);
+  sched.run();
+  CAF_CHECK_EQUAL(refused, 0);
+  sched.advance_time(1ms);
+  sched.run();
+  CAF_CHECK_EQUAL(refused, 1);
+  CAF_CHECK_EQUAL(db->newest(), inserted); // still
+  finish_all();
+  CAF_CHECK_EQUAL(answered, 1);
+  CAF_CHECK_EQUAL(count("state->>'note' = 'waits'"), "0");
+}
+
 CAF_TEST(a unit that is withdrawn for its oldest request takes no younger one along) {
   begin({"default", 0, 0});
   send(row("first"));

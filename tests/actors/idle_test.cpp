@@ -92,10 +92,12 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
                                       {"0: locked_leases", 4},
                                       {"0: reap", 4},
                                       {"0: forget_nodes silent_sessions", 4},
-                                      {"0: lock_timeout register_session", 6},
-                                      {"1: lock_timeout register_session", 2},
-                                      {"2: lock_timeout register_session", 2},
-                                      {"3: lock_timeout register_session", 2},
+                                      {"0: lock_timeout node_lock "
+                                       "register_session",
+                                       6},
+                                      {"1: lock_timeout register_session", 6},
+                                      {"2: lock_timeout register_session", 6},
+                                      {"3: lock_timeout register_session", 6},
                                       {"2: pick", 120},
                                       {"3: pick", 120}};
   CAF_CHECK_EQUAL(db->units, expected);

@@ -13,9 +13,11 @@
 #include <caf/test/dsl.hpp>
 
 #include <deque>
+#include <limits>
 #include <optional>
 #include <set>
 
+using namespace std::literals;
 using namespace gd::test;
 using namespace gd::actors;
 using gd::errc;
@@ -323,10 +325,8 @@ CAF_TEST(rows ahead are given back when the steps turn slow) {
   std::chrono::microseconds step = 10us;
   machine.first = [this, &step](probe_context&) {
     sched.clock().current_time += step;
-    // A runner's turn is of real time: a slow step is longer than that.
-    using real = std::chrono::steady_clock;
-    for (auto end = real::now() + 2ms; step > 1s && real::now() < end;)
-      ;
+    if (step > 1s)
+      linger();
     return gd::done();
   };
   insert(2'000);
@@ -338,21 +338,34 @@ CAF_TEST(rows ahead are given back when the steps turn slow) {
   CAF_CHECK(log.all<events::given_back>().empty());
   step = 20s;
   auto before = log.all<events::step_started>().size();
-  for (int i = 0; i < 1'000 && ahead() > 8; ++i) {
-    if (db->waiting())
-      db->run_one();
-    auto* first = sched.jobs.empty() ? nullptr : sched.jobs.front();
-    sched.try_run_once();
-    sched.advance_time(0s); // what is due meanwhile
-    // Whoever is not done goes behind the others, as with CAF's own schedulers.
-    if (!sched.jobs.empty() && sched.jobs.front() == first)
-      std::rotate(sched.jobs.begin(), sched.jobs.begin() + 1, sched.jobs.end());
-  }
+  for (int i = 0; i < 1'000 && ahead() > 8; ++i)
+    run_in_turn();
   // A quarter of the lease has no room for more than one after the other, and all
   // that is known of the new speed are the steps that have been slow.
   CAF_CHECK_LESS_OR_EQUAL(ahead(), 8);
   CAF_CHECK_LESS(log.all<events::step_started>().size() - before, 20u);
   CAF_CHECK(!log.all<events::given_back>().empty());
+  CAF_CHECK_EQUAL(count("attempt > 0"), "0");
+}
+
+CAF_TEST(slots that plain steps have no thread for hold no rows for long) {
+  machine.first = [this](probe_context&) {
+    sched.clock().current_time += 20s;
+    linger();
+    return gd::done();
+  };
+  insert(300);
+  spawn_picker({"default", 200, 0});
+  db->run_one();
+  sched.run_once();
+  // Nothing is known of them.
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "200");
+  for (int i = 0; i < 100; ++i)
+    run_in_turn();
+  // As many as its threads can begin, and those that they run.
+  auto threads = static_cast<int>(runners_at_most(sys));
+  CAF_CHECK_LESS_OR_EQUAL(std::stoi(count("status = 'executing'")),
+                          2 * threads);
   CAF_CHECK_EQUAL(count("attempt > 0"), "0");
 }
 
@@ -749,28 +762,74 @@ CAF_TEST(
   sched.run();
 }
 
-CAF_TEST(a step that has not begun when its limit passes does not run) {
-  bool ran = false;
+CAF_TEST(the limit of a plain step counts from when it begins to run) {
+  int ran = 0;
   begin_with({.limit = 30s}, [&](probe_context&) {
-    ran = true;
+    ++ran;
     return gd::done();
   });
   insert(1);
+  take_all_permits();
   spawn_picker({"default", 1, 0});
+  turn();
+  pass(60s);
+  CAF_CHECK_EQUAL(ran, 0);
+  CAF_CHECK(log.all<events::step_started>().empty());
+  return_permits();
+  pass(0s);
+  CAF_CHECK_EQUAL(ran, 1);
+  CAF_CHECK_EQUAL(handled, 0);
+  CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
+}
+
+CAF_TEST(a step whose lease is lost while it waits for a thread does not run) {
+  begin_with({.limit = 30s}, [](probe_context&) -> gd::outcome {
+    CAF_FAIL("the step ran");
+    return gd::done();
+  });
+  insert(1);
+  take_all_permits();
+  spawn_picker({"default", 1, 0});
+  turn();
+  CAF_REQUIRE_EQUAL(home->leases.all().size(), 1u);
+  home->leases.all().front()->lost = true;
+  return_permits();
+  pass(0s);
+  CAF_CHECK(home->leases.all().empty());
+  CAF_CHECK(log.all<events::step_crashed>().empty());
+  CAF_CHECK_EQUAL(handled, 0);
+  CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "1");
+}
+
+CAF_TEST(no plain step begins while too much is to be written) {
+  begin_while_nothing_is_written({});
+}
+
+CAF_TEST(no step with a limit begins while too much is to be written) {
+  begin_while_nothing_is_written({.limit = 1h});
+}
+
+CAF_TEST(a runner gives its thread back after a slow step) {
+  machine.first = [](probe_context&) {
+    linger();
+    return gd::done();
+  };
+  insert(3);
+  spawn_picker({"default", 3, 0});
   db->run_one();
-  sched.run_once(); // the picker has the row, the step waits for a thread
-  auto& step = sched.next_job<step_actor>();
-  auto kept = caf::actor_cast<caf::actor>(&step);
-  // The picker comes first.
+  sched.run_once(); // the picker has three rows, no step has run
+  auto& runner = sched.next_job<runner_actor>();
   sched.jobs.pop_front();
-  sched.advance_time(30s);
+  // As CAF's threads do: until it has nothing more to do.
+  caf::scoped_execution_unit thread{&sys};
+  auto after = runner.resume(&thread, std::numeric_limits<std::size_t>::max());
+  CAF_CHECK_EQUAL(log.all<events::step_started>().size(), 1u);
+  CAF_REQUIRE(after == caf::resumable::resume_later);
+  sched.jobs.push_back(&runner);
   sched.run();
-  CAF_CHECK_EQUAL(handled, 1);
-  sched.jobs.push_back(&step);
-  pass(1s);
-  CAF_CHECK(!ran);
-  CAF_CHECK(log.exactly<events::step_returned_late>(1));
-  CAF_CHECK_EQUAL(count("status = 'failed'"), "1");
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "3");
 }
 
 CAF_TEST(draining gives back what was picked ahead and takes no more) {
@@ -979,6 +1038,89 @@ CAF_TEST(a stale worker that runs ahead changes nothing and stops) {
   CAF_CHECK_EQUAL(count("step = 'first' and locked_by = 'b/0/1'"), "1");
   CAF_CHECK_EQUAL(tokens.size(), 1u);
   CAF_CHECK(home->leases.all().empty());
+}
+
+CAF_TEST(a queue with a row that can be neither picked nor failed
+           is not polled in a loop) {
+  insert(1);
+  rows.rows("alter table gen_durable add constraint never "
+            "check (step <> 'first') not valid");
+  spawn_picker({"default", 1, 0});
+  while (db->waiting())
+    turn();
+  for (int i = 0; i < 70; ++i)
+    pass(1s);
+  // Twice in a minute it is tried, in seven transactions.
+  CAF_CHECK_GREATER_OR_EQUAL(log.all<events::row_unusable>().size(), 1u);
+  CAF_CHECK_LESS_OR_EQUAL(log.all<events::row_unusable>().size(), 2u);
+  CAF_CHECK_LESS_OR_EQUAL(db->submitted, 1 + 2 * 7 + 70);
+  using fate = events::row_unusable::fate;
+  for (const auto& x : log.all<events::row_unusable>())
+    CAF_CHECK(x.what == fate::left_out);
+  CAF_MESSAGE("and what comes is run in the next poll");
+  rows.rows("insert into gen_durable (fsm, step) values ('Probe', 'second')");
+  pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+}
+
+CAF_TEST(a row that makes each pick fail is failed and the others run) {
+  for (const auto* key : {"null", "'key ' || i"}) {
+    rows.rows("truncate gen_durable cascade; drop function if exists refuse "
+              "cascade; insert into gen_durable (fsm, step, partition_key) "
+              "select 'Probe', case i when 30 then 'third' else 'second' end, "s
+              + key
+              + " from generate_series(1, 50) i; create function refuse() "
+                "returns trigger language plpgsql as $$ begin raise exception "
+                "'not this one'; end $$; create trigger refuse before update "
+                "on gen_durable for each row when (new.step = 'third' and "
+                "new.status = 'executing') execute function refuse()");
+    auto picker = spawn_picker({"default", 20, 20});
+    while (db->waiting())
+      turn();
+    for (int i = 0; i < 5; ++i)
+      pass(1s);
+    CAF_CHECK_EQUAL(count("status = 'done'"), "49");
+    CAF_CHECK_EQUAL(count("status = 'failed' and last_error = 'its row cannot "
+                          "be picked: not this one'"),
+                    "1");
+    CAF_CHECK(home->keys->all().empty());
+    anon_send_exit(picker, caf::exit_reason::kill);
+    sched.run();
+    while (db->waiting())
+      turn();
+  }
+  CAF_CHECK_EQUAL(log.all<events::row_unusable>().size(), 2u);
+}
+
+CAF_TEST(rows that cannot be read end failed and the others run) {
+  auto unprintable = "(select jsonb_build_object('n', jsonb_agg("
+                     "'1e131071'::numeric)) from generate_series(1, 9000))"s;
+  auto too_long = "jsonb_build_object('text', repeat('x', 17000000))"s;
+  insert(8);
+  rows.rows("set gd.checks_json = 'on'; update gen_durable set state = "
+            + unprintable
+            + " where id = 2; update gen_durable set state = " + too_long
+            + " where id = 4; insert into signals (target_id, name, payload) "
+              "select 7, 'x', "
+            + too_long);
+  machine.first = [](probe_context&) { return gd::done(); };
+  spawn_picker({"default", 8, 0});
+  while (db->waiting())
+    turn();
+  for (int i = 0; i < 5; ++i)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'done' and id in (1, 3, 5, 6, 8)"), "5");
+  CAF_CHECK_EQUAL(count("status = 'failed' and last_error like 'its row cannot "
+                        "be read: %' and id = 2"),
+                  "1");
+  CAF_CHECK_EQUAL(count("status = 'failed' and last_error = 'its state is "
+                        "longer than 16777216 bytes' and id = 4"),
+                  "1");
+  CAF_CHECK_EQUAL(count("status = 'failed' and last_error = 'a signal''s "
+                        "payload is longer than 16777216 bytes' and id = 7"),
+                  "1");
+  CAF_CHECK_EQUAL(handled, 0);
+  CAF_CHECK_EQUAL(log.all<events::row_unusable>().size(), 3u);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

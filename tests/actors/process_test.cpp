@@ -4,6 +4,7 @@
 
 #include <caf/test/unit_test.hpp>
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+using namespace std::literals;
 using namespace gd::test;
 
 namespace {
@@ -24,7 +26,7 @@ namespace {
 class worker {
 public:
   worker(const temporary_database& db, const std::string& node,
-         const std::string& more = "")
+         const std::string& more = "", const char* mode = nullptr)
     : out_(std::tmpfile()) {
     // What an AddressSanitizer keeps back is not the worker's memory.
     const char* sanitizer = std::getenv("ASAN_OPTIONS");
@@ -33,9 +35,10 @@ public:
     pid_ = fork();
     if (pid_ == 0) {
       setenv("ASAN_OPTIONS", little.c_str(), 1);
+      prctl(PR_SET_PDEATHSIG, SIGKILL); // if the test is aborted
       dup2(fileno(out_), STDOUT_FILENO);
       execl(GD_TEST_WORKER, GD_TEST_WORKER, (db.conninfo() + more).c_str(),
-            node.c_str(), static_cast<char*>(nullptr));
+            node.c_str(), mode, static_cast<char*>(nullptr));
       _exit(127);
     }
   }
@@ -117,7 +120,7 @@ CAF_TEST(the rows of a killed process come back after their leases with one more
   wait_until_count("status = 'executing' and locked_by like 'a/%'", "5");
   CAF_CHECK_EQUAL(a.end(SIGKILL), -1);
   worker b{db, "b"};
-  db.wait_until("select count(*) from gen_durable_machines", "2");
+  db.wait_until("select count(*) from gen_durable_machines", "3");
   // Living leases are nobody else's.
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
                             "'executing' and locked_by like 'a/%'"),
@@ -155,6 +158,31 @@ CAF_TEST(two processes share the work and run no row twice while leases live) {
   for (const auto& [line, count] : begun)
     twice += count > 1;
   CAF_CHECK_EQUAL(twice, 0);
+}
+
+CAF_TEST(a process that is killed costs the others no lease and no outcome) {
+  constexpr int n = 3'000;
+  insert("Doze", "doze", n);
+  worker a{db, "a", "", "short"};
+  worker b{db, "b", "", "short"};
+  db.wait_until("select count(distinct split_part(locked_by, '/', 1)) from "
+                "gen_durable",
+                "2");
+  db.wait_until("select count(*) >= 500 from gen_durable where status = 'done'",
+                "t");
+  CAF_CHECK_EQUAL(a.end(SIGKILL), -1);
+  wait_until_count("status = 'done'", std::to_string(n));
+  CAF_CHECK_EQUAL(b.end(SIGTERM), 0);
+  std::map<std::string, int> said;
+  for (const auto& line : b.lines())
+    ++said[line.substr(0, line.find(' '))];
+  CAF_CHECK_GREATER(said["begin"], 0);
+  CAF_CHECK_EQUAL(said["lost"], 0);
+  CAF_CHECK_EQUAL(said["stale"], 0);
+  // What the killed one had, and nothing of the other's.
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where attempt > "
+                            "1"),
+                  "0");
 }
 
 CAF_TEST(a process that is frozen keeps no partition key for longer than its
@@ -217,6 +245,27 @@ CAF_TEST(long states and full inboxes do not fill the memory of a process) {
   constexpr long most = 200;
 #endif
   CAF_CHECK_LESS(a.peak(), most);
+  CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
+}
+
+CAF_TEST(short states and payloads that print many digits do not fill the memory
+           of a process) {
+  auto many = [](const char* number, int count) {
+    return "(select jsonb_build_object('n', jsonb_agg('"s + number
+           + "'::numeric)) from generate_series(1, " + std::to_string(count)
+           + "))";
+  };
+  // Eighty print 4 MB each, as nobody can store them any more; all others 48 KB, in
+  // states and signals.
+  db.rows("set gd.checks_json = 'on'; insert into gen_durable (fsm, step, "
+          "state) select 'Walk', 'one', case when n <= 80 then "
+          + many("1e131071", 30) + " else " + many("1e399", 120)
+          + " end from generate_series(1, 1000) n; insert into signals "
+            "(target_id, name, payload) select id, 'say', "
+          + many("1e399", 120) + " from gen_durable where id > 80");
+  worker a{db, "a"};
+  wait_until_count("status in ('done', 'failed')", "1000");
+  CAF_CHECK_LESS(a.peak(), 200);
   CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
 }
 

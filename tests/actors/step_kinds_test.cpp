@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <fstream>
@@ -100,7 +101,57 @@ double resident() {
   return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
+/// An actor system of so many threads.
+struct few_threads {
+  struct config : system_config {
+    explicit config(std::size_t threads) {
+      set("scheduler.max-threads", threads);
+    }
+  };
+
+  explicit few_threads(std::size_t threads) : cfg(threads) {
+    // nop
+  }
+
+  config cfg;
+  caf::actor_system sys{cfg};
+};
+
 struct step_kinds_fixture : engine_fixture {
+  /// That user's actors of this system, and the engine's gateway, answer.
+  void check_answers(caf::actor_system& where,
+                     const gd::actors::engine& engine) {
+    auto echo = where.spawn(
+      []() -> caf::behavior { return {[](int n) { return n; }}; });
+    caf::scoped_actor self{where};
+    auto failed = [&](const caf::error& why) { CAF_FAIL(caf::to_string(why)); };
+    for (int i = 0; i < 20; ++i) {
+      self->request(echo, gd::test::patience, i)
+        .receive([&](int n) { CAF_CHECK_EQUAL(n, i); }, failed);
+      self
+        ->request(engine.gateway(), gd::test::patience,
+                  gd::insert{.fsm = "Probe", .delay_us = 3'600'000'000})
+        .receive([](const gd::inserted&) {}, failed);
+    }
+  }
+
+  void answer_while_steps_block(gd::step_options how) {
+    few_threads few{2};
+    gate blocked;
+    insert(200);
+    auto engine = gd::actors::start(
+      few.sys, options({beginning_with(how, [&](probe_context&) {
+        blocked.pass();
+        return gd::done();
+      })}));
+    CAF_REQUIRE(engine);
+    CAF_REQUIRE(blocked.wait_for(1));
+    check_answers(few.sys, *engine);
+    CAF_CHECK_EQUAL(count("status = 'done'"), "0");
+    blocked.open();
+    wait_until_count("status = 'done' and attempt = 0", 200);
+  }
+
   std::string error_of(std::int64_t id) {
     return db.scalar("select last_error from gen_durable where id = $1",
                      {std::to_string(id)});
@@ -478,9 +529,7 @@ CAF_TEST(a lost lease stops the step by its token) {
 }
 
 CAF_TEST(heartbeats go on while plain steps block all threads but one) {
-  system_config few_threads;
-  few_threads.set("scheduler.max-threads", 2u);
-  caf::actor_system small{few_threads};
+  few_threads few{2};
   gate blocked;
   shelf waiting;
   insert(3, "Async");
@@ -491,7 +540,7 @@ CAF_TEST(heartbeats go on while plain steps block all threads but one) {
   };
   auto asynchronous = async_first([&](async_probe ctx) { waiting.put(ctx); });
   asynchronous.name = "Async";
-  auto engine = gd::actors::start(small, options({plain, asynchronous}));
+  auto engine = gd::actors::start(few.sys, options({plain, asynchronous}));
   CAF_REQUIRE(engine);
   CAF_REQUIRE(waiting.wait_for(3));
   insert(2);
@@ -510,35 +559,114 @@ CAF_TEST(heartbeats go on while plain steps block all threads but one) {
 
 CAF_TEST(the gateway and actors of users answer while plain steps wait for each
            other) {
-  system_config few_threads;
-  few_threads.set("scheduler.max-threads", 2u);
-  caf::actor_system small{few_threads};
+  answer_while_steps_block({});
+}
+
+CAF_TEST(the gateway and actors of users answer while plain steps with time
+           limits wait for each other) {
+  answer_while_steps_block({.limit = 1h});
+}
+
+CAF_TEST(the gateway and actors of users answer while handlers wait for each
+           other) {
+  few_threads few{2};
   gate blocked;
-  insert(200);
+  shelf never;
+  insert(10);
+  auto engine = gd::actors::start(
+    few.sys, options({async_first([&](async_probe ctx) { never.put(ctx); },
+                                  {.limit = 1ms},
+                                  [&](const gd::failure&, probe_context&) {
+    blocked.pass();
+    return gd::done();
+    })}));
+  CAF_REQUIRE(engine);
+  CAF_REQUIRE(log.wait_for<events::step_over_limit>(10));
+  CAF_REQUIRE(blocked.wait_for(1));
+  check_answers(few.sys, *engine);
+  blocked.open();
+  wait_until_count("status = 'done' and attempt = 0", 10);
+}
+
+CAF_TEST(two engines in an actor system leave one of its threads free) {
+  few_threads few{3};
+  gate blocked;
+  insert(20);
   probe plain;
   plain.first = [&](probe_context&) {
     blocked.pass();
     return gd::done();
   };
-  auto engine = gd::actors::start(small, options({plain}));
-  CAF_REQUIRE(engine);
-  CAF_REQUIRE(blocked.wait_for(1));
-  auto echo = small.spawn(
-    []() -> caf::behavior { return {[](int n) { return n; }}; });
-  caf::scoped_actor self{small};
-  for (int i = 0; i < 20; ++i) {
-    self->request(echo, gd::test::patience, i)
-      .receive([&](int n) { CAF_CHECK_EQUAL(n, i); },
-               [&](const caf::error& why) { CAF_FAIL(caf::to_string(why)); });
-    self
-      ->request(engine->gateway(), gd::test::patience,
-                gd::insert{.fsm = "Probe"})
-      .receive([](const gd::inserted&) {},
-               [&](const caf::error& why) { CAF_FAIL(caf::to_string(why)); });
-  }
-  CAF_CHECK_EQUAL(count("status = 'done'"), "0");
+  auto a = gd::actors::start(few.sys, options({plain}, "a"));
+  auto b = gd::actors::start(few.sys, options({plain}, "b"));
+  CAF_REQUIRE(a);
+  CAF_REQUIRE(b);
+  CAF_REQUIRE(blocked.wait_for(2));
+  db.wait_until("select count(*) > 0 from gen_durable where locked_by like "
+                "'b/%'",
+                "t");
+  check_answers(few.sys, *a);
+  check_answers(few.sys, *b);
   blocked.open();
-  wait_until_count("status = 'done' and attempt = 0", 220);
+  wait_until_count("status = 'done' and attempt = 0", 20);
+}
+
+CAF_TEST(a function that does not return holds up no handler
+         and no time limit of others counts meanwhile) {
+  few_threads few{2};
+  gate slow;
+  insert(2);
+  auto engine = gd::actors::start(
+    few.sys, options({beginning_with({.limit = 50ms}, [&](probe_context&) {
+      slow.pass();
+      return gd::done();
+    })}));
+  CAF_REQUIRE(engine);
+  // It has the only thread for steps: its handler gets another, and the second
+  // step does not begin.
+  wait_until_count("status = 'failed' and last_error = 'step first took longer "
+                   "than 50ms, n = 0'",
+                   1);
+  wait_until_count("status = 'executing'", 1);
+  check_answers(few.sys, *engine);
+  slow.open();
+  CAF_REQUIRE(log.wait_for<events::step_returned_late>());
+  wait_until_count("status = 'done' and attempt = 0", 1);
+  CAF_CHECK(log.exactly<events::step_over_limit>(1));
+}
+
+// -- more than one node --------------------------------------------------------
+
+CAF_TEST(rows ahead of steps that turn slow go to another node) {
+  few_threads few{3};
+  constexpr int n = 4'000;
+  gate slow;
+  std::atomic<int> begun = 0;
+  probe turning;
+  turning.first = [&](probe_context&) {
+    if (++begun > n / 4)
+      slow.pass();
+    return gd::done();
+  };
+  insert(n);
+  auto opts = [this](gd::machine machine, const std::string& node) {
+    auto x = options({std::move(machine)}, node);
+    x.lease = 4s; // rows may wait for a second
+    return x;
+  };
+  auto a = gd::actors::start(few.sys, opts(turning, "a"));
+  CAF_REQUIRE(a);
+  CAF_REQUIRE(slow.wait_for(2)); // as many as run at the same time
+  auto b = start(opts(probe{}, "b"));
+  // All but those that have begun, and as many that might begin next.
+  db.wait_until("select count(*) filter (where status <> 'done') <= 6 from "
+                "gen_durable",
+                "t");
+  CAF_CHECK(!log.all<events::given_back>().empty());
+  CAF_CHECK_EQUAL(count("attempt > 0"), "0");
+  slow.open();
+  wait_until_count("status = 'done' and attempt = 0", n);
+  CAF_CHECK(log.all<events::lease_lost>().empty());
 }
 
 // -- stopping -----------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <gd/actors/node.hpp>
 #include <gd/actors/picker.hpp>
+#include <gd/pq/connection.hpp>
 #include <gd/sql.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -217,6 +218,53 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
     sched.run();
   }
 
+  /// Nobody but the test runs user code on CAF's threads.
+  void take_all_permits() {
+    actors.push_back(sys.spawn([]() -> caf::behavior { return {[](int) {}}; }));
+    holder_ = actors.back();
+    if (!home->permits->take(holder_))
+      throw std::runtime_error("somebody has a permit");
+  }
+
+  void return_permits() {
+    home->permits->leave(holder_.id());
+    sched.run();
+  }
+
+  /// For longer than a runner's turn takes, which is of real time.
+  static void linger() {
+    using real = std::chrono::steady_clock;
+    for (auto end = real::now() + 2ms; real::now() < end;)
+      ;
+  }
+
+  /// One unit and one actor. Who is not done goes behind the others, as with CAF's
+  /// own schedulers.
+  void run_in_turn() {
+    if (db->waiting())
+      db->run_one();
+    auto* first = sched.jobs.empty() ? nullptr : sched.jobs.front();
+    sched.try_run_once();
+    sched.advance_time(0s); // what is due meanwhile
+    if (!sched.jobs.empty() && sched.jobs.front() == first)
+      std::rotate(sched.jobs.begin(), sched.jobs.begin() + 1, sched.jobs.end());
+  }
+
+  /// Of forty steps there are outcomes in plenty, and no answer to any.
+  void begin_while_nothing_is_written(gd::step_options how) {
+    begin_with(how, [](probe_context&) { return gd::done(); });
+    insert(40);
+    home->config.bytes_ahead = 2'000; // an outcome has 256 at least
+    spawn_picker({"default", 40, 0});
+    turn();
+    CAF_CHECK_EQUAL(count("status = 'executing'"), "40");
+    CAF_CHECK_LESS_OR_EQUAL(log.all<events::step_started>().size(),
+                            8 + runners_at_most(sys));
+    while (db->waiting())
+      turn();
+    CAF_CHECK_EQUAL(count("status = 'done'"), "40");
+  }
+
   /// 500 rows for four slots, whose steps take as long.
   void fill_and_spawn(std::chrono::microseconds step) {
     machine.first = [this, step](probe_context&) {
@@ -234,6 +282,9 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
     turn();
     return log.all<events::step_started>().size() - before;
   }
+
+private:
+  caf::actor holder_;
 };
 
 } // namespace gd::test

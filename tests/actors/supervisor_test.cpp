@@ -5,7 +5,7 @@
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/node.hpp>
 #include <gd/actors/supervisor.hpp>
-#include <gd/reactor.hpp>
+#include <gd/pq/reactor.hpp>
 
 #include <caf/test/unit_test.hpp>
 

@@ -1,8 +1,8 @@
 /// Any bytes as what a server answers: its rows are refused, or every reader of
 /// rows takes them without crashing.
 
-#include <gd/pq.hpp>
-#include <gd/store.hpp>
+#include <gd/pq/rows.hpp>
+#include <gd/pq/store.hpp>
 
 #include <libpq-fe.h>
 
@@ -96,6 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   store::read_foreign_sessions(rows);
   store::read_machines(rows);
   store::read_ids(rows);
+  store::read_drawn(rows);
   store::read_claimed(rows);
   store::read_inserted(rows);
   store::read_signals(rows);

@@ -4,9 +4,9 @@
 #define CAF_SUITE answers
 
 #include <gd/instance.hpp>
-#include <gd/intake.hpp>
-#include <gd/pq.hpp>
-#include <gd/store.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/work/intake.hpp>
 
 #include <caf/test/dsl.hpp>
 

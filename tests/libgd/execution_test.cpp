@@ -1,6 +1,6 @@
 #define CAF_SUITE execution
 
-#include <gd/execution.hpp>
+#include <gd/work/execution.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -45,7 +45,34 @@ struct payment {
   GD_STATE(payment, amount);
 };
 
+/// What its text says is JSON.
+struct digits {
+  std::string text = "0";
+
+  bool operator==(const digits&) const = default;
+};
+
+struct counted {
+  digits count{};
+
+  GD_STATE(counted, count);
+};
+
 } // namespace parcels
+
+template <>
+struct gd::json_codec<parcels::digits> {
+  static result<void> write(std::string& out, const parcels::digits& x,
+                            const json_path&) {
+    out += x.text;
+    return {};
+  }
+
+  static result<void> read(const json_value& in, parcels::digits& x) {
+    x.text = in.raw();
+    return {};
+  }
+};
 
 namespace {
 
@@ -371,6 +398,26 @@ CAF_TEST(a state or result over its bound counts as an exception of the step) {
   CAF_CHECK(row.what == verb::next);
   // Five blanks fewer than PostgreSQL prints.
   CAF_CHECK_EQUAL(row.state.size(), 95u);
+}
+
+CAF_TEST(
+  a number that could not be read again is not stored whoever writes it) {
+  for (auto [text, fits] : std::vector<std::pair<std::string, bool>>{
+         {std::string(400, '9'), true},
+         {std::string(401, '9'), false},
+         {"-" + std::string(400, '9'), false},
+         {"0." + std::string(398, '1'), true},
+         {"0." + std::string(399, '1'), false},
+         {"-0." + std::string(398, '1'), false},
+         {std::string(200, '1') + "." + std::string(200, '1'), false}}) {
+    auto why = gd::check_size(
+      "state", gd::to_json(parcels::counted{{.text = text}}), bounds.state);
+    CAF_CHECK_EQUAL(static_cast<bool>(why), fits);
+    CAF_CHECK_EQUAL(told([&text = text](context&) {
+                      return gd::done(parcels::counted{{.text = text}});
+                    }).starts_with("outcome done of step collect: result: "),
+                    !fits);
+  }
 }
 
 CAF_TEST(a delay or timeout that is negative or too long

@@ -3,7 +3,7 @@
 // What the hot statements read of a table with a million rows: a small multiple
 // of their batch, by index, whatever plan the server makes.
 
-#include <gd/pq.hpp>
+#include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
 
 #include <support/database.hpp>
@@ -123,8 +123,7 @@ struct measured {
   std::string before{};
 };
 
-/// Those that are about one table's definition, or no table, or all of it; and
-/// what only tests use.
+/// Those that are about one table's definition, or no table, or all of it.
 const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::commit,
                                                 &sql::rollback,
@@ -142,12 +141,8 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::find_machines,
                                                 &sql::register_machines,
                                                 &sql::sweep_lock,
-                                                &sql::testing_advance,
-                                                &sql::testing_now,
-                                                &sql::testing_next,
                                                 &sql::end_session,
                                                 &sql::register_session,
-                                                &sql::end_older_session,
                                                 &sql::node_lock,
                                                 &sql::leave_nodes,
                                                 &sql::forget_nodes,
@@ -279,12 +274,12 @@ struct million_rows {
       // With the rows of partition keys among them.
       {.what = &sql::pick_keyed,
        .arguments = looking("default", "'{Order,Other}', '{1,7}'")
-                    + ", '{}', '', false",
+                    + ", '{}', '', false, '{}'",
        .pages_per_row = 100},
       // Those in turn.
       {.what = &sql::pick_keyed,
        .arguments = looking("default", "'{Order,Other}', '{1,7}'")
-                    + ", '{}', 'key 5', true",
+                    + ", '{}', 'key 5', true, '{}'",
        .pages_per_row = 150},
       // A smaller backlog, which it may look cheaper to read and sort.
       {.what = &sql::pick,
@@ -292,7 +287,7 @@ struct million_rows {
        .pages_per_row = 40},
       {.what = &sql::candidates,
        .arguments = looking("default", "'{Order,Other}', '{1,7}'")
-                    + ", '{}', '', false",
+                    + ", '{}', '', false, '{}'",
        .pages_per_row = 60},
       {.what = &sql::pick_these,
        .arguments = "'node/1/99', 1000, 60000000, " + due,
@@ -410,7 +405,7 @@ struct million_rows {
                     + each("0", "bigint"),
        .pages_per_row = 10},
       {.what = &sql::look_up,
-       .arguments = "777777",
+       .arguments = "777777, 16777216",
        .rows = 1,
        .pages_per_row = 20},
     };
@@ -589,11 +584,12 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
     return std::stoll(db.rows(read_plan, {plan}).front()[3].value());
   };
   auto picked = [&](const std::string& queue, int rows, bool keyed) {
-    return buffers(
-      "execute "s + (keyed ? "gd_pick_keyed" : "gd_pick")
-      + " ('node/1/2', 1000, 60000000, '" + queue + "', " + std::to_string(rows)
-      + ", '{Order}', '{1}', '{-32768}', '{-1}', '{-1}', "
-      + std::to_string(2 * rows) + (keyed ? ", '{}', '', false" : "") + ")");
+    return buffers("execute "s + (keyed ? "gd_pick_keyed" : "gd_pick")
+                   + " ('node/1/2', 1000, 60000000, '" + queue + "', "
+                   + std::to_string(rows)
+                   + ", '{Order}', '{1}', '{-32768}', '{-1}', '{-1}', "
+                   + std::to_string(2 * rows)
+                   + (keyed ? ", '{}', '', false, '{}'" : "") + ")");
   };
   for (const auto* queue : {"unknown", "future", "once", "hot"}) {
     bool keyed = queue == "hot"s;

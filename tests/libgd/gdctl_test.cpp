@@ -454,6 +454,22 @@ CAF_TEST(an instance is inserted and shown) {
     "\n");
 }
 
+CAF_TEST(an instance is shown whatever its state has become) {
+  auto id = std::to_string(line_of(run({"insert", "Order"}).out).id);
+  db.rows("set gd.checks_json = 'on'; update gen_durable set state = (select "
+          "'{\"n\": [' || string_agg('1e131071', ',') || ']}' from "
+          "generate_series(1, 9000))::jsonb");
+  auto shown = run({"show", id});
+  CAF_CHECK_EQUAL(shown.code, 0);
+  CAF_CHECK(contains(shown.out, "Order v1"));
+  CAF_CHECK(contains(shown.out, "state          (longer than 16777216 bytes "
+                                "as PostgreSQL prints it)\n"));
+  auto as_json = run({"show", id, "--json"});
+  CAF_CHECK_EQUAL(as_json.code, 1);
+  CAF_CHECK_EQUAL(as_json.out, "");
+  CAF_CHECK(contains(as_json.err, "$.state: "));
+}
+
 CAF_TEST(a key that is taken is answered with the instance that has it) {
   auto first = run(
     {"insert", "Order", "--unique-key", "k", "--partition-key", "customer 7"});

@@ -4,10 +4,11 @@
 // statement, in every order. Where the original's SQL goes wrong, it does so
 // here, in the same harness: these tests can fail.
 
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/store.hpp>
-#include <gd/turn.hpp>
+#include <gd/work/lease.hpp>
+#include <gd/work/turn.hpp>
 
 #include <support/database.hpp>
 

@@ -6,14 +6,14 @@
 #include "support/database.hpp"
 
 #include <gd/client.hpp>
-#include <gd/execution.hpp>
-#include <gd/lease.hpp>
 #include <gd/machine.hpp>
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/registry.hpp>
 #include <gd/state.hpp>
-#include <gd/store.hpp>
-#include <gd/turn.hpp>
+#include <gd/work/execution.hpp>
+#include <gd/work/lease.hpp>
+#include <gd/work/turn.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -268,7 +268,7 @@ struct fixture {
   }
 
   gd::client connect(std::vector<gd::machine> machines = {}) {
-    gd::intake_settings how;
+    gd::client_settings how;
     how.machines = std::make_shared<gd::registry>(std::move(machines));
     auto made = gd::client::connect(db.options(), std::move(how));
     CAF_REQUIRE(made);
@@ -391,6 +391,42 @@ CAF_TEST(a mebibyte of state and payload and result goes through and a byte more
                   "outcome replay of step begin: " + sentence("state"));
   CAF_CHECK_EQUAL(why_failed([&] { return gd::await("say", more); }),
                   "outcome await of step begin: " + sentence("state"));
+}
+
+CAF_TEST(what is too long to be read is told and the rest is shown) {
+  auto client = connect();
+  auto id = need(client.insert(row())).id;
+  auto look_at = [&](const std::string& value) {
+    db.rows("set gd.checks_json = 'on'; update gen_durable set status = "
+            "'done', state = ("
+            + value + ")::jsonb, result = (" + value + ")::jsonb");
+    auto x = need(client.look_up(id));
+    CAF_CHECK_EQUAL(x.fsm + x.status, "Edgedone");
+    CAF_REQUIRE(x.result);
+    CAF_CHECK_EQUAL(x.result->text(), x.state.text());
+    CAF_CHECK_EQUAL(x.result->ok(), x.state.ok());
+    return x.state;
+  };
+  auto numbers = [](const std::string& one, int count) {
+    return "select '{\"n\": [' || string_agg('" + one
+           + "', ',') || ']}' from generate_series(1, " + std::to_string(count)
+           + ")";
+  };
+  for (const auto& value :
+       {numbers("1e131071", 9'000), numbers("1e-16000", 2'000),
+        numbers("1e399", 60'000), numbers("0", 5'700'000),
+        "select '{\"x\": \"' || repeat('x', 16777216) || '\"}'"s}) {
+    auto state = look_at(value);
+    CAF_REQUIRE(!state.ok());
+    CAF_CHECK_EQUAL(state.failure()->message,
+                    "longer than 16777216 bytes as PostgreSQL prints it");
+  }
+  CAF_CHECK_EQUAL(
+    look_at("select '{\"x\": \"' || repeat('x', 16777207) || '\"}'")
+      .text()
+      .size(),
+    16'777'216u);
+  CAF_CHECK_EQUAL(look_at(numbers("1e499", 100)).text().size(), 100u * 502 + 7);
 }
 
 CAF_TEST(a state without fields goes through) {

@@ -2,10 +2,11 @@
 
 // What every statement leaves in the rows: all columns, before and after.
 
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
 #include <gd/state.hpp>
-#include <gd/store.hpp>
+#include <gd/work/lease.hpp>
 
 #include <support/database.hpp>
 

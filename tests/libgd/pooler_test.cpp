@@ -9,8 +9,7 @@
 #include <gd/client.hpp>
 #include <gd/event.hpp>
 #include <gd/migrate.hpp>
-#include <gd/pq.hpp>
-#include <gd/reactor.hpp>
+#include <gd/pq/reactor.hpp>
 
 #include <caf/test/dsl.hpp>
 

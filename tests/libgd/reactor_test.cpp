@@ -1,9 +1,9 @@
 #define CAF_SUITE reactor
 
-#include <gd/complaints.hpp>
-#include <gd/reactor.hpp>
+#include <gd/pq/complaints.hpp>
+#include <gd/pq/reactor.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/store.hpp>
 
 #include <support/database.hpp>
 

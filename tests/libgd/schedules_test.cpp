@@ -6,12 +6,12 @@
 //
 // GD_SEED=<n> GD_SCHEDULES=<n> run others than the usual ones.
 
-#include <gd/key.hpp>
-#include <gd/lease.hpp>
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/store.hpp>
-#include <gd/turn.hpp>
+#include <gd/work/key.hpp>
+#include <gd/work/lease.hpp>
+#include <gd/work/turn.hpp>
 
 #include <support/database.hpp>
 
@@ -1671,7 +1671,7 @@ std::optional<finding> search_all(std::uint64_t seed, std::uint64_t count) {
 
 CAF_TEST(random schedules keep every promise) {
   auto seed = setting("GD_SEED", 1);
-  auto count = setting("GD_SCHEDULES", 10'000);
+  auto count = setting("GD_SCHEDULES", 3'000);
   CAF_MESSAGE("GD_SEED=" << seed << " GD_SCHEDULES=" << count);
   if (auto found = search_all(seed, count))
     CAF_ERROR(to_string(*found));

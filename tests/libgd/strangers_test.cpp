@@ -3,10 +3,10 @@
 // One stranger's open transaction, one row that nobody can pick, one that nobody
 // can read: none of them holds up what is behind it (spec [A7], [A18]).
 
-#include <gd/batch.hpp>
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
 #include <gd/sql.hpp>
-#include <gd/turn.hpp>
+#include <gd/work/batch.hpp>
+#include <gd/work/turn.hpp>
 
 #include <support/database.hpp>
 
@@ -34,6 +34,7 @@ using gd::test::session;
 using gd::test::temporary_database;
 using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
+using fate = gd::events::row_unusable::fate;
 
 struct fixture {
   temporary_database db;
@@ -159,6 +160,19 @@ CAF_TEST(a queue of which a stranger holds everything is not polled in a loop) {
   }
 }
 
+CAF_TEST(one row with a key in the queue does not make picks stop at rows that
+           strangers hold) {
+  insert(1, "'a key'");
+  insert(300);
+  session stranger{db.conninfo()};
+  stranger.exec("begin; select from gen_durable where partition_key is null "
+                "order by id limit 100 for update");
+  auto turn = make_turn();
+  once(turn, 1); // it learns that there are keys
+  CAF_CHECK_EQUAL(once(turn, 50).picked.size(), 50u);
+  CAF_CHECK_EQUAL(count("status = 'executing' and id <= 101"), "1");
+}
+
 CAF_TEST(three nodes that pick at the same time take rows of any mixture) {
   for (bool keyed : {false, true}) {
     db.rows("truncate gen_durable cascade");
@@ -240,7 +254,7 @@ CAF_TEST(a row that makes each pick fail is failed and the queue goes on) {
                       "failed: its row cannot be picked: not this one");
       CAF_REQUIRE_EQUAL(told.size(), 1u);
       CAF_CHECK_EQUAL(told.front().row.id, poison);
-      CAF_CHECK(!told.front().left_out);
+      CAF_CHECK(told.front().what == fate::failed);
       CAF_MESSAGE("and picks are as they were");
       insert(1);
       auto work = turn.begin(10, now + 1s);
@@ -265,7 +279,7 @@ CAF_TEST(a row that cannot even be failed is left out until it can be picked) {
         got.push_back(x.id);
       for (const auto& x : report.unpickable) {
         ++told;
-        CAF_CHECK(x.left_out);
+        CAF_CHECK(x.what == fate::unfailing);
         CAF_CHECK_EQUAL(x.row.id, 7);
       }
     }
@@ -298,7 +312,7 @@ CAF_TEST(what refuses each row of a queue fails none of them) {
     if (auto work = turn.begin(100, now)) {
       auto report = turn.finish(0, engine->run(work->work), now);
       for (const auto& x : report.unpickable)
-        CAF_CHECK(x.left_out);
+        CAF_CHECK(x.what == fate::left_out);
       told += report.unpickable.size();
     }
   }
@@ -313,6 +327,118 @@ CAF_TEST(what refuses each row of a queue fails none of them) {
       got.push_back(x.id);
   }
   CAF_CHECK_EQUAL(got.size(), 20u);
+}
+
+CAF_TEST(what is behind rows that can be neither picked nor failed is picked
+           with one slot) {
+  insert(20);
+  db.rows("update gen_durable set step = 'poison' where id in (1, 2); "
+          "alter table gen_durable add constraint no_poison "
+          "check (step <> 'poison') not valid");
+  auto turn = make_turn();
+  std::set<std::int64_t> got;
+  std::size_t told = 0;
+  for (int i = 0; i < 60; ++i) {
+    now += 500ms;
+    auto work = turn.begin(1, now);
+    if (!work)
+      continue;
+    auto report = turn.finish(0, engine->run(work->work), now);
+    for (const auto& x : report.picked)
+      got.insert(x.id);
+    told += report.unpickable.size();
+  }
+  CAF_CHECK_EQUAL(got.size(), 18u);
+  CAF_CHECK_EQUAL(told, 2u);
+}
+
+CAF_TEST(a poisoned row behind rows that a stranger holds is found) {
+  db.rows("create function refuse() returns trigger language plpgsql as $$ "
+          "begin if new.status = 'executing' then raise exception 'not this "
+          "one'; end if; return new; end $$; create trigger refuse before "
+          "update on gen_durable for each row when (new.step = 'poison') "
+          "execute function refuse()");
+  for (bool keyed : {false, true})
+    for (const auto* machines : {"fsm", "'A'"})
+      for (int held : {20, 300}) {
+        CAF_MESSAGE((keyed ? "with keys, " : "") << machines << ", " << held);
+        db.rows("truncate gen_durable restart identity cascade");
+        insert(held + 30, keyed ? "'key ' || n" : "null");
+        auto poison = std::to_string(held + 5);
+        db.rows("update gen_durable set fsm = "s + machines
+                + ", step = case when id = " + poison
+                + " then 'poison' else step end");
+        session stranger{db.conninfo()};
+        stranger.exec("begin; select from gen_durable order by id limit "
+                      + std::to_string(held) + " for update");
+        auto turn = make_turn();
+        std::size_t got = 0;
+        std::size_t told = 0;
+        for (int i = 0; i < 200 && got + told < 30; ++i) {
+          now += 100ms;
+          auto work = turn.begin(10, now);
+          if (!work)
+            continue;
+          auto report = turn.finish(0, engine->run(work->work), now);
+          got += report.picked.size();
+          told += report.unpickable.size();
+        }
+        CAF_CHECK_EQUAL(got, 29u);
+        CAF_CHECK_EQUAL(status_and_error(db, held + 5),
+                        "failed: its row cannot be picked: not this one");
+      }
+}
+
+CAF_TEST(
+  a poisoned row that is alone fails as soon as it is known to be guilty) {
+  db.rows("create function refuse() returns trigger language plpgsql as $$ "
+          "begin if new.status = 'executing' then raise exception using "
+          "errcode = new.state ->> 'code', message = 'not this one'; end if; "
+          "return new; end $$; create trigger refuse before update on "
+          "gen_durable for each row when (new.step = 'poison') execute "
+          "function refuse()");
+  auto turn = make_turn();
+  auto insert_poison = [this](const std::string& code) {
+    db.rows("insert into gen_durable (fsm, step, state) values ('A', 'poison', "
+            "jsonb_build_object('code', $1::text))",
+            {code});
+  };
+  auto run = [&] {
+    std::vector<gd::careful_picks::accused> told;
+    for (int i = 0; i < 10; ++i) {
+      now += 500ms;
+      if (auto work = turn.begin(10, now)) {
+        auto report = turn.finish(0, engine->run(work->work), now);
+        told.insert(told.end(), report.unpickable.begin(),
+                    report.unpickable.end());
+      }
+    }
+    return told;
+  };
+  CAF_MESSAGE("at once, if it is too much for the server");
+  insert_poison("54000");
+  auto told = run();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK(told.front().what == fate::failed);
+  CAF_CHECK_EQUAL(status_and_error(db, 1),
+                  "failed: its row cannot be picked: not this one");
+  CAF_MESSAGE("not for what may refuse all rows");
+  insert_poison("P0001");
+  told = run();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK(told.front().what == fate::left_out);
+  now += 1min;
+  told = run();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK(told.front().what == fate::left_out);
+  CAF_MESSAGE("but when another was picked meanwhile");
+  insert(1);
+  CAF_CHECK(run().empty());
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+  now += 1min;
+  told = run();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK(told.front().what == fate::failed);
 }
 
 CAF_TEST(a pick that fails for no row of its own is tried again after a while) {
@@ -406,6 +532,79 @@ CAF_TEST(of an inbox the oldest 8 MiB and one more are printed and no more) {
   for (std::size_t i = 0; i < inbox.size(); ++i) {
     CAF_CHECK_EQUAL(inbox[i].name, "x" + std::to_string(i + 1));
     CAF_CHECK_EQUAL(inbox[i].payload.size(), 1'000'009u);
+  }
+}
+
+CAF_TEST(a row whose short state
+         or payload prints many bytes is not shown by a pick) {
+  // As many as fit where a state is short. The first is from before the database
+  // checked; the second nobody refuses.
+  for (const auto* number : {"1e131071", "1e399"}) {
+    CAF_MESSAGE(number);
+    db.rows("truncate gen_durable restart identity cascade");
+    auto many = "(select jsonb_build_object('n', jsonb_agg('"s + number
+                + "'::numeric)) from generate_series(1, 120))";
+    db.rows("set gd.checks_json = 'on'; insert into gen_durable (fsm, step, "
+            "state) select 'A', 'collect', case n when 1 then "
+            + many
+            + " else '{}' end from generate_series(1, 4) n; insert into "
+              "signals (target_id, name, payload) select 2, 'x', "
+            + many
+            + "; insert into signals (target_id, name, payload) values "
+              "(1, 'x', '1'), (3, 'x', '1')");
+    CAF_CHECK_EQUAL(db.scalar("select bool_and(pg_column_size(state) <= 2000) "
+                              "from gen_durable"),
+                    "t");
+    auto turn = make_turn();
+    auto report = once(turn, 10);
+    CAF_REQUIRE_EQUAL(report.picked.size(), 4u);
+    std::size_t bytes = 0;
+    for (const auto& x : report.picked) {
+      CAF_CHECK_EQUAL(x.shown, x.id > 2);
+      bytes += x.bytes();
+    }
+    CAF_CHECK_LESS(bytes, 100u);
+    turn.show({1, report.token});
+    turn.show({2, report.token});
+    report = once(turn, 0, 100 << 20);
+    CAF_REQUIRE_EQUAL(report.shown_rows.size(), 2u);
+    CAF_REQUIRE(report.shown_rows[0].content);
+    CAF_CHECK_GREATER(report.shown_rows[0].content->state->size(), 48'000u);
+    CAF_REQUIRE(report.shown_rows[1].content);
+    CAF_REQUIRE_EQUAL(report.shown_rows[1].content->inbox.size(), 1u);
+    CAF_CHECK_GREATER(
+      report.shown_rows[1].content->inbox.front().payload.size(), 48'000u);
+  }
+}
+
+CAF_TEST(a pick reads no more than some signals of its rows) {
+  db.rows("insert into gen_durable (fsm, step) select 'A', 'collect' from "
+          "generate_series(1, 3)");
+  db.rows("insert into signals (target_id, name, payload) select 1 + n % 2, "
+          "'x', '1' from generate_series(1, 30000) n");
+  auto turn = make_turn();
+  auto work = turn.begin(10, now);
+  CAF_REQUIRE(work);
+  constexpr sql::statement read{
+    "read", "select idx_tup_fetch from pg_stat_xact_all_tables where relname = "
+            "'signals'"};
+  work->work.calls.push_back({&read, {}});
+  work->work.transaction = true;
+  auto reply = engine->run(work->work);
+  CAF_REQUIRE(reply.ok());
+  CAF_CHECK_LESS_OR_EQUAL(reply.results.back().integer(0, 0), 10'100);
+  reply.results.pop_back();
+  auto report = turn.finish(0, std::move(reply), now);
+  CAF_REQUIRE_EQUAL(report.picked.size(), 3u);
+  for (const auto& x : report.picked) {
+    CAF_CHECK(!x.shown);
+    turn.show({x.id, report.token});
+  }
+  report = once(turn, 0, 1 << 20);
+  CAF_REQUIRE_EQUAL(report.shown_rows.size(), 3u);
+  for (const auto& x : report.shown_rows) {
+    CAF_REQUIRE(x.content);
+    CAF_CHECK_EQUAL(x.content->inbox.size(), x.which.id < 3 ? 1'000u : 0u);
   }
 }
 

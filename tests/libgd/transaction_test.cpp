@@ -9,9 +9,9 @@
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/store.hpp>
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
 
@@ -576,6 +576,40 @@ CAF_TEST(what the caller sets in its transaction it has after the commit) {
   caller.exec("commit");
   CAF_CHECK_EQUAL(caller.scalar("show lock_timeout"), "1234ms");
   CAF_CHECK_EQUAL(caller.scalar("show search_path"), "b");
+}
+
+CAF_TEST(limits beyond the defaults hold in a transaction and nowhere else) {
+  constexpr std::size_t more = 2 << 20;
+  gd::limits bounds;
+  bounds.state = more;
+  bounds.payload = more;
+  auto& caller = connect();
+  gd::transaction tx{caller.handle(), {.limits = bounds}};
+  auto long_json = R"({"x": ")" + std::string(1'500'000, 'x') + "\"}";
+  auto refused_here = [&] {
+    caller.exec("savepoint here");
+    auto state = refusal(caller,
+                         "insert into gen_durable (fsm, step, state) values "
+                         "('m', 's', $1::jsonb)",
+                         {long_json});
+    caller.exec("rollback to here");
+    return state;
+  };
+  caller.exec("begin");
+  auto made = tx.insert(row(long_json));
+  CAF_REQUIRE(made);
+  CAF_CHECK(tx.signal(
+    {.target = made->id, .name = "paid", .payload = json::raw(long_json)}));
+  CAF_CHECK_EQUAL(refused_here(), "22023");
+  caller.exec("commit");
+  CAF_CHECK_EQUAL(count(), "1");
+  CAF_CHECK_EQUAL(count("signals"), "1");
+  CAF_MESSAGE("a caller who checks what is his keeps saying so");
+  caller.exec("set gd.checks_json = 'on'; begin");
+  CAF_CHECK(tx.insert(row()));
+  CAF_CHECK_EQUAL(refused_here(), "");
+  caller.exec("commit");
+  CAF_CHECK_EQUAL(caller.scalar("show gd.checks_json"), "on");
 }
 
 // -- schemas and roles --------------------------------------------------------
@@ -1209,6 +1243,20 @@ CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
   for (int i = 0; i < 3'000; ++i)
     many += ",1e399";
   CAF_CHECK_EQUAL(doors(many + "]}"), refused);
+  CAF_MESSAGE("what would be a gigabyte is not printed to find out");
+  many = R"({"a": [1e131071)";
+  for (int i = 1; i < 9'000; ++i)
+    many += ",1e131071";
+  CAF_CHECK_EQUAL(doors(many + "]}"), refused);
+  CAF_MESSAGE("nor what takes more than a mebibyte of text can");
+  CAF_CHECK_EQUAL(
+    caller.scalar("select gd_json_fault('x', ('[0' || repeat(',0', 349524) || "
+                  "']')::jsonb)"),
+    "");
+  CAF_CHECK_EQUAL(
+    caller.scalar("select gd_json_fault('x', ('[0' || repeat(',0', 350000) || "
+                  "']')::jsonb)"),
+    "x: expected at most 1048576 bytes of JSON, got more");
   CAF_MESSAGE("a state is an object");
   CAF_CHECK_EQUAL(refusal(caller, "update gen_durable set state = '[]'"),
                   "22023");

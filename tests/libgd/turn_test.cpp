@@ -3,9 +3,9 @@
 // A queue's transactions: first the state machine alone, with replies made by
 // hand, then with a server.
 
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
 #include <gd/sql.hpp>
-#include <gd/turn.hpp>
+#include <gd/work/turn.hpp>
 
 #include <support/database.hpp>
 
@@ -208,6 +208,91 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   work = begin(turn, 0);
   CAF_CHECK_EQUAL(names(work), "proceed"s);
   CAF_CHECK(work.transaction);
+}
+
+CAF_TEST(a question for candidates that fails holds up no outcome) {
+  auto turn = make_turn();
+  auto work = begin(turn, 5);
+  turn.finish(0, failed(gd::errc::rejected), now);
+  work = begin(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "candidates"s);
+  turn.finish(0, failed(gd::errc::unavailable), now);
+  turn.add(next_row(1));
+  work = begin(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "proceed"s);
+  turn.finish(0, no_rows(work), now);
+  CAF_MESSAGE("and a pick comes a second later");
+  now += 999ms;
+  work = begin(turn, 5);
+  CAF_CHECK_EQUAL(names(work), "proceed"s);
+  turn.finish(0, no_rows(work), now);
+  CAF_CHECK(!turn.begin(5, now));
+  now += 1ms;
+  CAF_CHECK_EQUAL(names(begin(turn, 5)), "pick"s);
+}
+
+CAF_TEST(outcomes are not blamed for rows of a lost pick) {
+  auto turn = make_turn();
+  turn.lose("node/1/3", now);
+  turn.add(next_row(1));
+  turn.add(next_row(2));
+  auto work = begin(turn);
+  CAF_CHECK_EQUAL(names(work), "release_lost proceed"s);
+  auto report = turn.finish(0, failed(gd::errc::rejected), now);
+  CAF_CHECK(report.failure);
+  CAF_CHECK(report.rows.empty());
+  work = begin(turn);
+  CAF_CHECK_EQUAL(names(work), "proceed"s);
+  CAF_CHECK(flushed(work) == (ids{1, 2}));
+  turn.finish(0, no_rows(work), now);
+  now += 1s;
+  CAF_CHECK(names(begin(turn)).starts_with("release_lost"));
+}
+
+CAF_TEST(
+  a row that takes all of the time to be shown is told after three tries) {
+  auto turn = make_turn();
+  for (std::int64_t id : {1, 2})
+    turn.show({id, "node/1/1"});
+  auto timeout = failed(gd::errc::unavailable);
+  timeout.failure->sqlstate = "57014";
+  auto work = turn.begin(0, now, 1);
+  CAF_REQUIRE(work);
+  turn.finish(0, timeout, now);
+  int tries = 0;
+  std::optional<gd::turn::shown> told;
+  for (int i = 0; i < 10 && !told; ++i) {
+    work = turn.begin(0, now, 1);
+    if (!work) {
+      CAF_MESSAGE("outcomes do not wait meanwhile");
+      turn.add(next_row(7));
+      work = turn.begin(0, now);
+      CAF_REQUIRE(work);
+      CAF_CHECK(flushed(work->work) == ids{7});
+      turn.finish(0, no_rows(work->work), now);
+      CAF_REQUIRE(turn.due(now, true) <= now + 1s);
+      now += 1s;
+      continue;
+    }
+    auto id = first_parameter(work->work.calls.front());
+    if (names(work->work) != "show") {
+      turn.finish(0, no_rows(work->work), now);
+      continue;
+    }
+    CAF_REQUIRE_EQUAL(id.size(), 1u);
+    if (id.front() == 2) {
+      turn.finish(0, no_rows(work->work), now);
+      continue;
+    }
+    ++tries;
+    auto report = turn.finish(0, timeout, now);
+    if (!report.shown_rows.empty())
+      told = report.shown_rows.front();
+  }
+  CAF_REQUIRE(told);
+  CAF_CHECK_EQUAL(told->which.id, 1);
+  CAF_REQUIRE(told->why);
+  CAF_CHECK_EQUAL(tries, 3);
 }
 
 CAF_TEST(completions of one token have a statement if they are many) {

@@ -4,10 +4,11 @@
 // which another has their key.
 
 #include <gd/client.hpp>
-#include <gd/pq.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/store.hpp>
-#include <gd/turn.hpp>
+#include <gd/work/intake.hpp>
+#include <gd/work/turn.hpp>
 
 #include <support/database.hpp>
 
@@ -349,6 +350,31 @@ CAF_TEST(plain inserts wait for one unit of those that a stranger holds up) {
   CAF_CHECK_EQUAL(ended, held);
 }
 
+CAF_TEST(a group that waits for nobody has the time that its size takes) {
+  // The statement's time, in ms, beside that for a lock.
+  auto time_of = [this](std::uint64_t rows, std::size_t bytes) {
+    gd::insert_intake intake{{}};
+    for (std::uint64_t i = 0; i < rows; ++i) {
+      auto x = order("k" + std::to_string(i));
+      x.state = gd::json::raw(R"({"x": ")" + std::string(bytes, 'x') + "\"}");
+      CAF_REQUIRE(intake.add(i, x));
+    }
+    for (auto at = now;; at = intake.due(at)) {
+      auto unit = intake.begin(at);
+      CAF_REQUIRE(unit);
+      const auto& first = unit->calls.front();
+      if (first.what == &gd::sql::lock_timeout) {
+        CAF_CHECK_EQUAL(first.args.values().front(), "10ms");
+        return std::stoi(first.args.values().back());
+      }
+      intake.finish(on->run(*unit), at);
+    }
+  };
+  CAF_CHECK_LESS(time_of(2, 10), 110);
+  CAF_CHECK_GREATER(time_of(2'000, 10), 300);
+  CAF_CHECK_GREATER(time_of(2'000, 3'000), 1'000);
+}
+
 // -- rows that return ---------------------------------------------------------
 
 CAF_TEST(naively one row that returns aborts the outcomes of all) {
@@ -434,6 +460,63 @@ CAF_TEST(an outcome waits alone for an uncommitted insert of its key) {
             "'node/1/1' where id <> $1",
             {theirs});
   }
+}
+
+CAF_TEST(picks go on beside outcomes that a stranger holds up) {
+  constexpr int held = 300;
+  db.rows("insert into gen_durable (fsm, step, status, unique_key, "
+          "unique_scope, locked_by, lease_expires_at) select 'Order', "
+          "'collect', 'executing', convert_to('k' || n, 'UTF8'), '{runnable}', "
+          "'node/1/1', now() + interval '1 hour' from generate_series(1, "
+          "$1::int) n",
+          {std::to_string(held)});
+  db.rows("insert into gen_durable (fsm, step) select 'Order', 'collect' from "
+          "generate_series(1, 10000)");
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("insert into gen_durable (fsm, step, unique_key, unique_scope) "
+                "select 'Order', 'collect', convert_to('k' || n, 'UTF8'), "
+                "'{runnable}' from generate_series(1, $1::int) n",
+                {std::to_string(held)});
+  for (int i = 1; i <= held; ++i)
+    work.add(outcome(i, verb::next, true));
+  std::size_t ended = 0;
+  std::size_t picked = 0;
+  std::chrono::nanoseconds waited{0};
+  bool was_waiting = false;
+  auto turn = [&] {
+    auto unit = work.begin(1, now);
+    CAF_REQUIRE(unit);
+    bool waits = unit->work.calls.front().what == &gd::sql::lock_timeout;
+    CAF_CHECK(!(waits && was_waiting));
+    was_waiting = waits;
+    auto began = gd::turn::clock::now();
+    auto reply = on->run(unit->work);
+    auto took = gd::turn::clock::now() - began;
+    now += took;
+    if (waits)
+      waited += took;
+    auto report = work.finish(0, std::move(reply), now);
+    CAF_CHECK(!report.failure);
+    picked += report.picked.size();
+    for (const auto& x : report.rows) {
+      CAF_CHECK(x.what == verdict::applied);
+      ++ended;
+    }
+  };
+  auto since = now;
+  for (int i = 0; i < 1'000; ++i)
+    turn();
+  CAF_CHECK_EQUAL(ended, 0u);
+  CAF_CHECK_GREATER(picked, 500u);
+  CAF_MESSAGE("those have a bounded share of the time");
+  CAF_CHECK_GREATER(waited, 0ns);
+  CAF_CHECK_LESS(waited, (now - since) / 2);
+  CAF_MESSAGE("and are written when the stranger has ended");
+  stranger.exec("rollback");
+  for (int i = 0; i < 5'000 && ended < held; ++i)
+    turn();
+  CAF_CHECK_EQUAL(ended, static_cast<std::size_t>(held));
 }
 
 CAF_TEST(a reap leaves what would collide and returns the others) {

@@ -231,7 +231,8 @@ void temporary_database::add_silent_node(const std::string& incarnation,
        "library, lease, slots, queues, machines, sessions, seen_at) select $1, "
        "'silent', 'host', 1, '0', interval '1 s', 1, '[]', '[]', "
        "jsonb_build_array(jsonb_build_object('process', a.pid, 'began', "
-       "a.backend_start)), now() - interval '1 hour' from pg_stat_activity a "
+       "a.backend_start, 'role', a.usename)), now() - interval '1 hour' from "
+       "pg_stat_activity a "
        "where a.pid = $2::int",
        {incarnation, std::to_string(pid)});
 }

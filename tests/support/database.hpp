@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/pq.hpp>
+#include <gd/options.hpp>
 
 #include <chrono>
 #include <cstdint>

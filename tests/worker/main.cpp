@@ -1,5 +1,7 @@
 /// A worker process for tests that kill it. Prints "begin ID STEP ATTEMPT" for
-/// each step that begins, and runs until SIGTERM.
+/// each step that begins, "lost ID" for each lease and "stale ID" for each outcome
+/// that is lost, and runs until SIGTERM. With "short": as one that has little time
+/// (leases of 3 s, 8 slots).
 
 #include <gd/actors/engine.hpp>
 #include <gd/machine.hpp>
@@ -12,10 +14,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
+#include <thread>
 #include <variant>
 
 GD_ENUM(hang_step, hang);
 GD_ENUM(walk_step, one, two, three);
+GD_ENUM(doze_step, doze);
 
 struct nothing {
   GD_STATE(nothing);
@@ -53,26 +58,46 @@ gd::machine walk() {
     .step(three, [](gd::context<nothing>&) { return gd::done(); });
 }
 
+/// Keeps its thread for 20 ms.
+gd::machine doze() {
+  return gd::define<nothing, doze_step>("Doze", 1).step(
+    doze_step::doze, [](gd::context<nothing>&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+      return gd::done();
+    });
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE\n");
+  bool is_short = argc == 4 && std::string_view{argv[3]} == "short";
+  if (argc != 3 && !is_short) {
+    std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE [short]\n");
     return 2;
   }
   gd::config options;
   options.database = argv[1];
   options.node = argv[2];
-  options.machines = {hang(), walk()};
+  options.machines = {hang(), walk(), doze()};
   options.poll = std::chrono::milliseconds{50};
   options.heartbeat = std::chrono::milliseconds{100};
   options.reaper = std::chrono::milliseconds{50};
+  if (is_short) {
+    options.queues = {{"default", 8}};
+    options.lease = std::chrono::seconds{3};
+    options.heartbeat = std::chrono::seconds{1};
+    options.reaper = std::chrono::seconds{1};
+  }
   options.on_event = [log = gd::log_to_stderr()](const gd::event& what) {
     if (auto* x = std::get_if<gd::events::step_started>(&what)) {
       std::printf("begin %lld %s %d\n", static_cast<long long>(x->id),
                   x->step.c_str(), x->attempt);
-      std::fflush(stdout);
+    } else if (auto* lost = std::get_if<gd::events::lease_lost>(&what)) {
+      std::printf("lost %lld\n", static_cast<long long>(lost->id));
+    } else if (auto* stale = std::get_if<gd::events::outcome_stale>(&what)) {
+      std::printf("stale %lld\n", static_cast<long long>(stale->id));
     }
+    std::fflush(stdout);
     log(what);
   };
   caf::actor_system_config cfg;

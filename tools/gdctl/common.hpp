@@ -1,7 +1,7 @@
 #pragma once
 
 #include <gd/error.hpp>
-#include <gd/pq.hpp>
+#include <gd/options.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -33,6 +33,9 @@ std::string text_of(const gd::instance& x) {
     if (us)
       line(name, time_text(*us));
   };
+  auto value = [&](std::string_view name, const gd::json& json) {
+    line(name, json.ok() ? json.text() : '(' + json.failure()->message + ')');
+  };
   line("instance", std::to_string(x.id));
   line("machine", fmt::format("{} v{}", x.fsm, x.version));
   line("step", x.step);
@@ -40,9 +43,9 @@ std::string text_of(const gd::instance& x) {
   maybe("awaits", x.awaits);
   time("deadline", x.deadline_us);
   maybe("woken by", x.wake_reason);
-  line("state", x.state.text());
+  value("state", x.state);
   if (x.result)
-    line("result", x.result->text());
+    value("result", *x.result);
   maybe("last error", x.last_error);
   line("attempt", std::to_string(x.attempt));
   line("inbox", fmt::format("{} signal{}", x.inbox, x.inbox == 1 ? "" : "s"));
@@ -59,9 +62,13 @@ std::string text_of(const gd::instance& x) {
   return text;
 }
 
+/// An error: it has a state that could not be read.
 template <class T>
-std::string json_line(const T& x) {
-  return gd::printable(gd::to_json(x).text()) + '\n';
+gd::result<std::string> json_line(const T& x) {
+  auto json = gd::to_json(x);
+  if (!json.ok())
+    return *json.failure();
+  return gd::printable(json.text()) + '\n';
 }
 
 int show(const globals& global, const std::string& which, bool as_json) {
@@ -74,7 +81,10 @@ int show(const globals& global, const std::string& which, bool as_json) {
   auto found = db->look_up(*id);
   if (!found)
     return fail(found.error());
-  return print(as_json ? json_line(*found) : text_of(*found));
+  if (!as_json)
+    return print(text_of(*found));
+  auto line = json_line(*found);
+  return line ? print(*line) : fail(line.error());
 }
 
 std::string text_of(const std::vector<gd::stats_row>& rows) {
@@ -110,7 +120,7 @@ int stats(const globals& global, bool as_json) {
     return print(text_of(*rows));
   std::string lines;
   for (const auto& x : *rows)
-    lines += json_line(x);
+    lines += *json_line(x);
   return print(lines);
 }
 

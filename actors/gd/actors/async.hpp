@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+/// \file
 /// Steps that deliver their outcome later.
 namespace gd::actors {
 
@@ -52,6 +53,7 @@ struct async_share {
 template <class State>
 class async_context {
 public:
+  /// Made by the engine.
   async_context(caf::event_based_actor* own,
                 std::shared_ptr<detail::async_share<State>> share)
     : self(own), share_(std::move(share)) {

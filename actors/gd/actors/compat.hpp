@@ -1,7 +1,10 @@
 #pragma once
 
+/// \file
 /// CAF 0.17.6 (Debian 12) and CAF 1.x, told apart here and nowhere else. The
 /// actors keep to this vocabulary.
+
+/// \cond
 
 // CAF_VERSION cannot be used: on 1.1.0 it is an octal literal.
 #if __has_include(<caf/anon_mail.hpp>)
@@ -12,6 +15,8 @@
 #  define GD_CAF_017 1
 #  include <caf/send.hpp>
 #endif
+
+/// \endcond
 
 #include <caf/actor.hpp>
 #include <caf/actor_addr.hpp>
@@ -38,6 +43,8 @@
 #include <unordered_map>
 #include <utility>
 
+/// \cond
+
 // -- gd::errc as an error code of CAF -----------------------------------------
 
 #if GD_CAF_017
@@ -60,6 +67,8 @@ bool inspect(Inspector& f, errc& x) {
 } // namespace gd
 #endif
 
+/// \endcond
+
 namespace gd::actors {
 
 /// The one bridge between the error types.
@@ -72,6 +81,7 @@ bool is_ours(const caf::error& why);
 /// (a timeout, a receiver that is gone) become `unknown_fate` with CAF's text.
 gd::error from_caf(caf::actor_system& sys, const caf::error& why);
 
+/// An error as text, ours or CAF's.
 std::string render(caf::actor_system& sys, const caf::error& why);
 
 // -- typed interfaces ---------------------------------------------------------
@@ -99,9 +109,12 @@ struct signature<R(Args...)> {
 
 } // namespace detail
 
+/// The typed actor that answers `Answer(Request)` for each signature, in either CAF.
 template <class... Signatures>
 using typed_actor
   = caf::typed_actor<typename detail::signature<Signatures>::type...>;
+
+/// \cond
 
 template <class Base, class... Signatures>
 using extended = typename Base::template extend<
@@ -274,7 +287,7 @@ public:
 /// How many actors of a system run at the same time.
 std::size_t scheduler_threads(caf::actor_system& sys);
 
-/// How many of those may be runners: one thread is left for everybody else.
+/// How many of those may run user code: one thread is left for everybody else.
 inline std::size_t runners_at_most(caf::actor_system& sys) {
   return std::max(scheduler_threads(sys), std::size_t{2}) - 1;
 }
@@ -337,5 +350,7 @@ void share_work(caf::actor_system_config& cfg);
 
 /// Makes `render` show our errors.
 void register_errors(caf::actor_system_config& cfg);
+
+/// \endcond
 
 } // namespace gd::actors

@@ -4,9 +4,9 @@
 #include <gd/actors/node.hpp>
 #include <gd/actors/supervisor.hpp>
 
-#include <gd/reactor.hpp>
+#include <gd/pq/reactor.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/state.hpp>
-#include <gd/store.hpp>
 
 #include <caf/all.hpp>
 
@@ -21,6 +21,8 @@
 #include <csignal>
 #include <cstdint>
 #include <future>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -92,17 +94,17 @@ store::node_record describe(const config& cfg, const std::string& incarnation) {
           .machines = to_json(machines).text()};
 }
 
-/// A session is known to the other nodes before it takes a key's lock. Its
-/// predecessor, which the server may not have noticed to be gone, ends.
-pq::unit greet(const store::node_record& node, std::size_t lane) {
-  constexpr milliseconds wait{1'000};
-  pq::unit work{{store::lock_timeout(wait)}};
-  if (lane == database::control_lane) {
-    work.calls.push_back(store::end_older_session(node.incarnation));
-    work.calls.push_back(store::node_lock(node.incarnation));
-  }
-  work.calls.push_back(store::register_session(node));
-  return work;
+/// Of all engines in an actor system: they share its threads.
+std::shared_ptr<run_permits> permits_of(caf::actor_system& sys) {
+  static std::mutex mutex;
+  static std::map<const caf::actor_system*, std::weak_ptr<run_permits>> known;
+  std::lock_guard guard{mutex};
+  std::erase_if(known, [](const auto& x) { return x.second.expired(); });
+  auto& mine = known[&sys];
+  auto permits = mine.lock();
+  if (!permits)
+    mine = permits = std::make_shared<run_permits>(runners_at_most(sys));
+  return permits;
 }
 
 extern "C" void gd_on_signal(int) {
@@ -224,7 +226,7 @@ result<engine> start(caf::actor_system& sys, config options) {
   home->machines = std::make_shared<registry>(home->config.machines);
   home->incarnation = make_incarnation(home->config.node);
   home->record = describe(home->config, home->incarnation);
-  home->permits = std::make_shared<run_permits>(runners_at_most(sys));
+  home->permits = permits_of(sys);
   x->home = home;
   std::set<std::string> served;
   for (const auto& queue : home->config.queues)
@@ -252,8 +254,11 @@ result<engine> start(caf::actor_system& sys, config options) {
       anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
     },
     longest_pause(home->config),
-    [node = home->record](std::size_t lane) { return greet(node, lane); },
-    home->config.connect_within);
+    // A session is known to the other nodes before it takes a key's lock.
+    [node = home->record](std::size_t lane) {
+    return introduce(node, lane, milliseconds{1'000});
+  },
+  home->config.connect_within);
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);
   auto door = sys.spawn<gateway_door>(worker);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+/// The engine, in an actor system of CAF.
 namespace gd::actors {
 
 struct node;
@@ -27,7 +28,9 @@ void add_to(caf::actor_system_config& cfg);
 /// goes; has to go before the actor system.
 class engine {
 public:
+  /// An engine that was moved from can only be destroyed or assigned to.
   engine(engine&&) noexcept;
+  /// Stops what it held before.
   engine& operator=(engine&&) noexcept;
   ~engine();
 

@@ -1,7 +1,7 @@
 #include <gd/actors/gateway.hpp>
 
-#include <gd/expect.hpp>
-#include <gd/store.hpp>
+#include <gd/pq/expect.hpp>
+#include <gd/pq/store.hpp>
 
 #include <caf/all.hpp>
 
@@ -311,8 +311,10 @@ void gateway_worker::send_next(Intake& intake, std::uint64_t unit,
 }
 
 void gateway_worker::note_arrival(std::uint64_t ticket) {
-  arrivals_.push_back(
-    {ticket, system().clock().now() + home_->config.patience});
+  auto now = system().clock().now();
+  arrivals_.push_back({ticket, now + home_->config.patience});
+  // What is under way may not end in time.
+  wake_at(arrivals_.front().expires, now);
 }
 
 void gateway_worker::note_late(clock::time_point now) {
@@ -349,6 +351,10 @@ void gateway_worker::drive() {
   auto at = std::min(inserts_.due(now), signals_.due(now));
   if (!arrivals_.empty())
     at = std::min(at, arrivals_.front().expires);
+  wake_at(at, now);
+}
+
+void gateway_worker::wake_at(clock::time_point at, clock::time_point now) {
   if (at >= wake_at_)
     return;
   wake_at_ = at;

@@ -2,7 +2,7 @@
 
 #include <gd/actors/node.hpp>
 
-#include <gd/intake.hpp>
+#include <gd/work/intake.hpp>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/node_id.hpp>
@@ -70,6 +70,8 @@ private:
   void give_up_late(clock::time_point now);
   void answer_signal(std::uint64_t ticket, const result<gd::signalled>& answer);
   void drive();
+  /// There is a tick at that time at the latest.
+  void wake_at(clock::time_point at, clock::time_point now);
   /// Begins the next unit of this intake: at once for a lone sender, and in a
   /// crowd when the actors that are ready have had their turn: what they send
   /// shares a group. While a unit is under way, its end does that.

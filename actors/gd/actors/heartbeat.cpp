@@ -2,7 +2,7 @@
 
 #include <gd/actors/step.hpp>
 
-#include <gd/store.hpp>
+#include <gd/pq/store.hpp>
 
 #include <caf/all.hpp>
 
@@ -19,8 +19,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The ticket of what nobody waits for.
-constexpr std::uint64_t no_beat = 0;
 /// Rows in one statement.
 constexpr std::size_t chunk = 5'000;
 /// How often a row that a stranger keeps locked is tried.
@@ -38,7 +36,9 @@ constexpr std::size_t refused_at_most = 20;
 } // namespace
 
 heartbeat_actor::heartbeat_actor(caf::actor_config& cfg, node_ptr home)
-  : caf::event_based_actor(cfg), home_(std::move(home)) {
+  : caf::event_based_actor(cfg),
+    home_(std::move(home)),
+    tickets_(static_cast<std::uint64_t>(home_->config.connections)) {
   // nop
 }
 
@@ -122,25 +122,22 @@ void heartbeat_actor::submit_beat(beat_under_way what) {
   submit(this, *home_->db, database::control_lane, std::move(work), ticket);
 }
 
-/// By itself: leases do not depend on it. The session of each lane in turn, too:
-/// a stranger's lock may have kept it from being registered when it began.
+/// By itself: leases do not depend on it. By each session: a stranger's lock may
+/// have kept it from being registered when it began.
 void heartbeat_actor::say_alive() {
   auto lanes = static_cast<std::size_t>(home_->config.connections);
-  next_lane_ = next_lane_ % (lanes - 1) + 1;
-  for (auto lane : {database::control_lane, next_lane_})
-    submit(this, *home_->db, lane,
-           {{store::lock_timeout(alone_wait),
-             store::register_session(home_->record)}},
-           no_beat, database::clock::duration::zero());
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    if (saying_.insert(lane).second)
+      submit(this, *home_->db, lane, introduce(home_->record, lane, alone_wait),
+             lane, database::clock::duration::zero());
 }
 
 void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
   auto node = under_way_.extract(ticket);
   if (node.empty()) {
-    if (!reply.ok() && !retryable(reply.failure->code)
-        && reply.failure->code != errc::stopped)
-      home_->tell(events::sweep_failed{"registration of a session",
-                                       without_data(*reply.failure)});
+    saying_.erase(static_cast<std::size_t>(ticket));
+    if (!reply.ok() && !retryable(reply.failure->code))
+      complain("registration of a session", *reply.failure);
     return;
   }
   auto& beat = node.mapped();
@@ -181,15 +178,25 @@ void heartbeat_actor::fail(beat_under_way which, const error& why) {
     }
     ++refused_;
   }
+  if (which.what != kind::regular)
+    return complain("heartbeat", why); // it is tried every second
   if (why.code != errc::stopped)
     home_->tell(events::sweep_failed{"heartbeat", without_data(why)});
   // Soon again; a fence makes that harmless.
-  if (which.what == kind::regular && retryable(why.code) && !retrying_) {
+  if (retryable(why.code) && !retrying_) {
     retrying_ = true;
     pause_ = std::min(std::max(2 * pause_, first_pause),
                       home_->config.heartbeat);
     send_self_after(this, pause_, tick{retry_failed});
   }
+}
+
+void heartbeat_actor::complain(std::string_view about, const error& why) {
+  if (why.code != errc::stopped
+      && complaints_.note(std::string{about} + why.message,
+                          system().clock().now())
+           > 0)
+    home_->tell(events::sweep_failed{about, without_data(why)});
 }
 
 void heartbeat_actor::lose(std::vector<lease_ptr> which) {

@@ -2,12 +2,15 @@
 
 #include <gd/actors/node.hpp>
 
+#include <gd/pq/complaints.hpp>
+
 #include <caf/event_based_actor.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -43,10 +46,12 @@ private:
   void say_alive();
   void finish(std::uint64_t ticket, pq::reply reply);
   void fail(beat_under_way which, const error& why);
+  void complain(std::string_view about, const error& why);
   void lose(std::vector<lease_ptr> which);
 
   node_ptr home_;
-  std::uint64_t tickets_ = 0;
+  /// Those below the number of lanes are of lanes that say that the node lives.
+  std::uint64_t tickets_;
   std::unordered_map<std::uint64_t, beat_under_way> under_way_;
   /// Until a beat that has failed is tried again; zero: none has since the last
   /// regular one.
@@ -54,8 +59,10 @@ private:
   bool retrying_ = false;
   /// Rows that have failed each by itself since the last regular beat.
   std::size_t refused_ = 0;
-  /// Of the lanes, whose session is registered again with the next beat.
-  std::size_t next_lane_ = 0;
+  /// Lanes that have not answered yet when they were to say that the node lives.
+  std::set<std::size_t> saying_;
+  /// Of what is tried again and again.
+  complaints complaints_;
   /// Each once, those first that have waited for their lock longest ago.
   std::vector<lease_ptr> busy_;
 };

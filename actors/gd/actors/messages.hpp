@@ -2,9 +2,8 @@
 
 #include <gd/actors/compat.hpp>
 
+#include <gd/error.hpp>
 #include <gd/instance.hpp>
-#include <gd/pq.hpp>
-#include <gd/store.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -13,11 +12,20 @@
 #include <string>
 #include <utility>
 
+/// \file
 /// Every message type on one page. Those of the gateway cross the network; the
 /// others stay on their node.
 namespace gd {
 
 class execution;
+
+namespace pq {
+struct reply;
+} // namespace pq
+
+namespace store {
+struct outcome_row;
+} // namespace store
 
 } // namespace gd
 
@@ -30,6 +38,7 @@ using gateway
                 gd::signalled(gd::signal), gd::instance(gd::look_up),
                 gd::stats(gd::stats_query)>;
 
+/// \cond
 // -- inside a node ------------------------------------------------------------
 
 /// The database has answered a unit; `ticket` tells which.
@@ -55,8 +64,15 @@ struct run_step {};
 /// There are plain steps in the receiver's queue.
 struct run_steps {};
 
-/// It is the receiver's turn to run some of them.
+/// The receiver has a permit: it is its turn to run user code.
 struct may_run {};
+
+/// A step that had to wait for a thread has begun: its time limit counts from
+/// here.
+struct step_begun {
+  std::uint64_t tag = 0;
+  std::chrono::steady_clock::time_point at{};
+};
 
 /// Plain steps have ended, or a slot may be free: look into the queue of steps.
 struct steps_ended {};
@@ -134,6 +150,7 @@ GD_LOCAL_MESSAGE(hint)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(run_steps)
 GD_LOCAL_MESSAGE(may_run)
+GD_LOCAL_MESSAGE(step_begun)
 GD_LOCAL_MESSAGE(steps_ended)
 GD_LOCAL_MESSAGE(rows_claimed)
 GD_LOCAL_MESSAGE(step_outcome)
@@ -173,6 +190,7 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::may_run))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_begun))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::steps_ended))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_claimed))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
@@ -188,3 +206,4 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 #endif
 CAF_END_TYPE_ID_BLOCK(gen_durable)
+/// \endcond

@@ -3,15 +3,16 @@
 #include <gd/actors/compat.hpp>
 #include <gd/actors/messages.hpp>
 
-#include <gd/claim.hpp>
 #include <gd/config.hpp>
-#include <gd/database.hpp>
-#include <gd/key.hpp>
-#include <gd/lease.hpp>
+#include <gd/pq/database.hpp>
+#include <gd/pq/store.hpp>
 #include <gd/registry.hpp>
-#include <gd/store.hpp>
+#include <gd/work/claim.hpp>
+#include <gd/work/key.hpp>
+#include <gd/work/lease.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -58,42 +59,42 @@ private:
   std::map<std::string, caf::actor> children_;
 };
 
-/// How many runners of a node run at the same time: one of CAF's threads is left
-/// for everybody else. Those that have to wait do so in the order of their coming.
+/// How many actors run user code that may take long at the same time, in all
+/// engines of an actor system: one of CAF's threads is left for everybody else.
+/// Those that have to wait do so in the order of their coming.
 class run_permits {
 public:
   explicit run_permits(std::size_t most) : most_(most) {
     // nop
   }
 
-  /// False: `runner` gets a `may_run` when its turn comes.
-  bool take(const caf::actor& runner) {
+  /// False: `who` gets a `may_run` when its turn comes.
+  bool take(const caf::actor& who) {
     std::lock_guard guard{mutex_};
     if (holding_.size() < most_) {
-      holding_.insert(runner.id());
+      holding_.insert(who.id());
       return true;
     }
-    waiting_.push_back(runner);
+    waiting_.push_back(who);
     return false;
   }
 
-  /// False: others come first, and `runner` gets a `may_run` after them.
-  bool keep(const caf::actor& runner) {
+  /// False: others come first, and `who` gets a `may_run` after them.
+  bool keep(const caf::actor& who) {
     std::unique_lock guard{mutex_};
     if (waiting_.empty())
       return true;
-    waiting_.push_back(runner);
-    holding_.erase(runner.id());
+    waiting_.push_back(who);
+    holding_.erase(who.id());
     pass_on(std::move(guard));
     return false;
   }
 
   /// Whatever it has, or waits for.
-  void leave(caf::actor_id runner) {
+  void leave(caf::actor_id who) {
     std::unique_lock guard{mutex_};
-    std::erase_if(waiting_,
-                  [runner](const auto& x) { return x.id() == runner; });
-    if (holding_.erase(runner) > 0)
+    std::erase_if(waiting_, [who](const auto& x) { return x.id() == who; });
+    if (holding_.erase(who) > 0)
       pass_on(std::move(guard));
   }
 
@@ -154,6 +155,18 @@ struct node {
 };
 
 using node_ptr = std::shared_ptr<node>;
+
+/// Makes a session of a node known to the others, and says that the node lives.
+/// Neither strangers nor an older session of its own can hold it up for longer
+/// than `wait`, each.
+inline pq::unit introduce(const store::node_record& who, std::size_t lane,
+                          std::chrono::milliseconds wait) {
+  pq::unit work{{store::lock_timeout(wait)}};
+  if (lane == database::control_lane)
+    work.calls.push_back(store::node_lock(who.incarnation, wait));
+  work.calls.push_back(store::register_session(who));
+  return work;
+}
 
 class engine;
 

@@ -2,7 +2,7 @@
 
 #include <gd/actors/step.hpp>
 
-#include <gd/expect.hpp>
+#include <gd/pq/expect.hpp>
 
 #include <caf/all.hpp>
 
@@ -28,10 +28,15 @@ constexpr int part_of_lease = 4;
 constexpr std::chrono::milliseconds shortest_window{100};
 constexpr std::chrono::milliseconds longest_window{1'000};
 
+/// Whether its function runs on one of CAF's threads until it has an outcome.
+bool is_pooled(const machine::step_definition& x) {
+  return !x.start && !x.how.blocking;
+}
+
 /// Whether a runner can run it: it is on time whatever it does, and returns its
 /// outcome.
 bool is_plain(const machine::step_definition& x) {
-  return !x.start && !x.how.blocking && !x.limit();
+  return is_pooled(x) && !x.limit();
 }
 
 turn::settings turn_settings(node& home, const queue_config& queue,
@@ -62,7 +67,8 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
       queue_.slots, static_cast<std::size_t>(home_->config.bytes_ahead),
       system().clock())),
     pace_(std::clamp<clock::duration>(home_->config.lease / 16, shortest_window,
-                                      longest_window)) {
+                                      longest_window)),
+    at_once_(queue_.slots) {
   left_.queue = queue_.name;
 }
 
@@ -102,7 +108,8 @@ caf::behavior picker_actor::make_behavior() {
     [this](steps_ended) {
     start_steps();
     drive();
-    }, [this](step_outcome& x) { collect(x); },
+    }, [this](step_begun x) { begun(x); },
+    [this](step_outcome& x) { collect(x); },
     [this](drain x) {
     drain_for_ = current_sender();
     start_draining(x.grace);
@@ -173,19 +180,29 @@ picker_actor::clock::time_point picker_actor::now() {
 
 // -- turns --------------------------------------------------------------------
 
+/// How many rows can begin within a part of the lease.
+std::int64_t picker_actor::most_in_time() const {
+  return pace_.most_within(home_->config.lease / part_of_lease);
+}
+
 std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
   auto waiting = ahead_.size() + hidden_.size();
   for (const auto& x : held_)
     waiting += x.rows.size();
-  auto ahead = std::min<std::int64_t>(
-    std::min(queue_.ahead, hurry * speed_),
-    pace_.most_within(home_->config.lease / part_of_lease));
-  auto want = static_cast<std::int32_t>(
-    queue_.slots - running_ + ahead - static_cast<std::int64_t>(waiting)
-    - coming_ - advancing_ - turn_.wanted()
-    - home_->claims->under_way(queue_.name));
+  auto coming = static_cast<std::int64_t>(waiting) + coming_ + advancing_
+                + turn_.wanted() + home_->claims->under_way(queue_.name);
+  auto in_time = most_in_time();
+  auto room_for = queue_.slots - running_
+                  + std::min<std::int64_t>(
+                    std::min(queue_.ahead, hurry * speed_), in_time);
+  // A free slot is no use to a step that waits for a thread.
+  auto most = std::max<std::int64_t>(in_time, at_once_);
+  if (at_once_ < queue_.slots && most < room_for)
+    room_for = std::min(room_for,
+                        most - static_cast<std::int64_t>(steps_->waiting()));
+  auto want = static_cast<std::int32_t>(room_for - coming);
   if (bytes_per_row_ == 0 || want <= 0)
     return want;
   auto left = room();
@@ -273,8 +290,7 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   }
   collect_shown(report);
   for (const auto& x : report.unpickable)
-    home_->tell(
-      events::row_unusable{x.row.id, without_data(x.why), x.left_out});
+    home_->tell(events::row_unusable{x.row.id, without_data(x.why), x.what});
   if (report.failure)
     home_->tell(
       events::turn_failed{queue_.name, without_data(*report.failure)});
@@ -351,12 +367,20 @@ void picker_actor::take(std::vector<execution_ptr> rows) {
   start_steps();
 }
 
+void picker_actor::hold(const execution& x) {
+  held_bytes_ += static_cast<std::int64_t>(x.row().bytes());
+}
+
+void picker_actor::let_go(const execution& x) {
+  held_bytes_ -= static_cast<std::int64_t>(x.row().bytes());
+}
+
 void picker_actor::put_ahead(execution_ptr row) {
+  if (drain_for_)
+    return give_back(*row);
+  hold(*row);
   const auto& under = row->under();
-  if (drain_for_) {
-    give_back(*row);
-  } else if (row->row().shown) {
-    held_bytes_ += static_cast<std::int64_t>(row->row().bytes());
+  if (row->row().shown) {
     ahead_.push_back(std::move(row));
   } else {
     turn_.show({under->id, under->token});
@@ -372,6 +396,7 @@ void picker_actor::collect_shown(turn::report& report) {
     if (found.empty())
       continue; // given back
     auto& row = found.mapped();
+    let_go(*row); // what is shown takes its place
     auto is_long = [](const auto& text) { return text.empty(); };
     if (x.why) {
       end_unusable(std::move(row), without_data(*x.why),
@@ -405,6 +430,7 @@ void picker_actor::collect_shown(turn::report& report) {
     if (room() > 0) {
       turn_.show(std::move(x));
     } else {
+      let_go(*found->second);
       give_back(*found->second);
       hidden_.erase(found);
     }
@@ -430,21 +456,26 @@ void picker_actor::drop(const execution& x) {
 
 void picker_actor::give_back_late_rows() {
   pace_.note(steps_->busy(), ends_);
-  auto most = pace_.most_within(home_->config.lease / part_of_lease);
   auto waiting = static_cast<std::int64_t>(steps_->waiting() + ahead_.size()
                                            + hidden_.size());
-  auto late = waiting - std::max<std::int64_t>(most, queue_.slots);
+  auto late = waiting - std::max<std::int64_t>(most_in_time(), at_once_);
   if (late <= 0)
     return;
   auto count = static_cast<std::size_t>(late);
-  // Those that have come last.
+  // Mostly those that have come last.
   std::size_t n = 0;
   for (; n < count && !hidden_.empty(); ++n) {
-    give_back(*hidden_.begin()->second);
-    hidden_.erase(hidden_.begin());
+    auto last = std::prev(hidden_.end());
+    let_go(*last->second);
+    give_back(*last->second);
+    hidden_.erase(last);
   }
+  if (n > 0)
+    turn_.forget_hidden([this](const auto& row) {
+      return !hidden_.contains({row.id, row.token});
+    });
   for (; n < count && !ahead_.empty(); ++n) {
-    held_bytes_ -= static_cast<std::int64_t>(ahead_.back()->row().bytes());
+    let_go(*ahead_.back());
     give_back(*ahead_.back());
     ahead_.pop_back();
   }
@@ -473,6 +504,8 @@ void picker_actor::collect_claims() {
       turn_.lose(std::move(x.token), now());
     } else {
       held_.push_back({x.closings, lease_all(std::move(x.rows), x.token)});
+      for (const auto& row : held_.back().rows)
+        hold(*row);
     }
   }
 }
@@ -485,11 +518,16 @@ bool picker_actor::picking(std::uint64_t closings) const {
 
 void picker_actor::judge_claims() {
   for (auto& x : std::exchange(held_, {})) {
-    if (drained_at_ && *drained_at_ >= x.closings)
-      take(std::move(x.rows));
-    else if (picking(x.closings)
-             && !(undrained_at_ && *undrained_at_ >= x.closings))
+    bool first = drained_at_ && *drained_at_ >= x.closings;
+    if (!first && picking(x.closings)
+        && !(undrained_at_ && *undrained_at_ >= x.closings)) {
       held_.push_back(std::move(x));
+      continue;
+    }
+    for (const auto& row : x.rows)
+      let_go(*row);
+    if (first)
+      take(std::move(x.rows));
     else
       for (const auto& row : x.rows)
         give_back(*row);
@@ -564,6 +602,9 @@ void picker_actor::start_steps() {
     auto& next = ahead_.front();
     auto bytes = next->row().bytes();
     const auto* defined = next->step();
+    at_once_ = defined == nullptr || is_pooled(*defined)
+                 ? static_cast<std::int32_t>(runners_.size())
+                 : queue_.slots;
     if (defined == nullptr || is_plain(*defined)) {
       begun_[++tags_] = {.under = next->under(),
                          .running = true,
@@ -572,11 +613,13 @@ void picker_actor::start_steps() {
       ++running_;
       plain.push_back({tags_, std::move(next)});
     } else if (next->under()->lost) {
-      held_bytes_ -= static_cast<std::int64_t>(bytes);
+      let_go(*next);
       drop(*next);
     } else {
       steps_->put(std::exchange(plain, {}));
-      if (!steps_->take_slot())
+      // No more than can run: others are better off where they can be given back.
+      if ((is_pooled(*defined) && pooled_ >= runners_.size())
+          || !steps_->take_slot())
         return;
       begin(std::move(next), *defined, bytes);
     }
@@ -590,8 +633,6 @@ void picker_actor::begin(execution_ptr what,
   auto tag = ++tags_;
   const auto& row = what->row();
   auto under = what->under();
-  home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
-                                   row.attempt, under->token});
   auto limit = defined.limit();
   const auto* starter = dynamic_cast<const detail::async_starter*>(
     defined.start.get());
@@ -601,11 +642,13 @@ void picker_actor::begin(execution_ptr what,
     care = std::make_unique<supervision>(
       supervision{.step = row.step,
                   .limit = *limit,
-                  .due = now() + *limit,
-                  .asynchronous = starter != nullptr});
+                  .asynchronous = starter != nullptr,
+                  .pooled = is_pooled(defined)});
   execution_ptr spare;
-  if (care) {
+  if (care)
     spare = std::make_shared<execution>(what->without_inbox());
+  if (care && !care->pooled) { // it begins now
+    care->due = now() + *limit;
     limits_.emplace(care->due, tag);
   }
   auto self = caf::actor_cast<caf::actor>(this);
@@ -613,10 +656,14 @@ void picker_actor::begin(execution_ptr what,
   if (starter != nullptr)
     step = spawn<async_step_actor>(home_, self, tag, std::move(what), starter);
   else if (defined.how.blocking)
-    step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what));
+    step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what),
+                                            step_thread::own);
   else // lazily: it is scheduled once, for its message
-    step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what));
+    step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what),
+                                             step_thread::shared);
   ++running_;
+  if (is_pooled(defined))
+    ++pooled_;
   begun_[tag] = {.under = std::move(under),
                  .step = step,
                  .care = std::move(care),
@@ -629,6 +676,23 @@ void picker_actor::begin(execution_ptr what,
   anon(step, run_step{});
 }
 
+void picker_actor::begun(const step_begun& x) {
+  auto found = begun_.find(x.tag);
+  if (found == begun_.end() || found->second.settled)
+    return;
+  auto& care = *found->second.care;
+  care.due = x.at + care.limit;
+  limits_.emplace(care.due, x.tag);
+  schedule();
+}
+
+/// Its function has returned.
+void picker_actor::stop_running(begun_row& row) {
+  row.running = false;
+  if (row.care && row.care->pooled)
+    --pooled_;
+}
+
 void picker_actor::collect(step_outcome& x) {
   auto found = begun_.find(x.tag);
   if (found == begun_.end() || found->second.reported)
@@ -636,12 +700,14 @@ void picker_actor::collect(step_outcome& x) {
   auto& row = found->second;
   if (row.care)
     limits_.erase({row.care->due, x.tag});
+  row.unwritten = x.row->bytes();
+  steps_->add_unwritten(row.unwritten);
   add_outcome(found, std::make_unique<store::outcome_row>(std::move(*x.row)),
               x.handled, std::move(x.after));
   // An asynchronous step has returned when its actor is down, and one whose
   // handler a deputy has called may be far from it.
   if (!row.deputy && (!row.care || !row.care->asynchronous)) {
-    row.running = false;
+    stop_running(row);
     return free_slot();
   }
   drive();
@@ -694,13 +760,18 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
     return;
   auto& row = found->second;
   row.step = nullptr;
-  bool was_running = std::exchange(row.running, false);
+  bool was_running = row.running;
+  if (was_running)
+    stop_running(row);
   bool keyed = row.key.has_value(); // others wait for its end
   bool late = row.deputy != nullptr;
   if (late && was_running && row.care)
     home_->tell(events::step_returned_late{row.under->id, row.care->step});
+  bool waited = row.care && row.care->due == clock::time_point::max();
   if (late || row.reported || row.settled)
     forget_if_over(found);
+  else if (waited && row.under->lost) // it has not begun
+    settled(found);
   else if (auto failure = row.care && row.care->asynchronous
                             ? failure_of_end(system(), why)
                             : std::nullopt) {
@@ -749,8 +820,14 @@ void picker_actor::end_late_steps(clock::time_point t) {
 caf::actor picker_actor::appoint(std::uint64_t tag, begun_row& row) {
   if (!row.under->lost)
     home_->leases.add(row.under); // the step's end may have removed it
-  auto deputy = spawn<step_actor>(home_, caf::actor_cast<caf::actor>(this), tag,
-                                  row.spare);
+  auto self = caf::actor_cast<caf::actor>(this);
+  // A function that has not returned may keep its thread for ever, and all others
+  // may be in the same case: its handler waits for none.
+  bool late = row.care && row.running && !row.care->asynchronous;
+  auto deputy = late ? spawn<step_actor, caf::detached>(
+                  home_, self, tag, row.spare, step_thread::own)
+                     : spawn<step_actor>(home_, self, tag, row.spare,
+                                         step_thread::shared);
   watcher_.watch(this, deputy,
                  [this, tag](const caf::error& why) { deputy_down(tag, why); });
   return deputy;
@@ -808,14 +885,16 @@ void picker_actor::start_draining(std::chrono::milliseconds grace) {
   for (const auto& x : steps_->take_back())
     take_back(x);
   for (const auto& x : ahead_) {
-    held_bytes_ -= static_cast<std::int64_t>(x->row().bytes());
+    let_go(*x);
     give_back(*x);
   }
   ahead_.clear();
-  for (const auto& [which, x] : hidden_)
+  for (const auto& [which, x] : hidden_) {
+    let_go(*x);
     give_back(*x);
+  }
   hidden_.clear();
-  turn_.forget_hidden();
+  turn_.forget_hidden([](const auto&) { return true; });
   drive();
 }
 

@@ -3,9 +3,9 @@
 #include <gd/actors/node.hpp>
 #include <gd/actors/runner.hpp>
 
-#include <gd/execution.hpp>
-#include <gd/pace.hpp>
-#include <gd/turn.hpp>
+#include <gd/work/execution.hpp>
+#include <gd/work/pace.hpp>
+#include <gd/work/turn.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -46,8 +46,11 @@ private:
   struct supervision {
     std::string step;
     std::chrono::milliseconds limit{0};
-    clock::time_point due;
+    /// max(): it has not begun.
+    clock::time_point due = clock::time_point::max();
     bool asynchronous = false;
+    /// Its function runs on one of CAF's threads.
+    bool pooled = false;
   };
 
   /// A row that is with the runners, whose step has begun elsewhere, or which is
@@ -74,8 +77,8 @@ private:
     bool settled = false;
     /// To be unlocked when it is over.
     std::optional<store::key_hold> key{};
-    /// Of what was picked, until there is an outcome; and of an outcome that a
-    /// runner has brought, until it is written.
+    /// Of what was picked, until there is an outcome; and of that, until it is
+    /// written.
     std::size_t bytes = 0;
     std::size_t unwritten = 0;
   };
@@ -114,6 +117,9 @@ private:
   bool picking(std::uint64_t closings) const;
   void judge_claims();
   std::int32_t wanted() const;
+  std::int64_t most_in_time() const;
+  void hold(const execution& x);
+  void let_go(const execution& x);
   /// Bytes that may be picked or shown.
   std::int64_t room() const;
   std::int32_t speed_in(clock::duration took, const progress& before) const;
@@ -138,6 +144,8 @@ private:
   void collect(step_outcome& x);
   void add_outcome(begun_rows::iterator which, execution::row_ptr outcome,
                    bool handled, execution_ptr after);
+  void stop_running(begun_row& row);
+  void begun(const step_begun& x);
   void step_down(std::uint64_t tag, const caf::error& why);
   void deputy_down(std::uint64_t tag, const caf::error& why);
   void end_late_steps(clock::time_point t);
@@ -161,9 +169,9 @@ private:
   std::vector<caf::actor> runners_;
   /// Picked, and not begun.
   std::deque<execution_ptr> ahead_;
-  /// Picked, and not shown yet: by id and token.
+  /// Picked, or running ahead, and not shown yet: by id and token.
   std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
-  /// Of rows that are shown, and have no outcome yet.
+  /// Of rows that have no outcome yet.
   std::int64_t held_bytes_ = 0;
   /// Of each row that was picked lately.
   std::int64_t bytes_per_row_ = 0;
@@ -174,6 +182,8 @@ private:
   std::uint64_t tags_ = 0;
   /// Rows that are with the runners, or have a slot.
   std::int32_t running_ = 0;
+  /// Of these, steps beside the runners that need one of CAF's threads.
+  std::size_t pooled_ = 0;
   /// Rows that go on when their outcome is committed.
   std::int32_t advancing_ = 0;
   /// Picked rows that are not ahead yet.
@@ -185,6 +195,8 @@ private:
   /// How many steps could have ended in the time of a flight.
   std::int32_t speed_ = 0;
   pace pace_;
+  /// How many steps as the last one that was begun can run at the same time.
+  std::int32_t at_once_;
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
   /// A transaction that does not pick is to be followed by one that does.

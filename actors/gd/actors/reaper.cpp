@@ -1,6 +1,6 @@
 #include <gd/actors/reaper.hpp>
 
-#include <gd/store.hpp>
+#include <gd/pq/store.hpp>
 
 #include <caf/all.hpp>
 
@@ -120,7 +120,8 @@ void reaper_actor::finish(sweep what, work kind, const pq::reply& reply) {
       if (reply.results.front().boolean(0, 0))
         return run(what);
       home_->tell(events::sweep_skipped{title(what)});
-      return pause(what);
+      // The node that sweeps may be the one that is silent, and keep the lock.
+      return what == leases ? look_for_silent() : pause(what);
     case look:
       return read_look(reply);
     case batch:
@@ -134,8 +135,7 @@ void reaper_actor::finish(sweep what, work kind, const pq::reply& reply) {
     case one_row:
       return read_row(what, reply);
     case silent:
-      for (auto& x : store::read_silent_sessions(reply.results.back()))
-        silent_.push_back(std::move(x));
+      read_silent(store::read_silent_sessions(reply.results.back()));
       return end_next();
     case end_one:
       return read_end(reply);
@@ -152,6 +152,7 @@ void reaper_actor::fail(sweep what, work kind, const error& why) {
   if (lost) {
     at.singles.clear();
     silent_.clear();
+    silent_since_.clear();
     return pause(what);
   }
   if (kind == batch && !at.refused) {
@@ -288,9 +289,10 @@ void reaper_actor::return_next(sweep what) {
   if (what == deadlines && in_time(what) && (parked_ || expired_))
     return find_singles();
   at.singles.clear();
-  // Where there was an end, the next sweep begins anew.
-  parked_ = parked_.value_or(0);
-  expired_ = expired_.value_or(store::page_end{});
+  if (what == deadlines) { // where there was an end, the next one begins anew
+    parked_ = parked_.value_or(0);
+    expired_ = expired_.value_or(store::page_end{});
+  }
   auto summary = std::exchange(at.returned, {});
   if (summary.runnable + summary.blocked > 0)
     home_->tell(summary);
@@ -322,6 +324,21 @@ void reaper_actor::look_for_silent() {
         false});
 }
 
+void reaper_actor::read_silent(std::vector<store::silent_session> found) {
+  auto now = system().clock().now();
+  auto before = std::exchange(silent_since_, {});
+  for (auto& x : found) {
+    auto known = before.find(x.incarnation);
+    auto since = known != before.end() ? known->second : now;
+    silent_since_.emplace(x.incarnation, since);
+    if (!x.may_end
+        || progress_[leases].began - since >= home_->config.heartbeat)
+      silent_.push_back(std::move(x));
+    else
+      look_soon_ = true;
+  }
+}
+
 void reaper_actor::end_next() {
   while (!silent_.empty()) {
     auto which = std::move(silent_.front());
@@ -344,7 +361,10 @@ void reaper_actor::read_end(const pq::reply& reply) {
 void reaper_actor::pause(sweep what) {
   auto& at = progress_[what];
   at.pause = at.found ? 1 : std::min(2 * at.pause, home_->config.sweep_backoff);
-  send_self_after(this, interval(what), tick{what});
+  auto wait = interval(what);
+  if (what == leases && std::exchange(look_soon_, false))
+    wait = std::min<milliseconds>(wait, home_->config.heartbeat);
+  send_self_after(this, wait, tick{what});
 }
 
 } // namespace gd::actors

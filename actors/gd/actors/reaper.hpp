@@ -2,7 +2,7 @@
 
 #include <gd/actors/node.hpp>
 
-#include <gd/store.hpp>
+#include <gd/pq/store.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -81,6 +81,7 @@ private:
   void return_next(sweep what);
   void read_row(sweep what, const pq::reply& reply);
   void look_for_silent();
+  void read_silent(std::vector<store::silent_session> found);
   void end_next();
   void read_end(const pq::reply& reply);
   void pause(sweep what);
@@ -100,6 +101,11 @@ private:
   /// kind in this sweep.
   std::optional<std::int64_t> parked_ = 0;
   std::optional<store::page_end> expired_{std::in_place};
+  /// Since when nodes have been found silent. They get a heartbeat to say that
+  /// they live: a stranger may have held a node's row, or the server stood still.
+  std::map<std::string, clock::time_point> silent_since_;
+  bool look_soon_ = false;
+  /// Those of nodes that were silent for so long.
   std::deque<store::silent_session> silent_;
   std::size_t ended_ = 0;
   /// Nodes of which it was told that their sessions cannot be ended.

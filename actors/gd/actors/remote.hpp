@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+/// \file
 /// The gateway for other CAF nodes. CAF's protocol knows no passwords: whoever
 /// reaches the port may ask for anything, and read what others send. So it stays
 /// on this machine's loopback interface.

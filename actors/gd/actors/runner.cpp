@@ -90,6 +90,8 @@ void step_queue::put(std::vector<job> jobs) {
 
 bool step_queue::take_slot() {
   guard held{mutex_};
+  if (bytes_ >= most_bytes_)
+    return false;
   if (used_ < slots_) {
     use_slot();
     return true;
@@ -118,6 +120,11 @@ bool step_queue::tell_at(std::size_t count) {
     return true;
   tell_at_ = count;
   return false;
+}
+
+void step_queue::add_unwritten(std::size_t bytes) {
+  guard held{mutex_};
+  bytes_ += bytes;
 }
 
 void step_queue::written(std::size_t bytes) {

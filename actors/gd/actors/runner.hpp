@@ -2,7 +2,7 @@
 
 #include <gd/actors/node.hpp>
 
-#include <gd/execution.hpp>
+#include <gd/work/execution.hpp>
 
 #include <caf/actor_clock.hpp>
 #include <caf/event_based_actor.hpp>
@@ -53,8 +53,8 @@ public:
 
   void put(std::vector<job> jobs);
 
-  /// For a step that does not run here. False: all slots are taken; a
-  /// `steps_ended` comes when one may be free.
+  /// For a step that does not run here. False: all slots are taken, and a
+  /// `steps_ended` comes when one may be free; or too much is to be written.
   bool take_slot();
   void free_slot();
 
@@ -65,6 +65,9 @@ public:
 
   /// A `steps_ended` comes when there are so many; once. True: there are.
   bool tell_at(std::size_t count);
+
+  /// An outcome that no runner has brought is to be written.
+  void add_unwritten(std::size_t bytes);
 
   /// An outcome of so many bytes is committed or lost.
   void written(std::size_t bytes);

@@ -11,33 +11,62 @@ namespace gd::actors {
 // -- steps that return --------------------------------------------------------
 
 step_actor::step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-                       std::uint64_t tag, execution_ptr what)
+                       std::uint64_t tag, execution_ptr what, step_thread where)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     picker_(std::move(picker)),
     tag_(tag),
-    what_(std::move(what)) {
+    what_(std::move(what)),
+    where_(where) {
   // nop
 }
 
 caf::behavior step_actor::make_behavior() {
   return {
-    [this](run_step) {
-    // If it is too late for an outcome, our end says that the function has
-    // returned.
-    if (auto row = what_->run_unless_decided())
-      report(std::move(row));
-    quit();
-    },
+    [this](run_step) { when_permitted([this] { run(); }); },
+    [this](may_run) { run_permitted(); },
     [this](step_settled) { quit(); },
-    [this](step_failed& x) { report(what_->fail(failure{std::move(x.why)})); },
+    [this](step_failed& x) {
+    when_permitted(
+      [this, why = std::move(x.why)] { report(what_->fail(failure{why})); });
+    },
     [this](step_refused& x) {
-    if (auto row = what_->refused(x.why))
-      report(std::move(row));
-    else // not even the failure can be written
-      quit(to_caf(x.why));
+    when_permitted([this, why = std::move(x.why)] {
+      if (auto row = what_->refused(why))
+        report(std::move(row));
+      else // not even the failure can be written
+        quit(to_caf(why));
+    });
   },
     };
+}
+
+void step_actor::when_permitted(std::function<void()> what) {
+  next_ = std::move(what);
+  if (where_ == step_thread::own
+      || home_->permits->take(caf::actor_cast<caf::actor>(this)))
+    run_permitted();
+}
+
+void step_actor::run_permitted() {
+  std::exchange(next_, nullptr)();
+  home_->permits->leave(id());
+}
+
+void step_actor::run() {
+  const auto& row = what_->row();
+  const auto& under = what_->under();
+  if (where_ == step_thread::shared) {
+    if (under->lost) // while it waited: somebody else's by now
+      return quit();
+    anon(picker_, step_begun{tag_, system().clock().now()});
+  }
+  home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
+                                   row.attempt, under->token});
+  // If it is too late for an outcome, our end says that the function has returned.
+  if (auto outcome = what_->run_unless_decided())
+    report(std::move(outcome));
+  quit();
 }
 
 void step_actor::report(execution::row_ptr row) {
@@ -49,6 +78,8 @@ void step_actor::on_exit() {
   // picker may be too busy to do it soon.
   if (what_->under()->decide(decider::death))
     home_->leases.remove(what_->under());
+  home_->permits->leave(id());
+  next_ = nullptr;
   picker_ = nullptr;
 }
 
@@ -128,6 +159,9 @@ caf::behavior async_step_actor::make_behavior() {
     auto& what = delivery_->what();
     if (what.under()->decided_by() != decider::nobody)
       return quit(); // too late
+    const auto& row = what.row();
+    home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
+                                     row.attempt, what.under()->token});
     starter_->start(this, delivery_, what.begin(), what.row().state);
     },
     };

@@ -3,16 +3,24 @@
 #include <gd/actors/async.hpp>
 #include <gd/actors/node.hpp>
 
-#include <gd/execution.hpp>
+#include <gd/work/execution.hpp>
 
 #include <caf/event_based_actor.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace gd::actors {
+
+/// On which thread a step's actor runs user code.
+enum class step_thread : std::uint8_t {
+  own,
+  shared, ///< one of CAF's: with a permit
+};
 
 /// Runs one picked row's step, reports its outcome and ends. Or calls the
 /// handler in the place of one that cannot any more, and lives until that
@@ -21,7 +29,7 @@ class step_actor : public caf::event_based_actor {
 public:
   /// Reports to `picker`, which knows the execution as `tag`.
   step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-             std::uint64_t tag, execution_ptr what);
+             std::uint64_t tag, execution_ptr what, step_thread where);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -30,12 +38,18 @@ public:
   }
 
 private:
+  void when_permitted(std::function<void()> what);
+  void run_permitted();
+  void run();
   void report(execution::row_ptr row);
 
   node_ptr home_;
   caf::actor picker_;
   std::uint64_t tag_;
   execution_ptr what_;
+  step_thread where_;
+  /// Waits for the permit.
+  std::function<void()> next_;
 };
 
 class async_delivery;

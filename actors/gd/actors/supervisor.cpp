@@ -4,7 +4,7 @@
 #include <gd/actors/heartbeat.hpp>
 #include <gd/actors/picker.hpp>
 #include <gd/actors/reaper.hpp>
-#include <gd/store.hpp>
+#include <gd/pq/store.hpp>
 
 #include <caf/all.hpp>
 

@@ -1,0 +1,385 @@
+#include <gd/pq/connection.hpp>
+
+#include <gd/pq/text.hpp>
+#include <gd/sql.hpp>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace gd::pq {
+
+connection::connection(options opts) : opts_(std::move(opts)) {
+  establish();
+}
+
+connection::~connection() {
+  PQfinish(handle_);
+}
+
+void connection::establish() {
+  connect_by_ = std::chrono::steady_clock::now() + opts_.connect_timeout;
+  if (auto ok = check_conninfo(opts_.database); !ok)
+    return die(ok.error());
+  // What comes before the user's string yields to it, what comes after wins.
+  std::array keys{"keepalives_idle",  "keepalives_interval",
+                  "keepalives_count", "tcp_user_timeout",
+                  "application_name", "dbname",
+                  "client_encoding",  static_cast<const char*>(nullptr)};
+  std::array values{"10",
+                    "5",
+                    "3",
+                    "30000",
+                    opts_.application_name.c_str(),
+                    opts_.database.c_str(),
+                    "UTF8",
+                    static_cast<const char*>(nullptr)};
+  handle_ = PQconnectStartParams(keys.data(), values.data(), 1);
+  if (handle_ == nullptr || PQstatus(handle_) == CONNECTION_BAD)
+    return die(last_error());
+  PQsetNoticeReceiver(
+    handle_, [](void*, const PGresult*) {}, nullptr);
+  events_ = POLLOUT;
+}
+
+error connection::last_error() const {
+  auto text = one_line(handle_ != nullptr ? PQerrorMessage(handle_) : "");
+  if (text.empty())
+    text = "the connection is lost";
+  return {errc::unavailable, std::move(text), {}};
+}
+
+int connection::fd() const {
+  return phase_ == phase::dead ? -1 : PQsocket(handle_);
+}
+
+short connection::events() const noexcept {
+  return events_;
+}
+
+void connection::send(const unit& work) {
+  phase_ = phase::working;
+  if (!send_calls(work))
+    die(last_error());
+  else
+    flush();
+}
+
+bool connection::send_calls(const unit& work) {
+  transaction_ = work.transaction;
+  leaves_traces_from_ = work.leaves_traces_from;
+  current_ = {};
+  awaited_.clear();
+  next_ = 0;
+  if (transaction_ && !queue_call({&sql::begin, {}}, expected::result))
+    return false;
+  for (const auto& one : work.calls)
+    if (!queue_call(one, expected::result))
+      return false;
+  if (transaction_ && !queue_call({&sql::commit, {}}, expected::commit))
+    return false;
+  awaited_.push_back({expected::sync, nullptr});
+  return PQpipelineSync(handle_) == 1;
+}
+
+bool connection::queue_call(const call& what, expected kind) {
+  // Behind a pooler, the session of the first statement may be one in which
+  // another connection of ours has prepared it.
+  std::string name{pinning_ ? "" : what.what->name};
+  // Its preparation may be in this very pipeline.
+  bool known = prepared_.contains(what.what)
+               || std::any_of(awaited_.begin(), awaited_.end(),
+                              [&](const auto& x) {
+    return x.kind == expected::prepared && x.what == what.what;
+                  });
+  if (!known) {
+    auto text = substitute_schema(what.what->text, opts_.schema);
+    if (PQsendPrepare(handle_, name.c_str(), text.c_str(), 0, nullptr) != 1)
+      return false;
+    awaited_.push_back({expected::prepared, what.what});
+  }
+  bound_params bound{what.args};
+  awaited_.push_back({kind, what.what});
+  return PQsendQueryPrepared(handle_, name.c_str(), bound.count(),
+                             bound.data.data(), bound.lengths.data(),
+                             bound.formats.data(), 1)
+         == 1;
+}
+
+void connection::flush() {
+  switch (PQflush(handle_)) {
+    case 0:
+      events_ = POLLIN;
+      break;
+    case 1:
+      events_ = POLLIN | POLLOUT;
+      break;
+    default:
+      die(last_error());
+  }
+}
+
+void connection::pump() {
+  if (phase_ == phase::dead)
+    return;
+  if (phase_ == phase::connecting && !pinning_) {
+    switch (PQconnectPoll(handle_)) {
+      case PGRES_POLLING_READING:
+        events_ = POLLIN;
+        break;
+      case PGRES_POLLING_WRITING:
+        events_ = POLLOUT;
+        break;
+      case PGRES_POLLING_OK:
+        return pin_session();
+      default:
+        return die(last_error());
+    }
+    if (std::chrono::steady_clock::now() >= connect_by_)
+      die({errc::unavailable,
+           "the server does not answer the connection attempt",
+           {}});
+    return;
+  }
+  if (PQconsumeInput(handle_) != 1) {
+    read_results(); // an answer may have come before the end
+    if (phase_ != phase::dead)
+      die(last_error());
+    return;
+  }
+  flush();
+  read_results();
+}
+
+void connection::pin_session() {
+  if (PQserverVersion(handle_) < 140'000)
+    return die({errc::schema_mismatch,
+                fmt::format("the server is PostgreSQL {}, expected 14 or newer",
+                            PQserverVersion(handle_) / 10'000),
+                {}});
+  PQsetnonblocking(handle_, 1);
+  PQenterPipelineMode(handle_);
+  pinning_ = true;
+  backend_ = PQbackendPID(handle_);
+  call pins{&sql::session, {}};
+  auto text = [](auto x) { return fmt::format("{}ms", x.count()); };
+  pins.args.add(text(opts_.statement_timeout))
+    .add(text(opts_.lock_timeout))
+    .add("5s")
+    .add(static_cast<std::int32_t>(backend_));
+  if (!send_calls({{std::move(pins)}, false}))
+    return die(last_error());
+  flush();
+}
+
+void connection::finish_pinning(const reply& pinned) {
+  pinning_ = false;
+  if (!pinned.ok())
+    return die(*pinned.failure);
+  const auto& row = pinned.results.front();
+  if (row.size() == 0)
+    return die({errc::schema_mismatch,
+                "a connection pooler stands between this program and the "
+                "server: expected a direct connection, whose session is ours "
+                "alone",
+                {}});
+  if (row.boolean(0, 0))
+    return die(
+      {errc::unavailable, "the server is a standby, and read-only", "25006"});
+  if (row.text(0, 1) != "UTF8")
+    return die({errc::schema_mismatch,
+                fmt::format("the database's encoding is {}, expected UTF8",
+                            row.text(0, 1)),
+                {}});
+  phase_ = phase::idle;
+}
+
+void connection::read_results() {
+  // A null result ends each command; three in a row mean that nothing is left.
+  int nulls = 0;
+  while (next_ < awaited_.size() && phase_ != phase::dead
+         && PQisBusy(handle_) == 0) {
+    auto* raw = PQgetResult(handle_);
+    if (raw == nullptr) {
+      if (++nulls > 2)
+        break;
+      continue;
+    }
+    nulls = 0;
+    take_result(raw);
+  }
+}
+
+void connection::take_result(pg_result* raw) {
+  rows owned{raw};
+  auto status = PQresultStatus(raw);
+  auto [kind, what] = awaited_[next_];
+  if (status == PGRES_PIPELINE_SYNC) {
+    if (kind != expected::sync)
+      return die({errc::unavailable,
+                  "the server's answer is malformed: it ends early",
+                  {}});
+    next_ = awaited_.size();
+    return finish_pipeline();
+  }
+  if (kind == expected::sync) // an error of the sync itself
+    return die(owned.failure());
+  ++next_;
+  if (status == PGRES_PIPELINE_ABORTED)
+    return;
+  if (!owned.ok()) {
+    if (!current_.failure) {
+      current_.failure = owned.failure();
+      current_.failed_call = current_.results.size();
+      if (transaction_ && current_.failed_call > 0)
+        --current_.failed_call; // begin has a result, too
+    }
+    return;
+  }
+  if (auto ok = owned.check(); !ok)
+    return die(ok.error());
+  if (kind == expected::prepared) {
+    prepared_.insert(what);
+  } else if (kind == expected::result) {
+    current_.results.push_back(std::move(owned));
+  } else if (std::string_view{PQcmdStatus(raw)} != "COMMIT") {
+    current_.failure = error{
+      errc::sql, "the server rolled the transaction back", {}};
+    current_.failed_call = current_.results.size();
+  }
+}
+
+void connection::finish_pipeline() {
+  if (pinning_)
+    return finish_pinning(current_);
+  if (in_rollback_) {
+    in_rollback_ = false;
+  } else if (current_.failure && transaction_) {
+    if (current_.failed_call >= leaves_traces_from_) {
+      in_rollback_ = true; // as the end of the session will
+      return die({errc::unavailable,
+                  "the session is ended with a transaction that failed",
+                  {}});
+    }
+    // Before anything else is sent: the transaction is open, and has failed.
+    auto failed = std::move(current_);
+    in_rollback_ = true;
+    if (!send_calls({{{&sql::rollback, {}}}, false}))
+      return die(last_error());
+    current_ = std::move(failed);
+    return flush();
+  }
+  if (current_.failure)
+    current_.results.clear();
+  else if (transaction_ && !current_.results.empty())
+    current_.results.erase(current_.results.begin()); // that of begin
+  done_ = std::move(current_);
+  current_ = {};
+  phase_ = phase::idle;
+}
+
+std::optional<reply> connection::take_reply() {
+  return std::exchange(done_, std::nullopt);
+}
+
+void connection::abandon(error why) {
+  die(std::move(why));
+}
+
+void connection::die(error why) {
+  if (phase_ == phase::dead)
+    return;
+  if (phase_ == phase::working) {
+    reply lost;
+    // A failure that the server has told, but for its end: known only if the
+    // rollback was already on its way.
+    if (in_rollback_)
+      lost = std::move(current_);
+    else
+      lost.failure = error{errc::unknown_fate, why.message, why.sqlstate};
+    lost.results.clear();
+    done_ = std::move(lost);
+  }
+  phase_ = phase::dead;
+  events_ = 0;
+  why_dead_ = std::move(why);
+  PQfinish(handle_);
+  handle_ = nullptr;
+}
+
+// -- blocking -----------------------------------------------------------------
+
+result<void> connection::wait_ready(int end_fd) {
+  using clock = std::chrono::steady_clock;
+  // A unit of several statements may take several timeouts.
+  auto give_up_at = opts_.statement_timeout.count() > 0
+                      ? clock::now() + 2 * opts_.statement_timeout
+                      : clock::time_point::max();
+  while (phase_ == phase::connecting || phase_ == phase::working) {
+    std::array ready{pollfd{fd(), events(), 0}, pollfd{end_fd, POLLIN, 0}};
+    int patience = -1;
+    auto until = phase_ == phase::connecting ? connect_by_ : give_up_at;
+    if (until != clock::time_point::max()) {
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - clock::now());
+      patience = static_cast<int>(std::max(left.count() + 1, std::int64_t{0}));
+    }
+    if (poll(ready.data(), ready.size(), patience) != 0) {
+      if (ready[1].revents != 0)
+        die({errc::stopped, "nobody waits for the connection", {}});
+      else
+        pump();
+    } else if (phase_ == phase::connecting) {
+      die({errc::unavailable,
+           "the server does not answer the connection attempt",
+           {}});
+    } else {
+      die({errc::unavailable, "the server does not answer", {}});
+    }
+  }
+  if (phase_ == phase::dead)
+    return why_dead_;
+  return {};
+}
+
+reply connection::wait_reply() {
+  // A connection that dies leaves its own reply.
+  static_cast<void>(static_cast<bool>(wait_ready()));
+  return take_reply().value_or(reply{{}, why_dead_, 0});
+}
+
+reply connection::run(const unit& work) {
+  if (auto ready = wait_ready(); !ready) {
+    reply failed;
+    failed.failure = ready.error();
+    return failed;
+  }
+  send(work);
+  return wait_reply();
+}
+
+result<void> connection::execute(std::string_view text) {
+  if (auto ready = wait_ready(); !ready)
+    return ready;
+  auto script = substitute_schema(text, opts_.schema);
+  PQexitPipelineMode(handle_);
+  PQsetnonblocking(handle_, 0);
+  rows answer{PQexec(handle_, script.c_str())};
+  result<void> outcome;
+  if (!answer.ok())
+    outcome = answer.failure();
+  if (PQstatus(handle_) != CONNECTION_OK) {
+    die(last_error());
+    return error{errc::unknown_fate, why_dead_.message, {}};
+  }
+  PQsetnonblocking(handle_, 1);
+  PQenterPipelineMode(handle_);
+  return outcome;
+}
+
+} // namespace gd::pq

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <gd/error.hpp>
+#include <gd/options.hpp>
+#include <gd/pq/unit.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+struct pg_conn;
+
+namespace gd::pq {
+
+/// One connection, non-blocking, in pipeline mode; at most one unit at a time.
+/// Whoever drives it polls `fd()` for `events()` and calls `pump()`.
+class connection {
+public:
+  enum class phase : std::uint8_t {
+    connecting, ///< waits for the server, then pins the session
+    idle,       ///< ready for a unit
+    working,    ///< a unit is under way
+    dead,       ///< lost or refused; `why_dead()` tells
+  };
+
+  explicit connection(options opts);
+  ~connection();
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+
+  phase state() const noexcept {
+    return phase_;
+  }
+  int fd() const;
+  /// POLLIN, POLLOUT or both.
+  short events() const noexcept;
+  const error& why_dead() const noexcept {
+    return why_dead_;
+  }
+  /// The server's process, to be found in pg_stat_activity.
+  std::int64_t backend() const noexcept {
+    return backend_;
+  }
+  /// By when the server must have answered a connection attempt.
+  std::chrono::steady_clock::time_point connect_by() const noexcept {
+    return connect_by_;
+  }
+
+  /// Sends a unit. Only when idle.
+  void send(const unit& work);
+  /// Reads and writes what is ready. A finished unit's reply waits in
+  /// `take_reply()`; a connection that dies with a unit under way leaves a reply
+  /// of unknown fate there.
+  void pump();
+  std::optional<reply> take_reply();
+  /// Gives up: the connection is dead from now on.
+  void abandon(error why);
+
+  // -- for programs that may block: gdctl, the client, migrations -------------
+
+  /// Waits until the connection is idle or dead, which it is when `end_fd` gets
+  /// readable.
+  result<void> wait_ready(int end_fd = -1);
+  /// Waits for the reply of the unit that was sent.
+  reply wait_reply();
+  /// Sends a unit and waits for its reply.
+  reply run(const unit& work);
+  /// Runs a text of one or more statements without parameters, such as a
+  /// migration. Its results are dropped.
+  result<void> execute(std::string_view text);
+
+private:
+  enum class expected : std::uint8_t { prepared, result, commit, sync };
+
+  void establish();
+  void pin_session();
+  void finish_pinning(const reply& pinned);
+  bool queue_call(const call& what, expected kind);
+  bool send_calls(const unit& work);
+  void flush();
+  void read_results();
+  void take_result(pg_result* raw);
+  void finish_pipeline();
+  void die(error why);
+  error last_error() const;
+
+  options opts_;
+  pg_conn* handle_ = nullptr;
+  phase phase_ = phase::connecting;
+  bool pinning_ = false;
+  bool in_rollback_ = false;
+  bool transaction_ = false;
+  std::size_t leaves_traces_from_ = 0;
+  short events_ = 0;
+  std::int64_t backend_ = 0;
+  error why_dead_;
+  struct awaited {
+    expected kind;
+    const sql::statement* what;
+  };
+  std::vector<awaited> awaited_;
+  std::size_t next_ = 0;
+  reply current_;
+  std::optional<reply> done_;
+  std::unordered_set<const sql::statement*> prepared_;
+  std::chrono::steady_clock::time_point connect_by_;
+};
+
+} // namespace gd::pq

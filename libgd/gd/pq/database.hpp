@@ -1,0 +1,42 @@
+#pragma once
+
+#include <gd/pq/unit.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+
+namespace gd {
+
+/// Where units of work go. The reactor is the real one; tests bring their own.
+class database {
+public:
+  using clock = std::chrono::steady_clock;
+  /// Called on the database's thread, exactly once for each unit.
+  using callback = std::function<void(pq::reply)>;
+
+  /// Connections by purpose. Queues share those from `first_queue_lane` on.
+  static constexpr std::size_t control_lane = 0; ///< heartbeat, reaper
+  static constexpr std::size_t public_lane = 1;  ///< gateway
+  static constexpr std::size_t first_queue_lane = 2;
+
+  virtual ~database() = default;
+
+  /// Runs a unit when the lane's connection is there and free. It waits for that
+  /// at most `patience`; then the reply is `unavailable`, and nothing has been
+  /// sent. With none it runs on the connection that there is, behind what is under
+  /// way, or never.
+  virtual void submit(std::size_t lane, pq::unit work, callback done,
+                      clock::duration patience)
+    = 0;
+
+  /// Since when the lane has had its connection; nullopt: it has none.
+  virtual std::optional<clock::time_point>
+  connected_since(std::size_t lane) const = 0;
+
+  /// `unavailable`: why what waits for the lane waits.
+  virtual error why_waiting(std::size_t lane) const = 0;
+};
+
+} // namespace gd

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gd::pq {
+
+/// The parameters of one statement, in the protocol's binary form. Batches
+/// travel as arrays, so that no statement ever has more than a dozen.
+class params {
+public:
+  params& add(bool x);
+  params& add(std::int32_t x);
+  params& add(std::int64_t x);
+  params& add(std::string_view x);
+  params& add(const char* x) {
+    return add(std::string_view{x});
+  }
+
+  /// An array of integers or of texts. An absent optional is null; only those of
+  /// std::int64_t and std::string_view are known.
+  template <class T>
+  params& add(const std::vector<T>& xs);
+
+  /// As bytea[].
+  params& add_bytes(const std::vector<std::optional<std::string_view>>& xs);
+
+  const std::vector<std::string>& values() const noexcept {
+    return values_;
+  }
+
+private:
+  std::vector<std::string> values_;
+};
+
+/// Parameters as libpq takes them; they point into those they are made of.
+struct bound_params {
+  explicit bound_params(const params& args);
+
+  int count() const noexcept {
+    return static_cast<int>(data.size());
+  }
+
+  std::vector<const char*> data;
+  std::vector<int> lengths;
+  std::vector<int> formats;
+};
+
+} // namespace gd::pq

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <gd/event.hpp>
+#include <gd/options.hpp>
+#include <gd/pq/complaints.hpp>
+#include <gd/pq/database.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace gd {
+
+/// The only door to the database of a node: one thread that polls all its
+/// connections. A connection runs one unit at a time; what is submitted
+/// meanwhile waits. A unit that finds its connection idle is sent by the thread
+/// that submits it, which saves waking another.
+/// Reconnects with backoff and jitter, each attempt on a thread of its own: no
+/// look-up of a name may block what goes on elsewhere. Never sends a unit twice.
+class reactor : public database {
+public:
+  /// Called once, on the reactor's thread, when no connection will ever do: the
+  /// schema is missing or incompatible, or there has been none in time. From then
+  /// on every reply is that error.
+  using fatal_callback = std::function<void(error)>;
+  /// What a lane's new connection runs before anything else. That a stranger
+  /// has locked what it needs (`busy`) hinders nobody.
+  using greeting = std::function<pq::unit(std::size_t lane)>;
+
+  /// Beside so many lanes there is one more, the last: its connection is made
+  /// when something is submitted to it, and ends with that. `longest_pause`:
+  /// between two attempts to connect. `connect_within`: by when the first
+  /// connection has to be there; zero: it may take as long as it takes.
+  reactor(pq::options opts, std::size_t lanes, event_sink sink,
+          fatal_callback on_fatal,
+          std::chrono::milliseconds longest_pause = std::chrono::seconds{5},
+          greeting greet = {},
+          std::chrono::milliseconds connect_within = std::chrono::milliseconds{
+            0});
+  ~reactor() override;
+
+  void submit(std::size_t index, pq::unit work, callback done,
+              clock::duration patience) override;
+
+  std::optional<clock::time_point>
+  connected_since(std::size_t lane) const override;
+
+  error why_waiting(std::size_t lane) const override;
+
+  /// From now on nothing waits for a connection that is not there: for a node that
+  /// stops, and has nothing to wait for.
+  void be_impatient();
+
+  /// Lets what is under way end, for at most `grace`, answers the rest with
+  /// `stopped`, and ends the thread. Not from a callback.
+  void stop(clock::duration grace = std::chrono::seconds{2});
+
+private:
+  struct job {
+    pq::unit work;
+    callback done;
+    clock::time_point expires;
+    /// It has to do with this session, and goes with it.
+    bool this_session;
+  };
+  struct lane_state;
+  struct news;
+  class bell;
+  struct attempt;
+
+  void run();
+  void connect(lane_state& lane);
+  void look_after(lane_state& lane, bool pollable);
+  void advance(lane_state& lane, news& told);
+  void lost(lane_state& lane, news& told);
+  void fail(error why, news& told);
+  void give_up_connecting();
+  void read_first(lane_state& lane, pq::reply reply, news& told);
+  void start_next(lane_state& lane);
+  /// Answers what waits and expires by then.
+  static void end_waiting(lane_state& lane, clock::time_point until,
+                          news& told);
+  static void disconnect(lane_state& lane);
+  clock::time_point next_event(const lane_state& lane) const;
+  void close_lane(lane_state& lane);
+  void tell(news& told);
+
+  pq::options opts_;
+  event_sink sink_;
+  fatal_callback on_fatal_;
+  std::chrono::milliseconds longest_pause_;
+  greeting greet_;
+  std::chrono::milliseconds connect_within_;
+  std::vector<std::unique_ptr<lane_state>> lanes_;
+  /// Of the reactor's thread; what others see of it is `failed_`.
+  std::optional<error> fatal_;
+  std::atomic<bool> failed_ = false;
+  std::atomic<bool> impatient_ = false;
+  std::atomic<bool> stopping_ = false;
+  /// Why connections are missing; of the reactor's thread.
+  complaints complaints_;
+  /// Until there has been a connection.
+  std::optional<clock::time_point> connect_by_;
+  /// Wakes the reactor; and ends what attempts wait for. They may outlive it.
+  std::shared_ptr<bell> wake_;
+  std::shared_ptr<bell> end_;
+  clock::time_point stop_by_;
+  std::thread thread_;
+};
+
+} // namespace gd

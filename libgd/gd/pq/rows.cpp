@@ -1,0 +1,196 @@
+#include <gd/pq/rows.hpp>
+
+#include <gd/pq/text.hpp>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+namespace gd::pq {
+
+namespace {
+
+// -- the binary format --------------------------------------------------------
+
+// The server's numbers of types.
+constexpr Oid oid_bool = 16;
+constexpr Oid oid_int8 = 20;
+constexpr Oid oid_int2 = 21;
+constexpr Oid oid_int4 = 23;
+constexpr Oid oid_text_array = 1009;
+constexpr Oid oid_int8_array = 1016;
+
+template <class T>
+T read_big_endian(const char* in) {
+  std::make_unsigned_t<T> bits = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    bits = static_cast<std::make_unsigned_t<T>>(
+      (static_cast<std::uint64_t>(bits) << 8)
+      | static_cast<unsigned char>(in[i]));
+  return static_cast<T>(bits);
+}
+
+/// Calls `f` with each element of an array of one dimension; null is empty.
+/// False: its counts and lengths are not those of its bytes.
+template <class F>
+bool each_element(std::string_view array, F f) {
+  constexpr std::size_t before_dimensions = 12;
+  constexpr std::size_t before_elements = 20;
+  constexpr std::size_t before_bytes = 4;
+  if (array.size() < before_dimensions)
+    return false;
+  auto dimensions = read_big_endian<std::int32_t>(array.data());
+  if (dimensions == 0)
+    return array.size() == before_dimensions;
+  if (dimensions != 1 || array.size() < before_elements)
+    return false;
+  auto count = read_big_endian<std::int32_t>(array.data() + before_dimensions);
+  array.remove_prefix(before_elements);
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (array.size() < before_bytes)
+      return false;
+    auto length = read_big_endian<std::int32_t>(array.data());
+    auto size = static_cast<std::size_t>(std::max(length, std::int32_t{0}));
+    array.remove_prefix(before_bytes);
+    if (length < -1 || size > array.size())
+      return false;
+    f(array.substr(0, size));
+    array.remove_prefix(size);
+  }
+  return count >= 0 && array.empty();
+}
+
+/// Whether a value has the form of its type, as far as we read such values.
+bool well_formed(Oid type, std::string_view value) {
+  switch (type) {
+    case oid_bool:
+      return value.size() == 1;
+    case oid_int2:
+      return value.size() == sizeof(std::int16_t);
+    case oid_int4:
+      return value.size() == sizeof(std::int32_t);
+    case oid_int8:
+      return value.size() == sizeof(std::int64_t);
+    case oid_int8_array: {
+      bool all = true;
+      auto look = [&all](std::string_view x) {
+        all = all && x.size() == sizeof(std::int64_t);
+      };
+      return each_element(value, look) && all;
+    }
+    case oid_text_array:
+      return each_element(value, [](std::string_view) {});
+    default:
+      return true;
+  }
+}
+
+} // namespace
+
+// -- rows ---------------------------------------------------------------------
+
+rows::rows(pg_result* owned) : result_(owned, PQclear) {
+  // nop
+}
+
+std::size_t rows::size() const noexcept {
+  return result_ ? static_cast<std::size_t>(PQntuples(result_.get())) : 0;
+}
+
+bool rows::is_null(std::size_t row, int column) const {
+  return PQgetisnull(result_.get(), static_cast<int>(row), column) != 0;
+}
+
+std::int64_t rows::integer(std::size_t row, int column) const {
+  auto value = text(row, column);
+  switch (value.size()) {
+    case 2:
+      return read_big_endian<std::int16_t>(value.data());
+    case 4:
+      return read_big_endian<std::int32_t>(value.data());
+    case 8:
+      return read_big_endian<std::int64_t>(value.data());
+    default:
+      return 0;
+  }
+}
+
+bool rows::boolean(std::size_t row, int column) const {
+  auto value = text(row, column);
+  return !value.empty() && value.front() != '\0';
+}
+
+std::string_view rows::text(std::size_t row, int column) const {
+  auto r = static_cast<int>(row);
+  return {PQgetvalue(result_.get(), r, column),
+          static_cast<std::size_t>(PQgetlength(result_.get(), r, column))};
+}
+
+std::optional<std::int64_t> rows::maybe_integer(std::size_t row,
+                                                int column) const {
+  if (is_null(row, column))
+    return std::nullopt;
+  return integer(row, column);
+}
+
+std::optional<std::string> rows::maybe_text(std::size_t row, int column) const {
+  if (is_null(row, column))
+    return std::nullopt;
+  return std::string{text(row, column)};
+}
+
+std::vector<std::int64_t> rows::integers(std::size_t row, int column) const {
+  std::vector<std::int64_t> xs;
+  auto take = [&xs](std::string_view x) {
+    if (x.size() == sizeof(std::int64_t))
+      xs.push_back(read_big_endian<std::int64_t>(x.data()));
+  };
+  if (!each_element(text(row, column), take))
+    xs.clear();
+  return xs;
+}
+
+std::vector<std::string> rows::texts(std::size_t row, int column) const {
+  std::vector<std::string> xs;
+  auto take = [&xs](std::string_view x) { xs.emplace_back(x); };
+  if (!each_element(text(row, column), take))
+    xs.clear();
+  return xs;
+}
+
+bool rows::ok() const {
+  auto status = PQresultStatus(result_.get());
+  return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
+error rows::failure() const {
+  auto field = [this](int code) {
+    const char* text = PQresultErrorField(result_.get(), code);
+    return std::string{text != nullptr ? text : ""};
+  };
+  auto state = field(PG_DIAG_SQLSTATE);
+  auto message = field(PG_DIAG_MESSAGE_PRIMARY);
+  if (message.empty())
+    message = one_line(PQresultErrorMessage(result_.get()));
+  return {code_of_sqlstate(state), std::move(message), std::move(state)};
+}
+
+result<void> rows::check() const {
+  auto columns = result_ ? PQnfields(result_.get()) : 0;
+  for (int column = 0; column < columns; ++column) {
+    auto type = PQftype(result_.get(), column);
+    for (std::size_t row = 0; row < size(); ++row)
+      if (!is_null(row, column) && !well_formed(type, text(row, column)))
+        return error{errc::unavailable,
+                     fmt::format("the server's answer is malformed: column {} "
+                                 "of row {}",
+                                 column + 1, row + 1),
+                     {}};
+  }
+  return {};
+}
+
+} // namespace gd::pq

@@ -1,0 +1,502 @@
+#pragma once
+
+#include <gd/instance.hpp>
+#include <gd/machine.hpp>
+#include <gd/pq/unit.hpp>
+#include <gd/registry.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+class lease;
+
+} // namespace gd
+
+/// One function per statement of sql/: typed values in, a call out; and for those that
+/// answer, a function that reads the rows. What a statement does, and what a
+/// missing row means, stands in the SQL file.
+namespace gd::store {
+
+/// Rows for a call, where they lie: they must outlive it, so temporaries are refused.
+template <class Row>
+class row_refs {
+public:
+  struct iterator {
+    const Row* const* at;
+
+    const Row& operator*() const {
+      return **at;
+    }
+    iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    bool operator==(const iterator&) const = default;
+  };
+
+  row_refs() = default;
+
+  row_refs(const std::vector<Row>& rows) {
+    for (const auto& x : rows)
+      add(x);
+  }
+
+  row_refs(const std::vector<Row>&&) = delete;
+
+  template <class... Rows>
+    requires(sizeof...(Rows) > 0
+             && (std::same_as<Row, std::remove_const_t<Rows>> && ...))
+  row_refs(Rows&... rows) : refs_{&rows...} {
+    // nop
+  }
+
+  void add(const Row& x) {
+    refs_.push_back(&x);
+  }
+  void add(const Row&&) = delete;
+
+  bool empty() const {
+    return refs_.empty();
+  }
+  std::size_t size() const {
+    return refs_.size();
+  }
+  iterator begin() const {
+    return {refs_.data()};
+  }
+  iterator end() const {
+    return {refs_.data() + refs_.size()};
+  }
+
+private:
+  std::vector<const Row*> refs_;
+};
+
+// -- picking ------------------------------------------------------------------
+
+struct picked_row {
+  std::int64_t id = 0;
+  std::string fsm{};
+  std::int32_t fsm_version = 1;
+  std::string step{};
+  std::string state{};
+  std::int32_t attempt = 0;
+  std::string wake_reason{};
+  std::vector<raw_signal> inbox{};
+  std::optional<std::string> partition_key{};
+  /// The session that holds the key's lock.
+  std::string key_session{};
+  /// Statuses in which its unique key is taken; empty: it has none.
+  std::vector<std::string> unique_scope{};
+  /// How many steps have been run since the row was picked.
+  std::int32_t steps_ahead = 0;
+  /// False: state and inbox are still to be asked for, by `show`.
+  bool shown = true;
+
+  /// Of state and inbox.
+  std::size_t bytes() const noexcept;
+};
+
+/// A place in a priority's rows: the time of eligibility in microseconds since
+/// 2000 (UTC), PostgreSQL's own count, and the id.
+struct mark {
+  std::int32_t priority = 0;
+  std::int64_t since_us = 0;
+  std::int64_t id = std::numeric_limits<std::int64_t>::min();
+};
+
+struct pick_request {
+  std::string queue{};
+  std::int32_t limit = 1;
+  std::vector<machine_version> machines{};
+  std::string token{};
+  std::chrono::microseconds lease{0};
+  std::int32_t inbox = 1'000;
+  /// Rows of these priorities are looked at from here on, of others all. By
+  /// priority.
+  std::vector<mark> from{};
+  /// How many rows are looked at where those of several machines, or of keys, are
+  /// merged: strangers may have locked some.
+  std::int32_t depth = 2;
+  /// Take rows with a partition key, too; the three statements below follow.
+  bool keyed = false;
+  std::vector<std::string> keys_to_leave{};
+  std::string last_key{};
+  /// Visit keys in turn, also if the first rows are of many.
+  bool visit = false;
+  /// Ids of rows to pass over, as if strangers had locked them.
+  std::vector<std::int64_t> left_out{};
+};
+pq::call pick(const pick_request& what);
+
+struct pick_answer {
+  std::vector<picked_row> rows{};
+  bool keyed_rows = false; ///< there are some, whether wanted or not
+  /// Strangers had locked some of what was looked at, and there may be more.
+  bool deeper = false;
+  std::string last_key{};
+  /// The first rows of the priorities that were taken, by priority.
+  std::vector<mark> first{};
+  /// When it was picked, as `mark::since_us`.
+  std::int64_t now_us = 0;
+};
+/// In pick order, in which the statement does not return them.
+pick_answer read_pick(const pq::rows& rows);
+
+/// What a pick with keys would try, in pick order.
+pq::call candidates(const pick_request& what);
+struct candidate {
+  std::int64_t id = 0;
+  std::string place{}; ///< another one, when the row has changed
+};
+std::vector<candidate> read_candidates(const pq::rows& rows);
+/// Of `what`, the token, the lease and the inbox count. Read by `read_pick`.
+pq::call pick_these(const std::vector<std::int64_t>& ids,
+                    const pick_request& what);
+/// Fails a row that cannot be picked. No row: it has changed, or is locked.
+pq::call fail_row(const candidate& which, const std::string& reason);
+
+/// A row that is picked, and not shown.
+struct hidden_row {
+  std::int64_t id = 0;
+  std::string token{};
+};
+/// No state or payload is read that prints more bytes.
+inline constexpr std::int64_t longest_text = 16 << 20;
+/// Until so many bytes are shown, one row at least.
+pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
+              std::int64_t bytes);
+struct shown_row {
+  std::int64_t id = 0;
+  /// Nullopt: its lease is not in force. Empty: longer than `longest_text`.
+  std::optional<std::string> state{};
+  /// A payload that is longer is empty.
+  std::vector<raw_signal> inbox{};
+};
+/// Those that were looked at, in the order of the rows.
+std::vector<shown_row> read_show(const pq::rows& rows);
+
+pq::call lock_keys();
+pq::call check_keys();
+/// Keys of rows that were put back, and whether they are locked elsewhere.
+std::vector<std::pair<std::string, bool>> read_check_keys(const pq::rows& rows);
+pq::call hold_keys();
+/// Pairs of id and the session that holds its key.
+std::vector<std::pair<std::int64_t, std::string>>
+read_hold_keys(const pq::rows& rows);
+
+struct key_hold {
+  std::string key{};
+  std::string session{};
+};
+/// What is to be unlocked when a picked row is over; nullopt: it has no key.
+std::optional<key_hold> hold_of(const picked_row& row);
+pq::call unlock_keys(const std::vector<key_hold>& holds);
+
+// -- outcomes -----------------------------------------------------------------
+
+enum class verb : std::uint8_t {
+  next,
+  replay,
+  await,
+  done,
+  stop,
+  release,
+  advance, ///< `next` of a row that goes on at once, under a new token
+};
+
+/// The outcome's name; `advance` is a "next".
+std::string_view to_string(verb x) noexcept;
+
+/// An outcome, encoded and validated, or a give-back.
+struct outcome_row {
+  std::int64_t id = 0;
+  std::string token{};
+  verb what = verb::release;
+  std::string step{};
+  std::string state{};
+  std::string result{};
+  std::int64_t delay_us = 0;
+  std::string awaits{};
+  std::optional<std::int64_t> timeout_us{};
+  std::optional<std::int64_t> until_us{};
+  std::string reason{};
+  /// Ids of signals that go with the outcome.
+  std::vector<std::int64_t> consumed{};
+  /// Ids of signals for which a parked row does not wake.
+  std::vector<std::int64_t> seen{};
+  /// Its new status may be one in which another row has its unique key.
+  bool may_collide = false;
+
+  std::size_t bytes() const noexcept;
+};
+
+/// Whether a picked row's unique key is free while it executes and taken after
+/// `what`.
+bool may_collide(const picked_row& row, verb what);
+
+/// Of several rows, each id once; none of them an `advance`.
+pq::call flush(const row_refs<outcome_row>& rows);
+
+/// Whether `complete` does what `flush` would do to this row.
+bool completes(const outcome_row& row);
+/// The same for less, read by `read_flush`.
+pq::call complete(const row_refs<outcome_row>& rows);
+
+/// Whether `proceed` does what `flush` would do to this row.
+bool proceeds(const outcome_row& row);
+/// The same for less, read by `read_flush`.
+pq::call proceed(const row_refs<outcome_row>& rows);
+
+struct flushed_row {
+  std::int64_t id = 0;
+  bool applied = false;
+  /// Not applied because this instance has its unique key; if none: stale.
+  std::optional<std::int64_t> holder{};
+};
+/// Rows left out are busy or deleted.
+std::vector<flushed_row> read_flush(const pq::rows& rows);
+
+/// The same for rows that are an `advance`, read by `read_flush`.
+pq::call advance(const row_refs<outcome_row>& rows,
+                 const std::string& new_token);
+
+/// Behind `advance`.
+pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit);
+/// By id; who is left out has none. Nullopt: it is still to be asked for, by
+/// `show`.
+std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
+read_inbox(const pq::rows& rows);
+
+/// For the `await` rows among these; nullopt if there are none.
+std::optional<pq::call> recheck(const row_refs<outcome_row>& rows);
+/// How long the transaction may wait for a lock, and each statement may take.
+pq::call lock_timeout(std::chrono::milliseconds wait,
+                      std::optional<std::chrono::milliseconds> each = {});
+pq::call lock(const std::vector<std::int64_t>& ids);
+pq::call release_lost(const std::vector<std::string>& tokens);
+
+// -- leases and deadlines -----------------------------------------------------
+
+pq::call heartbeat(const std::vector<std::shared_ptr<lease>>& leases,
+                   std::chrono::microseconds duration);
+
+struct beat {
+  std::int64_t id = 0;
+  std::string token{};
+  bool extended = false;
+};
+std::vector<beat> read_heartbeat(const pq::rows& rows);
+
+/// Where a page of rows ended: those of the next one come after it.
+struct page_end {
+  /// Since 2000, PostgreSQL's own count; by default, the year 0.
+  std::int64_t at_us = -63'115'200'000'000'000;
+  std::int64_t id = std::numeric_limits<std::int64_t>::min();
+};
+
+pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
+                       const page_end& after = {});
+struct ending_lease {
+  page_end row{};
+  bool locked = false;
+};
+std::vector<ending_lease> read_locked_leases(const pq::rows& rows);
+
+pq::call reap(std::int32_t limit,
+              const std::vector<std::int64_t>& leave_alone = {});
+pq::call wake_due(std::int32_t limit);
+
+struct moved_row {
+  std::int64_t id = 0;
+  std::string queue{};
+};
+std::vector<moved_row> read_wake_due(const pq::rows& rows);
+/// Ids, for `return_row`.
+pq::call due(std::int32_t limit);
+
+struct reaped_row {
+  std::int64_t id = 0;
+  std::string queue{};
+  std::optional<std::string> partition_key{};
+  std::string token{}; ///< of the lease that is over, if there is a key
+};
+std::vector<reaped_row> read_reap(const pq::rows& rows);
+
+/// `parked`: the last id of those.
+pq::call returning(std::int32_t limit, bool leases, std::int64_t parked = 0,
+                   const page_end& expired = {});
+struct returning_row {
+  std::int64_t id = 0;
+  /// Of one whose lease is over.
+  std::optional<page_end> expired{};
+};
+std::vector<returning_row> read_returning(const pq::rows& rows);
+
+pq::call return_row(std::int64_t id, bool leases);
+struct returned_row {
+  reaped_row row{};
+  bool runnable = false; ///< false: another has its unique key
+};
+std::optional<returned_row> read_return_row(const pq::rows& rows);
+
+/// One row, one boolean.
+pq::call sweep_lock();
+pq::call end_session();
+
+// -- nodes --------------------------------------------------------------------
+
+/// What a node tells of itself.
+struct node_record {
+  std::string incarnation{};
+  std::string node{};
+  std::string host{};
+  std::int32_t process = 0;
+  std::string library{};
+  std::chrono::microseconds lease{0};
+  std::int32_t slots = 0;
+  std::string queues{};   ///< JSON
+  std::string machines{}; ///< JSON
+};
+/// For each session of a node, before it does anything else.
+pq::call register_session(const node_record& what);
+/// `wait`: for an older session of the same node to end.
+pq::call node_lock(const std::string& incarnation,
+                   std::chrono::milliseconds wait);
+pq::call leave_nodes(const std::string& incarnation);
+pq::call forget_nodes();
+
+pq::call silent_sessions(const std::string& incarnation);
+struct silent_session {
+  std::string incarnation{};
+  std::string node{};
+  std::int32_t process = 0;
+  std::string began{};
+  bool may_end = false;
+};
+std::vector<silent_session> read_silent_sessions(const pq::rows& rows);
+/// A row: it has been asked to end.
+pq::call end_silent_session(const silent_session& which);
+
+pq::call foreign_sessions(const std::string& incarnation);
+std::vector<std::string> read_foreign_sessions(const pq::rows& rows);
+
+// -- machines -----------------------------------------------------------------
+
+pq::call register_machines(const std::vector<machine>& machines);
+
+struct known_machine {
+  std::string fsm{};
+  std::int32_t version = 1;
+  std::string initial_step{};
+  std::string queue{};
+  std::vector<std::string> steps{};
+};
+pq::call find_machines(const std::vector<std::string>& names);
+std::vector<known_machine> read_machines(const pq::rows& rows);
+
+// -- inserts, signals, reading ------------------------------------------------
+
+/// An insert with everything that it left open filled in.
+struct insert_row {
+  std::int64_t id = 0;
+  /// When the id was drawn; it tells the row from another's under the same id.
+  std::int64_t drawn_us = 0;
+  std::string fsm{};
+  std::int32_t version = 1;
+  std::string step{};
+  std::string state{};
+  std::string queue{};
+  std::int16_t priority = 0;
+  std::optional<std::int64_t> delay_us{};
+  std::optional<std::int64_t> at_us{};
+  std::optional<std::string> partition_key{};
+  std::optional<std::string> unique_key{};
+  std::string unique_scope{}; ///< statuses, joined by commas
+  std::string token{};        ///< of the lease it begins under; empty: none
+};
+
+pq::call draw_ids(std::size_t count);
+struct drawn_id {
+  std::int64_t id = 0;
+  std::int64_t at_us = 0; ///< since 1970
+};
+std::vector<drawn_id> read_drawn(const pq::rows& rows);
+/// Of the first column.
+std::vector<std::int64_t> read_ids(const pq::rows& rows);
+/// Of rows without unique keys that were not sent before: all or none.
+pq::call insert_new(const row_refs<insert_row>& rows);
+/// Of rows with a token, which begin as picked under it; otherwise as insert_new.
+pq::call insert_claimed(const row_refs<insert_row>& rows,
+                        std::chrono::microseconds lease);
+/// States by id, as the database has them.
+std::unordered_map<std::int64_t, std::string>
+read_claimed(const pq::rows& rows);
+pq::call insert(const row_refs<insert_row>& rows);
+pq::call inserted(const row_refs<insert_row>& rows);
+struct inserted_row {
+  std::int64_t id = 0;
+  /// Another's row under the same id is not meant.
+  bool found = false;
+  /// The instance that has its unique key, if it is not there.
+  std::optional<std::int64_t> holder{};
+};
+/// In no order.
+std::vector<inserted_row> read_inserted(const pq::rows& rows);
+
+pq::call lock_targets(const row_refs<signal>& signals);
+/// Behind `lock_targets` in the same transaction.
+pq::call send_signals(const row_refs<signal>& signals,
+                      std::int32_t inbox_limit);
+
+enum class signal_answer : std::uint8_t {
+  accepted,
+  duplicate,
+  no_such_target,
+  target_finished,
+  inbox_full,
+  busy,
+  unknown, ///< none of these: the signal may be stored
+};
+struct signal_row {
+  signal_answer answer = signal_answer::busy;
+  /// Not empty: it woke an instance of this queue.
+  std::string woken_queue{};
+  /// Not empty: a pick in this queue may have passed over the target.
+  std::string runnable_queue{};
+};
+/// In the order of the signals.
+std::vector<signal_row> read_signals(const pq::rows& rows);
+
+pq::call look_up(std::int64_t id);
+std::optional<instance> read_instance(const pq::rows& rows);
+pq::call stats();
+std::vector<stats_row> read_stats(const pq::rows& rows);
+
+// -- the schema ---------------------------------------------------------------
+
+pq::call schema_version();
+
+struct schema_state {
+  int version = 0;    ///< 0: not installed
+  int works_from = 0; ///< the oldest library version that can work with it
+};
+result<schema_state> read_schema_version(const pq::rows& rows);
+
+/// Ok: this library can work with what `schema_version` has returned.
+result<void> check_schema(const pq::rows& rows, std::string_view schema);
+
+} // namespace gd::store

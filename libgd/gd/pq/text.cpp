@@ -1,0 +1,99 @@
+#include <gd/pq/text.hpp>
+
+#include <libpq-fe.h>
+
+#include <algorithm>
+
+namespace gd::pq {
+
+namespace {
+
+/// Whether a URI has an '@' that does not end its user and password: libpq then
+/// takes a piece of the password for a host, port or database, and would tell
+/// it in its message.
+bool has_stray_password(std::string_view database) {
+  auto begin = database.find("://");
+  if (begin == std::string_view::npos
+      || (!database.starts_with("postgresql://")
+          && !database.starts_with("postgres://")))
+    return false;
+  auto rest = database.substr(begin + 3);
+  rest = rest.substr(0, rest.find('?'));
+  auto first = rest.find('@');
+  return first != std::string_view::npos
+         && (rest.find('/') < first || rest.find('@', first + 1) != rest.npos);
+}
+
+std::string quoted(std::string_view name, char quote) {
+  std::string out(1, quote);
+  for (char c : name) {
+    if (c == quote)
+      out += c;
+    out += c;
+  }
+  out += quote;
+  return out;
+}
+
+/// Whatever the session makes of backslashes in plain literals.
+std::string literal(std::string_view text) {
+  auto out = quoted(text, '\'');
+  if (out.find('\\') == std::string::npos)
+    return out;
+  for (std::size_t i = 0; (i = out.find('\\', i)) != std::string::npos; i += 2)
+    out.insert(i, 1, '\\');
+  return " E" + out;
+}
+
+} // namespace
+
+result<void> check_conninfo(const std::string& database) {
+  char* message = nullptr;
+  auto* parsed = PQconninfoParse(database.c_str(), &message);
+  if (parsed != nullptr) {
+    PQconninfoFree(parsed);
+    if (!has_stray_password(database))
+      return {};
+    return error{errc::invalid_argument,
+                 "the connection string is malformed: a URI's user, password "
+                 "and database write '@' as %40 and '/' as %2F",
+                 {}};
+  }
+  // libpq's message repeats pieces of the string, maybe of a password.
+  PQfreemem(message);
+  return error{errc::invalid_argument,
+               "the connection string is malformed: expected "
+               "\"keyword=value ...\" with keywords that libpq knows, or a "
+               "postgresql:// URI",
+               {}};
+}
+
+std::string substitute_schema(std::string_view text, std::string_view schema) {
+  constexpr std::string_view as_name = ":\"schema\"";
+  constexpr std::string_view as_literal = ":'schema'";
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    if (text.starts_with(as_name)) {
+      out += quoted(schema, '"');
+      text.remove_prefix(as_name.size());
+    } else if (text.starts_with(as_literal)) {
+      out += literal(schema);
+      text.remove_prefix(as_literal.size());
+    } else {
+      out += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+std::string one_line(const char* message) {
+  std::string out = message != nullptr ? message : "";
+  while (!out.empty() && (out.back() == '\n' || out.back() == ' '))
+    out.pop_back();
+  std::replace(out.begin(), out.end(), '\n', ' ');
+  return out;
+}
+
+} // namespace gd::pq

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <gd/error.hpp>
+
+#include <string>
+#include <string_view>
+
+/// What is handed to libpq as text, and what it says.
+namespace gd::pq {
+
+/// Checks a connection string without connecting. The message never repeats
+/// what the string says: it may hold a password.
+result<void> check_conninfo(const std::string& database);
+
+/// A statement's text with `:"schema"` and `:'schema'` (psql's own syntax)
+/// replaced by the quoted name.
+std::string substitute_schema(std::string_view text, std::string_view schema);
+
+/// A message of libpq's, which may have several lines, and may be null.
+std::string one_line(const char* message);
+
+} // namespace gd::pq

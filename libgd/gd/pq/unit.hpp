@@ -1,0 +1,48 @@
+#pragma once
+
+#include <gd/error.hpp>
+#include <gd/pq/params.hpp>
+#include <gd/pq/rows.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace gd::sql {
+struct statement;
+} // namespace gd::sql
+
+namespace gd::pq {
+
+/// One statement with its parameters.
+struct call {
+  const sql::statement* what = nullptr;
+  params args;
+};
+
+/// What is sent in one go, in one pipeline with one sync: a transaction, or a
+/// single statement on its own.
+struct unit {
+  std::vector<call> calls;
+  bool transaction = true;
+  /// From this call on, a failure may leave something in the session that a
+  /// rollback does not undo: the connection is closed then.
+  std::size_t leaves_traces_from = static_cast<std::size_t>(-1);
+};
+
+/// What became of a unit.
+struct reply {
+  /// One entry for each call when there was no failure.
+  std::vector<rows> results;
+  /// `unknown_fate`: the connection died in between, the server may have
+  /// committed. Any other: nothing of the unit has happened.
+  std::optional<error> failure;
+  /// Which call failed, where one did; `calls.size()` stands for the commit.
+  std::size_t failed_call = 0;
+
+  bool ok() const noexcept {
+    return !failure;
+  }
+};
+
+} // namespace gd::pq

@@ -1,0 +1,269 @@
+#pragma once
+
+#include <gd/pq/database.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <memory_resource>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+/// How entries wait for a transaction that they share, and what happens to a
+/// group that failed: poison never spreads, and nobody waits on a stranger
+/// (design section 4, [A7]).
+///
+/// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
+/// (it may wait for a stranger's unique key, and shares no group with those that
+/// never do), and the members `busy_tries` and `not_before`, which belong to the batcher.
+template <class Entry>
+class batcher {
+public:
+  using clock = database::clock;
+
+  /// After so many times busy an entry is tried alone, waiting for its lock.
+  static constexpr int tries_before_alone = 5;
+  /// While there is anything else, groups that may wait for strangers pause for so
+  /// many times as long as the last one took.
+  static constexpr int pause_after_wait = 3;
+
+  batcher(std::size_t rows, std::size_t bytes) : rows_(rows), bytes_(bytes) {
+    // nop
+  }
+
+  void push(Entry x) {
+    pool_of(x).push_back(std::move(x));
+  }
+
+  bool empty() const noexcept {
+    return ready_.empty() && unsure_.empty() && suspects_.empty()
+           && unsure_suspects_.empty() && busy_.empty();
+  }
+
+  /// How many wait for nothing but a group.
+  std::size_t ready() const noexcept {
+    return ready_.size();
+  }
+
+  struct group {
+    std::vector<Entry> entries;
+    /// One entry that has been busy too often: to be waited for.
+    bool alone = false;
+    /// Part of a group that failed.
+    bool suspect = false;
+    /// Unset, unless it may wait.
+    std::optional<clock::time_point> waits_since{};
+
+    /// They may wait for strangers: to be sent with a lock timeout.
+    bool unsure() const {
+      return !entries.empty() && entries.front().unsure();
+    }
+  };
+
+  /// The next group; empty if nothing is due, or `others` have work to do and
+  /// nothing but groups that may wait for strangers is left. Many rows that
+  /// strangers hold must not starve the rest: no two groups that may wait follow
+  /// each other while there is anything else, and they have a part of the time.
+  /// `ended` is to be told of each.
+  group take(clock::time_point now, bool others = false) {
+    for (auto i = busy_.begin(); i != busy_.end();)
+      if (i->not_before <= now && !waits(*i)) {
+        ready_.push_back(std::move(*i));
+        i = busy_.erase(i);
+      } else {
+        ++i;
+      }
+    bool at_once = others || !ready_.empty() || !suspects_.empty();
+    if (!at_once || (now >= wait_again_at_ && !waited_)) {
+      auto next = take_waiting(now);
+      if (!next.entries.empty()) {
+        waited_ = true;
+        wait_again_at_ = clock::time_point::max();
+        next.waits_since = now;
+        return next;
+      }
+    }
+    waited_ = false;
+    if (!suspects_.empty() && (ready_.empty() || !suspected_)) {
+      suspected_ = true;
+      return take_suspect(suspects_);
+    }
+    suspected_ = false;
+    return {take_ready(ready_)};
+  }
+
+  /// A group's transaction is over, however it ended.
+  void ended(const group& x, clock::time_point now) {
+    if (x.waits_since)
+      wait_again_at_ = now + pause_after_wait * (now - *x.waits_since);
+  }
+
+  /// A group that failed for a reason of one of its rows: its halves go next,
+  /// each by itself. Returns the guilty entry when it stood alone.
+  std::optional<Entry> split(std::vector<Entry> failed) {
+    if (failed.size() == 1)
+      return std::move(failed.front());
+    auto& pool = failed.front().unsure() ? unsure_suspects_ : suspects_;
+    auto middle = failed.begin()
+                  + static_cast<std::ptrdiff_t>(failed.size() / 2);
+    pool.emplace_back(std::make_move_iterator(middle),
+                      std::make_move_iterator(failed.end()));
+    failed.erase(middle, failed.end());
+    pool.push_back(std::move(failed));
+    return std::nullopt;
+  }
+
+  /// A group that failed for no reason of its own: it goes first next time.
+  void put_back(std::vector<Entry> failed) {
+    if (failed.empty())
+      return;
+    if (failed.size() == 1 && waits(failed.front()))
+      return busy_.push_back(std::move(failed.front()));
+    auto& pool = pool_of(failed.front());
+    std::move(failed.rbegin(), failed.rend(), std::front_inserter(pool));
+  }
+
+  /// A stranger holds the entry's row, or its unique key: it is tried again soon.
+  void put_busy(Entry x, clock::time_point now,
+                std::chrono::milliseconds first = std::chrono::milliseconds{
+                  5}) {
+    constexpr std::chrono::milliseconds most{1'000};
+    x.not_before = now
+                   + std::min(first * (1 << std::min(x.busy_tries, 10)), most);
+    ++x.busy_tries;
+    busy_.push_back(std::move(x));
+  }
+
+  /// Whatever waits, however it does, and fulfils `which`.
+  template <class F>
+  std::vector<Entry> remove_if(F which) {
+    std::vector<Entry> out;
+    auto sift = [&](auto& from) {
+      auto kept = std::stable_partition(from.begin(), from.end(),
+                                        [&](auto& x) { return !which(x); });
+      std::move(kept, from.end(), std::back_inserter(out));
+      from.erase(kept, from.end());
+    };
+    for (auto* pool : {&ready_, &unsure_})
+      sift(*pool);
+    for (auto* pool : {&suspects_, &unsure_suspects_}) {
+      for (auto& one : *pool)
+        sift(one);
+      std::erase_if(*pool, [](const auto& one) { return one.empty(); });
+    }
+    sift(busy_);
+    return out;
+  }
+
+  /// When a busy entry is due; `max()`: none is.
+  clock::time_point due() const {
+    auto when = clock::time_point::max();
+    for (const auto& x : busy_)
+      when = std::min(when, x.not_before);
+    return when;
+  }
+
+  /// Whether `take` would return something now.
+  bool has_due(clock::time_point now) const {
+    return !ready_.empty() || !unsure_.empty() || !suspects_.empty()
+           || !unsure_suspects_.empty() || due() <= now;
+  }
+
+private:
+  using entries = std::deque<Entry>;
+  using groups = std::vector<std::vector<Entry>>;
+
+  entries& pool_of(const Entry& x) {
+    return x.unsure() ? unsure_ : ready_;
+  }
+
+  /// One that has found a stranger waits for it, by itself.
+  static bool waits(const Entry& x) {
+    return x.busy_tries >= tries_before_alone
+           || (x.busy_tries > 0 && x.unsure());
+  }
+
+  /// Of the kinds that may wait, in turn.
+  group take_waiting(clock::time_point now) {
+    for (int i = 0; i < 3; ++i) {
+      waiting_kind_ = (waiting_kind_ + 1) % 3;
+      if (waiting_kind_ == 0 && !unsure_.empty())
+        return {take_ready(unsure_)};
+      if (waiting_kind_ == 1 && !unsure_suspects_.empty())
+        return take_suspect(unsure_suspects_);
+      if (waiting_kind_ == 2)
+        if (auto one = take_busy(now); !one.entries.empty())
+          return one;
+    }
+    return {};
+  }
+
+  static group take_suspect(groups& from) {
+    group next{.entries = std::move(from.back()), .suspect = true};
+    from.pop_back();
+    return next;
+  }
+
+  /// The one that is due first.
+  group take_busy(clock::time_point now) {
+    auto first = std::min_element(busy_.begin(), busy_.end(),
+                                  [](const auto& a, const auto& b) {
+      return a.not_before < b.not_before;
+    });
+    if (first == busy_.end() || first->not_before > now)
+      return {};
+    group next;
+    next.alone = first->busy_tries >= tries_before_alone;
+    next.entries.push_back(std::move(*first));
+    busy_.erase(first);
+    return next;
+  }
+
+  std::vector<Entry> take_ready(entries& from) {
+    std::vector<Entry> out;
+    std::size_t bytes = 0;
+    auto most = std::min(rows_, from.size());
+    out.reserve(most);
+    std::pmr::monotonic_buffer_resource memory;
+    std::pmr::unordered_set<std::int64_t> keys{most, &memory};
+    entries left;
+    while (!from.empty() && out.size() < rows_ && left.size() < rows_) {
+      auto& x = from.front();
+      if (!out.empty() && bytes + x.bytes() > bytes_)
+        break;
+      if (keys.insert(x.key()).second) {
+        bytes += x.bytes();
+        out.push_back(std::move(x));
+      } else {
+        left.push_back(std::move(x));
+      }
+      from.pop_front();
+    }
+    std::move(left.rbegin(), left.rend(), std::front_inserter(from));
+    return out;
+  }
+
+  std::size_t rows_;
+  std::size_t bytes_;
+  entries ready_;
+  entries unsure_;
+  groups suspects_;
+  groups unsure_suspects_;
+  std::vector<Entry> busy_;
+  /// The last group that would not wait was a suspect.
+  bool suspected_ = false;
+  /// The last group might wait.
+  bool waited_ = false;
+  /// Which kind of those that may wait was the last.
+  int waiting_kind_ = 0;
+  clock::time_point wait_again_at_{};
+};
+
+} // namespace gd

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <gd/pq/store.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+/// Where inserts claim the rows that they make for a picker of their own node,
+/// which then need not pick them. Whatever may be waiting for a pick closes the
+/// desk; the picker offers places again when the next pick has begun. It runs what
+/// was claimed when a pick that began after the last closing has found less than it
+/// wanted, and gives it back if that finds more. So nothing that this node knows to
+/// be runnable is overtaken, and what strangers have inserted is not kept waiting
+/// for longer than without claims: each poll closes the desk, too (spec section 6).
+class claim_desk {
+public:
+  /// Rows that an insert has made under a lease, or may have made.
+  struct claim {
+    std::string queue{};
+    /// The lease token of all of them, of no pick and no other claim [A1].
+    std::string token{};
+    std::int32_t count = 0;
+    /// How often the desk had been closed.
+    std::uint64_t closings = 0;
+    /// In the order in which they are to run; none: the insert has failed.
+    std::vector<store::picked_row> rows{};
+    /// The fate of the insert is unknown: what it may have made is to be given
+    /// back [A11].
+    bool lost = false;
+  };
+
+  // -- what pickers call ------------------------------------------------------
+
+  /// `tell` is called from any thread when there is something to collect.
+  void enter(const std::string& queue, std::function<void()> tell) {
+    std::lock_guard guard{mutex_};
+    queues_[queue].tell = std::move(tell);
+  }
+
+  /// Returns what was not collected. What comes now is refused.
+  std::vector<claim> leave(const std::string& queue) {
+    std::lock_guard guard{mutex_};
+    auto& x = queues_[queue];
+    x.close();
+    x.tell = nullptr;
+    return x.take_settled();
+  }
+
+  /// Counts how often the desk was closed.
+  std::uint64_t closings(const std::string& queue) const {
+    std::lock_guard guard{mutex_};
+    auto found = queues_.find(queue);
+    return found != queues_.end() ? found->second.closings : 0;
+  }
+
+  /// Nothing may be claimed before the next offer.
+  void close(const std::string& queue) {
+    std::lock_guard guard{mutex_};
+    if (auto found = queues_.find(queue); found != queues_.end())
+      found->second.close();
+  }
+
+  /// There is room for so many, unless the desk was closed since.
+  void offer(const std::string& queue, std::uint64_t closings,
+             std::int32_t places) {
+    std::lock_guard guard{mutex_};
+    auto& x = queues_[queue];
+    if (x.tell && x.closings == closings)
+      x.places = std::max(places, 0);
+  }
+
+  /// How many rows are claimed and not collected.
+  std::int32_t under_way(const std::string& queue) const {
+    std::lock_guard guard{mutex_};
+    auto found = queues_.find(queue);
+    return found != queues_.end() ? found->second.under_way : 0;
+  }
+
+  std::vector<claim> collect(const std::string& queue) {
+    std::lock_guard guard{mutex_};
+    return queues_[queue].take_settled();
+  }
+
+  // -- what inserts call ------------------------------------------------------
+
+  /// A place for each of `count` rows; nullopt: there is not room for all.
+  std::optional<claim> take(const std::string& queue, std::string token,
+                            std::int32_t count) {
+    std::lock_guard guard{mutex_};
+    auto found = queues_.find(queue);
+    if (found == queues_.end() || found->second.places < count)
+      return std::nullopt;
+    found->second.places -= count;
+    found->second.under_way += count;
+    return claim{.queue = queue,
+                 .token = std::move(token),
+                 .count = count,
+                 .closings = found->second.closings};
+  }
+
+  /// No queue has room for more.
+  std::int32_t most() const {
+    std::lock_guard guard{mutex_};
+    std::int32_t n = 0;
+    for (const auto& [name, x] : queues_)
+      n = std::max(n, x.places);
+    return n;
+  }
+
+  /// Every claim comes back here once. False: there is no picker any more, and
+  /// its rows are to be given back by whoever calls this.
+  bool settle(claim x) {
+    std::lock_guard guard{mutex_};
+    auto& queue = queues_[x.queue];
+    if (!queue.tell) {
+      queue.under_way -= x.count;
+      return false;
+    }
+    queue.settled.push_back(std::move(x));
+    queue.tell();
+    return true;
+  }
+
+private:
+  struct queue_state {
+    std::function<void()> tell{};
+    std::uint64_t closings = 0;
+    std::int32_t places = 0;
+    std::int32_t under_way = 0;
+    std::vector<claim> settled{};
+
+    void close() {
+      places = 0;
+      ++closings;
+    }
+
+    /// Whoever gets them is told, so that none of them is under way any more.
+    std::vector<claim> take_settled() {
+      for (const auto& one : settled)
+        under_way -= one.count;
+      return std::exchange(settled, {});
+    }
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::string, queue_state> queues_;
+};
+
+} // namespace gd

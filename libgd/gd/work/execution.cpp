@@ -1,0 +1,272 @@
+#include <gd/work/execution.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+/// What is in flight, as text; for a `catch (...)`.
+std::string describe_exception() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (const std::string& text) {
+    return text;
+  } catch (const char* text) {
+    return text != nullptr ? text : "a null pointer was thrown";
+  } catch (...) {
+    return "something that is no std::exception was thrown";
+  }
+}
+
+/// A row that no code here can do anything about: not for the handler, which
+/// might try it for ever.
+struct broken_row {
+  std::string why;
+};
+
+} // namespace
+
+execution::execution(std::shared_ptr<const machine> of, store::picked_row row,
+                     lease_ptr under, limits bounds)
+  : machine_(std::move(of)),
+    row_(std::move(row)),
+    lease_(std::move(under)),
+    limits_(bounds) {
+  // nop
+}
+
+context_base execution::make_context() const {
+  context_base ctx;
+  ctx.id = row_.id;
+  ctx.fsm = row_.fsm;
+  ctx.fsm_version = row_.fsm_version;
+  ctx.step = row_.step;
+  ctx.attempt = row_.attempt;
+  ctx.wake_reason_ = row_.wake_reason;
+  ctx.lease_ = lease_;
+  return ctx;
+}
+
+execution::row_ptr execution::begin_row() const {
+  auto row = std::make_unique<store::outcome_row>();
+  row->id = row_.id;
+  row->token = lease_->token;
+  return row;
+}
+
+execution::row_ptr execution::run() {
+  try {
+    auto ctx = begin();
+    auto x = call(ctx);
+    return finish(std::move(x), ctx);
+  } catch (...) {
+    return fail(std::current_exception());
+  }
+}
+
+execution::row_ptr execution::run_unless_decided() {
+  if (lease_->decided_by() != decider::nobody)
+    return nullptr;
+  try {
+    auto ctx = begin();
+    auto x = call(ctx);
+    if (!lease_->decide(decider::step))
+      return nullptr;
+    return finish(std::move(x), ctx);
+  } catch (...) {
+    if (lease_->decide(decider::step) || lease_->decided_by() == decider::step)
+      return fail(std::current_exception());
+    return nullptr;
+  }
+}
+
+context_base execution::begin() {
+  auto ctx = make_context();
+  for (auto& x : row_.inbox)
+    ctx.inbox_.push_back({std::move(x)});
+  return ctx;
+}
+
+outcome execution::call(context_base& ctx) {
+  const auto* found = step();
+  if (found == nullptr)
+    throw broken_row{"unknown step " + row_.step + " of " + machine_->title()
+                     + ": expected one of " + machine_->step_names()};
+  if (!found->run)
+    throw broken_row{"step " + row_.step + " of " + machine_->title()
+                     + " is asynchronous: it needs an engine of gd::actors"};
+  return found->run(ctx, row_.state);
+}
+
+execution::row_ptr execution::finish(outcome x, const context_base& ctx) {
+  try {
+    auto encoded = encode(std::move(x), ctx, false);
+    if (encoded)
+      return std::move(*encoded);
+    return handle(failure{encoded.error().message});
+  } catch (...) {
+    return fail(std::current_exception());
+  }
+}
+
+execution::row_ptr execution::fail(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const broken_row& e) {
+    return give_up(e.why);
+  } catch (const undecodable_state& e) {
+    return give_up("state of " + machine_->title() + ": " + e.why.message);
+  } catch (...) {
+    return handle(failure{describe_exception(), thrown});
+  }
+}
+
+execution::row_ptr execution::fail(const failure& why) {
+  return handle(why);
+}
+
+execution execution::without_inbox() {
+  auto inbox = std::exchange(row_.inbox, {});
+  auto copy = *this;
+  row_.inbox = std::move(inbox);
+  return copy;
+}
+
+execution execution::after(store::outcome_row written, std::string token,
+                           std::optional<std::vector<raw_signal>> inbox) const {
+  bool shown = inbox.has_value();
+  return {machine_,
+          {.id = row_.id,
+           .fsm = row_.fsm,
+           .fsm_version = row_.fsm_version,
+           .step = std::move(written.step),
+           .state = std::move(written.state),
+           .inbox = std::move(inbox).value_or(std::vector<raw_signal>{}),
+           .unique_scope = row_.unique_scope,
+           .steps_ahead = row_.steps_ahead + 1,
+           .shown = shown},
+          std::make_shared<lease>(row_.id, std::move(token)),
+          limits_};
+}
+
+std::string execution::over_limit(const std::string& step,
+                                  std::chrono::milliseconds limit) {
+  auto ms = limit.count();
+  return "step " + step + " took longer than "
+         + (ms % 1'000 == 0 ? std::to_string(ms / 1'000) + "s"
+                            : std::to_string(ms) + "ms");
+}
+
+execution::row_ptr execution::refused(const error& why) {
+  if (failing_)
+    return nullptr;
+  if (handling_)
+    return give_up(first_failure_
+                   + "; the database then refused the handler's "
+                     "outcome: "
+                   + why.message);
+  return handle(failure{"the database refused the outcome: " + why.message});
+}
+
+execution::row_ptr execution::handle(const failure& why) {
+  handling_ = true;
+  first_failure_ = why.message();
+  if (!machine_->on_error)
+    return give_up(why.message());
+  // It has looked at nothing and consumes nothing: no inbox.
+  auto ctx = make_context();
+  try {
+    auto encoded = encode(machine_->on_error(why, ctx, row_.state), ctx, true);
+    if (encoded)
+      return std::move(*encoded);
+    return give_up(why.message()
+                   + "; the handler's outcome cannot be carried out: "
+                   + encoded.error().message);
+  } catch (const undecodable_state& e) {
+    return give_up("state of " + machine_->title() + ": " + e.why.message);
+  } catch (...) {
+    return give_up(why.message()
+                   + "; the handler threw: " + describe_exception());
+  }
+}
+
+execution::row_ptr execution::give_up(const std::string& reason) {
+  failing_ = true;
+  auto row = begin_row();
+  row->what = store::verb::stop;
+  row->reason = clean_text(reason, limits_.reason);
+  row->may_collide = store::may_collide(row_, row->what);
+  return row;
+}
+
+result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
+                                             bool by_handler) const {
+  auto refuse = [&](std::string text) {
+    return error{errc::invalid_argument,
+                 "outcome " + std::string{to_string(x.kind)} + " of step "
+                   + row_.step + ": " + std::move(text),
+                 {}};
+  };
+  if (x.problem)
+    return refuse(x.problem->message);
+  bool with_state = x.kind == outcome_kind::next
+                    || x.kind == outcome_kind::replay
+                    || x.kind == outcome_kind::await;
+  if (with_state && x.state_type != machine_->state_type)
+    return refuse("its state is of another type than " + machine_->title()
+                  + "'s");
+  if (auto ok = check_size(with_state ? "state" : "result", x.value,
+                           with_state ? limits_.state : limits_.result);
+      !ok)
+    return refuse(ok.error().message);
+  auto row = begin_row();
+  if (with_state)
+    row->state = x.value.text();
+  switch (x.kind) {
+    case outcome_kind::next:
+      row->what = store::verb::next;
+      if (x.step_type != machine_->step_type
+          || machine_->find_step(x.step) == nullptr)
+        return refuse(machine_->title() + " has no step " + x.step
+                      + ", expected one of " + machine_->step_names());
+      row->step = std::move(x.step);
+      break;
+    case outcome_kind::replay:
+      row->what = store::verb::replay;
+      row->delay_us = x.delay_us;
+      break;
+    case outcome_kind::await:
+      row->what = store::verb::await;
+      if (auto ok = check_name("signal name", x.awaits, limits_); !ok)
+        return refuse(ok.error().message);
+      row->awaits = std::move(x.awaits);
+      row->timeout_us = x.timeout_us;
+      row->until_us = x.until_us;
+      break;
+    case outcome_kind::done:
+      row->what = store::verb::done;
+      row->result = x.value.text();
+      break;
+    case outcome_kind::stop:
+      row->what = store::verb::stop;
+      row->reason = clean_text(x.reason, limits_.reason);
+      break;
+  }
+  row->may_collide = store::may_collide(row_, row->what);
+  if (x.kind == outcome_kind::replay || by_handler)
+    return row;
+  for (const auto& entry : ctx.inbox_) {
+    if (entry.state == context_base::mark::consumed)
+      row->consumed.push_back(entry.content.id);
+    if (entry.state != context_base::mark::none)
+      row->seen.push_back(entry.content.id);
+  }
+  return row;
+}
+
+} // namespace gd

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <gd/instance.hpp>
+#include <gd/machine.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/work/lease.hpp>
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+/// One execution of a picked row: calls the step, turns what it throws into a
+/// call of the handler, validates and encodes the outcome (spec sections 3 and
+/// 4, [A6]). Whatever user code does, the result is an outcome that SQL can
+/// carry out.
+class execution {
+public:
+  execution(std::shared_ptr<const machine> of, store::picked_row row,
+            lease_ptr under, limits bounds);
+
+  /// Large: made once, and handed on.
+  using row_ptr = std::unique_ptr<store::outcome_row>;
+
+  /// Runs the step, and the handler if need be.
+  row_ptr run();
+
+  /// The same where something else may decide first, a time limit for example:
+  /// then null, and what the step returns or throws counts for nothing.
+  row_ptr run_unless_decided();
+
+  // Steps that deliver their outcome later take these in `run`'s place.
+
+  /// What such a step gets; once.
+  context_base begin();
+
+  row_ptr finish(outcome x, const context_base& ctx);
+
+  /// The step has thrown this.
+  row_ptr fail(const std::exception_ptr& thrown);
+
+  /// It has failed without throwing.
+  row_ptr fail(const failure& why);
+
+  /// What can call the handler while the step itself still runs.
+  execution without_inbox();
+
+  /// "step ship took longer than 30s".
+  static std::string over_limit(const std::string& step,
+                                std::chrono::milliseconds limit);
+
+  /// It is not to be run: its row holds what cannot be used.
+  row_ptr fail_unrun(const std::string& why) {
+    return give_up(why);
+  }
+
+  /// What was not shown when it was picked.
+  void show(store::shown_row content) {
+    row_.state = std::move(*content.state);
+    row_.inbox = std::move(content.inbox);
+    row_.shown = true;
+  }
+
+  /// The database has refused the row that `run` (or `refused`) returned, and it
+  /// alone: the handler's turn, and if it was its outcome already, the end.
+  /// Null: the end has been refused, too.
+  row_ptr refused(const error& why);
+
+  /// Whether its instance may go on at once after a `next`.
+  bool may_run_ahead() const noexcept {
+    return !row_.partition_key && row_.steps_ahead < machine_->run_ahead;
+  }
+
+  /// What goes on under the token when this outcome, an `advance`, is committed.
+  /// Without an inbox it is not shown yet.
+  execution after(store::outcome_row written, std::string token,
+                  std::optional<std::vector<raw_signal>> inbox) const;
+
+  /// Null: the machine has no such step.
+  const machine::step_definition* step() const {
+    return machine_->find_step(row_.step);
+  }
+
+  const store::picked_row& row() const noexcept {
+    return row_;
+  }
+
+  const lease_ptr& under() const noexcept {
+    return lease_;
+  }
+
+  /// Whether the handler was called.
+  bool failed() const noexcept {
+    return handling_;
+  }
+
+private:
+  context_base make_context() const;
+  row_ptr begin_row() const;
+  outcome call(context_base& ctx);
+  row_ptr handle(const failure& why);
+  row_ptr give_up(const std::string& reason);
+  /// The outcome as a row, or why it cannot be carried out.
+  result<row_ptr> encode(outcome x, const context_base& ctx,
+                         bool by_handler) const;
+
+  std::shared_ptr<const machine> machine_;
+  store::picked_row row_;
+  lease_ptr lease_;
+  limits limits_;
+  bool handling_ = false;
+  bool failing_ = false;
+  std::string first_failure_;
+};
+
+using execution_ptr = std::shared_ptr<execution>;
+
+} // namespace gd

@@ -1,0 +1,688 @@
+#include <gd/work/turn.hpp>
+
+#include <gd/pq/expect.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How often rows of lost picks are looked for.
+constexpr milliseconds release_interval{200};
+/// The same after one that was refused.
+constexpr milliseconds release_again_after{1'000};
+/// How long an entry that is tried alone waits for its row.
+constexpr milliseconds alone_wait{20};
+/// How long a row that may collide waits for a stranger's insert; and how long
+/// each statement of a group of them may take: it may have to wait for many.
+constexpr milliseconds unsure_wait{10};
+constexpr milliseconds unsure_group_wait{100};
+/// How often a pick looks everywhere, if nobody asks for it.
+constexpr milliseconds look_interval{2'000};
+/// How old a row may be when its insert commits, and yet be seen at once.
+constexpr std::int64_t late_us = 1'000'000;
+/// Of so many priorities it is known where picks begin.
+constexpr std::size_t most_marks = 8;
+/// What a pick with keys wants at the least.
+constexpr std::int32_t least_keyed_pick = 20;
+/// How long no pick follows one that failed for all.
+constexpr milliseconds pause_after_failure{1'000};
+/// A row that takes all of the server's time or memory alone is shown so often, and
+/// that long after the first time.
+constexpr int most_tries_to_show = 3;
+constexpr milliseconds show_again_after{500};
+/// No pick merges more rows: so many that strangers have locked are passed over.
+constexpr std::int32_t deepest = 1 << 22;
+/// Rows of one lease token are worth a statement of their own if, on average, each
+/// has so many: it need not look up each row's token.
+constexpr std::size_t worth_a_statement = 100;
+/// Between tries of a key that somebody else has locked, at first and at most.
+constexpr milliseconds first_key_wait{100};
+constexpr milliseconds longest_key_wait{5'000};
+
+using outcome_refs = store::row_refs<store::outcome_row>;
+
+std::vector<outcome_refs> by_token(outcome_refs rows) {
+  std::vector<outcome_refs> out;
+  for (const auto& row : rows) {
+    auto has_its_token = [&row](const auto& x) {
+      return (*x.begin()).token == row.token;
+    };
+    auto found = std::find_if(out.begin(), out.end(), has_its_token);
+    if (found == out.end()) {
+      if ((out.size() + 1) * worth_a_statement > rows.size())
+        return {std::move(rows)};
+      found = out.emplace(found);
+    }
+    found->add(row);
+  }
+  return out;
+}
+
+} // namespace
+
+turn::turn(settings how)
+  : how_(std::move(how)),
+    picks_(how_.first_pick),
+    waiting_(how_.rows, how_.bytes),
+    hidden_(shown_at_once, shown_at_once),
+    flights_(how_.flights) {
+  // nop
+}
+
+void turn::add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag) {
+  waiting_.push({std::move(row), tag});
+}
+
+void turn::unlock(store::key_hold hold) {
+  unlocks_.push_back(std::move(hold));
+}
+
+void turn::lose(std::string token, clock::time_point now) {
+  // The server may still be at it: its lease begins at the latest then.
+  lost_.push_back({std::move(token), now + how_.lease});
+  release_at_ = {};
+}
+
+std::string turn::draw_token() {
+  return fmt::format("{}/{}", how_.incarnation, picks_++);
+}
+
+std::size_t turn::under_way() const {
+  return static_cast<std::size_t>(
+    std::count_if(flights_.begin(), flights_.end(),
+                  [](const auto& x) { return x.under_way; }));
+}
+
+bool turn::occupied(std::int32_t want) const {
+  auto n = under_way();
+  bool worth_it = busy() || (plenty_ && want >= how_.worth_a_pick);
+  return n == flights_.size() || (n > 0 && !worth_it);
+}
+
+std::size_t turn::missing() const {
+  auto n = under_way();
+  if (n == flights_.size())
+    return std::numeric_limits<std::size_t>::max();
+  return n == 0 || busy() ? 1 : how_.worth_a_flight - waiting_.ready();
+}
+
+std::int32_t turn::wanted() const {
+  std::int32_t n = 0;
+  for (const auto& x : flights_)
+    if (x.under_way)
+      n += x.wanted;
+  return n;
+}
+
+void turn::remember(const flight& x, const store::pick_answer& answer) {
+  if (x.looks != looks_)
+    return;
+  auto late = answer.now_us - late_us;
+  for (const auto& first : answer.first)
+    if (from_.size() < most_marks || from_.contains(first.priority))
+      from_[first.priority] = first.since_us <= late
+                                ? first
+                                : store::mark{first.priority, late};
+}
+
+store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
+  store::pick_request out{.queue = how_.queue,
+                          .limit = x.wanted,
+                          .machines = how_.machines,
+                          .token = x.token,
+                          .lease = how_.lease,
+                          .inbox = how_.inbox,
+                          .depth = std::max(x.wanted, depth_)
+                                   * (x.keyed ? 2 : 1),
+                          .keyed = x.keyed,
+                          .visit = visit_};
+  for (const auto& [priority, since] : from_)
+    out.from.push_back(since);
+  if (x.keyed) {
+    out.keys_to_leave = how_.keys->all();
+    for (const auto& [key, locked] : locked_)
+      if (locked.until > now)
+        out.keys_to_leave.push_back(key);
+    out.last_key = last_key_;
+    out.left_out = careful_.left_out(now);
+  }
+  return out;
+}
+
+/// Or leaves out rows, which no other pick can.
+bool turn::picks_keyed(clock::time_point now) {
+  return keyed_ || !careful_.left_out(now).empty();
+}
+
+void turn::pause_picks(clock::time_point now) {
+  no_pick_before_ = now + pause_after_failure;
+}
+
+/// Its position.
+static int append(pq::unit& work, pq::call x) {
+  work.calls.push_back(std::move(x));
+  return static_cast<int>(work.calls.size()) - 1;
+}
+
+std::optional<turn::started>
+turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
+  if (occupied(want) || now < not_before_)
+    return std::nullopt;
+  auto free = std::find_if(flights_.begin(), flights_.end(),
+                           [](const auto& x) { return !x.under_way; });
+  bool first = free == flights_.begin();
+  auto& next = *free;
+  next = {};
+  pq::unit work;
+  // Outcomes do not share the fate of rows that may be unreadable, and neither
+  // waits for all of the other.
+  bool apart = !std::exchange(outcomes_next_, false) || !waiting_.has_due(now);
+  if (apart
+      && (show_some(next, work, room, now)
+          || pick_carefully(next, work, want, first, now))) {
+    outcomes_next_ = waiting_.has_due(now);
+  } else {
+    if (!unlocks_.empty() && first) {
+      // First: it takes effect at once, whatever becomes of the transaction. If
+      // the connection is lost, so are its locks.
+      append(work, store::unlock_keys(unlocks_));
+      for (const auto& x : unlocks_)
+        how_.keys->remove(x.key);
+      unlocks_.clear();
+    }
+    std::erase_if(lost_, [now](const auto& x) { return x.until <= now; });
+    if (!lost_.empty() && now >= release_at_) {
+      std::vector<std::string> tokens;
+      for (const auto& x : lost_)
+        tokens.push_back(x.token);
+      next.at.release = append(work, store::release_lost(tokens));
+      release_at_ = now + release_interval;
+    }
+    // Rows with a key are picked where their locks live; what is less urgent does
+    // not overtake them elsewhere.
+    bool may_pick = want > 0 && now >= no_pick_before_ && !careful_.active()
+                    && (first || !picks_keyed(now));
+    write_outcomes(next, work, may_pick, now);
+    // A group under suspicion, or one that waits for a lock, goes without a pick.
+    const auto& group = next.group;
+    if (may_pick && !group.alone && !group.suspect && !group.unsure())
+      pick(next, work, want, now);
+  }
+  if (work.calls.empty())
+    return std::nullopt;
+  // A statement that reads, or a pick, is a transaction of its own anyway, and relies
+  // on no snapshot that is younger: it goes without a begin and a commit.
+  bool alone = work.calls.size() == 1
+               && (next.at.pick >= 0 || !next.showing.empty()
+                   || next.careful == careful_picks::step::ask);
+  work.transaction = !alone;
+  next.under_way = true;
+  return started{static_cast<std::size_t>(free - flights_.begin()),
+                 std::move(work), next.at.pick >= 0};
+}
+
+bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
+                     clock::time_point now) {
+  if (room <= 0 || !hidden_.has_due(now))
+    return false;
+  next.showing = hidden_.take(now).entries;
+  std::vector<store::hidden_row> rows;
+  for (const auto& x : next.showing)
+    rows.push_back(x.row);
+  append(work, store::show(rows, how_.inbox, room));
+  return true;
+}
+
+bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
+                          bool first, clock::time_point now) {
+  using step = careful_picks::step;
+  auto what = careful_.next();
+  // Where the locks of keys live: some of the rows may have one.
+  if (what == step::none || !first || now < no_pick_before_
+      || (what == step::ask && want <= 0))
+    return false;
+  next.careful = what;
+  next.keyed = true;
+  if (what == step::ask) {
+    next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
+    append(work, store::candidates(make_pick(next, now)));
+  } else if (what == step::these) {
+    next.token = draw_token();
+    auto ids = careful_.group();
+    next.wanted = static_cast<std::int32_t>(ids.size());
+    next.at.pick = append(work, store::pick_these(ids, make_pick(next, now)));
+    check_keys(next, work);
+  } else {
+    const auto& x = careful_.guilty();
+    auto reason = "its row cannot be picked: " + x.why.message;
+    append(work, store::fail_row(x.row, clean_text(reason, limits{}.reason)));
+  }
+  careful_.begin();
+  return true;
+}
+
+void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
+                          clock::time_point now) {
+  auto& group = next.group;
+  group = waiting_.take(now, may_pick);
+  if (group.entries.empty())
+    return;
+  if (group.alone)
+    append(work, store::lock_timeout(alone_wait));
+  else if (group.unsure())
+    append(work, group.entries.size() > 1
+                   ? store::lock_timeout(unsure_wait, unsure_group_wait)
+                   : store::lock_timeout(unsure_wait));
+  if (group.alone)
+    append(work, store::lock({group.entries.front().row->id}));
+  // By the statement that writes them.
+  outcome_refs completing;
+  outcome_refs proceeding;
+  outcome_refs going_on;
+  outcome_refs others;
+  for (const auto& x : group.entries) {
+    const auto& row = *x.row;
+    auto& by = row.what == store::verb::advance ? going_on
+               : store::completes(row)          ? completing
+               : store::proceeds(row)           ? proceeding
+                                                : others;
+    by.add(row);
+  }
+  auto write = [&](pq::call x) {
+    next.at.outcomes.push_back(append(work, std::move(x)));
+  };
+  if (!completing.empty())
+    for (const auto& x : by_token(std::move(completing)))
+      write(store::complete(x));
+  if (!proceeding.empty())
+    write(store::proceed(proceeding));
+  if (!others.empty()) {
+    write(store::flush(others));
+    if (auto parked = store::recheck(others))
+      append(work, std::move(*parked));
+  }
+  if (!going_on.empty()) {
+    next.next_token = draw_token();
+    write(store::advance(going_on, next.next_token));
+    next.at.advance = next.at.outcomes.back();
+    next.at.inbox = append(work, store::inbox(going_on, how_.inbox));
+  }
+}
+
+void turn::pick(flight& next, pq::unit& work, std::int32_t want,
+                clock::time_point now) {
+  next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
+  next.token = draw_token();
+  next.keyed = picks_keyed(now);
+  if (next.keyed)
+    next.wanted = std::min(next.wanted, keyed_pick_);
+  if (now >= look_at_) {
+    look_everywhere();
+    look_at_ = now + look_interval;
+  }
+  next.looks = looks_;
+  next.at.pick = append(work, store::pick(make_pick(next, now)));
+  if (next.keyed)
+    check_keys(next, work);
+}
+
+void turn::check_keys(flight& next, pq::unit& work) {
+  append(work, store::lock_keys());
+  next.at.check_keys = append(work, store::check_keys());
+  work.leaves_traces_from = work.calls.size();
+  next.at.hold_keys = append(work, store::hold_keys());
+}
+
+turn::leftovers turn::abandon() const {
+  leftovers out;
+  for (const auto& x : unlocks_)
+    out.keys.push_back(x.key);
+  out.locks = !out.keys.empty();
+  std::vector<std::string> tokens;
+  for (const auto& x : lost_)
+    tokens.push_back(x.token);
+  for (const auto& x : flights_) {
+    out.locks = out.locks || (x.under_way && x.at.hold_keys >= 0);
+    if (x.under_way && x.at.pick >= 0)
+      tokens.push_back(x.token);
+    if (x.under_way && x.at.advance >= 0)
+      tokens.push_back(x.next_token);
+    auto& release = out.release.emplace_back();
+    if (!tokens.empty())
+      release = pq::unit{.calls = {store::release_lost(tokens)}};
+    tokens.clear();
+  }
+  return out;
+}
+
+turn::report turn::finish(std::size_t which, pq::reply reply,
+                          clock::time_point now) {
+  expect(which < flights_.size() && flights_[which].under_way,
+         "a reply is that of a flight which is under way");
+  report out;
+  auto& x = flights_[which];
+  x.under_way = false;
+  waiting_.ended(x.group, now);
+  if (!reply.ok()) {
+    fail(x, reply, out, now);
+    return out;
+  }
+  failures_ = 0;
+  auto rows_of = [&reply](int i) -> const pq::rows& {
+    return reply.results[static_cast<std::size_t>(i)];
+  };
+  if (x.at.release >= 0)
+    out.recovered = rows_of(x.at.release).size();
+  if (out.recovered > 0)
+    look_everywhere();
+  if (!x.group.entries.empty())
+    read_outcomes(x, reply, out, now);
+  if (!x.showing.empty())
+    read_shown(x, reply, out);
+  else if (x.careful != careful_picks::step::none)
+    read_careful(x, reply, out, now);
+  else if (x.at.pick >= 0)
+    read_pick(x, reply, out, now);
+  return out;
+}
+
+void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now) {
+  auto answer = store::read_pick(
+    reply.results[static_cast<std::size_t>(x.at.pick)]);
+  remember(x, answer);
+  careful_.note_picked(answer.rows.size());
+  to.picked = std::move(answer.rows);
+  to.token = x.token;
+  auto found = static_cast<std::int32_t>(to.picked.size());
+  bool enough = found >= x.wanted;
+  bool deeper = answer.deeper && !enough;
+  if (deeper) {
+    depth_ = std::min(2 * std::max(2 * x.wanted, depth_), deepest);
+    visit_ = x.keyed;
+  } else {
+    depth_ /= 2;
+  }
+  bool news = answer.keyed_rows && !keyed_;
+  to.full = enough || deeper || news;
+  to.drained = !to.full;
+  plenty_ = enough && !x.keyed && !answer.keyed_rows;
+  keyed_ = answer.keyed_rows;
+  if (!x.keyed)
+    return;
+  last_key_ = std::move(answer.last_key);
+  keyed_pick_ = !enough ? std::max(least_keyed_pick, found + found / 4)
+                        : std::max(keyed_pick_, 2 * x.wanted);
+  read_keys(x, reply, to, now);
+}
+
+void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now) {
+  auto rows_of = [&reply](int i) -> const pq::rows& {
+    return reply.results[static_cast<std::size_t>(i)];
+  };
+  std::erase_if(locked_, [now](const auto& one) {
+    return one.second.until + longest_key_wait < now;
+  });
+  for (auto& [key, elsewhere] :
+       store::read_check_keys(rows_of(x.at.check_keys)))
+    if (elsewhere) {
+      auto& locked = locked_[key];
+      locked.until = now
+                     + std::min(first_key_wait
+                                  * (1 << std::min(locked.tries, 8)),
+                                longest_key_wait);
+      ++locked.tries;
+    }
+  std::unordered_map<std::int64_t, std::string> held;
+  for (auto& [id, session] : store::read_hold_keys(rows_of(x.at.hold_keys)))
+    held.emplace(id, std::move(session));
+  std::erase_if(to.picked, [&held](const auto& row) {
+    return row.partition_key && !held.contains(row.id);
+  });
+  for (auto& row : to.picked)
+    if (row.partition_key) {
+      row.key_session = held[row.id];
+      how_.keys->add(*row.partition_key);
+      locked_.erase(*row.partition_key);
+    }
+}
+
+void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  const auto& rows = reply.results.front();
+  if (x.careful == step::ask) {
+    careful_.asked(store::read_candidates(rows));
+  } else if (x.careful == step::these) {
+    to.picked = store::read_pick(rows).rows;
+    to.unpickable = careful_.picked(to.picked.size(), now);
+    to.token = x.token;
+    to.full = true;
+    read_keys(x, reply, to, now);
+  } else {
+    if (rows.size() > 0)
+      to.unpickable.push_back(careful_.guilty());
+    careful_.failed();
+  }
+  if (careful_.in_vain()) // it failed for something else
+    pause_picks(now);
+  forget_marks(); // they are from before
+}
+
+void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
+  auto answers = store::read_show(reply.results.front());
+  for (std::size_t i = 0; i < x.showing.size(); ++i) {
+    auto& which = x.showing[i].row;
+    if (i >= answers.size()) {
+      to.still_hidden.push_back(std::move(which));
+      continue;
+    }
+    shown one{.which = std::move(which)};
+    if (answers[i].state)
+      one.content = std::move(answers[i]);
+    to.shown_rows.push_back(std::move(one));
+  }
+}
+
+void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
+                         clock::time_point now) {
+  using verdict = settled::verdict;
+  std::vector<store::flushed_row> answers;
+  for (auto at : of.at.outcomes)
+    for (auto& x :
+         store::read_flush(reply.results[static_cast<std::size_t>(at)]))
+      answers.push_back(x);
+  // Each row is in one answer at the most. Mostly all are there.
+  bool all = answers.size() == of.group.entries.size()
+             && std::all_of(answers.begin(), answers.end(),
+                            [](const auto& x) { return x.applied; });
+  std::unordered_map<std::int64_t, store::flushed_row> by_id;
+  if (!all)
+    for (const auto& x : answers)
+      by_id.emplace(x.id, x);
+  const store::flushed_row applied{.applied = true};
+  auto answer_to = [&](std::int64_t id) -> const store::flushed_row* {
+    if (all)
+      return &applied;
+    auto found = by_id.find(id);
+    return found == by_id.end() ? nullptr : &found->second;
+  };
+  std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
+    inboxes;
+  if (of.at.inbox >= 0)
+    inboxes = store::read_inbox(
+      reply.results[static_cast<std::size_t>(of.at.inbox)]);
+  to.rows.reserve(of.group.entries.size());
+  for (auto& x : of.group.entries) {
+    const auto* answer = answer_to(x.row->id);
+    if (answer == nullptr && !of.group.alone) {
+      waiting_.put_busy(std::move(x), now);
+      continue;
+    }
+    if (answer != nullptr && answer->holder) {
+      auto holder = *answer->holder;
+      to.rows.push_back(
+        {x.tag, std::move(x.row), verdict::collided,
+         error{errc::rejected,
+               fmt::format("instance {} has its unique key", holder), "23505"},
+         holder});
+      continue;
+    }
+    // Locked and yet missing: deleted, which is as good as another's.
+    auto what = answer != nullptr && answer->applied ? verdict::applied
+                : x.resent                           ? verdict::unknown
+                                                     : verdict::stale;
+    auto& done = to.rows.emplace_back(
+      settled{.tag = x.tag, .row = std::move(x.row), .what = what});
+    if (what == verdict::applied && done.row->what == store::verb::advance) {
+      done.next_token = of.next_token;
+      auto inbox = inboxes.extract(done.row->id);
+      done.inbox = inbox.empty() ? std::vector<raw_signal>{}
+                                 : std::move(inbox.mapped());
+    }
+  }
+  of.group.entries.clear();
+}
+
+void turn::fail(flight& of, const pq::reply& reply, report& to,
+                clock::time_point now) {
+  const auto& why = *reply.failure;
+  // Rows that were taken may be back in their places. Whether keys are visited stays:
+  // what the pick took is asked for in the same way.
+  forget_marks();
+  plenty_ = false;
+  if (fail_shown(of, why, to, now) || fail_careful(of, why, to, now))
+    return;
+  auto group = std::exchange(of.group.entries, {});
+  auto failed_at = static_cast<int>(reply.failed_call);
+  bool of_pick = of.at.pick >= 0 && failed_at >= of.at.pick;
+  // Behind the time that a group of those has who may wait for strangers.
+  bool waited = why.code == errc::busy
+                || (why.sqlstate == "57014" && group.size() > 1
+                    && group.front().unsure());
+  if (why.code == errc::unknown_fate) {
+    for (auto& x : group)
+      x.resent = true;
+    if (of.at.pick >= 0) {
+      lose(of.token, now);
+      to.lost_pick = of.token;
+    }
+    if (of.at.advance >= 0) // nobody has the lease that they may be under
+      lose(of.next_token, now);
+  } else if (failed_at == of.at.release
+             && careful_picks::may_be_of_a_row(why)) {
+    // For a row that is no outcome's: those go without it.
+    release_at_ = now + release_again_after;
+    to.failure = why;
+    waiting_.put_back(std::move(group));
+    return;
+  } else if (why.code == errc::rejected && !of_pick && !group.empty()) {
+    if (auto guilty = waiting_.split(std::move(group))) {
+      // Taken while it waited: asked again, the database tells by whom.
+      if (why.sqlstate == "23505" && guilty->row->may_collide)
+        waiting_.put_busy(std::move(*guilty), now);
+      else
+        to.rows.push_back({guilty->tag, std::move(guilty->row),
+                           settled::verdict::refused, why});
+    }
+    return;
+  } else if (waited && !of_pick && !group.empty()) {
+    // A row tried alone; a key that a stranger is inserting; or a signal that one
+    // of the group has consumed, and that a stranger has locked.
+    if (auto held = waiting_.split(std::move(group)))
+      waiting_.put_busy(std::move(*held), now);
+    return;
+  }
+  to.failure = why;
+  waiting_.put_back(std::move(group));
+  if (!of_pick)
+    back_off(now);
+  else if (careful_picks::may_be_of_a_row(why))
+    careful_.start();
+  else
+    pause_picks(now);
+}
+
+bool turn::fail_shown(flight& of, const error& why, report& to,
+                      clock::time_point now) {
+  if (of.showing.empty())
+    return false;
+  auto rows = std::exchange(of.showing, {});
+  if (!careful_picks::may_be_of_a_row(why)) {
+    hidden_.put_back(std::move(rows));
+    return false;
+  }
+  auto guilty = hidden_.split(std::move(rows));
+  if (!guilty)
+    return true;
+  if (!careful_picks::is_of_the_row(why)
+      && guilty->busy_tries + 1 < most_tries_to_show)
+    hidden_.put_busy(std::move(*guilty), now, show_again_after);
+  else
+    to.shown_rows.push_back({.which = std::move(guilty->row), .why = why});
+  return true;
+}
+
+/// Outcomes do not wait for what becomes of it.
+bool turn::fail_careful(const flight& of, const error& why, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  if (of.careful == step::none)
+    return false;
+  bool of_a_row = careful_picks::may_be_of_a_row(why);
+  if (of.careful == step::these && of_a_row) {
+    to.unpickable = careful_.not_picked(why, now);
+  } else if (of.careful == step::fail && of_a_row) {
+    to.unpickable.push_back(careful_.not_failed(now));
+  } else {
+    if (of.careful == step::ask)
+      careful_.asked({});
+    else
+      careful_.again();
+    pause_picks(now);
+    to.failure = why;
+    if (of.careful == step::these && why.code == errc::unknown_fate) {
+      lose(of.token, now);
+      to.lost_pick = of.token;
+    }
+    return true;
+  }
+  if (careful_.in_vain())
+    pause_picks(now);
+  return true;
+}
+
+void turn::back_off(clock::time_point now) {
+  auto wait = std::min(milliseconds{20} * (1 << std::min(failures_, 8)),
+                       milliseconds{5'000});
+  ++failures_;
+  not_before_ = now + wait;
+}
+
+turn::clock::time_point turn::due(clock::time_point now, bool room) const {
+  if (occupied())
+    return clock::time_point::max();
+  bool first = !flights_.front().under_way;
+  bool at_once = waiting_.has_due(now) || (!unlocks_.empty() && first)
+                 || (room && hidden_.has_due(now));
+  auto when = at_once ? now : waiting_.due();
+  if (room)
+    when = std::min(when, hidden_.due());
+  if (careful_.in_the_middle() && first)
+    when = std::min(when, std::max(now, no_pick_before_));
+  if (!lost_.empty())
+    when = std::min(when, release_at_);
+  return when == clock::time_point::max() ? when : std::max(when, not_before_);
+}
+
+} // namespace gd

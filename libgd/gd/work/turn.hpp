@@ -1,0 +1,354 @@
+#pragma once
+
+#include <gd/pq/store.hpp>
+#include <gd/work/batch.hpp>
+#include <gd/work/careful.hpp>
+#include <gd/work/key.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+/// A queue's work with the database: transactions that each flush all outcomes
+/// that have come in, wake what was parked too late, and pick, in one pipeline
+/// (design section 4). If there is enough to do, a second one goes beside the
+/// first, on a connection of its own: the server then works while the other
+/// waits for its commit. A plain state machine: no thread, no clock and no
+/// connection of its own. Whoever drives it sends what `begin` returns and
+/// hands the reply to `finish`.
+class turn {
+public:
+  using clock = database::clock;
+
+  struct settings {
+    std::string queue;
+    /// "<node>/<incarnation>"; pick numbers are appended [A1].
+    std::string incarnation;
+    /// Distinguishes the turns of one incarnation, also after restarts.
+    std::uint64_t first_pick = 1;
+    std::vector<machine_version> machines;
+    std::chrono::milliseconds lease{60'000};
+    std::size_t rows = 500;
+    std::size_t bytes = 8 << 20;
+    std::int32_t inbox = 1'000;
+    /// Of the whole node.
+    std::shared_ptr<key_table> keys = std::make_shared<key_table>();
+    /// Transactions at the same time, each on its own connection. 1 or 2.
+    std::size_t flights = 1;
+    /// The second is begun when so many outcomes wait for one: fewer are better
+    /// off in the next.
+    std::size_t worth_a_flight = 50;
+    /// Or when there are rows in plenty, and so many are wanted.
+    std::int32_t worth_a_pick = 500;
+  };
+
+  explicit turn(settings how);
+  turn(turn&&) = default;
+  turn& operator=(turn&&) = default;
+
+  /// Whether so much waits that a second transaction would be worth it.
+  bool busy() const {
+    return waiting_.ready() >= how_.worth_a_flight;
+  }
+
+  /// An outcome or a give-back to be written; `tag` comes back with its fate.
+  void add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag = 0);
+  void add(store::outcome_row row, std::uint64_t tag = 0) {
+    add(std::make_unique<store::outcome_row>(std::move(row)), tag);
+  }
+
+  /// A picked row that is not shown: its state and inbox are asked for as soon as
+  /// `begin` may.
+  void show(store::hidden_row row) {
+    hidden_.push({std::move(row)});
+  }
+
+  /// Those that fulfil `which` are not wanted any more.
+  template <class F>
+  void forget_hidden(F which) {
+    hidden_.remove_if([&which](const auto& x) { return which(x.row); });
+  }
+
+  /// The next pick looks at everything, as one does every two seconds. Others
+  /// begin where the rows of the one before began, less a second for those whose
+  /// insert commits late: what was worked off since the last vacuum, or was
+  /// locked by strangers, is not passed over again and again. What appears behind
+  /// that is not seen: this is to be called in each poll, and when such rows are
+  /// known to have come.
+  void look_everywhere() {
+    forget_marks();
+    visit_ = false;
+  }
+
+  /// A key that came with a picked row may go: the row's outcome is committed or
+  /// lost, and the step's function has returned.
+  void unlock(store::key_hold hold);
+
+  /// Rows may be under this lease token of which nobody knows: they are given
+  /// back as soon as there are any, until one lease has passed [A11].
+  void lose(std::string token, clock::time_point now);
+
+  struct started {
+    /// Which connection it is for. Locks of keys live on that of flight 0.
+    std::size_t flight = 0;
+    pq::unit work{};
+    /// Not every transaction that might pick does.
+    bool picks = false;
+  };
+
+  /// The next transaction, which picks at most `want` rows, or shows as many bytes
+  /// of picked ones as there is `room` for; nullopt if there is nothing to do,
+  /// enough is under way, or it is too early after a failure.
+  std::optional<started> begin(std::int32_t want, clock::time_point now,
+                               std::int64_t room = 0);
+
+  /// What became of a row that was added.
+  struct settled {
+    enum class verdict : std::uint8_t {
+      applied,
+      stale,    ///< another lease is in force, nothing was changed
+      unknown,  ///< sent twice; applied the first time, or stale
+      refused,  ///< the database does not take this row's data: `why`
+      collided, ///< `holder` has the row's unique key: `why`
+    };
+    std::uint64_t tag = 0;
+    std::unique_ptr<store::outcome_row> row;
+    verdict what = verdict::applied;
+    error why{};
+    std::int64_t holder = 0;
+    /// Of an `advance` that was applied: its new lease token and its inbox;
+    /// nullopt: that is not shown.
+    std::string next_token{};
+    std::optional<std::vector<raw_signal>> inbox{};
+  };
+
+  /// What became of a row that was to be shown.
+  struct shown {
+    store::hidden_row which{};
+    /// Nullopt: its lease is not in force, or it cannot be read: `why`.
+    std::optional<store::shown_row> content{};
+    std::optional<error> why{};
+  };
+
+  struct report {
+    std::vector<settled> rows;
+    std::vector<store::picked_row> picked;
+    /// The lease token of those.
+    std::string token{};
+    std::vector<shown> shown_rows{};
+    /// There was not enough room to show these.
+    std::vector<store::hidden_row> still_hidden{};
+    /// Rows that could not be picked for what they hold, and are failed or left out.
+    std::vector<careful_picks::accused> unpickable{};
+    /// The pick took as many as it wanted: there may be more.
+    bool full = false;
+    /// There was a pick, and it has left nothing that it could have taken.
+    bool drained = false;
+    /// How many rows were picked, of picks that had been lost, and given back.
+    std::size_t recovered = 0;
+    /// A pick of unknown fate: what it took is given back as soon as possible.
+    std::optional<std::string> lost_pick{};
+    /// The transaction failed and will be tried again by itself.
+    std::optional<error> failure{};
+  };
+
+  report finish(std::size_t which, pq::reply reply, clock::time_point now);
+
+  /// The last pick took as many rows as it wanted, and saw none with a key: there
+  /// may be more than those under way take.
+  bool plenty() const noexcept {
+    return plenty_;
+  }
+
+  /// Whether `begin` would wait for what is under way.
+  bool occupied(std::int32_t want = 0) const;
+
+  /// How many outcomes more have to come until `begin` does something with them;
+  /// max(): it does nothing before one of those under way has ended.
+  std::size_t missing() const;
+
+  /// How many rows the picks under way want.
+  std::int32_t wanted() const;
+
+  /// What an owner that ends in the middle leaves behind.
+  struct leftovers {
+    /// By flight: give back the rows of the pick under way there, whose answer
+    /// nobody will read, and those of lost picks. To be submitted behind it.
+    std::vector<std::optional<pq::unit>> release;
+    /// In the node's table, and still to be unlocked.
+    std::vector<std::string> keys;
+    /// Whether the session may have locks of keys from here.
+    bool locks = false;
+  };
+  leftovers abandon() const;
+
+  /// Nothing is under way or waits to be written.
+  bool drained() const noexcept {
+    return under_way() == 0 && waiting_.empty() && hidden_.empty()
+           && unlocks_.empty();
+  }
+
+  /// When `begin` has something to do by itself, with `room` to show rows or
+  /// without; `max()`: not before `add`.
+  clock::time_point due(clock::time_point now, bool room = false) const;
+
+private:
+  struct entry {
+    std::unique_ptr<store::outcome_row> row; // it moves often
+    std::uint64_t tag = 0;
+    /// Was in a transaction of unknown fate.
+    bool resent = false;
+    int busy_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return row->id;
+    }
+    std::size_t bytes() const noexcept {
+      return row->bytes();
+    }
+    bool unsure() const noexcept {
+      return row->may_collide;
+    }
+  };
+
+  /// So many rows are shown at once.
+  static constexpr std::size_t shown_at_once = 100;
+
+  struct hidden_entry {
+    store::hidden_row row;
+    int busy_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return row.id;
+    }
+    static std::size_t bytes() noexcept {
+      return 1;
+    }
+    static bool unsure() noexcept {
+      return false;
+    }
+  };
+
+  struct lost_pick {
+    std::string token;
+    clock::time_point until;
+  };
+
+  /// Positions of the statements in the unit; -1: not in it.
+  struct layout {
+    int release = -1;
+    /// Those that write outcomes, `advance` among them.
+    std::vector<int> outcomes{};
+    int advance = -1;
+    int inbox = -1;
+    int pick = -1;
+    int check_keys = -1;
+    int hold_keys = -1;
+  };
+
+  /// A key whose lock somebody else has: no hot loop.
+  struct locked_key {
+    int tries = 0;
+    clock::time_point until{};
+  };
+
+  /// One transaction, from `begin` to `finish`.
+  struct flight {
+    bool under_way = false;
+    batcher<entry>::group group{};
+    std::vector<hidden_entry> showing{};
+    careful_picks::step careful = careful_picks::step::none;
+    layout at{};
+    std::int32_t wanted = 0;
+    std::string token{};
+    /// Of the rows that go on.
+    std::string next_token{};
+    bool keyed = false;
+    /// `looks_`, when it began.
+    std::uint64_t looks = 0;
+  };
+
+  void forget_marks() {
+    from_.clear();
+    ++looks_;
+  }
+
+  std::string draw_token();
+  std::size_t under_way() const;
+  bool may_look(bool first, clock::time_point now) const;
+  bool show_some(flight& next, pq::unit& work, std::int64_t room,
+                 clock::time_point now);
+  bool pick_carefully(flight& next, pq::unit& work, std::int32_t want,
+                      bool first, clock::time_point now);
+  void write_outcomes(flight& next, pq::unit& work, bool may_pick,
+                      clock::time_point now);
+  void pick(flight& next, pq::unit& work, std::int32_t want,
+            clock::time_point now);
+  static void check_keys(flight& next, pq::unit& work);
+  void remember(const flight& x, const store::pick_answer& answer);
+  store::pick_request make_pick(const flight& x, clock::time_point now);
+  bool picks_keyed(clock::time_point now);
+  void pause_picks(clock::time_point now);
+  void read_pick(const flight& x, const pq::reply& reply, report& to,
+                 clock::time_point now);
+  void read_keys(const flight& x, const pq::reply& reply, report& to,
+                 clock::time_point now);
+  void read_careful(const flight& x, const pq::reply& reply, report& to,
+                    clock::time_point now);
+  void read_shown(flight& x, const pq::reply& reply, report& to);
+  void read_outcomes(flight& of, const pq::reply& reply, report& to,
+                     clock::time_point now);
+  void fail(flight& of, const pq::reply& reply, report& to,
+            clock::time_point now);
+  bool fail_shown(flight& of, const error& why, report& to,
+                  clock::time_point now);
+  bool fail_careful(const flight& of, const error& why, report& to,
+                    clock::time_point now);
+  void back_off(clock::time_point now);
+
+  settings how_;
+  std::uint64_t picks_;
+  batcher<entry> waiting_;
+  batcher<hidden_entry> hidden_;
+  careful_picks careful_;
+  /// The last transaction wrote no outcomes, and others waited behind it.
+  bool outcomes_next_ = false;
+  std::vector<flight> flights_;
+  std::vector<lost_pick> lost_;
+  std::vector<store::key_hold> unlocks_;
+  std::map<std::string, locked_key> locked_;
+  std::string last_key_;
+  /// Where picks begin, by priority.
+  std::map<std::int32_t, store::mark> from_;
+  /// How many rows a pick is to merge at least, and whether it is to visit keys in
+  /// turn: strangers had locked those that it found at first.
+  std::int32_t depth_ = 0;
+  bool visit_ = false;
+  /// How often that was forgotten. A pick that began before tells nothing of what
+  /// has come since.
+  std::uint64_t looks_ = 0;
+  clock::time_point look_at_{};
+  bool plenty_ = false;
+  /// Whether there are rows with a key: they cost three statements more.
+  bool keyed_ = false;
+  /// What a pick with keys wants at the most: twice as much as the last one if that
+  /// was full, or a little more than it found. It looks at twice as many rows, and
+  /// at as many keys if those have fewer, mostly in vain: of a key that executes.
+  std::int32_t keyed_pick_ = std::numeric_limits<std::int32_t>::max();
+  int failures_ = 0;
+  clock::time_point not_before_{};
+  clock::time_point no_pick_before_{};
+  clock::time_point release_at_{};
+};
+
+} // namespace gd

@@ -1,0 +1,30 @@
+-- One instance, as it is. Times in us since 1970. No row: there is no such instance.
+-- $1 bigint id, $2 bigint the most that is read of its state, and of its result: longer ones are empty. What is not
+-- compressed takes at most four times its text, and a number of 8 bytes prints up to 131,072 digits: those are counted
+-- before anything is printed.
+select g.id, g.fsm, g.fsm_version, g.step, g.status::text as status, t.printed[1] as state, t.printed[2] as result,
+  g.awaits, g.queue, g.priority, g.attempt, g.last_error, g.locked_by, g.wake_reason,
+  (extract(epoch from g.eligible_at) * 1000000)::bigint as eligible_us,
+  (extract(epoch from g.deadline) * 1000000)::bigint as deadline_us,
+  (extract(epoch from g.lease_expires_at) * 1000000)::bigint as lease_expires_us,
+  (extract(epoch from g.inserted_at) * 1000000)::bigint as inserted_us,
+  (extract(epoch from g.updated_at) * 1000000)::bigint as updated_us,
+  (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox,
+  g.partition_key, encode(g.unique_key, 'hex') as unique_key
+from :"schema".gen_durable g
+cross join lateral (
+  select array_agg(case when octet_length(p.text) > $2::bigint then '' else p.text end order by p.n) as printed
+  from (
+    select x.n,
+      case when pg_column_size(x.value #> '{}') > 4 * $2::bigint then ''
+           when (select sum(case when abs(v::numeric) >= 1e400 then 131072 + scale(v::numeric)
+                                 when scale(v::numeric) > 400 then 402 + scale(v::numeric)
+                                 else length(v::text) end)
+                 from jsonb_array_elements(
+                   jsonb_path_query_array(x.value, 'strict $.** ? (@.type() == "number")')) v) > $2::bigint then ''
+           else x.value::text end as text
+    from (values (1, g.state), (2, g.result)) x (n, value)
+    offset 0
+  ) p
+) t
+where g.id = $1::bigint

@@ -1,0 +1,249 @@
+#include <gd/testing.hpp>
+
+#include <gd/config.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/time.hpp>
+#include <gd/work/execution.hpp>
+#include <gd/work/lease.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace gd::testing {
+
+namespace {
+
+using std::chrono::microseconds;
+
+error invalid(std::string text) {
+  return {errc::invalid_argument, std::move(text), {}};
+}
+
+// -- history ------------------------------------------------------------------
+
+std::string detail_of(const store::outcome_row& x) {
+  switch (x.what) {
+    case store::verb::next:
+      return x.step;
+    case store::verb::replay:
+      return fmt::format("after {} us", x.delay_us);
+    case store::verb::await:
+      return x.awaits;
+    case store::verb::stop:
+      return x.reason;
+    default:
+      return {};
+  }
+}
+
+} // namespace
+
+std::string to_string(const executed& x) {
+  auto out = x.step;
+  if (x.attempt > 0)
+    out += fmt::format(", attempt {}", x.attempt);
+  if (!x.wake_reason.empty())
+    out += ", " + x.wake_reason;
+  out += ": " + x.outcome;
+  if (!x.detail.empty())
+    out += " " + x.detail;
+  if (x.handled)
+    out += " (by the handler)";
+  return out;
+}
+
+// -- what both have in common -------------------------------------------------
+
+harness::harness(gd::limits bounds)
+  : known_(std::make_shared<registry>()), limits_(bounds) {
+  // nop
+}
+
+harness::~harness() {
+  // nop
+}
+
+gd::result<void> harness::add(machine what) {
+  config like;
+  like.limits = limits_;
+  like.machines = machines_;
+  like.machines.push_back(what);
+  if (auto ok = like.validate(); !ok)
+    return ok;
+  machines_.push_back(std::move(what));
+  *known_ = registry{machines_};
+  return added();
+}
+
+std::vector<gd::result<inserted>>
+harness::insert_all(std::vector<gd::insert> rows) {
+  std::vector<gd::result<inserted>> answers;
+  answers.reserve(rows.size());
+  for (auto& x : rows)
+    answers.push_back(insert(std::move(x)));
+  return answers;
+}
+
+gd::result<bool> harness::step() {
+  if (running_)
+    return invalid("a step cannot run steps: it may insert and signal");
+  running_ = true;
+  auto ran = run_one();
+  running_ = false;
+  return ran;
+}
+
+gd::result<void> harness::drain(std::size_t at_most, std::size_t& steps) {
+  while (true) {
+    auto ran = step();
+    if (!ran)
+      return ran.error();
+    if (!*ran)
+      return {};
+    if (++steps <= at_most)
+      continue;
+    const auto& last = history_.back();
+    return invalid(fmt::format("expected that all is quiet after {} steps, got "
+                               "another one: instance {}, {}",
+                               at_most, last.id, to_string(last)));
+  }
+}
+
+gd::result<std::size_t> harness::drain(std::size_t at_most) {
+  std::size_t steps = 0;
+  if (auto ok = drain(at_most, steps); !ok)
+    return ok.error();
+  return steps;
+}
+
+gd::result<void> harness::advance(microseconds by) {
+  if (!to_microseconds(by))
+    return invalid(fmt::format(
+      "expected to advance by 0 to 100 years, got {} us", by.count()));
+  return pass(by);
+}
+
+gd::result<bool> harness::advance_to_next() {
+  auto wait = next_due();
+  if (!wait)
+    return wait.error();
+  if (!*wait)
+    return false;
+  if (auto ok = advance(**wait); !ok)
+    return ok.error();
+  return true;
+}
+
+gd::result<std::size_t> harness::run_for(microseconds by, std::size_t at_most) {
+  std::size_t steps = 0;
+  while (true) {
+    if (auto ok = drain(at_most, steps); !ok)
+      return ok.error();
+    auto wait = next_due();
+    if (!wait)
+      return wait.error();
+    bool last = !*wait || **wait > by;
+    auto part = last ? by : **wait;
+    if (auto ok = advance(part); !ok)
+      return ok.error();
+    if (last)
+      return steps;
+    by -= part;
+  }
+}
+
+void harness::crash_next(std::int64_t id, int times) {
+  crashes_[id] += times;
+}
+
+std::vector<executed> harness::history(std::int64_t id) const {
+  std::vector<executed> xs;
+  for (const auto& x : history_)
+    if (x.id == id)
+      xs.push_back(x);
+  return xs;
+}
+
+std::string harness::describe(std::int64_t id) {
+  auto x = instance(id);
+  if (!x)
+    return gd::to_string(x.error());
+  auto out = fmt::format("instance {}: {} v{}, {} in step {}, attempt {}\n", id,
+                         x->fsm, x->version, x->status, x->step, x->attempt);
+  auto line = [&out](std::string_view name, std::string_view text) {
+    out += fmt::format("  {}: {}\n", name, text);
+  };
+  line("state", x->state.text());
+  if (x->result)
+    line("result", x->result->text());
+  if (x->awaits)
+    line("awaits", *x->awaits);
+  if (x->wake_reason)
+    line("woken by", *x->wake_reason);
+  if (x->last_error)
+    line("last error", *x->last_error);
+  line("signals in the inbox", std::to_string(x->inbox));
+  out += "  executions:\n";
+  for (const auto& one : history(id))
+    out += "    " + to_string(one) + "\n";
+  return out;
+}
+
+error harness::no_result(const gd::instance& x) {
+  return {errc::not_found,
+          fmt::format("instance {} has no result: it is {} in step {}{}", x.id,
+                      x.status, x.step,
+                      x.last_error ? ": " + *x.last_error : ""),
+          {}};
+}
+
+gd::result<void> harness::execute(
+  store::picked_row row, lease_ptr under,
+  const std::function<gd::result<written>(store::outcome_row)>& write,
+  const std::function<gd::result<void>()>& lose) {
+  executed seen{.id = row.id,
+                .step = row.step,
+                .attempt = row.attempt,
+                .wake_reason = row.wake_reason};
+  auto of = known_->find(row.fsm, row.fsm_version);
+  if (auto* step = of->find_step(row.step); step != nullptr && step->start) {
+    store::outcome_row back;
+    back.id = row.id;
+    back.token = under->token;
+    back.may_collide = store::may_collide(row, back.what);
+    if (auto ok = write(std::move(back)); !ok)
+      return ok.error();
+    return invalid(fmt::format("instance {}: step {} of {} is asynchronous: it "
+                               "needs an engine of gd::actors",
+                               row.id, row.step, of->title()));
+  }
+  execution what{of, std::move(row), std::move(under), limits_};
+  auto outcome = std::move(*what.run());
+  if (auto crash = crashes_.find(seen.id);
+      crash != crashes_.end() && crash->second > 0) {
+    --crash->second;
+    seen.outcome = "crash";
+    history_.push_back(std::move(seen));
+    return lose();
+  }
+  while (true) {
+    auto became = write(outcome);
+    if (!became)
+      return became.error();
+    if (became->refused) {
+      auto other = what.refused(*became->refused);
+      if (!other)
+        return *became->refused;
+      outcome = std::move(*other);
+      continue;
+    }
+    seen.outcome = became->applied ? store::to_string(outcome.what) : "stale";
+    seen.detail = detail_of(outcome);
+    seen.handled = what.failed();
+    history_.push_back(std::move(seen));
+    return {};
+  }
+}
+
+} // namespace gd::testing

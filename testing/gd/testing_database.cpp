@@ -1,0 +1,252 @@
+#include <gd/testing.hpp>
+
+#include <gd/config.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/database.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/testing_sql.hpp>
+#include <gd/work/key.hpp>
+#include <gd/work/lease.hpp>
+#include <gd/work/turn.hpp>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace gd::testing {
+
+namespace {
+
+using std::chrono::microseconds;
+using clock_type = database::clock;
+
+/// Rows of one sweep; a full batch is followed by the next.
+constexpr std::int32_t batch = 500;
+
+/// How long a row may stay in other hands.
+constexpr std::chrono::seconds patience{10};
+
+/// One transaction of a queue that has gone through.
+gd::result<turn::report> transact(pq::connection& db, turn& work,
+                                  std::int32_t want) {
+  auto give_up = clock_type::now() + patience;
+  while (true) {
+    auto now = clock_type::now();
+    if (auto next = work.begin(want, now)) {
+      auto report = work.finish(next->flight, db.run(next->work),
+                                clock_type::now());
+      if (!report.failure)
+        return report;
+      if (!retryable(report.failure->code)
+          || db.state() == pq::connection::phase::dead)
+        return *report.failure;
+    }
+    if (now > give_up)
+      return error{errc::busy, "another transaction holds the row", {}};
+    std::this_thread::sleep_until(
+      std::min(work.due(now), now + std::chrono::milliseconds{5}));
+  }
+}
+
+} // namespace
+
+struct in_database::lane {
+  std::string queue;
+  turn work;
+};
+
+in_database::in_database(pq::options where, in_database_settings how)
+  : harness(how.limits),
+    how_(std::move(how)),
+    db_(std::make_unique<pq::connection>(std::move(where))),
+    keys_(std::make_shared<key_table>()) {
+  // nop
+}
+
+in_database::in_database(in_database&&) noexcept = default;
+in_database& in_database::operator=(in_database&&) noexcept = default;
+in_database::~in_database() = default;
+
+gd::result<in_database> in_database::connect(const pq::options& where,
+                                             std::vector<machine> machines,
+                                             in_database_settings how) {
+  in_database made{where, std::move(how)};
+  auto client = client::connect(
+    where, {.machines = made.known_, .limits = made.limits_});
+  if (!client)
+    return client.error();
+  made.client_.emplace(std::move(*client));
+  if (auto ok = made.added(); !ok)
+    return ok.error();
+  for (auto& x : machines)
+    if (auto ok = made.add(std::move(x)); !ok)
+      return ok.error();
+  return made;
+}
+
+gd::result<void> in_database::added() {
+  std::vector<std::string> queues;
+  for (const auto& x : machines_)
+    queues.push_back(x.queue);
+  queues.insert(queues.end(), how_.queues.begin(), how_.queues.end());
+  lanes_.clear();
+  std::set<std::string> there;
+  for (const auto& x : queues)
+    if (there.insert(x).second)
+      lanes_.push_back({x, turn{{.queue = x,
+                                 .incarnation = make_incarnation("testing"),
+                                 .machines = known_->keys(),
+                                 .inbox = limits_.inbox,
+                                 .keys = keys_}}});
+  if (machines_.empty())
+    return {};
+  if (auto ok = run(store::register_machines(machines_)); !ok)
+    return ok.error();
+  return {};
+}
+
+gd::result<inserted> in_database::insert(gd::insert what) {
+  return client_->insert(std::move(what));
+}
+
+gd::result<signalled> in_database::signal(gd::signal what) {
+  return client_->signal(std::move(what));
+}
+
+gd::result<gd::instance> in_database::instance(std::int64_t id) {
+  return client_->look_up(id);
+}
+
+gd::result<pq::rows> in_database::run(pq::call what) {
+  auto reply = db_->run({{std::move(what)}, true});
+  if (!reply.ok())
+    return *reply.failure;
+  return std::move(reply.results.front());
+}
+
+gd::result<void> in_database::sweep() {
+  auto now = run({&sql::testing_now, {}});
+  if (!now)
+    return now.error();
+  swept_at_us_ = now->integer(0, 0);
+  while (true) {
+    auto rows = run(store::wake_due(batch));
+    if (!rows)
+      return rows.error();
+    if (rows->size() < static_cast<std::size_t>(batch))
+      return return_rows();
+  }
+}
+
+gd::result<void> in_database::return_rows() {
+  auto rows = run(store::returning(batch, true));
+  if (!rows)
+    return rows.error();
+  for (auto id : store::read_ids(*rows))
+    if (auto ok = run(store::return_row(id, true)); !ok)
+      return ok.error();
+  return {};
+}
+
+gd::result<void> in_database::pass(microseconds by) {
+  pq::call shift{&sql::testing_advance, {}};
+  shift.args.add(std::int64_t{by.count()});
+  if (auto ok = run(std::move(shift)); !ok)
+    return ok.error();
+  return sweep();
+}
+
+gd::result<std::optional<microseconds>> in_database::next_due() {
+  std::vector<std::string> queues;
+  for (const auto& x : lanes_)
+    queues.push_back(x.queue);
+  pq::call next{&sql::testing_next, {}};
+  std::vector<std::string> names;
+  std::vector<std::int32_t> versions;
+  for (const auto& x : known_->keys()) {
+    names.push_back(x.fsm);
+    versions.push_back(x.version);
+  }
+  next.args.add(queues).add(names).add(versions).add(swept_at_us_);
+  auto rows = run(std::move(next));
+  if (!rows)
+    return rows.error();
+  auto us = rows->maybe_integer(0, 0);
+  return us ? std::optional{microseconds{*us}} : std::nullopt;
+}
+
+gd::result<harness::written> in_database::write(turn& work,
+                                                store::outcome_row what) {
+  work.add(std::move(what));
+  while (true) {
+    auto report = transact(*db_, work, 0);
+    if (!report)
+      return report.error();
+    if (report->rows.empty())
+      continue; // busy
+    auto& row = report->rows.front();
+    written became;
+    became.applied = row.what == turn::settled::verdict::applied;
+    if (row.what == turn::settled::verdict::refused
+        || row.what == turn::settled::verdict::collided)
+      became.refused = row.why;
+    return became;
+  }
+}
+
+gd::result<void> in_database::lose(const lease_ptr& under) {
+  // A heartbeat of no length, and its end is over before the next statement.
+  if (auto ok = run(store::heartbeat({under}, microseconds{0})); !ok)
+    return ok.error();
+  if (auto ok = run(store::reap(batch)); !ok)
+    return ok.error();
+  return return_rows();
+}
+
+gd::result<bool> in_database::run_one() {
+  if (auto ok = sweep(); !ok)
+    return ok.error();
+  for (auto& [queue, work] : lanes_) {
+    work.look_everywhere(); // each pick is a poll
+    auto report = transact(*db_, work, 1);
+    if (report && report->picked.empty() && report->full)
+      report = transact(*db_, work, 1); // now also rows with a partition key
+    if (!report)
+      return report.error();
+    if (report->picked.empty())
+      continue;
+    auto& row = report->picked.front();
+    auto under = std::make_shared<lease>(row.id, report->token);
+    std::optional<store::key_hold> hold;
+    if (row.partition_key)
+      hold = store::key_hold{*row.partition_key, row.key_session};
+    auto ok = execute(
+      std::move(row), under,
+      [this, &to = work](store::outcome_row what) {
+      return write(to, std::move(what));
+      },
+      [&] { return lose(under); });
+    if (hold) {
+      work.unlock(std::move(*hold));
+      if (auto unlocked = transact(*db_, work, 0); !unlocked)
+        return unlocked.error();
+    }
+    if (!ok)
+      return ok.error();
+    return true;
+  }
+  return false;
+}
+
+gd::result<std::size_t> drain(const pq::options& where,
+                              std::vector<machine> machines,
+                              std::vector<std::string> queues) {
+  auto run = in_database::connect(where, std::move(machines),
+                                  {.queues = std::move(queues)});
+  if (!run)
+    return run.error();
+  return run->drain();
+}
+
+} // namespace gd::testing

@@ -1,0 +1,99 @@
+// Sweeps on a simulated clock: rows that are returned one by one.
+
+#define CAF_SUITE reaper
+
+#include "actors/stepped.hpp"
+
+#include <gd/actors/node.hpp>
+#include <gd/actors/reaper.hpp>
+
+#include <caf/test/dsl.hpp>
+
+using namespace gd::test;
+using namespace gd::actors;
+namespace events = gd::events;
+
+namespace {
+
+struct fixture : picker_fixture {
+  fixture() {
+    prepare();
+    home->config.jitter = 0;
+    db->since = sched.clock().now() - 1h;
+  }
+
+  void spawn_reaper() {
+    actors.push_back(sys.spawn<reaper_actor>(home));
+    sched.run();
+  }
+
+  bool next_is(std::string_view name) {
+    return db->next().find(name) != std::string::npos;
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(reaper_tests, fixture)
+
+CAF_TEST(
+  leases that nobody holds up are returned however many others are held up) {
+  insert(200);
+  // Each might collide: its unique key is free while it executes.
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s', unique_key = "
+            "int8send(id), unique_scope = '{runnable}'");
+  session stranger{rows.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id <= 150 for update");
+  home->config.poll = 1s;
+  home->config.reaper = 1h;
+  spawn_reaper();
+  for (int sweep = 0; sweep < 10; ++sweep)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1 and id > 150"),
+                  "50");
+  stranger.exec("rollback");
+  for (int sweep = 0; sweep < 10; ++sweep)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "200");
+}
+
+CAF_TEST(a sweep of leases sends no sweep of deadlines back to its beginning) {
+  insert(2);
+  // A wake-up that is owed to one whose key another has, and a lease that is over
+  // of one that a trigger keeps as it is.
+  rows.rows("update gen_durable set status = 'awaiting_signal', awaits = 'x', "
+            "wake_reason = 'timeout', unique_key = 'k', unique_scope = "
+            "'{runnable}' where id = 1");
+  rows.rows("insert into gen_durable (fsm, step, queue, unique_key, "
+            "unique_scope) values ('Probe', 'first', 'elsewhere', 'k', "
+            "'{runnable}')");
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s' where id = 2");
+  rows.rows("create function refuse() returns trigger language plpgsql as $$ "
+            "begin raise exception 'not this one'; end $$; "
+            "create trigger refuse before update on gen_durable for each row "
+            "when (new.id = 2) execute function refuse()");
+  home->config.poll = 1s;
+  home->config.reaper = 1s;
+  spawn_reaper();
+  sched.advance_time(1s);
+  sched.run();
+  // The wake-up is tried, and the lease is given up, before the answer is there.
+  while (!next_is("gd_return_row"))
+    turn();
+  db->run_one_and_hold();
+  sched.run();
+  while (db->waiting())
+    turn();
+  CAF_CHECK(!log.all<events::sweep_failed>().empty());
+  db->deliver();
+  sched.run();
+  CAF_CHECK_EQUAL(db->next(), "nothing");
+  auto told = log.all<events::returned>();
+  CAF_REQUIRE(!told.empty());
+  CAF_CHECK_EQUAL(told.back().blocked, 1u);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,6 @@
+// expect: use of deleted function
+#include <gd/pq/store.hpp>
+
+void add(gd::store::row_refs<gd::signal>& refs) {
+  refs.add(gd::signal{});
+}
