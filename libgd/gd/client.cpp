@@ -3,7 +3,8 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
-#include <gd/work/intake.hpp>
+#include <gd/work/insert_intake.hpp>
+#include <gd/work/signal_intake.hpp>
 
 #include <fmt/format.h>
 

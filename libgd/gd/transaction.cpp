@@ -4,7 +4,8 @@
 #include <gd/pq/database.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/intake.hpp>
+#include <gd/work/insert_intake.hpp>
+#include <gd/work/signal_intake.hpp>
 
 #include <fmt/format.h>
 

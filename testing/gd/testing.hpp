@@ -31,6 +31,7 @@ class rows;
 } // namespace pq
 
 namespace store {
+struct insert_row;
 struct outcome_row;
 struct picked_row;
 } // namespace store
@@ -230,8 +231,8 @@ private:
   gd::result<void> pass(std::chrono::microseconds by) override;
   gd::result<std::optional<std::chrono::microseconds>> next_due() override;
 
-  /// What an intake makes of an insert that it has let in.
-  gd::result<row> resolve(gd::insert what) const;
+  /// As `insert_new` and `insert` store it.
+  row make_row(store::insert_row what) const;
   std::int64_t now_us() const noexcept {
     return now_.time_since_epoch().count();
   }

@@ -2,8 +2,9 @@
 
 #include <gd/config.hpp>
 #include <gd/pq/store.hpp>
-#include <gd/work/intake.hpp>
+#include <gd/work/insert_intake.hpp>
 #include <gd/work/lease.hpp>
+#include <gd/work/resolve.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -243,57 +244,21 @@ void simulation::return_rows() {
 
 // -- inserts and signals ------------------------------------------------------
 
-gd::result<simulation::row> simulation::resolve(gd::insert what) const {
+simulation::row simulation::make_row(store::insert_row what) const {
   row x;
   auto& to = x.shown;
-  to.fsm = what.fsm;
-  to.version = std::max(what.version, 1);
-  to.step = what.step;
-  to.queue = what.queue;
-  if (auto of = known_->find(what.fsm, what.version)) {
-    to.version = of->version;
-    if (to.step.empty())
-      to.step = of->initial_step;
-    if (to.queue.empty())
-      to.queue = of->queue;
-    if (of->find_step(to.step) == nullptr)
-      return error{errc::unknown_step,
-                   fmt::format("step: expected one of {} of {}, got {}",
-                               of->step_names(), of->title(), to.step),
-                   {}};
-    if (auto ok = of->check_state(what.state.text()); !ok)
-      return error{ok.error().code, "state: " + ok.error().message, {}};
-  } else if (to.step.empty() || to.queue.empty()) {
-    std::set<std::int32_t> versions;
-    for (const auto& y : machines_)
-      if (y.name == what.fsm)
-        versions.insert(y.version);
-    if (versions.empty())
-      return error{
-        errc::unknown_machine,
-        fmt::format("fsm: no node has made {}{} known; expected a known "
-                    "machine, or step and queue as well",
-                    what.fsm,
-                    what.version == 0 ? "" : fmt::format(" v{}", what.version)),
-        {}};
-    return error{errc::unknown_machine,
-                 fmt::format("version: {} is known in version {}, got {}; or "
-                             "give step and queue as well",
-                             what.fsm, fmt::join(versions, "|"), what.version),
-                 {}};
-  }
+  to.fsm = std::move(what.fsm);
+  to.version = what.version;
+  to.step = std::move(what.step);
+  to.queue = std::move(what.queue);
   to.status = "runnable";
-  to.state = json::raw(as_jsonb(std::move(what.state).text()));
+  to.state = json::raw(as_jsonb(std::move(what.state)));
   to.priority = what.priority;
   to.partition_key = std::move(what.partition_key);
-  if (what.unique_key) {
+  if (what.unique_key)
     to.unique_key = as_hex(*what.unique_key);
-    x.unique_scope = std::move(what.unique_scope);
-    if (x.unique_scope.empty())
-      x.unique_scope = {"runnable", "executing", "awaiting_signal"};
-  }
   to.inserted_at_us = now_us();
-  to.eligible_at_us = what.eligible_at_us.value_or(now_us() + what.delay_us);
+  to.eligible_at_us = what.at_us.value_or(now_us() + what.delay_us.value_or(0));
   return x;
 }
 
@@ -303,16 +268,25 @@ gd::result<inserted> simulation::insert(gd::insert what) {
   insert_intake intake{{.machines = known_, .limits = limits_}};
   if (auto ok = intake.add(0, what); !ok)
     return ok.error();
-  auto made = resolve(std::move(what));
-  if (!made)
-    return made.error();
+  std::vector<store::known_machine> known;
+  for (auto& x : known_->keys())
+    known.push_back({.fsm = std::move(x.fsm), .version = x.version});
+  auto scope = what.unique_scope;
+  if (what.unique_key && scope.empty())
+    scope.assign(default_scope.begin(), default_scope.end());
+  auto mine = known_->find(what.fsm, what.version);
+  auto resolved = resolve(std::move(what), mine.get(), known);
+  if (!resolved)
+    return resolved.error();
+  auto made = make_row(std::move(*resolved));
+  made.unique_scope = std::move(scope);
   auto id = ++ids_; // drawn before the key can turn out to be taken
-  made->shown.id = id;
-  if (auto other = holder(*made, "runnable"))
+  made.shown.id = id;
+  if (auto other = holder(made, "runnable"))
     return inserted{*other, true};
-  make_eligible(*made, made->shown.eligible_at_us);
-  touch(*made);
-  rows_.emplace(id, std::move(*made));
+  make_eligible(made, made.shown.eligible_at_us);
+  touch(made);
+  rows_.emplace(id, std::move(made));
   return inserted{id, false};
 }
 

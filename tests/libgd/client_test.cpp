@@ -10,7 +10,8 @@
 #include <gd/pq/connection.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/intake.hpp>
+#include <gd/work/insert_intake.hpp>
+#include <gd/work/signal_intake.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -7,7 +7,7 @@
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/intake.hpp>
+#include <gd/work/insert_intake.hpp>
 #include <gd/work/turn.hpp>
 
 #include <support/database.hpp>

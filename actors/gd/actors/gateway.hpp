@@ -2,7 +2,8 @@
 
 #include <gd/actors/node.hpp>
 
-#include <gd/work/intake.hpp>
+#include <gd/work/insert_intake.hpp>
+#include <gd/work/signal_intake.hpp>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/node_id.hpp>

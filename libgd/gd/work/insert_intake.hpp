@@ -1,0 +1,130 @@
+#pragma once
+
+#include <gd/pq/store.hpp>
+#include <gd/pq/unit.hpp>
+#include <gd/work/batch.hpp>
+#include <gd/work/claim.hpp>
+#include <gd/work/intake.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gd {
+
+/// Inserts: resolve what was left open, draw ids, insert under those. An insert
+/// of unknown fate is sent again without duplicating [A11]. Those with a unique
+/// key go in groups of their own: they may wait for a stranger's insert [A7].
+///
+/// Each group draws as many ids as it has used, for the next one, so that most
+/// groups take one unit. An id is used only after its draw's commit was heard of.
+///
+/// Rows that are due are claimed for their queue's picker if it has room for all of
+/// the queue's in the group: the others then need not overtake any.
+class insert_intake : public intake_base {
+public:
+  explicit insert_intake(intake_settings how);
+
+  /// An error: refused at once, and no answer comes.
+  result<void> add(std::uint64_t ticket, insert what);
+  std::optional<pq::unit> begin(clock::time_point now);
+
+  struct report {
+    std::vector<settled_request<inserted>> answers;
+    /// Queues that have new rows that may be due, for hints.
+    std::vector<std::string> queues;
+    /// Some are eligible since a time that was named, not since now.
+    bool anywhere = false;
+    /// Of the rows that it has stored, or may have: to be settled at the desk.
+    std::vector<claim_desk::claim> claims;
+  };
+  /// `withdrawn`: the unit was not sent, for the sake of its oldest requests; they
+  /// all wait again.
+  report finish(pq::reply reply, clock::time_point now, bool withdrawn = false);
+
+  /// Answers requests up to `last` that wait to be sent.
+  std::vector<settled_request<inserted>> give_up(std::uint64_t last, error why,
+                                                 clock::time_point now);
+
+  /// Of the unit under way.
+  std::uint64_t oldest_sent() const;
+
+  bool idle() const noexcept {
+    return !under_way_ && unresolved_.empty() && resolved_.empty()
+           && group_.entries.empty();
+  }
+  clock::time_point due(clock::time_point now) const;
+
+  /// Of an owner that ends in the middle: nobody will read the answer.
+  std::vector<claim_desk::claim> abandon();
+
+private:
+  struct entry {
+    std::uint64_t ticket;
+    /// Its id is zero until it is sent.
+    store::insert_row row;
+    std::size_t size;
+    /// It has been sent before, and its fate is unknown.
+    bool resent = false;
+    int id_tries = 0;
+    int busy_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return static_cast<std::int64_t>(ticket);
+    }
+    std::size_t bytes() const noexcept {
+      return size;
+    }
+    bool unsure() const noexcept {
+      return row.unique_key.has_value();
+    }
+  };
+
+  /// An insert whose machine the program does not have, or that came behind one.
+  struct unresolved_entry {
+    std::uint64_t ticket;
+    insert what;
+    std::size_t size;
+  };
+
+  pq::unit send(std::size_t missing);
+  void claim();
+  std::vector<claim_desk::claim>
+  end_claims(std::vector<entry>& group, const pq::reply& reply, bool drawing);
+  /// Whether the failure is for the sake of some entries of the group: the others
+  /// go on without them.
+  bool fail_some(report& to, batcher<entry>::group& failed, const error& why,
+                 clock::time_point now);
+  /// Of nobody's: all try again, or are answered.
+  void fail_all(report& to, std::vector<unresolved_entry> looking_up,
+                std::vector<entry> group, const error& why, bool again);
+  void resolve_all(report& to, std::vector<unresolved_entry> looked_up,
+                   const pq::reply& reply);
+  /// `told`: what became of each row; null: they are all there.
+  void read_group(report& to, std::vector<entry> group, const pq::rows* told);
+
+  intake_settings how_;
+  std::vector<unresolved_entry> unresolved_;
+  batcher<entry> resolved_;
+  /// Drawn and not used yet, and until when they are good.
+  std::deque<store::drawn_id> ids_;
+  clock::time_point ids_until_{};
+  // The unit under way:
+  std::vector<unresolved_entry> looking_up_;
+  bool drawing_ = false; ///< with its last call
+  bool sending_ = false; ///< the group's rows
+  /// Sent, or to be sent next: it waits for ids.
+  batcher<entry>::group group_;
+  /// It tells what became of each row.
+  bool asking_ = false;
+  /// By queue: those of its rows.
+  std::map<std::string, claim_desk::claim, std::less<>> claims_;
+};
+
+} // namespace gd

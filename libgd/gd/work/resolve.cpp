@@ -1,0 +1,208 @@
+#include <gd/work/resolve.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+error invalid(std::string text) {
+  return {errc::invalid_argument, std::move(text), {}};
+}
+
+/// In their order.
+constexpr std::array<std::string_view, 5> statuses{
+  "runnable", "executing", "awaiting_signal", "done", "failed"};
+
+result<void> check_scope(const insert& x) {
+  if (!x.unique_key && !x.unique_scope.empty())
+    return invalid("unique_scope: expected a unique_key beside it");
+  if (x.unique_scope.size() > statuses.size())
+    return invalid(fmt::format("unique_scope: expected at most {} statuses, "
+                               "got {}",
+                               statuses.size(), x.unique_scope.size()));
+  auto has = [&x](std::string_view status) {
+    return std::find(x.unique_scope.begin(), x.unique_scope.end(), status)
+           != x.unique_scope.end();
+  };
+  for (const auto& status : x.unique_scope)
+    if (std::find(statuses.begin(), statuses.end(), status) == statuses.end())
+      return invalid(fmt::format("unique_scope: expected some of {}, got {}",
+                                 fmt::join(statuses, "|"), status));
+  if (has("executing") && !has("runnable"))
+    return invalid("unique_scope: expected runnable beside executing: what has "
+                   "been let in must be able to run");
+  // One whose lease is over would wait for the key's new holder, and that one for
+  // the partition.
+  if (x.partition_key && has("runnable") && !has("executing"))
+    return invalid(
+      "unique_scope: expected executing beside runnable where there "
+      "is a partition_key");
+  return {};
+}
+
+/// A row without its machine.
+store::insert_row row_of(insert x) {
+  store::insert_row row;
+  row.fsm = std::move(x.fsm);
+  row.version = x.version;
+  row.step = std::move(x.step);
+  row.state = std::move(x.state).text();
+  row.queue = std::move(x.queue);
+  row.priority = x.priority;
+  row.at_us = x.eligible_at_us;
+  if (x.delay_us > 0)
+    row.delay_us = x.delay_us;
+  row.partition_key = std::move(x.partition_key);
+  row.unique_key = std::move(x.unique_key);
+  if (row.unique_key)
+    row.unique_scope = x.unique_scope.empty()
+                         ? fmt::format("{}", fmt::join(default_scope, ","))
+                         : fmt::format("{}", fmt::join(x.unique_scope, ","));
+  return row;
+}
+
+std::string names_of_steps(const machine& of) {
+  return of.step_names();
+}
+
+std::string names_of_steps(const store::known_machine& of) {
+  return fmt::format("{}", fmt::join(of.steps, "|"));
+}
+
+bool has_step(const machine& x, const std::string& step) {
+  return x.find_step(step) != nullptr;
+}
+
+bool has_step(const store::known_machine& x, const std::string& step) {
+  return std::find(x.steps.begin(), x.steps.end(), step) != x.steps.end();
+}
+
+template <class Machine>
+result<void> fill_in(store::insert_row& row, const Machine& by) {
+  row.version = by.version;
+  if (row.step.empty())
+    row.step = by.initial_step;
+  if (row.queue.empty())
+    row.queue = by.queue;
+  if (has_step(by, row.step))
+    return {};
+  return error{errc::unknown_step,
+               fmt::format("step: expected one of {} of {} v{}, got {}",
+                           names_of_steps(by), row.fsm, row.version, row.step),
+               {}};
+}
+
+error unknown_machine(const store::insert_row& row,
+                      const std::string& versions) {
+  auto what = row.version == 0 ? row.fsm
+                               : fmt::format("{} v{}", row.fsm, row.version);
+  return {errc::unknown_machine,
+          versions.empty()
+            ? fmt::format("fsm: no node has made {} known; expected a known "
+                          "machine, or step and queue as well",
+                          what)
+            : fmt::format("version: {} is known in version {}, got {}; or give "
+                          "step and queue as well",
+                          row.fsm, versions, row.version),
+          {}};
+}
+
+} // namespace
+
+result<void> check(const insert& x, const limits& bounds) {
+  if (auto ok = check_name("fsm", x.fsm, bounds); !ok)
+    return ok;
+  if (x.version < 0)
+    return invalid(fmt::format(
+      "version: expected 1 or more, or 0 for the newest, got {}", x.version));
+  if (!x.step.empty())
+    if (auto ok = check_name("step", x.step, bounds); !ok)
+      return ok;
+  if (!x.queue.empty())
+    if (auto ok = check_name("queue", x.queue, bounds); !ok)
+      return ok;
+  if (x.partition_key)
+    if (auto ok = check_name("partition_key", *x.partition_key,
+                             {.name = bounds.partition_key});
+        !ok)
+      return ok;
+  if (x.unique_key
+      && (x.unique_key->empty() || x.unique_key->size() > bounds.unique_key))
+    return invalid(fmt::format("unique_key: expected 1 to {} bytes, got {}",
+                               bounds.unique_key, x.unique_key->size()));
+  if (auto ok = check_scope(x); !ok)
+    return ok;
+  if (x.delay_us < 0 || x.delay_us > longest_delay.count())
+    return invalid(fmt::format("delay_us: expected 0 to {} (100 years), got {}",
+                               longest_delay.count(), x.delay_us));
+  constexpr std::int64_t year_3000 = 32'503'680'000'000'000;
+  if (x.eligible_at_us
+      && (*x.eligible_at_us < 0 || *x.eligible_at_us > year_3000))
+    return invalid(fmt::format(
+      "eligible_at_us: expected microseconds since 1970, at most {}, got {}",
+      year_3000, *x.eligible_at_us));
+  if (x.eligible_at_us && x.delay_us > 0)
+    return invalid(
+      "eligible_at_us and delay_us: expected one of them, got both");
+  if (auto ok = check_size("state", x.state, bounds.state); !ok)
+    return ok;
+  return {};
+}
+
+bool begins_object(const json& state) {
+  auto first = state.text().find_first_not_of(" \t\r\n");
+  return first != std::string::npos && state.text()[first] == '{';
+}
+
+/// Whether a state is the JSON text of an object.
+result<void> check_object(const json& state) {
+  if (auto ok = check_json(state.text()); !ok)
+    return error{ok.error().code, "state: " + ok.error().message, {}};
+  if (!begins_object(state))
+    return error{errc::codec, "state: $: expected object", {}};
+  return {};
+}
+
+result<store::insert_row>
+resolve(insert x, const machine* mine,
+        const std::vector<store::known_machine>& known) {
+  auto row = row_of(std::move(x));
+  if (mine != nullptr) {
+    if (auto ok = fill_in(row, *mine); !ok)
+      return ok.error();
+    if (auto ok = mine->check_state(row.state); !ok)
+      return error{ok.error().code, "state: " + ok.error().message, {}};
+    return row;
+  }
+  const store::known_machine* found = nullptr;
+  std::string versions;
+  for (const auto& candidate : known) {
+    if (candidate.fsm != row.fsm)
+      continue;
+    versions += fmt::format("{}{}", versions.empty() ? "" : "|",
+                            candidate.version);
+    if (row.version == 0
+          ? found == nullptr || candidate.version > found->version
+          : candidate.version == row.version)
+      found = &candidate;
+  }
+  if (found != nullptr) {
+    if (auto ok = fill_in(row, *found); !ok)
+      return ok.error();
+    return row;
+  }
+  if (row.step.empty() || row.queue.empty())
+    return unknown_machine(row, versions);
+  row.version = std::max(row.version, 1);
+  return row;
+}
+
+} // namespace gd
