@@ -45,9 +45,9 @@ struct claim_fixture : picker_fixture {
 
   void begin(gd::queue_config queue = {"default", 2, 0},
              std::vector<std::size_t> lanes = {2}) {
-    auto name = picker_name(queue.name);
+    auto name = queue.name;
     picker = spawn_picker(std::move(queue), std::move(lanes));
-    home->children.set(name, picker);
+    home->children.set(role::picker, name, picker);
     gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_worker>(home));
     actors.push_back(gateway);
     sender = sys.spawn([this](caf::event_based_actor* user) -> caf::behavior {

@@ -76,7 +76,7 @@ CAF_TEST(
   a killed picker is started again and its rows come back with their leases) {
   CAF_REQUIRE(insert_one());
   wait_until_count("status = 'done'", 1);
-  kill(home->children.find("picker of default"));
+  kill(home->children.find(role::picker, "default"));
   CAF_REQUIRE(log.wait_for<events::actor_restarted>());
   insert(100);
   wait_until_count("status = 'done'", 101);
@@ -91,7 +91,7 @@ CAF_TEST(
                 "current_database() and wait_event_type = 'Lock' and query "
                 "like '%Takes a lease on the most urgent%'",
                 "1");
-  kill(home->children.find("picker of default"));
+  kill(home->children.find(role::picker, "default"));
   CAF_REQUIRE(log.wait_for<events::actor_restarted>());
   stranger.exec("insert into gen_durable (fsm, step) select 'Probe', 'first' "
                 "from generate_series(1, 10)");
@@ -103,7 +103,7 @@ CAF_TEST(a killed picker keeps no key and its row comes back with the lease) {
   db.rows("insert into gen_durable (fsm, step, partition_key) values ('Probe', "
           "'second', 'k'), ('Probe', 'first', 'k')");
   CAF_REQUIRE(busy.wait_for(1));
-  kill(home->children.find("picker of default"));
+  kill(home->children.find(role::picker, "default"));
   CAF_REQUIRE(log.wait_for<events::actor_restarted>());
   db.wait_until(count_locks, "0");
   busy.open();

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -85,9 +86,12 @@ private:
 
 /// Kills one of the engine's own actors.
 void kill_an_actor(const gd::actors::node_ptr& home, std::minstd_rand& random) {
-  static const std::vector<std::string> names{"picker of default", "gateway",
-                                              "heartbeat", "reaper"};
-  auto victim = home->children.find(names[random() % names.size()]);
+  using gd::actors::role;
+  constexpr std::array roles{role::picker, role::worker, role::heartbeat,
+                             role::reaper};
+  auto what = roles[random() % roles.size()];
+  auto victim = home->children.find(what,
+                                    what == role::picker ? "default" : "");
   if (victim)
     caf::anon_send_exit(victim, caf::exit_reason::kill);
 }

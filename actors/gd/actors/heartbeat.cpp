@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 /// Rows in one statement.
 constexpr std::size_t chunk = 5'000;
 /// How often a row that a stranger keeps locked is tried.
-constexpr milliseconds busy_interval{1'000};
+constexpr milliseconds locked_interval{1'000};
 /// How long a try waits that a row has for itself.
 constexpr milliseconds alone_wait{100};
 /// So many of them at a time.
@@ -43,30 +43,14 @@ heartbeat_actor::heartbeat_actor(caf::actor_config& cfg, node_ptr home)
 }
 
 caf::behavior heartbeat_actor::make_behavior() {
-  send_self_after(this, home_->config.heartbeat, tick{next_beat});
-  send_self_after(this, busy_interval, tick{retry_busy});
+  send_self_after(this, home_->config.heartbeat, beat_due{});
+  send_self_after(this, locked_interval, locked_beat_due{});
   return {
-    [this](tick x) {
-    switch (static_cast<timer>(x.generation)) {
-      case next_beat:
-        send_self_after(this, home_->config.heartbeat, tick{next_beat});
-        refused_ = 0;
-        pause_ = milliseconds{0};
-        extend_all();
-        say_alive();
-        break;
-      case retry_failed:
-        retrying_ = false;
-        extend_all();
-        break;
-      case retry_busy:
-        send_self_after(this, busy_interval, tick{retry_busy});
-        extend_busy();
-        break;
-    }
-    },
+    [this](beat_due) { begin_beat(); },
+    [this](beat_again) { extend_again(); },
+    [this](locked_beat_due) { extend_locked(); },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
-    };
+  };
 }
 
 bool heartbeat_actor::has_under_way(bool of_regular) const {
@@ -75,24 +59,38 @@ bool heartbeat_actor::has_under_way(bool of_regular) const {
   });
 }
 
+void heartbeat_actor::begin_beat() {
+  send_self_after(this, home_->config.heartbeat, beat_due{});
+  refused_ = 0;
+  pause_ = milliseconds{0};
+  extend_all();
+  say_alive();
+}
+
 void heartbeat_actor::extend_all() {
   // While the database does not answer, one beat waits for it: enough.
   if (!has_under_way(true))
     extend(home_->leases.all(), kind::regular);
 }
 
-void heartbeat_actor::extend_busy() {
+void heartbeat_actor::extend_again() {
+  retrying_ = false;
+  extend_all();
+}
+
+void heartbeat_actor::extend_locked() {
+  send_self_after(this, locked_interval, locked_beat_due{});
   std::erase_if(
-    busy_, [this](const auto& one) { return !home_->leases.contains(one); });
-  if (busy_.empty() || has_under_way(false))
+    locked_, [this](const auto& one) { return !home_->leases.contains(one); });
+  if (locked_.empty() || has_under_way(false))
     return;
-  extend(busy_, kind::busy);
+  extend(locked_, kind::locked);
   // Some of them wait for their lock, in turn: not so many that all other
   // leases would have to wait, too.
-  auto n = static_cast<std::ptrdiff_t>(std::min(busy_.size(), alone_at_most));
-  for (auto i = busy_.begin(); i != busy_.begin() + n; ++i)
+  auto n = static_cast<std::ptrdiff_t>(std::min(locked_.size(), alone_at_most));
+  for (auto i = locked_.begin(); i != locked_.begin() + n; ++i)
     submit_beat({{*i}, kind::alone});
-  std::rotate(busy_.begin(), busy_.begin() + n, busy_.end());
+  std::rotate(locked_.begin(), locked_.begin() + n, locked_.end());
 }
 
 void heartbeat_actor::extend(std::vector<lease_ptr> which, kind what) {
@@ -146,17 +144,17 @@ void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
   std::map<std::pair<std::int64_t, std::string>, bool> answers;
   for (auto& x : store::read_heartbeat(reply.results.back()))
     answers.emplace(std::pair{x.id, std::move(x.token)}, x.extended);
-  std::erase_if(busy_, [&answers](const auto& one) {
+  std::erase_if(locked_, [&answers](const auto& one) {
     return answers.contains({one->id, one->token});
   });
-  std::unordered_set<lease_ptr> known{busy_.begin(), busy_.end()};
+  std::unordered_set<lease_ptr> known{locked_.begin(), locked_.end()};
   std::vector<lease_ptr> lost;
   for (auto& one : beat.leases) {
     auto found = answers.find({one->id, one->token});
     // Locked by a stranger; or, tried alone, deleted.
     if (found == answers.end() && beat.what != kind::alone) {
       if (!known.contains(one))
-        busy_.push_back(std::move(one));
+        locked_.push_back(std::move(one));
     } else if (found == answers.end() || !found->second) {
       lost.push_back(std::move(one));
     }
@@ -187,7 +185,7 @@ void heartbeat_actor::fail(beat_under_way which, const error& why) {
     retrying_ = true;
     pause_ = std::min(std::max(2 * pause_, first_pause),
                       home_->config.heartbeat);
-    send_self_after(this, pause_, tick{retry_failed});
+    send_self_after(this, pause_, beat_again{});
   }
 }
 

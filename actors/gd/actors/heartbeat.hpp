@@ -29,18 +29,19 @@ public:
   }
 
 private:
-  /// All leases; those that strangers' locks have kept from being extended; one
-  /// of these, waiting for the lock.
-  enum class kind : std::uint8_t { regular, busy, alone };
-  enum timer : std::uint8_t { next_beat, retry_failed, retry_busy };
+  /// All leases; those of rows that strangers have locked; one of these, waiting
+  /// for the lock.
+  enum class kind : std::uint8_t { regular, locked, alone };
   struct beat_under_way {
     std::vector<lease_ptr> leases;
     kind what = kind::regular;
   };
 
   bool has_under_way(bool of_regular) const;
+  void begin_beat();
   void extend_all();
-  void extend_busy();
+  void extend_again();
+  void extend_locked();
   void extend(std::vector<lease_ptr> which, kind what);
   void submit_beat(beat_under_way what);
   void say_alive();
@@ -63,8 +64,8 @@ private:
   std::set<std::size_t> saying_;
   /// Of what is tried again and again.
   complaints complaints_;
-  /// Each once, those first that have waited for their lock longest ago.
-  std::vector<lease_ptr> busy_;
+  /// Of rows that strangers have locked: each once, those first that have waited for their lock longest ago.
+  std::vector<lease_ptr> locked_;
 };
 
 } // namespace gd::actors

@@ -47,10 +47,27 @@ struct unit_done {
   std::shared_ptr<pq::reply> reply;
 };
 
-/// Look at the clock: a poll, a retry or a sweep may be due.
+/// Look at the clock: a poll or a retry may be due.
 struct tick {
   std::uint64_t generation = 0;
 };
+
+/// What the reaper looks for in the table.
+enum class sweep : std::uint8_t { leases, deadlines };
+
+/// A sweep begins.
+struct sweep_due {
+  sweep what = sweep::leases;
+};
+
+/// All leases of the node are to be extended.
+struct beat_due {};
+
+/// The same, because not all could be.
+struct beat_again {};
+
+/// Leases of rows that strangers have locked are to be extended.
+struct locked_beat_due {};
 
 /// There may be new work in the receiver's queue; the poll finds it anyway.
 struct hint {
@@ -103,7 +120,7 @@ struct step_refused {
   gd::error why;
 };
 
-/// Begin no more, give back what has not begun, write what ends within `grace`.
+/// Begin no more, release what has not begun, write what ends within `grace`.
 struct drain {
   std::chrono::milliseconds grace{0};
 };
@@ -135,6 +152,12 @@ struct give_up {
   gd::error why;
 };
 
+/// The machines are to be made known, as they could not be before.
+struct register_again {};
+
+/// The node has waited for its last word for as long as it means to.
+struct farewell_over {};
+
 /// A child of the engine is to be started again.
 struct restart {
   std::size_t child = 0;
@@ -146,6 +169,10 @@ struct restart {
 #define GD_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gd::actors::type)
 GD_LOCAL_MESSAGE(unit_done)
 GD_LOCAL_MESSAGE(tick)
+GD_LOCAL_MESSAGE(sweep_due)
+GD_LOCAL_MESSAGE(beat_due)
+GD_LOCAL_MESSAGE(beat_again)
+GD_LOCAL_MESSAGE(locked_beat_due)
 GD_LOCAL_MESSAGE(hint)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(run_steps)
@@ -163,6 +190,8 @@ GD_LOCAL_MESSAGE(set_worker)
 GD_LOCAL_MESSAGE(close_portal)
 GD_LOCAL_MESSAGE(peer_unread)
 GD_LOCAL_MESSAGE(give_up)
+GD_LOCAL_MESSAGE(register_again)
+GD_LOCAL_MESSAGE(farewell_over)
 GD_LOCAL_MESSAGE(restart)
 #undef GD_LOCAL_MESSAGE
 
@@ -186,6 +215,10 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::stats))
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::tick))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::sweep_due))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_due))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_again))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::locked_beat_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
@@ -203,6 +236,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::register_again))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::farewell_over))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 #endif
 CAF_END_TYPE_ID_BLOCK(gen_durable)

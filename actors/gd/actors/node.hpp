@@ -11,52 +11,63 @@
 #include <gd/work/key.hpp>
 #include <gd/work/lease.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace gd::actors {
 
-/// "picker of <queue>".
-inline std::string picker_name(const std::string& queue) {
-  return "picker of " + queue;
-}
-
 /// Numbers that one actor can use before it meets the next one's range.
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
-/// The supervisor's children by name, for hints from anywhere.
+/// What the children of the supervisor are: the worker of the gateway, heartbeat
+/// and reaper once each, and a picker for each queue.
+enum class role : std::uint8_t { worker, heartbeat, reaper, picker };
+
+/// The supervisor's children that are there, for hints from anywhere. `queue` is a
+/// picker's; the others have none.
 class actor_directory {
 public:
-  void set(const std::string& name, caf::actor child) {
+  void set(role what, const std::string& queue, caf::actor child) {
     std::lock_guard guard{mutex_};
-    children_[name] = std::move(child);
+    of(what)[queue] = std::move(child);
   }
 
   void clear() {
     std::lock_guard guard{mutex_};
-    children_.clear();
+    for (auto& children : by_role_)
+      children.clear();
   }
 
   /// Null: there is none.
-  caf::actor find(const std::string& name) const {
+  caf::actor find(role what, std::string_view queue = {}) {
     std::lock_guard guard{mutex_};
-    auto found = children_.find(name);
-    return found != children_.end() ? found->second : nullptr;
+    auto& children = of(what);
+    auto found = children.find(queue);
+    return found != children.end() ? found->second : nullptr;
   }
 
 private:
-  mutable std::mutex mutex_;
-  std::map<std::string, caf::actor> children_;
+  using by_queue = std::map<std::string, caf::actor, std::less<>>;
+
+  by_queue& of(role what) {
+    return by_role_[static_cast<std::size_t>(what)];
+  }
+
+  std::mutex mutex_;
+  std::array<by_queue, 4> by_role_;
 };
 
 /// How many actors run user code that may take long at the same time, in all
@@ -145,10 +156,10 @@ struct node {
 
   /// There may be rows to pick in these queues: tells their pickers, those that
   /// there are. What is inserted from now on does not overtake them.
-  void wake(const std::vector<std::string>& queues, bool anywhere) const {
+  void wake(const std::vector<std::string>& queues, bool anywhere) {
     for (const auto& queue : queues) {
       claims->close(queue);
-      if (auto picker = children.find(picker_name(queue)))
+      if (auto picker = children.find(role::picker, queue))
         anon(picker, hint{anywhere});
     }
   }

@@ -46,28 +46,30 @@ reaper_actor::reaper_actor(caf::actor_config& cfg, node_ptr home)
 }
 
 caf::behavior reaper_actor::make_behavior() {
-  for (auto what : {leases, deadlines})
-    send_self_after(this, interval(what), tick{what});
+  for (auto what : {sweep::leases, sweep::deadlines})
+    send_self_after(this, interval(what), sweep_due{what});
   return {
-    [this](tick x) { start(static_cast<sweep>(x.generation)); },
-    [this](unit_done& x) {
-    finish(static_cast<sweep>(x.ticket & 1U), static_cast<work>(x.ticket >> 1U),
-           *x.reply);
-    },
-    };
+    [this](sweep_due x) { start(x.what); },
+    [this](unit_done& x) { finish(static_cast<sweep>(x.ticket), *x.reply); },
+  };
+}
+
+reaper_actor::progress& reaper_actor::of(sweep what) {
+  return progress_[static_cast<std::size_t>(what)];
 }
 
 std::string_view reaper_actor::title(sweep what) {
-  return what == leases ? "the sweep of leases" : "the sweep of deadlines";
+  return what == sweep::leases ? "the sweep of leases"
+                               : "the sweep of deadlines";
 }
 
 milliseconds reaper_actor::base_interval(sweep what) const {
-  return what == leases ? home_->config.reaper : home_->config.poll;
+  return what == sweep::leases ? home_->config.reaper : home_->config.poll;
 }
 
 milliseconds reaper_actor::interval(sweep what) {
   thread_local std::minstd_rand random{std::random_device{}()};
-  auto base = base_interval(what) * progress_[what].pause;
+  auto base = base_interval(what) * of(what).pause;
   std::uniform_real_distribution<double> extra{0, home_->config.jitter};
   return base
          + milliseconds{static_cast<std::int64_t>(
@@ -75,7 +77,7 @@ milliseconds reaper_actor::interval(sweep what) {
 }
 
 bool reaper_actor::in_time(sweep what) {
-  return system().clock().now() - progress_[what].began < base_interval(what);
+  return system().clock().now() - of(what).began < base_interval(what);
 }
 
 bool reaper_actor::may_reap() {
@@ -86,18 +88,18 @@ bool reaper_actor::may_reap() {
 }
 
 void reaper_actor::start(sweep what) {
-  progress_[what].found = false;
-  progress_[what].began = system().clock().now();
-  if (what == leases && !may_reap())
-    return send_self_after(this, interval(what), tick{what});
+  of(what).found = false;
+  of(what).began = system().clock().now();
+  if (what == sweep::leases && !may_reap())
+    return send_self_after(this, interval(what), sweep_due{what});
   if (home_->config.single_sweeper)
-    send(what, lock, {{store::sweep_lock()}, false});
+    send(what, stage::lock, {{store::sweep_lock()}, false});
   else
     run(what);
 }
 
 void reaper_actor::run(sweep what) {
-  if (what == deadlines)
+  if (what == sweep::deadlines)
     return move_batch(what);
   looked_ = {};
   ending_.clear();
@@ -105,69 +107,70 @@ void reaper_actor::run(sweep what) {
   look_for_locked();
 }
 
-void reaper_actor::send(sweep what, work kind, pq::unit unit) {
+void reaper_actor::send(sweep what, stage next, pq::unit work) {
+  of(what).under_way = next;
   // Without patience: after a reconnect, it has to ask again whether it may.
-  submit(this, *home_->db, database::control_lane, std::move(unit),
-         static_cast<std::uint64_t>(kind) << 1U | what,
-         clock::duration::zero());
+  submit(this, *home_->db, database::control_lane, std::move(work),
+         static_cast<std::uint64_t>(what), clock::duration::zero());
 }
 
-void reaper_actor::finish(sweep what, work kind, const pq::reply& reply) {
+void reaper_actor::finish(sweep what, const pq::reply& reply) {
   if (!reply.ok())
-    return fail(what, kind, *reply.failure);
-  switch (kind) {
-    case lock:
+    return fail(what, *reply.failure);
+  switch (of(what).under_way) {
+    case stage::lock:
       if (reply.results.front().boolean(0, 0))
         return run(what);
       home_->tell(events::sweep_skipped{title(what)});
       // The node that sweeps may be the one that is silent, and keep the lock.
-      return what == leases ? look_for_silent() : pause(what);
-    case look:
+      return what == sweep::leases ? look_for_silent() : pause(what);
+    case stage::look:
       return read_look(reply);
-    case batch:
+    case stage::batch:
       return read_batch(what, reply);
-    case find:
+    case stage::find:
       return read_singles(reply, 0);
-    case list:
+    case stage::list:
       for (auto id : store::read_ids(reply.results.front()))
-        progress_[what].singles.push_back(id);
+        of(what).singles.push_back(id);
       return return_next(what);
-    case one_row:
+    case stage::one_row:
       return read_row(what, reply);
-    case silent:
+    case stage::silent:
       read_silent(store::read_silent_sessions(reply.results.back()));
       return end_next();
-    case end_one:
+    case stage::end_one:
       return read_end(reply);
   }
 }
 
-void reaper_actor::fail(sweep what, work kind, const error& why) {
+void reaper_actor::fail(sweep what, const error& why) {
+  auto& at = of(what);
   bool lost = why.code == errc::stopped || why.code == errc::unavailable
               || why.code == errc::unknown_fate;
-  bool busy = kind == one_row && why.code == errc::busy;
-  if (why.code != errc::stopped && why.code != errc::unavailable && !busy)
+  bool locked = at.under_way == stage::one_row && why.code == errc::busy;
+  if (why.code != errc::stopped && why.code != errc::unavailable && !locked)
     home_->tell(events::sweep_failed{title(what), without_data(why)});
-  auto& at = progress_[what];
   if (lost) {
     at.singles.clear();
     silent_.clear();
     silent_since_.clear();
     return pause(what);
   }
-  if (kind == batch && !at.refused) {
+  if (at.under_way == stage::batch && !at.refused) {
     // For one of its rows: each by itself.
     at.refused = true;
-    if (what == deadlines)
-      return send(deadlines, list, {{store::due(listed_rows)}, false});
+    if (what == sweep::deadlines)
+      return send(sweep::deadlines, stage::list,
+                  {{store::due(listed_rows)}, false});
     at.singles.assign(ending_.begin(), ending_.end());
     return return_next(what);
   }
-  if (kind == one_row) {
+  if (at.under_way == stage::one_row) {
     ++at.returned.blocked;
     return return_next(what);
   }
-  if (kind == end_one)
+  if (at.under_way == stage::end_one)
     return end_next();
   pause(what);
 }
@@ -176,7 +179,7 @@ void reaper_actor::fail(sweep what, work kind, const error& why) {
 
 void reaper_actor::look_for_locked() {
   // Half of the lease: what is extended in time has more of it.
-  send(leases, look,
+  send(sweep::leases, stage::look,
        {{store::locked_leases(batch_rows, home_->config.lease / 2, looked_)},
         false});
 }
@@ -190,7 +193,7 @@ void reaper_actor::read_look(const pq::reply& reply) {
     return look_for_locked();
   }
   remember();
-  move_batch(leases);
+  move_batch(sweep::leases);
 }
 
 void reaper_actor::remember() {
@@ -206,17 +209,18 @@ void reaper_actor::remember() {
 // -- rows that are moved together ---------------------------------------------
 
 void reaper_actor::move_batch(sweep what) {
-  if (what == deadlines)
-    return send(what, batch, {{store::wake_due(batch_rows), find_call()}});
+  if (what == sweep::deadlines)
+    return send(what, stage::batch,
+                {{store::wake_due(batch_rows), find_call()}});
   std::vector<std::int64_t> leave_alone;
   for (const auto& [id, until] : locked_)
     leave_alone.push_back(id);
-  send(what, batch, {{store::reap(batch_rows, leave_alone)}});
+  send(what, stage::batch, {{store::reap(batch_rows, leave_alone)}});
 }
 
 void reaper_actor::read_batch(sweep what, const pq::reply& reply) {
   std::size_t count = 0;
-  if (what == leases) {
+  if (what == sweep::leases) {
     auto reaped = store::read_reap(reply.results.front());
     count = reaped.size();
     if (count > 0)
@@ -229,12 +233,12 @@ void reaper_actor::read_batch(sweep what, const pq::reply& reply) {
       home_->tell(events::deadlines_fired{count});
     home_->wake(queues_of(woken), true);
   }
-  auto& at = progress_[what];
+  auto& at = of(what);
   at.found = at.found || count > 0;
   at.refused = false;
   if (count >= static_cast<std::size_t>(batch_rows))
     move_batch(what);
-  else if (what == leases)
+  else if (what == sweep::leases)
     look_for_silent();
   else
     read_singles(reply, 1);
@@ -251,11 +255,11 @@ pq::call reaper_actor::find_call() {
 }
 
 void reaper_actor::find_singles() {
-  send(deadlines, find, {{find_call()}, false});
+  send(sweep::deadlines, stage::find, {{find_call()}, false});
 }
 
 void reaper_actor::read_singles(const pq::reply& reply, std::size_t at) {
-  auto& singles = progress_[deadlines].singles;
+  auto& singles = of(sweep::deadlines).singles;
   auto if_full = [](auto& end, std::int32_t count) {
     if (count < single_rows)
       end.reset();
@@ -272,24 +276,25 @@ void reaper_actor::read_singles(const pq::reply& reply, std::size_t at) {
   }
   if_full(parked_, parked);
   if_full(expired_, expired);
-  return_next(deadlines);
+  return_next(sweep::deadlines);
 }
 
 void reaper_actor::return_next(sweep what) {
-  auto& at = progress_[what];
+  auto& at = of(what);
   // One at a time, so that heartbeats come in between.
   if (!at.singles.empty() && in_time(what)) {
     auto id = at.singles.front();
     at.singles.pop_front();
     bool lease_too = may_reap() && !locked_.contains(id);
     return send(
-      what, one_row,
+      what, stage::one_row,
       {{store::lock_timeout(single_wait), store::return_row(id, lease_too)}});
   }
-  if (what == deadlines && in_time(what) && (parked_ || expired_))
+  if (what == sweep::deadlines && in_time(what) && (parked_ || expired_))
     return find_singles();
   at.singles.clear();
-  if (what == deadlines) { // where there was an end, the next one begins anew
+  if (what == sweep::deadlines) {
+    // Where there was an end, the next one begins anew.
     parked_ = parked_.value_or(0);
     expired_ = expired_.value_or(store::page_end{});
   }
@@ -297,14 +302,14 @@ void reaper_actor::return_next(sweep what) {
   if (summary.runnable + summary.blocked > 0)
     home_->tell(summary);
   at.refused = false;
-  if (what == leases)
+  if (what == sweep::leases)
     look_for_silent();
   else
     pause(what);
 }
 
 void reaper_actor::read_row(sweep what, const pq::reply& reply) {
-  auto& at = progress_[what];
+  auto& at = of(what);
   auto moved = store::read_return_row(reply.results.back());
   if (moved && moved->runnable) {
     ++at.returned.runnable;
@@ -319,7 +324,7 @@ void reaper_actor::read_row(sweep what, const pq::reply& reply) {
 // -- nodes that are silent ----------------------------------------------------
 
 void reaper_actor::look_for_silent() {
-  send(leases, silent,
+  send(sweep::leases, stage::silent,
        {{store::forget_nodes(), store::silent_sessions(home_->incarnation)},
         false});
 }
@@ -332,7 +337,7 @@ void reaper_actor::read_silent(std::vector<store::silent_session> found) {
     auto since = known != before.end() ? known->second : now;
     silent_since_.emplace(x.incarnation, since);
     if (!x.may_end
-        || progress_[leases].began - since >= home_->config.heartbeat)
+        || of(sweep::leases).began - since >= home_->config.heartbeat)
       silent_.push_back(std::move(x));
     else
       look_soon_ = true;
@@ -344,13 +349,14 @@ void reaper_actor::end_next() {
     auto which = std::move(silent_.front());
     silent_.pop_front();
     if (which.may_end)
-      return send(leases, end_one, {{store::end_silent_session(which)}, false});
+      return send(sweep::leases, stage::end_one,
+                  {{store::end_silent_session(which)}, false});
     if (told_.insert(which.incarnation).second)
       home_->tell(events::sessions_not_ended{which.node});
   }
   if (auto count = std::exchange(ended_, 0); count > 0)
     home_->tell(events::sessions_ended{count});
-  pause(leases);
+  pause(sweep::leases);
 }
 
 void reaper_actor::read_end(const pq::reply& reply) {
@@ -359,12 +365,12 @@ void reaper_actor::read_end(const pq::reply& reply) {
 }
 
 void reaper_actor::pause(sweep what) {
-  auto& at = progress_[what];
+  auto& at = of(what);
   at.pause = at.found ? 1 : std::min(2 * at.pause, home_->config.sweep_backoff);
   auto wait = interval(what);
-  if (what == leases && std::exchange(look_soon_, false))
+  if (what == sweep::leases && std::exchange(look_soon_, false))
     wait = std::min<milliseconds>(wait, home_->config.heartbeat);
-  send_self_after(this, wait, tick{what});
+  send_self_after(this, wait, sweep_due{what});
 }
 
 } // namespace gd::actors

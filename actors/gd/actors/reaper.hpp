@@ -37,9 +37,8 @@ public:
 private:
   using clock = database::clock;
 
-  enum sweep : std::uint8_t { leases, deadlines };
-  /// What a unit of work is.
-  enum work : std::uint8_t {
+  /// What the unit of a sweep that is under way does: it has one at a time.
+  enum class stage : std::uint8_t {
     lock,    ///< whether this node sweeps
     look,    ///< leases that end, and which of those are locked
     batch,   ///< as many rows as one statement moves
@@ -51,6 +50,7 @@ private:
   };
 
   struct progress {
+    stage under_way = stage::lock;
     clock::time_point began{};
     /// To be returned one by one, the first of them now.
     std::deque<std::int64_t> singles{};
@@ -63,14 +63,15 @@ private:
   };
 
   static std::string_view title(sweep what);
+  progress& of(sweep what);
   std::chrono::milliseconds base_interval(sweep what) const;
   std::chrono::milliseconds interval(sweep what);
   bool in_time(sweep what);
   void start(sweep what);
   void run(sweep what);
-  void send(sweep what, work kind, pq::unit unit);
-  void finish(sweep what, work kind, const pq::reply& reply);
-  void fail(sweep what, work kind, const error& why);
+  void send(sweep what, stage next, pq::unit work);
+  void finish(sweep what, const pq::reply& reply);
+  void fail(sweep what, const error& why);
   void look_for_locked();
   void read_look(const pq::reply& reply);
   void move_batch(sweep what);

@@ -23,12 +23,28 @@ constexpr std::chrono::seconds healthy_after{30};
 constexpr milliseconds first_backoff{50};
 constexpr milliseconds longest_backoff{10'000};
 /// Between attempts to make the machines known.
-constexpr milliseconds register_again{1'000};
+constexpr milliseconds register_pause{1'000};
 /// What the last word of a node may take: the others do without it.
 constexpr milliseconds leave_at_most{1'000};
 constexpr milliseconds leave_wait{100};
 
-enum ticket : std::uint64_t { machines, strangers, farewell };
+/// The tickets of its units.
+enum unit : std::uint64_t { machines, strangers, farewell };
+
+/// As events name it.
+std::string title_of(role what, const std::string& queue) {
+  switch (what) {
+    case role::worker:
+      return "gateway";
+    case role::heartbeat:
+      return "heartbeat";
+    case role::reaper:
+      return "reaper";
+    case role::picker:
+      break;
+  }
+  return "picker of " + queue;
+}
 
 } // namespace
 
@@ -45,16 +61,32 @@ supervisor_actor::supervisor_actor(caf::actor_config& cfg, node_ptr home,
 
 caf::behavior supervisor_actor::make_behavior() {
   watcher_.install(this);
-  add("gateway", [this] {
-    if (first_worker_)
-      return std::exchange(first_worker_, nullptr);
-    auto worker = caf::actor_cast<caf::actor>(spawn<gateway_worker>(home_));
-    anon(door_, set_worker{worker});
-    return worker;
-  });
-  add("heartbeat",
+  add(role::worker, {}, [this] { return spawn_gateway(); });
+  add(role::heartbeat, {},
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
-  add("reaper", [this] { return spawn<reaper_actor>(home_); });
+  add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
+  add_pickers();
+  register_machines();
+  return {
+    [this](restart x) { start(x.child); },
+    [this](unit_done& x) { finish(x.ticket, *x.reply); },
+    [this](register_again) { register_machines(); },
+    [this](give_up& x) { fail(x.why); },
+    [this](drain x) { begin_draining(x.grace); },
+    [this](drained& x) { count(x); },
+    [this](farewell_over) { quit(); },
+  };
+}
+
+caf::actor supervisor_actor::spawn_gateway() {
+  if (first_worker_)
+    return std::exchange(first_worker_, nullptr);
+  auto worker = caf::actor_cast<caf::actor>(spawn<gateway_worker>(home_));
+  anon(door_, set_worker{worker});
+  return worker;
+}
+
+void supervisor_actor::add_pickers() {
   auto queue_lanes = static_cast<std::size_t>(home_->config.connections)
                      - database::first_queue_lane;
   // Each queue has a connection of its own as long as there are enough, and
@@ -65,77 +97,57 @@ caf::behavior supervisor_actor::make_behavior() {
     for (std::size_t i = 0; i < std::min<std::size_t>(queue_lanes, 2); ++i)
       lanes.push_back(database::first_queue_lane + (number + i) % queue_lanes);
     ++number;
-    add(picker_name(queue.name), [this, queue, lanes] {
+    add(role::picker, queue.name, [this, queue, lanes] {
       return spawn<picker_actor>(home_, queue, lanes);
     });
   }
-  register_machines();
-  return {
-    [this](restart x) {
-    if (!draining_)
-      start(x.child);
-    },
-    [this](unit_done& x) {
-    switch (static_cast<ticket>(x.ticket)) {
-      case machines:
-        return read_registered(*x.reply);
-      case strangers:
-        if (x.reply->ok())
-          for (auto& name :
-               store::read_foreign_sessions(x.reply->results.front()))
-            home_->tell(events::sessions_not_ended{std::move(name)});
-        return;
-      case farewell:
-        quit();
-    }
-  },
-    [this](tick x) {
-    if (x.generation == farewell)
+}
+
+void supervisor_actor::finish(std::uint64_t ticket, const pq::reply& reply) {
+  switch (static_cast<unit>(ticket)) {
+    case machines:
+      return read_registered(reply);
+    case strangers:
+      if (reply.ok())
+        for (auto& name : store::read_foreign_sessions(reply.results.front()))
+          home_->tell(events::sessions_not_ended{std::move(name)});
+      return;
+    case farewell:
       quit();
-    else if (!registered_ && !draining_)
-      register_machines();
-    },
-    [this](give_up& x) {
-    home_->tell(events::node_failed{x.why});
-    end_->why = x.why;
-    end_->on_failure(x.why);
-    begin_draining(milliseconds{0});
-    }, [this](drain x) { begin_draining(x.grace); },
-    [this](drained& x) {
-    summary_.given_back += x.given_back;
-    summary_.abandoned += x.abandoned;
-    },
-    };
+  }
 }
 
 void supervisor_actor::register_machines() {
+  if (draining_)
+    return;
   pq::unit work{{store::register_machines(home_->config.machines)}, true};
   submit(this, *home_->db, database::control_lane, std::move(work), machines);
 }
 
 void supervisor_actor::read_registered(const pq::reply& reply) {
   if (reply.ok()) {
-    registered_ = true;
     home_->tell(events::node_started{home_->config.node});
     submit(this, *home_->db, database::control_lane,
            {{store::foreign_sessions(home_->incarnation)}, false}, strangers);
   } else if (!draining_) {
     home_->tell(events::sweep_failed{"making the machines known",
                                      without_data(*reply.failure)});
-    send_self_after(this, register_again, tick{machines});
+    send_self_after(this, register_pause, register_again{});
   }
 }
 
-void supervisor_actor::add(std::string name,
+void supervisor_actor::add(role what, std::string queue,
                            std::function<caf::actor()> spawn) {
-  children_.push_back({std::move(name), std::move(spawn)});
+  children_.push_back({what, std::move(queue), std::move(spawn)});
   start(children_.size() - 1);
 }
 
 void supervisor_actor::start(std::size_t index) {
+  if (draining_)
+    return;
   auto& x = children_[index];
   x.handle = x.spawn();
-  home_->children.set(x.name, x.handle);
+  home_->children.set(x.what, x.queue, x.handle);
   x.started = system().clock().now();
   watcher_.watch(this, x.handle,
                  [this, index](const caf::error& why) { down(index, why); });
@@ -146,15 +158,28 @@ void supervisor_actor::down(std::size_t index, const caf::error& why) {
   x.handle = nullptr;
   if (draining_)
     return finish_if_drained();
-  if (x.name == "gateway")
+  if (x.what == role::worker)
     anon(door_, set_worker{});
   if (system().clock().now() - x.started > healthy_after)
     x.crashes = 0;
   auto wait = std::min(first_backoff * (1 << std::min(x.crashes, 10)),
                        longest_backoff);
   ++x.crashes;
-  home_->tell(events::actor_restarted{x.name, render(system(), why)});
+  home_->tell(
+    events::actor_restarted{title_of(x.what, x.queue), render(system(), why)});
   send_self_after(this, wait, restart{index});
+}
+
+void supervisor_actor::fail(const error& why) {
+  home_->tell(events::node_failed{why});
+  end_->why = why;
+  end_->on_failure(why);
+  begin_draining(milliseconds{0});
+}
+
+void supervisor_actor::count(const drained& left) {
+  summary_.given_back += left.given_back;
+  summary_.abandoned += left.abandoned;
 }
 
 void supervisor_actor::begin_draining(milliseconds grace) {
@@ -162,28 +187,25 @@ void supervisor_actor::begin_draining(milliseconds grace) {
     return;
   draining_ = true;
   home_->children.clear();
-  // The heartbeat goes on until the last picker is done.
+  // Heartbeat and gateway go on until the last picker is done.
   for (auto& x : children_)
-    if (x.handle && x.name.starts_with("picker"))
+    if (x.handle && x.what == role::picker)
       post(this, x.handle, drain{grace});
-  for (auto& x : children_)
-    if (x.handle && x.name == "reaper")
+    else if (x.handle && x.what == role::reaper)
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   finish_if_drained();
 }
 
 void supervisor_actor::finish_if_drained() {
-  bool picking = std::any_of(children_.begin(), children_.end(), [](auto& x) {
-    return x.handle && x.name.starts_with("picker");
-  });
-  if (picking)
+  auto lives = [](const child& x) { return static_cast<bool>(x.handle); };
+  if (std::any_of(children_.begin(), children_.end(), [lives](const child& x) {
+        return lives(x) && x.what == role::picker;
+      }))
     return;
   for (auto& x : children_)
-    if (x.handle && x.name != "reaper")
+    if (x.handle && x.what != role::reaper)
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
-  bool any = std::any_of(children_.begin(), children_.end(),
-                         [](auto& x) { return static_cast<bool>(x.handle); });
-  if (any || leaving_)
+  if (leaving_ || std::any_of(children_.begin(), children_.end(), lives))
     return;
   leaving_ = true;
   home_->tell(summary_);
@@ -191,7 +213,7 @@ void supervisor_actor::finish_if_drained() {
     this, *home_->db, database::control_lane,
     {{store::lock_timeout(leave_wait), store::leave_nodes(home_->incarnation)}},
     farewell, database::clock::duration::zero());
-  send_self_after(this, leave_at_most, tick{farewell});
+  send_self_after(this, leave_at_most, farewell_over{});
 }
 
 void supervisor_actor::on_exit() {

@@ -5,6 +5,7 @@
 #include <caf/event_based_actor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -41,18 +42,26 @@ public:
 
 private:
   struct child {
-    std::string name;
+    role what;
+    std::string queue; ///< a picker's
     std::function<caf::actor()> spawn;
     caf::actor handle{};
     int crashes = 0;
     database::clock::time_point started{};
   };
 
-  void add(std::string name, std::function<caf::actor()> spawn);
+  void add(role what, std::string queue, std::function<caf::actor()> spawn);
+  void add_pickers();
+  caf::actor spawn_gateway();
   void start(std::size_t index);
   void down(std::size_t index, const caf::error& why);
+  void finish(std::uint64_t ticket, const pq::reply& reply);
   void register_machines();
   void read_registered(const pq::reply& reply);
+  /// The engine gives up by itself.
+  void fail(const error& why);
+  /// What a picker has left behind.
+  void count(const drained& left);
   void begin_draining(std::chrono::milliseconds grace);
   void finish_if_drained();
 
@@ -62,7 +71,6 @@ private:
   std::shared_ptr<engine_end> end_;
   watcher watcher_;
   std::vector<child> children_;
-  bool registered_ = false;
   bool draining_ = false;
   bool leaving_ = false;
   events::node_stopped summary_;
