@@ -130,6 +130,9 @@ macro(check_options header struct prefix)
   foreach(member IN LISTS text)
     if(NOT member MATCHES
        "^[ \n]*([a-z0-9_:<>]+)[ \n]+([a-z_]+)[ \n]*(=[ \n]*([^\n]*)|{([^\n]*)})$")
+      if(NOT member MATCHES "^[ \n]*$|\\(|^[ \n]*struct ")
+        broken("a member of gd::${struct} in ${header} cannot be read: ${member}")
+      endif()
       continue() # a function, or a struct of which the members are options
     endif()
     set(type "${CMAKE_MATCH_1}")
