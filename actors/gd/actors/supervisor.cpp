@@ -113,7 +113,8 @@ void supervisor_actor::finish(std::uint64_t ticket, const pq::reply& reply) {
           home_->tell(events::sessions_not_ended{std::move(name)});
       return;
     case farewell:
-      quit();
+      if (--farewells_ == 0)
+        quit();
   }
 }
 
@@ -209,10 +210,17 @@ void supervisor_actor::finish_if_drained() {
     return;
   leaving_ = true;
   home_->tell(summary_);
-  submit(
-    this, *home_->db, database::control_lane,
-    {{store::lock_timeout(leave_wait), store::leave_nodes(home_->incarnation)}},
-    farewell, database::clock::duration::zero());
+  say_farewell();
+}
+
+void supervisor_actor::say_farewell() {
+  // On each lane, behind the last beat there, which would make the node known again.
+  farewells_ = static_cast<std::size_t>(home_->config.connections);
+  for (std::size_t lane = 0; lane < farewells_; ++lane)
+    submit(this, *home_->db, lane,
+           {{store::lock_timeout(leave_wait),
+             store::leave_nodes(home_->incarnation)}},
+           farewell, database::clock::duration::zero());
   send_self_after(this, leave_at_most, farewell_over{});
 }
 

@@ -64,6 +64,7 @@ private:
   void count(const drained& left);
   void begin_draining(std::chrono::milliseconds grace);
   void finish_if_drained();
+  void say_farewell();
 
   node_ptr home_;
   caf::actor door_;
@@ -73,6 +74,8 @@ private:
   std::vector<child> children_;
   bool draining_ = false;
   bool leaving_ = false;
+  /// Lanes on which it has not been said yet.
+  std::size_t farewells_ = 0;
   events::node_stopped summary_;
 };
 
