@@ -115,6 +115,43 @@ CAF_TEST(a killed picker keeps no key and its row comes back with the lease) {
   db.wait_until(count_locks, "0");
 }
 
+CAF_TEST(a node that stops is not made known again by a beat on its way) {
+  const std::string known = "select count(*) from gen_durable_nodes";
+  constexpr std::size_t lane = 3;
+  auto run = [&](std::size_t on, gd::pq::unit work) {
+    home->db->submit(
+      on, std::move(work), [](const gd::pq::reply&) {},
+      gd::database::clock::duration::max());
+  };
+  db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Probe', "
+          "'first', now() + interval '1 day')");
+  home->record = {.incarnation = home->incarnation,
+                  .node = "a",
+                  .lease = 60s,
+                  .queues = "[]",
+                  .machines = "[]"};
+  run(0, introduce(home->record, 0, 100ms));
+  db.wait_until(known, "1");
+  // A lane has work that a stranger holds up, and a beat waits behind it.
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable for update");
+  auto id = std::stoll(db.scalar("select id from gen_durable"));
+  run(lane, {{gd::store::lock_timeout(30s), gd::store::lock({id})}});
+  stranger.wait_until_someone_is_blocked();
+  run(lane, introduce(home->record, lane, 100ms));
+  anon(supervisor, drain{1s});
+  db.wait_until(known, "0");
+  stranger.exec("rollback");
+  std::promise<void> behind;
+  home->db->submit(
+    lane, {{gd::store::schema_version()}, false},
+    [&behind](const gd::pq::reply&) { behind.set_value(); },
+    gd::database::clock::duration::max());
+  behind.get_future().wait();
+  db.wait_until(known, "0");
+}
+
 CAF_TEST(a killed gateway worker is started again behind the same handle) {
   CAF_REQUIRE(insert_one());
   kill(caf::actor_cast<caf::actor>(worker));

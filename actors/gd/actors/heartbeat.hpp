@@ -64,7 +64,8 @@ private:
   std::set<std::size_t> saying_;
   /// Of what is tried again and again.
   complaints complaints_;
-  /// Of rows that strangers have locked: each once, those first that have waited for their lock longest ago.
+  /// Of rows that strangers have locked: each once, those first that have waited
+  /// for their lock longest ago.
   std::vector<lease_ptr> locked_;
 };
 
