@@ -311,13 +311,30 @@ void send_all(node& n, const parameters& how, tally& answered,
 
 // -- workloads ----------------------------------------------------------------
 
+/// Nothing is picked before all connections are there: the floor, too, opens
+/// them before it begins.
+class barrier {
+public:
+  explicit barrier(const parameters& how) : session_{how.database} {
+    session_.run("begin; lock table gen_durable in access exclusive mode");
+  }
+
+  void open() {
+    session_.run("commit");
+  }
+
+private:
+  session session_;
+};
+
 /// Engines in processes of their own that drain together.
 /// Returns the least that one of them did, as a part of what is equal.
 double drain_in_processes(const parameters& how, meter& m) {
   tally done;
+  tally ready;
   std::deque<tally> each;
   std::vector<pid_t> children;
-  m.start();
+  barrier before{how};
   for (std::int64_t i = 0; i < how.processes; ++i) {
     auto& mine = each.emplace_back();
     auto pid = fork();
@@ -326,11 +343,16 @@ double drain_in_processes(const parameters& how, meter& m) {
                mine.add();
                done.add();
              })};
+      n.wait_until_connected();
+      ready.add();
       done.wait_for(how.rows * how.steps);
       _exit(0);
     }
     children.push_back(pid);
   }
+  ready.wait_for(how.processes);
+  m.start();
+  before.open();
   for (auto pid : children) {
     int status = 0;
     if (waitpid(pid, &status, 0) != pid || status != 0)
@@ -352,15 +374,12 @@ sample measure_drain(const parameters& how) {
   if (how.processes > 1) {
     least_share = drain_in_processes(how, m);
   } else {
-    // Nothing is picked before all connections are there: the floor, too, opens
-    // them before it begins.
-    session barrier{how.database};
-    barrier.run("begin; lock table gen_durable in access exclusive mode");
+    barrier before{how};
     tally done;
     node n{settings(how, count_down()), done};
     n.wait_until_connected();
     m.start();
-    barrier.run("commit");
+    before.open();
     done.wait_for(how.rows * how.steps);
     m.stop();
   }
