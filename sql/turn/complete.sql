@@ -3,12 +3,10 @@
 -- Answers as flush does, without a holder. No row also for one that a stranger has changed since the snapshot.
 -- They are found by one scan for all ids, and their tokens by a hash table: one by one, as for flush, costs more. The sum
 -- in the order keeps a plan made for an empty table from reading all of the primary key in its order.
--- A token that all have is compared by itself, and no hash table made.
--- $1 bigint[] id (each once), $2 text[] token of each, or one of all
+-- $1 bigint[] id (each once), $2 text[] token of each
 with held as materialized (
   select g.id, g.ctid as tuple,
-    (case when cardinality($2::text[]) = 1 then g.locked_by = ($2::text[])[1]
-          else (g.id, g.locked_by) in (select e.id, e.token from unnest($1::bigint[], $2::text[]) as e (id, token)) end
+    ((g.id, g.locked_by) in (select e.id, e.token from unnest($1::bigint[], $2::text[]) as e (id, token))
       and g.status = 'executing') is true as fenced
   from :"schema".gen_durable g
   where g.id = any($1::bigint[])

@@ -221,10 +221,6 @@ struct million_rows {
     auto tokens = list(column("select g.locked_by from unnest(" + running
                               + "::bigint[]) with ordinality x (id, n) join "
                                 "gen_durable g using (id) order by n"));
-    auto of_one_token = list(
-      column("select id from gen_durable where status = 'executing' and "
-             "locked_by = 'node/1/1' order by md5(id::text) limit "
-             + std::to_string(batch)));
     auto consumed = list(column("select id from signals where target_id = any("
                                 + running + "::bigint[])"));
     auto any_id = list(
@@ -320,9 +316,6 @@ struct million_rows {
        .pages_per_row = 100},
       {.what = &sql::complete,
        .arguments = running + ", " + tokens,
-       .pages_per_row = 60},
-      {.what = &sql::complete,
-       .arguments = of_one_token + ", '{node/1/1}'",
        .pages_per_row = 60},
       {.what = &sql::proceed,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")

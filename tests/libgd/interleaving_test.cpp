@@ -1036,18 +1036,6 @@ CAF_TEST(an outcome under the token of another row of its group is stale) {
   }
 }
 
-CAF_TEST(a completion under a token that all rows of its group have is stale
-           where it is another) {
-  auto& worker = connect();
-  std::vector<outcome_row> rows{done_row(executing("node/1/2"), "node/1/1"),
-                                done_row(executing("node/1/1"), "node/1/1")};
-  auto written = run(worker, store::complete(rows));
-  CAF_CHECK(stale(written, rows[0].id));
-  CAF_CHECK(applied(written, rows[1].id));
-  CAF_CHECK_EQUAL(of(rows[0].id, "status"), "executing");
-  CAF_CHECK_EQUAL(of(rows[0].id, "locked_by"), "node/1/2");
-}
-
 CAF_TEST(with the statements of the original a group waits for the stranger) {
   auto x = executing();
   auto y = executing();

@@ -295,29 +295,6 @@ CAF_TEST(
   CAF_CHECK_EQUAL(tries, 3);
 }
 
-CAF_TEST(completions of one token have a statement if they are many) {
-  auto statements = [&](std::vector<std::int64_t> rows_of_tokens) {
-    auto turn = make_turn(1'000);
-    std::int64_t id = 0;
-    for (std::size_t token = 0; token < rows_of_tokens.size(); ++token)
-      for (auto n = rows_of_tokens[token]; n > 0; --n)
-        turn.add(done_row(++id, "node/1/" + std::to_string(token)));
-    auto work = begin(turn, 0);
-    std::vector<std::size_t> sizes;
-    for (const auto& x : work.calls)
-      sizes.push_back(first_parameter(x).size());
-    return sizes;
-  };
-  using sizes = std::vector<std::size_t>;
-  CAF_CHECK(statements({300}) == (sizes{300}));
-  CAF_CHECK(statements({10, 190}) == (sizes{10, 190}));
-  CAF_CHECK(statements({100, 100, 100}) == (sizes{100, 100, 100}));
-  // Too few: those of all tokens together.
-  CAF_CHECK(statements({10, 189}) == (sizes{199}));
-  CAF_CHECK(statements({150, 50, 50}) == (sizes{250}));
-  CAF_CHECK(statements({1, 1, 1}) == (sizes{3}));
-}
-
 CAF_TEST(every pick has a token of its own) {
   auto turn = make_turn();
   std::set<std::string> tokens;
@@ -1027,29 +1004,26 @@ CAF_TEST(in a mixture each outcome gets its own answer and row) {
   CAF_CHECK_EQUAL(count("locked_by = 'node/1/2' and step = 'collect'"), "2");
 }
 
-CAF_TEST(each outcome gets its own answer from the statement of its token) {
-  for (std::size_t n : {9, 120}) { // together, and a statement for each token
-    auto rows = executing(static_cast<int>(2 * n));
-    db.rows("update gen_durable set locked_by = 'node/1/2' where id >= $1",
-            {std::to_string(rows[n])});
-    auto turn = make_turn();
-    std::set<std::int64_t> stale{rows[3], rows[n + 5]};
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      bool of_second = (i >= n) != stale.contains(rows[i]);
-      turn.add(done_row(rows[i], of_second ? "node/1/2" : "node/1/1"), i);
-    }
-    auto fates = drain(turn);
-    CAF_CHECK_EQUAL(fates.size(), 2 * n);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      CAF_CHECK_EQUAL(fates[rows[i]].tag, i);
-      CAF_CHECK(
-        fates[rows[i]].what
-        == (stale.contains(rows[i]) ? verdict::stale : verdict::applied));
-    }
-    CAF_CHECK_EQUAL(count("status = 'done'"), std::to_string(2 * n - 2));
-    CAF_CHECK_EQUAL(count("status = 'executing'"), "2");
-    db.rows("delete from gen_durable");
+CAF_TEST(outcomes under two tokens share a statement and each has its answer) {
+  constexpr std::size_t n = 9;
+  auto rows = executing(2 * n);
+  db.rows("update gen_durable set locked_by = 'node/1/2' where id >= $1",
+          {std::to_string(rows[n])});
+  auto turn = make_turn();
+  std::set<std::int64_t> stale{rows[3], rows[n + 5]};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    bool of_second = (i >= n) != stale.contains(rows[i]);
+    turn.add(done_row(rows[i], of_second ? "node/1/2" : "node/1/1"), i);
   }
+  auto fates = drain(turn);
+  CAF_CHECK_EQUAL(fates.size(), 2 * n);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAF_CHECK_EQUAL(fates[rows[i]].tag, i);
+    CAF_CHECK(fates[rows[i]].what
+              == (stale.contains(rows[i]) ? verdict::stale : verdict::applied));
+  }
+  CAF_CHECK_EQUAL(count("status = 'done'"), std::to_string(2 * n - 2));
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "2");
 }
 
 CAF_TEST(what applied before its connection died is unknown when sent again) {

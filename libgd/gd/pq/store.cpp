@@ -333,7 +333,7 @@ bool completes(const outcome_row& row) {
 pq::call complete(const row_refs<outcome_row>& rows) {
   pq::call x{&sql::complete, {}};
   x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(alike(rows, [](const auto& r) { return std::string_view{r.token}; }));
+    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }));
   return x;
 }
 

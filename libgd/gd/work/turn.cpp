@@ -41,31 +41,11 @@ constexpr int most_tries_to_show = 3;
 constexpr milliseconds show_again_after{500};
 /// No pick merges more rows: so many that strangers have locked are passed over.
 constexpr std::int32_t deepest = 1 << 22;
-/// Rows of one lease token are worth a statement of their own if, on average, each
-/// has so many: it need not look up each row's token.
-constexpr std::size_t worth_a_statement = 100;
 /// Between tries of a key that somebody else has locked, at first and at most.
 constexpr milliseconds first_key_wait{100};
 constexpr milliseconds longest_key_wait{5'000};
 
 using outcome_refs = store::row_refs<store::outcome_row>;
-
-std::vector<outcome_refs> by_token(outcome_refs rows) {
-  std::vector<outcome_refs> out;
-  for (const auto& row : rows) {
-    auto has_its_token = [&row](const auto& x) {
-      return (*x.begin()).token == row.token;
-    };
-    auto found = std::find_if(out.begin(), out.end(), has_its_token);
-    if (found == out.end()) {
-      if ((out.size() + 1) * worth_a_statement > rows.size())
-        return {std::move(rows)};
-      found = out.emplace(found);
-    }
-    found->add(row);
-  }
-  return out;
-}
 
 } // namespace
 
@@ -301,8 +281,7 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     next.at.outcomes.push_back(append(work, std::move(x)));
   };
   if (!completing.empty())
-    for (const auto& x : by_token(std::move(completing)))
-      write(store::complete(x));
+    write(store::complete(completing));
   if (!proceeding.empty())
     write(store::proceed(proceeding));
   if (!others.empty()) {
