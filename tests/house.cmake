@@ -87,7 +87,7 @@ execute_process(
   WORKING_DIRECTORY "${ROOT}" OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" lines "${lines}")
 # Three that are still to be cut: they may not grow until then.
-list(FILTER lines EXCLUDE REGEX "^(libgd/gd/pq/store.cpp: has 900|libgd/gd/work/turn.cpp: has 667|actors/gd/actors/picker.cpp: has 918) lines")
+list(FILTER lines EXCLUDE REGEX "^(libgd/gd/pq/store.cpp: has 760|libgd/gd/work/turn.cpp: has 667|actors/gd/actors/picker.cpp: has 918) lines")
 foreach(line IN LISTS lines)
   message("${line}")
   math(EXPR broken "${broken} + 1")

@@ -53,6 +53,8 @@ constexpr std::int32_t oid_text = 25;
 template <class T>
 constexpr std::int32_t oid_of = oid_text;
 template <>
+constexpr std::int32_t oid_of<bytes> = oid_bytea;
+template <>
 constexpr std::int32_t oid_of<std::int16_t> = oid_int2;
 template <>
 constexpr std::int32_t oid_of<std::int32_t> = oid_int4;
@@ -62,7 +64,7 @@ template <class T>
 constexpr std::int32_t oid_of<std::optional<T>> = oid_of<T>;
 
 template <class T>
-std::string encode_array(std::int32_t element_oid, const std::vector<T>& xs) {
+std::string encode_array(const std::vector<T>& xs) {
   std::size_t bytes = 20; // in front of the elements
   bool has_null = false;
   for (const auto& x : xs) {
@@ -74,7 +76,7 @@ std::string encode_array(std::int32_t element_oid, const std::vector<T>& xs) {
   out.reserve(bytes);
   append(out, std::int32_t{!xs.empty()}); // dimensions
   append(out, std::int32_t{has_null});
-  append(out, element_oid);
+  append(out, oid_of<T>);
   if (xs.empty())
     return out;
   append(out, static_cast<std::int32_t>(xs.size()));
@@ -115,7 +117,7 @@ params& params::add(std::string_view x) {
 
 template <class T>
 params& params::add(const std::vector<T>& xs) {
-  values_.push_back(encode_array(oid_of<T>, xs));
+  values_.push_back(encode_array(xs));
   return *this;
 }
 
@@ -127,12 +129,7 @@ template params& params::add(const std::vector<std::string_view>&);
 template params& params::add(const std::vector<std::optional<std::int64_t>>&);
 template params&
 params::add(const std::vector<std::optional<std::string_view>>&);
-
-params&
-params::add_bytes(const std::vector<std::optional<std::string_view>>& xs) {
-  values_.push_back(encode_array(oid_bytea, xs));
-  return *this;
-}
+template params& params::add(const std::vector<std::optional<bytes>>&);
 
 bound_params::bound_params(const params& args)
   : formats(args.values().size(), 1) {

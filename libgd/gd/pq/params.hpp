@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,13 @@
 
 namespace gd::pq {
 
+/// What goes as bytea, which may be any bytes.
+struct bytes : std::string_view {
+  explicit bytes(std::string_view x) : std::string_view{x} {
+    // nop
+  }
+};
+
 /// The parameters of one statement, in the protocol's binary form. Batches
 /// travel as arrays, so that no statement ever has more than a dozen.
 class params {
@@ -15,18 +23,18 @@ public:
   params& add(bool x);
   params& add(std::int32_t x);
   params& add(std::int64_t x);
+  params& add(std::chrono::microseconds x) {
+    return add(std::int64_t{x.count()});
+  }
   params& add(std::string_view x);
   params& add(const char* x) {
     return add(std::string_view{x});
   }
 
   /// An array of integers or of texts. An absent optional is null; only those of
-  /// std::int64_t and std::string_view are known.
+  /// std::int64_t, std::string_view and `bytes` are known.
   template <class T>
   params& add(const std::vector<T>& xs);
-
-  /// As bytea[].
-  params& add_bytes(const std::vector<std::optional<std::string_view>>& xs);
 
   const std::vector<std::string>& values() const noexcept {
     return values_;

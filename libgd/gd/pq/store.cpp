@@ -1,6 +1,7 @@
 #include <gd/pq/store.hpp>
 
 #include <gd/migrations.hpp>
+#include <gd/pq/bind.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/lease.hpp>
 
@@ -18,42 +19,9 @@ namespace gd::store {
 
 namespace {
 
-using maybe_text = std::optional<std::string_view>;
-
-maybe_text maybe(const std::optional<std::string>& x) {
-  return x ? maybe_text{*x} : std::nullopt;
-}
-
-template <class Rows, class F>
-auto column(const Rows& rows, F f) {
-  std::vector<std::decay_t<decltype(f(*rows.begin()))>> xs;
-  xs.reserve(rows.size());
-  for (const auto& row : rows)
-    xs.push_back(f(row));
-  return xs;
-}
-
-/// Of values that are mostly the same in all rows, and go once then.
-template <class Rows, class F>
-auto alike(const Rows& rows, F f) {
-  auto xs = column(rows, f);
-  if (!xs.empty()
-      && std::adjacent_find(xs.begin(), xs.end(), std::not_equal_to<>{})
-           == xs.end())
-    xs.resize(1);
-  return xs;
-}
-
-/// Of optional values. Most rows need few of the columns: one that nobody needs
-/// goes empty, and unnest fills it up with nulls.
-template <class Rows, class F>
-auto sparse(const Rows& rows, F f) {
-  auto xs = column(rows, f);
-  if (std::none_of(xs.begin(), xs.end(),
-                   [](const auto& x) { return x.has_value(); }))
-    xs.clear();
-  return xs;
-}
+using pq::alike;
+using pq::column;
+using pq::make_call;
 
 /// Their ids, names and payloads are in three columns, of which none is longer
 /// than the others. If one is, nothing is shown: what is not shown is not lost.
@@ -96,20 +64,11 @@ static pq::call look_for_rows(const sql::statement& by,
   auto from = what.from;
   if (from.empty() || from.front().priority != beginning.priority)
     from.insert(from.begin(), beginning);
-  pq::call x{&by, {}};
-  x.args.add(what.token)
-    .add(what.inbox)
-    .add(std::int64_t{what.lease.count()})
-    .add(what.queue)
-    .add(what.limit)
-    .add(column(what.machines,
-                [](const auto& m) { return std::string_view{m.fsm}; }))
-    .add(column(what.machines, [](const auto& m) { return m.version; }))
-    .add(column(from, [](const auto& m) { return m.priority; }))
-    .add(column(from, [](const auto& m) { return m.since_us; }))
-    .add(column(from, [](const auto& m) { return m.id; }))
-    .add(what.depth);
-  return x;
+  return make_call(by, what.token, what.inbox, what.lease, what.queue,
+                   what.limit, column(what.machines, &machine_version::fsm),
+                   column(what.machines, &machine_version::version),
+                   column(from, &mark::priority), column(from, &mark::since_us),
+                   column(from, &mark::id), what.depth);
 }
 
 static pq::call look_for_keyed_rows(const sql::statement& by,
@@ -140,29 +99,17 @@ std::vector<candidate> read_candidates(const pq::rows& rows) {
 
 pq::call pick_these(const std::vector<std::int64_t>& ids,
                     const pick_request& what) {
-  pq::call x{&sql::pick_these, {}};
-  x.args.add(what.token)
-    .add(what.inbox)
-    .add(std::int64_t{what.lease.count()})
-    .add(ids);
-  return x;
+  return make_call(sql::pick_these, what.token, what.inbox, what.lease, ids);
 }
 
 pq::call fail_row(const candidate& which, const std::string& reason) {
-  pq::call x{&sql::fail_row, {}};
-  x.args.add(which.id).add(which.place).add(reason);
-  return x;
+  return make_call(sql::fail_row, which.id, which.place, reason);
 }
 
 pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
               std::int64_t bytes) {
-  pq::call x{&sql::show, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(inbox)
-    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
-    .add(bytes)
-    .add(longest_text);
-  return x;
+  return make_call(sql::show, column(rows, &hidden_row::id), inbox,
+                   column(rows, &hidden_row::token), bytes, longest_text);
 }
 
 std::vector<shown_row> read_show(const pq::rows& rows) {
@@ -218,11 +165,11 @@ pick_answer read_pick(const pq::rows& rows) {
 }
 
 pq::call lock_keys() {
-  return {&sql::lock_keys, {}};
+  return make_call(sql::lock_keys);
 }
 
 pq::call check_keys() {
-  return {&sql::check_keys, {}};
+  return make_call(sql::check_keys);
 }
 
 std::vector<std::pair<std::string, bool>>
@@ -235,7 +182,7 @@ read_check_keys(const pq::rows& rows) {
 }
 
 pq::call hold_keys() {
-  return {&sql::hold_keys, {}};
+  return make_call(sql::hold_keys);
 }
 
 std::vector<std::pair<std::int64_t, std::string>>
@@ -253,12 +200,8 @@ std::optional<key_hold> hold_of(const picked_row& row) {
 }
 
 pq::call unlock_keys(const std::vector<key_hold>& holds) {
-  pq::call x{&sql::unlock_keys, {}};
-  x.args
-    .add(column(holds, [](const auto& h) { return std::string_view{h.key}; }))
-    .add(
-      column(holds, [](const auto& h) { return std::string_view{h.session}; }));
-  return x;
+  return make_call(sql::unlock_keys, column(holds, &key_hold::key),
+                   column(holds, &key_hold::session));
 }
 
 // -- outcomes -----------------------------------------------------------------
@@ -293,36 +236,31 @@ bool may_collide(const picked_row& row, verb what) {
   }
 }
 
-pq::call flush(const row_refs<outcome_row>& rows) {
-  auto when = [](bool there, const std::string& x) {
-    return there ? maybe_text{x} : std::nullopt;
+/// What no other outcomes have.
+template <class T>
+static auto only_of(verb what, T outcome_row::*member) {
+  using value = decltype(pq::element_of(std::declval<const T&>()));
+  return [what, member](const outcome_row& x) {
+    return x.what == what ? std::optional<value>{x.*member} : std::nullopt;
   };
-  pq::call x{&sql::flush, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
-    .add(column(rows, [](const auto& r) { return to_string(r.what); }))
-    .add(sparse(
-      rows, [&](const auto& r) { return when(r.what == verb::next, r.step); }))
-    .add(sparse(rows,
-                [&](const auto& r) { return when(!r.state.empty(), r.state); }))
-    .add(sparse(
-      rows,
-      [&](const auto& r) { return when(r.what == verb::done, r.result); }))
-    .add(sparse(
-      rows,
-      [](const auto& r) {
-    return r.what == verb::replay ? std::optional{r.delay_us} : std::nullopt;
-      }))
-    .add(sparse(
-      rows,
-      [&](const auto& r) { return when(r.what == verb::await, r.awaits); }))
-    .add(sparse(rows, [](const auto& r) { return r.timeout_us; }))
-    .add(sparse(rows, [](const auto& r) { return r.until_us; }))
-    .add(sparse(
-      rows,
-      [&](const auto& r) { return when(r.what == verb::stop, r.reason); }))
-    .add(consumed_by(rows));
-  return x;
+}
+
+pq::call flush(const row_refs<outcome_row>& rows) {
+  auto state = [](const outcome_row& x) {
+    return x.state.empty() ? std::nullopt
+                           : std::optional<std::string_view>{x.state};
+  };
+  return make_call(
+    sql::flush, column(rows, &outcome_row::id),
+    column(rows, &outcome_row::token),
+    column(rows, [](const auto& x) { return to_string(x.what); }),
+    column(rows, only_of(verb::next, &outcome_row::step)), column(rows, state),
+    column(rows, only_of(verb::done, &outcome_row::result)),
+    column(rows, only_of(verb::replay, &outcome_row::delay_us)),
+    column(rows, only_of(verb::await, &outcome_row::awaits)),
+    column(rows, &outcome_row::timeout_us),
+    column(rows, &outcome_row::until_us),
+    column(rows, only_of(verb::stop, &outcome_row::reason)), consumed_by(rows));
 }
 
 bool completes(const outcome_row& row) {
@@ -331,10 +269,8 @@ bool completes(const outcome_row& row) {
 }
 
 pq::call complete(const row_refs<outcome_row>& rows) {
-  pq::call x{&sql::complete, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }));
-  return x;
+  return make_call(sql::complete, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token));
 }
 
 bool proceeds(const outcome_row& row) {
@@ -342,30 +278,22 @@ bool proceeds(const outcome_row& row) {
 }
 
 pq::call proceed(const row_refs<outcome_row>& rows) {
-  pq::call x{&sql::proceed, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }));
-  return x;
+  return make_call(sql::proceed, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token),
+                   column(rows, &outcome_row::step),
+                   column(rows, &outcome_row::state));
 }
 
 pq::call advance(const row_refs<outcome_row>& rows,
                  const std::string& new_token) {
-  pq::call x{&sql::advance, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.token}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.step}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
-    .add(new_token)
-    .add(consumed_by(rows));
-  return x;
+  return make_call(
+    sql::advance, column(rows, &outcome_row::id),
+    column(rows, &outcome_row::token), column(rows, &outcome_row::step),
+    column(rows, &outcome_row::state), new_token, consumed_by(rows));
 }
 
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
-  pq::call x{&sql::inbox, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; })).add(limit);
-  return x;
+  return make_call(sql::inbox, column(rows, &outcome_row::id), limit);
 }
 
 std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
@@ -400,9 +328,7 @@ std::optional<pq::call> recheck(const row_refs<outcome_row>& rows) {
     }
   if (parked.empty())
     return std::nullopt;
-  pq::call x{&sql::recheck, {}};
-  x.args.add(parked).add(seen);
-  return x;
+  return make_call(sql::recheck, parked, seen);
 }
 
 pq::call lock_timeout(std::chrono::milliseconds wait,
@@ -410,33 +336,24 @@ pq::call lock_timeout(std::chrono::milliseconds wait,
   auto text = [](std::chrono::milliseconds x) {
     return fmt::format("{}ms", x.count());
   };
-  pq::call x{&sql::lock_timeout, {}};
-  x.args.add(text(wait)).add(each ? text(*each) : std::string{});
-  return x;
+  return make_call(sql::lock_timeout, text(wait),
+                   each ? text(*each) : std::string{});
 }
 
 pq::call lock(const std::vector<std::int64_t>& ids) {
-  pq::call x{&sql::lock, {}};
-  x.args.add(ids);
-  return x;
+  return make_call(sql::lock, ids);
 }
 
 pq::call release_lost(const std::vector<std::string>& tokens) {
-  pq::call x{&sql::release_lost, {}};
-  x.args.add(tokens);
-  return x;
+  return make_call(sql::release_lost, tokens);
 }
 
 // -- leases and deadlines -----------------------------------------------------
 
 pq::call heartbeat(const std::vector<lease_ptr>& leases,
                    std::chrono::microseconds duration) {
-  pq::call x{&sql::heartbeat, {}};
-  x.args.add(column(leases, [](const auto& l) { return l->id; }))
-    .add(
-      column(leases, [](const auto& l) { return std::string_view{l->token}; }))
-    .add(std::int64_t{duration.count()});
-  return x;
+  return make_call(sql::heartbeat, column(leases, &lease::id),
+                   column(leases, &lease::token), duration);
 }
 
 std::vector<beat> read_heartbeat(const pq::rows& rows) {
@@ -449,12 +366,7 @@ std::vector<beat> read_heartbeat(const pq::rows& rows) {
 
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
                        const page_end& after) {
-  pq::call x{&sql::locked_leases, {}};
-  x.args.add(limit)
-    .add(std::int64_t{soon.count()})
-    .add(after.at_us)
-    .add(after.id);
-  return x;
+  return make_call(sql::locked_leases, limit, soon, after.at_us, after.id);
 }
 
 std::vector<ending_lease> read_locked_leases(const pq::rows& rows) {
@@ -467,15 +379,11 @@ std::vector<ending_lease> read_locked_leases(const pq::rows& rows) {
 
 pq::call reap(std::int32_t limit,
               const std::vector<std::int64_t>& leave_alone) {
-  pq::call x{&sql::reap, {}};
-  x.args.add(limit).add(leave_alone);
-  return x;
+  return make_call(sql::reap, limit, leave_alone);
 }
 
 pq::call wake_due(std::int32_t limit) {
-  pq::call x{&sql::wake_due, {}};
-  x.args.add(limit);
-  return x;
+  return make_call(sql::wake_due, limit);
 }
 
 std::vector<moved_row> read_wake_due(const pq::rows& rows) {
@@ -486,9 +394,7 @@ std::vector<moved_row> read_wake_due(const pq::rows& rows) {
 }
 
 pq::call due(std::int32_t limit) {
-  pq::call x{&sql::due, {}};
-  x.args.add(limit);
-  return x;
+  return make_call(sql::due, limit);
 }
 
 std::vector<reaped_row> read_reap(const pq::rows& rows) {
@@ -501,9 +407,8 @@ std::vector<reaped_row> read_reap(const pq::rows& rows) {
 
 pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
                    const page_end& expired) {
-  pq::call x{&sql::returning, {}};
-  x.args.add(limit).add(leases).add(parked).add(expired.at_us).add(expired.id);
-  return x;
+  return make_call(sql::returning, limit, leases, parked, expired.at_us,
+                   expired.id);
 }
 
 std::vector<returning_row> read_returning(const pq::rows& rows) {
@@ -517,9 +422,7 @@ std::vector<returning_row> read_returning(const pq::rows& rows) {
 }
 
 pq::call return_row(std::int64_t id, bool leases) {
-  pq::call x{&sql::return_row, {}};
-  x.args.add(id).add(leases);
-  return x;
+  return make_call(sql::return_row, id, leases);
 }
 
 std::optional<returned_row> read_return_row(const pq::rows& rows) {
@@ -531,53 +434,36 @@ std::optional<returned_row> read_return_row(const pq::rows& rows) {
 }
 
 pq::call sweep_lock() {
-  return {&sql::sweep_lock, {}};
+  return make_call(sql::sweep_lock);
 }
 
 pq::call end_session() {
-  return {&sql::end_session, {}};
+  return make_call(sql::end_session);
 }
 
 // -- nodes --------------------------------------------------------------------
 
 pq::call register_session(const node_record& what) {
-  pq::call x{&sql::register_session, {}};
-  x.args.add(what.incarnation)
-    .add(what.node)
-    .add(what.host)
-    .add(what.process)
-    .add(what.library)
-    .add(std::int64_t{what.lease.count()})
-    .add(what.slots)
-    .add(what.queues)
-    .add(what.machines);
-  return x;
-}
-
-static pq::call about_node(const sql::statement& what,
-                           const std::string& incarnation) {
-  pq::call x{&what, {}};
-  x.args.add(incarnation);
-  return x;
+  return make_call(sql::register_session, what.incarnation, what.node,
+                   what.host, what.process, what.library, what.lease,
+                   what.slots, what.queues, what.machines);
 }
 
 pq::call node_lock(const std::string& incarnation,
                    std::chrono::milliseconds wait) {
-  auto x = about_node(sql::node_lock, incarnation);
-  x.args.add(std::int64_t{wait.count()});
-  return x;
+  return make_call(sql::node_lock, incarnation, std::int64_t{wait.count()});
 }
 
 pq::call leave_nodes(const std::string& incarnation) {
-  return about_node(sql::leave_nodes, incarnation);
+  return make_call(sql::leave_nodes, incarnation);
 }
 
 pq::call forget_nodes() {
-  return {&sql::forget_nodes, {}};
+  return make_call(sql::forget_nodes);
 }
 
 pq::call silent_sessions(const std::string& incarnation) {
-  return about_node(sql::silent_sessions, incarnation);
+  return make_call(sql::silent_sessions, incarnation);
 }
 
 std::vector<silent_session> read_silent_sessions(const pq::rows& rows) {
@@ -590,13 +476,12 @@ std::vector<silent_session> read_silent_sessions(const pq::rows& rows) {
 }
 
 pq::call end_silent_session(const silent_session& which) {
-  pq::call x{&sql::end_silent_session, {}};
-  x.args.add(which.incarnation).add(which.process).add(which.began);
-  return x;
+  return make_call(sql::end_silent_session, which.incarnation, which.process,
+                   which.began);
 }
 
 pq::call foreign_sessions(const std::string& incarnation) {
-  return about_node(sql::foreign_sessions, incarnation);
+  return make_call(sql::foreign_sessions, incarnation);
 }
 
 std::vector<std::string> read_foreign_sessions(const pq::rows& rows) {
@@ -615,19 +500,14 @@ pq::call register_machines(const std::vector<machine>& machines) {
       names += (names.empty() ? "" : ",") + step.name;
     return names;
   };
-  pq::call x{&sql::register_machines, {}};
-  x.args.add(column(machines, [](const auto& m) { return m.name; }))
-    .add(column(machines, [](const auto& m) { return m.version; }))
-    .add(column(machines, [](const auto& m) { return m.initial_step; }))
-    .add(column(machines, [](const auto& m) { return m.queue; }))
-    .add(column(machines, joined));
-  return x;
+  return make_call(sql::register_machines, column(machines, &machine::name),
+                   column(machines, &machine::version),
+                   column(machines, &machine::initial_step),
+                   column(machines, &machine::queue), column(machines, joined));
 }
 
 pq::call find_machines(const std::vector<std::string>& names) {
-  pq::call x{&sql::find_machines, {}};
-  x.args.add(names);
-  return x;
+  return make_call(sql::find_machines, names);
 }
 
 std::vector<known_machine> read_machines(const pq::rows& rows) {
@@ -643,9 +523,7 @@ std::vector<known_machine> read_machines(const pq::rows& rows) {
 // -- inserts, signals, reading ------------------------------------------------
 
 pq::call draw_ids(std::size_t count) {
-  pq::call x{&sql::draw_ids, {}};
-  x.args.add(static_cast<std::int32_t>(count));
-  return x;
+  return make_call(sql::draw_ids, static_cast<std::int32_t>(count));
 }
 
 std::vector<drawn_id> read_drawn(const pq::rows& rows) {
@@ -662,34 +540,35 @@ std::vector<std::int64_t> read_ids(const pq::rows& rows) {
   return xs;
 }
 
-/// With the columns that all of them have.
+/// `more`: behind the columns that all of them have.
+template <class... Args>
 static pq::call insert_by(const sql::statement& what,
-                          const row_refs<insert_row>& rows) {
-  pq::call x{&what, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add(alike(rows, [](const auto& r) { return std::string_view{r.fsm}; }))
-    .add(alike(rows, [](const auto& r) { return r.version; }))
-    .add(alike(rows, [](const auto& r) { return std::string_view{r.step}; }))
-    .add(column(rows, [](const auto& r) { return std::string_view{r.state}; }))
-    .add(alike(rows, [](const auto& r) { return std::string_view{r.queue}; }))
-    .add(alike(rows, [](const auto& r) { return r.priority; }));
-  return x;
+                          const row_refs<insert_row>& rows,
+                          const Args&... more) {
+  return make_call(
+    what, column(rows, &insert_row::id), alike(rows, &insert_row::fsm),
+    alike(rows, &insert_row::version), alike(rows, &insert_row::step),
+    column(rows, &insert_row::state), alike(rows, &insert_row::queue),
+    alike(rows, &insert_row::priority), more...);
+}
+
+static auto unique_keys(const row_refs<insert_row>& rows) {
+  return column(rows, [](const auto& x) {
+    return x.unique_key ? std::optional{pq::bytes{*x.unique_key}}
+                        : std::nullopt;
+  });
 }
 
 static pq::call insert_runnable(const sql::statement& what,
                                 const row_refs<insert_row>& rows) {
-  auto x = insert_by(what, rows);
-  x.args.add(sparse(rows, [](const auto& r) { return r.delay_us; }))
-    .add(sparse(rows, [](const auto& r) { return r.at_us; }))
-    .add(sparse(rows, [](const auto& r) { return maybe(r.partition_key); }))
-    .add_bytes(sparse(rows, [](const auto& r) { return maybe(r.unique_key); }))
-    .add(sparse(
-      rows,
-      [](const auto& r) {
-    return r.unique_key ? maybe_text{r.unique_scope} : std::nullopt;
-      }))
-    .add(alike(rows, [](const auto& r) { return r.drawn_us; }));
-  return x;
+  auto scope = [](const auto& x) {
+    return x.unique_key ? std::optional<std::string_view>{x.unique_scope}
+                        : std::nullopt;
+  };
+  return insert_by(what, rows, column(rows, &insert_row::delay_us),
+                   column(rows, &insert_row::at_us),
+                   column(rows, &insert_row::partition_key), unique_keys(rows),
+                   column(rows, scope), alike(rows, &insert_row::drawn_us));
 }
 
 pq::call insert_new(const row_refs<insert_row>& rows) {
@@ -698,12 +577,8 @@ pq::call insert_new(const row_refs<insert_row>& rows) {
 
 pq::call insert_claimed(const row_refs<insert_row>& rows,
                         std::chrono::microseconds lease) {
-  auto x = insert_by(sql::insert_claimed, rows);
-  x.args
-    .add(alike(rows, [](const auto& r) { return std::string_view{r.token}; }))
-    .add(std::int64_t{lease.count()})
-    .add(alike(rows, [](const auto& r) { return r.drawn_us; }));
-  return x;
+  return insert_by(sql::insert_claimed, rows, alike(rows, &insert_row::token),
+                   lease, alike(rows, &insert_row::drawn_us));
 }
 
 std::unordered_map<std::int64_t, std::string>
@@ -719,11 +594,8 @@ pq::call insert(const row_refs<insert_row>& rows) {
 }
 
 pq::call inserted(const row_refs<insert_row>& rows) {
-  pq::call x{&sql::inserted, {}};
-  x.args.add(column(rows, [](const auto& r) { return r.id; }))
-    .add_bytes(column(rows, [](const auto& r) { return maybe(r.unique_key); }))
-    .add(column(rows, [](const auto& r) { return r.drawn_us; }));
-  return x;
+  return make_call(sql::inserted, column(rows, &insert_row::id),
+                   unique_keys(rows), column(rows, &insert_row::drawn_us));
 }
 
 std::vector<inserted_row> read_inserted(const pq::rows& rows) {
@@ -735,27 +607,17 @@ std::vector<inserted_row> read_inserted(const pq::rows& rows) {
 }
 
 pq::call lock_targets(const row_refs<gd::signal>& signals) {
-  pq::call x{&sql::lock_targets, {}};
-  x.args.add(column(signals, [](const auto& s) { return s.target; }));
-  return x;
+  return make_call(sql::lock_targets, column(signals, &gd::signal::target));
 }
 
 pq::call send_signals(const row_refs<gd::signal>& signals,
                       std::int32_t inbox_limit) {
-  pq::call x{&sql::signal, {}};
-  x.args.add(column(signals, [](const auto& s) { return s.target; }))
-    .add(
-      column(signals, [](const auto& s) { return std::string_view{s.name}; }))
-    .add(
-      column(signals,
-             [](const auto& s) { return std::string_view{s.payload.text()}; }))
-    .add(column(
-      signals,
-      [](const auto& s) {
-    return s.dedup_key ? maybe_text{*s.dedup_key} : std::nullopt;
-      }))
-    .add(inbox_limit);
-  return x;
+  auto payload = [](const auto& x) {
+    return std::string_view{x.payload.text()};
+  };
+  return make_call(sql::signal, column(signals, &gd::signal::target),
+                   column(signals, &gd::signal::name), column(signals, payload),
+                   column(signals, &gd::signal::dedup_key), inbox_limit);
 }
 
 std::vector<signal_row> read_signals(const pq::rows& rows) {
@@ -774,9 +636,7 @@ std::vector<signal_row> read_signals(const pq::rows& rows) {
 }
 
 pq::call look_up(std::int64_t id) {
-  pq::call x{&sql::look_up, {}};
-  x.args.add(id).add(longest_text);
-  return x;
+  return make_call(sql::look_up, id, longest_text);
 }
 
 std::optional<instance> read_instance(const pq::rows& rows) {
@@ -820,7 +680,7 @@ std::optional<instance> read_instance(const pq::rows& rows) {
 }
 
 pq::call stats() {
-  return {&sql::stats, {}};
+  return make_call(sql::stats);
 }
 
 std::vector<stats_row> read_stats(const pq::rows& rows) {
@@ -842,7 +702,7 @@ std::vector<stats_row> read_stats(const pq::rows& rows) {
 // -- the schema ---------------------------------------------------------------
 
 pq::call schema_version() {
-  return {&sql::schema_version, {}};
+  return make_call(sql::schema_version);
 }
 
 result<void> check_schema(const pq::rows& rows, std::string_view schema) {
