@@ -209,7 +209,7 @@ result<std::vector<stats_row>> client::stats() {
   auto rows = impl_->read(store::stats());
   if (!rows)
     return rows.error();
-  return store::read_stats(*rows);
+  return store::read<stats_row>(*rows);
 }
 
 } // namespace gd

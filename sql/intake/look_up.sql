@@ -2,13 +2,13 @@
 -- $1 bigint id, $2 bigint the most that is read of its state, and of its result: longer ones are empty. What is not
 -- compressed takes at most four times its text, and a number of 8 bytes prints up to 131,072 digits: those are counted
 -- before anything is printed.
-select g.id, g.fsm, g.fsm_version, g.step, g.status::text as status, t.printed[1] as state, t.printed[2] as result,
+select g.id, g.fsm, g.fsm_version as version, g.step, g.status::text as status, t.printed[1] as state, t.printed[2] as result,
   g.awaits, g.queue, g.priority, g.attempt, g.last_error, g.locked_by, g.wake_reason,
-  (extract(epoch from g.eligible_at) * 1000000)::bigint as eligible_us,
+  (extract(epoch from g.eligible_at) * 1000000)::bigint as eligible_at_us,
   (extract(epoch from g.deadline) * 1000000)::bigint as deadline_us,
-  (extract(epoch from g.lease_expires_at) * 1000000)::bigint as lease_expires_us,
-  (extract(epoch from g.inserted_at) * 1000000)::bigint as inserted_us,
-  (extract(epoch from g.updated_at) * 1000000)::bigint as updated_us,
+  (extract(epoch from g.lease_expires_at) * 1000000)::bigint as lease_expires_at_us,
+  (extract(epoch from g.inserted_at) * 1000000)::bigint as inserted_at_us,
+  (extract(epoch from g.updated_at) * 1000000)::bigint as updated_at_us,
   (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox,
   g.partition_key, encode(g.unique_key, 'hex') as unique_key
 from :"schema".gen_durable g

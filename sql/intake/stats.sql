@@ -8,7 +8,7 @@ with keyed as (
   from :"schema".gen_durable g
   where g.partition_key is not null and g.status in ('runnable', 'executing')
 )
-select g.queue, g.fsm, g.fsm_version, g.status::text as status, count(*) as instances,
+select g.queue, g.fsm, g.fsm_version as version, g.status::text as status, count(*) as instances,
   count(*) filter (where g.status = 'runnable' and g.eligible_at > statement_timestamp()) as future,
   count(*) filter (where g.status = 'runnable' and g.eligible_at <= statement_timestamp()
                      and (k.executing or k.nth > 1)) as held_back

@@ -15,7 +15,8 @@ picked as (
 -- include parts/addressed.sql
 )
 select x.id, x.fsm, x.fsm_version, x.step, case when octet_length(x.state) <= 4096 then x.state end as state, x.attempt,
-  x.wake_reason, x.ids, x.names, x.payloads, x.partition_key, x.unique_scope, x.priority, x.eligible_at
+  x.wake_reason, x.ids, x.names, x.payloads, x.partition_key, x.unique_scope, x.priority, x.eligible_at as since_us,
+  null::bool as keyed_rows, null::bool as deeper, null::text as last_key, null::timestamptz as now_us
 from (
   select p.id, p.fsm, p.fsm_version, p.step,
     case when p.short and (p.id in (select a.target_id from addressed a)) is not true

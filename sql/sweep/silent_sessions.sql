@@ -4,7 +4,7 @@
 -- What a role may not see of another's session (when it began, what it waits for) it cannot judge, and must not end.
 -- $1 text incarnation of the node that asks
 -- A row for each: incarnation, name of the node, process, when it began (text), whether this role may end it.
-select n.incarnation, n.node, a.pid, s.began,
+select n.incarnation, n.node, a.pid as process, s.began,
   a.backend_start is not null
     and ((select r.rolsuper from pg_roles r where r.rolname = current_user)
          or not a.rolsuper and (pg_has_role(a.usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage'))) as may_end

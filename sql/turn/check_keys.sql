@@ -62,4 +62,5 @@ with mine as materialized (
 select l.partition_key, not l.won as elsewhere
 from lost l
 union all
-select null, set_config('gd.kept', coalesce((select array_agg(m.id) from mine m where m.id not in (select l.id from lost l)), '{}')::text, true) is null
+select null, null -- no row, but the list is handed on
+where set_config('gd.kept', coalesce((select array_agg(m.id) from mine m where m.id not in (select l.id from lost l)), '{}')::text, true) is null

@@ -15,8 +15,8 @@
 -- the time of their eligibility and then by id, are looked at; the first is -32768. What was worked off before that, and
 -- what strangers had locked, is not passed over again (see turn.hpp). $11 int how many rows are merged.
 -- A row without state: it is not shown, see show.
--- One row has no id: its attempt is not 0 if there are rows with a key; its version is not 0 if there may be more rows than
--- were merged; its eligible_at is now.
+-- One row has no id: keyed_rows: there are rows with a key; deeper: there may be more rows than were merged; now_us: when
+-- that was. Others have none of these.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -65,10 +65,9 @@ straight as materialized (
 ),
 -- include parts/pick_rows.sql
 union all
-select null, null,
-  ((select count(*) from present) > 1 and (select count(*) from free) = $11::int)::int,
-  null, null, (
-    select count(*)::int
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+  (
+    select count(*) > 0
     from (
       select
       from machine m
@@ -82,4 +81,5 @@ select null, null,
       ) x
       limit 1
     ) keyed
-  ), null, null, null, null, null, null, null, statement_timestamp()
+  ),
+  (select count(*) from present) > 1 and (select count(*) from free) = $11::int, null, statement_timestamp()

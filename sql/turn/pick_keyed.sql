@@ -8,8 +8,8 @@
 -- $1 to $10 as in pick; $11 int how many rows are looked at, twice as many as are merged; $12 text[] keys to leave alone,
 -- $13 text the key that the last visit ended with, $14 bool whether keys are to be visited instead if the walk is full;
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.
--- One row has no id: its partition_key is the key that this visit ended with; its attempt is not 0 if there are keyed
--- rows; its version is not 0 if strangers had locked some of what was found, and there may be more; its eligible_at is now.
+-- One row has no id: keyed_rows: there are some; deeper: strangers had locked some of what was found, and there may be more;
+-- last_key: the key that this visit ended with; now_us: when that was. Others have none of these.
 -- Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
 -- include parts/pick_free.sql
@@ -17,12 +17,11 @@ with recursive
 -- include parts/claim_keyed.sql
 -- include parts/pick_rows.sql
 union all
-select null, null,
-  ((select count(*) from candidate) > (select count(*) from claimed)
-   and ((select count(*) from free) = $11::int
-        or (select count(*) from walk) = $11::int
-           and coalesce((select max(v.n) from visited v), $11::int) = $11::int))::int,
-  null, null, (select count(l.priority)::int from (select * from keyed_level limit 1) l),
-  set_config('gd.keyed', coalesce((select array_agg(p.id) from picked p where p.partition_key is not null), '{}')::text, true),
-  null, null, null, coalesce((select v.partition_key from visited v order by v.n desc limit 1), $13::text), null, null,
-  statement_timestamp()
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+  (select count(l.priority) > 0 from (select * from keyed_level limit 1) l),
+  (select count(*) from candidate) > (select count(*) from claimed)
+    and ((select count(*) from free) = $11::int
+         or (select count(*) from walk) = $11::int
+            and coalesce((select max(v.n) from visited v), $11::int) = $11::int),
+  coalesce((select v.partition_key from visited v order by v.n desc limit 1), $13::text), statement_timestamp()
+-- include parts/hand_on_keyed.sql

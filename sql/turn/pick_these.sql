@@ -1,7 +1,7 @@
 -- Picks rows that candidates has told, as pick_keyed would; lock_keys, check_keys and hold_keys follow. No row: somebody
 -- else has it, or has locked it.
 -- For the status behind a select see pick_keyed.
--- $1 to $3 as in pick, $4 bigint[] id. Returns what pick_keyed returns, and in the row without id, nothing but its eligible_at.
+-- $1 to $3 as in pick, $4 bigint[] id. Returns what pick_keyed returns, and in the row without id, nothing but now_us.
 with claimed as materialized (
   select g.ctid as tuple
   from :"schema".gen_durable g
@@ -12,6 +12,6 @@ with claimed as materialized (
 ),
 -- include parts/pick_rows.sql
 union all
-select null, null, 0, null, null, 0,
-  set_config('gd.keyed', coalesce((select array_agg(p.id) from picked p where p.partition_key is not null), '{}')::text, true),
-  null, null, null, null, null, null, statement_timestamp()
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+  statement_timestamp()
+-- include parts/hand_on_keyed.sql

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,19 +41,16 @@ struct input {
 
 /// A byte tells how many columns there are, one for each of them its type, then
 /// one in front of each value how long it is, or that it is null.
-pg_result* make_result(input from) {
+pg_result* make_result(input from, const std::vector<std::string>& names) {
   constexpr std::array<Oid, 7> types{25, 20, 23, 21, 16, 1016, 1009};
   constexpr std::uint8_t null = 255;
   auto* out = PQmakeEmptyPGresult(nullptr, PGRES_TUPLES_OK);
   std::vector<PGresAttDesc> columns(1 + from.byte() % 24);
-  for (auto& x : columns)
-    x = {const_cast<char*>("x"),
-         0,
-         0,
-         1,
-         types[from.byte() % types.size()],
-         -1,
-         -1};
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto* name = i < names.size() ? names[i].c_str() : "x";
+    columns[i] = {const_cast<char*>(name),           0,  0, 1,
+                  types[from.byte() % types.size()], -1, -1};
+  }
   PQsetResultAttrs(out, static_cast<int>(columns.size()), columns.data());
   for (int row = 0; !from.rest.empty(); ++row)
     for (int column = 0; column < static_cast<int>(columns.size()); ++column) {
@@ -65,12 +63,38 @@ pg_result* make_result(input from) {
   return out;
 }
 
+/// The columns of a row, and of an inbox.
+template <class Row>
+std::vector<std::string> columns_of() {
+  std::vector<std::string> out;
+  for (auto name : gd::detail::names_of<Row>)
+    if (name == "inbox")
+      out.insert(out.end(), {"ids", "names", "payloads"});
+    else
+      out.emplace_back(name);
+  return out;
+}
+
+template <class Row>
+void read_as(input from) {
+  gd::store::read<Row>(gd::pq::rows{make_result(from, columns_of<Row>())});
+}
+
+template <class... Rows>
+void read_as_each(input from) {
+  (read_as<Rows>(from), ...);
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
   namespace store = gd::store;
-  gd::pq::rows rows{make_result({{reinterpret_cast<const char*>(data), size}})};
+  input from{{reinterpret_cast<const char*>(data), size}};
+  auto answer = [&from](const std::vector<std::string>& names) {
+    return gd::pq::rows{make_result(from, names)};
+  };
+  auto rows = answer({"comment"});
   static_cast<void>(static_cast<bool>(rows.check()));
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (int column = 0; column < 24; ++column) {
@@ -79,29 +103,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
       require(8 * numbers.size() <= rows.text(i, column).size());
       require(4 * texts.size() <= rows.text(i, column).size());
     }
-  store::read_pick(rows);
-  store::read_candidates(rows);
-  store::read_show(rows);
-  store::read_check_keys(rows);
-  store::read_hold_keys(rows);
-  store::read_inbox(rows);
-  store::read_flush(rows);
-  store::read_heartbeat(rows);
-  store::read_locked_leases(rows);
-  store::read_wake_due(rows);
-  store::read_reap(rows);
-  store::read_returning(rows);
-  store::read_return_row(rows);
-  store::read_silent_sessions(rows);
-  store::read_foreign_sessions(rows);
-  store::read_machines(rows);
-  store::read_ids(rows);
-  store::read_drawn(rows);
-  store::read_claimed(rows);
-  store::read_inserted(rows);
-  store::read_signals(rows);
-  store::read_instance(rows);
-  store::read_stats(rows);
   static_cast<void>(static_cast<bool>(store::check_schema(rows, "public")));
+  auto picked = columns_of<store::picked_row>();
+  for (const auto& more :
+       {columns_of<store::mark>(), columns_of<store::pick_answer>()})
+    picked.insert(picked.end(), more.begin(), more.end());
+  store::read_pick(answer(picked));
+  store::read_flush(answer({"id", "applied", "holder"}));
+  store::read_ids(answer({"id"}));
+  store::read_instance(answer(columns_of<gd::instance>()));
+  read_as_each<store::candidate, store::shown_row, store::lost_key,
+               store::held_key, store::inbox_row, store::beat,
+               store::ending_lease, store::moved_row, store::reaped_row,
+               store::returning_row, store::returned_row, store::silent_session,
+               store::foreign_session, store::known_machine, store::drawn_id,
+               store::claimed_row, store::inserted_row, store::signal_row,
+               gd::stats_row>(from);
   return 0;
 }

@@ -38,6 +38,7 @@ constexpr Oid oid_int8_array = 1016;
 struct cell {
   Oid type;
   std::string value;
+  std::string column = "x";
 };
 
 /// Rows with the columns of the first.
@@ -45,7 +46,8 @@ pq::rows answer(const std::vector<std::vector<cell>>& rows) {
   auto* raw = PQmakeEmptyPGresult(nullptr, PGRES_TUPLES_OK);
   std::vector<PGresAttDesc> columns;
   for (const auto& x : rows.front())
-    columns.push_back({const_cast<char*>("x"), 0, 0, 1, x.type, -1, -1});
+    columns.push_back(
+      {const_cast<char*>(x.column.c_str()), 0, 0, 1, x.type, -1, -1});
   PQsetResultAttrs(raw, static_cast<int>(columns.size()), columns.data());
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t j = 0; j < rows[i].size(); ++j)
@@ -170,18 +172,38 @@ CAF_TEST(a value whose form is not that of its type is refused) {
 CAF_TEST(an inbox whose columns are not equally long shows nothing) {
   auto ids = array_of({number(1), number(2)}, oid_int8, 2);
   auto shown = [&](const std::vector<std::string>& names) {
-    return store::read_show(
-             answer({{{oid_int8, number(7)},
-                      {oid_text, "{}"},
-                      {oid_int8_array, ids},
-                      {oid_text_array, text_array(names)},
-                      {oid_text_array, text_array({"{}", "{}"})}}}))
+    return store::read<store::shown_row>(
+             answer({{{oid_int8, number(7), "id"},
+                      {oid_text, "{}", "state"},
+                      {oid_int8_array, ids, "ids"},
+                      {oid_text_array, text_array(names), "names"},
+                      {oid_text_array, text_array({"{}", "{}"}), "payloads"}}}))
       .at(0)
       .inbox.size();
   };
   CAF_CHECK_EQUAL(shown({"a", "b"}), 2u);
   CAF_CHECK_EQUAL(shown({"a"}), 0u);
   CAF_CHECK_EQUAL(shown({"a", "b", "c"}), 0u);
+}
+
+CAF_TEST(columns are found by their names) {
+  auto rows = answer(
+    {{{oid_text, "q", "queue"},
+      {oid_text, "ignored", "other"},
+      {oid_int8, number(7), "id"}},
+     {{oid_text, "r"}, {oid_text, ""}, {oid_int8, number(8)}}});
+  auto moved = store::read<store::moved_row>(rows);
+  CAF_REQUIRE_EQUAL(moved.size(), 2u);
+  CAF_CHECK_EQUAL(moved[0].id, 7);
+  CAF_CHECK_EQUAL(moved[0].queue, "q");
+  CAF_CHECK_EQUAL(moved[1].id, 8);
+  CAF_CHECK_EQUAL(moved[1].queue, "r");
+  CAF_MESSAGE("one that is not there is null");
+  auto reaped = store::read<store::reaped_row>(rows).front();
+  CAF_CHECK_EQUAL(reaped.id, 7);
+  CAF_CHECK(!reaped.partition_key);
+  CAF_CHECK_EQUAL(reaped.token, "");
+  CAF_CHECK(!store::read_one<store::moved_row>(pq::rows{}));
 }
 
 CAF_TEST(a signal whose answer is unknown
@@ -193,8 +215,8 @@ CAF_TEST(a signal whose answer is unknown
   pq::reply reply;
   reply.results.emplace_back();
   auto row = [](std::uint32_t n, const std::string& tag) {
-    return std::vector<cell>{
-      {oid_int8, number(n)}, {oid_text, tag}, {oid_text, ""}, {oid_text, ""}};
+    return std::vector<cell>{{oid_int8, number(n), "n"},
+                             {oid_text, tag, "answer"}};
   };
   reply.results.push_back(answer({row(1, "accepted"), row(2, "postponed")}));
   auto report = intake.finish(std::move(reply), {});

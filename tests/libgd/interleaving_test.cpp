@@ -400,7 +400,7 @@ void settle(transaction& flush, transaction& send, std::size_t flush_at = 0) {
   for (int i = 0; i < 3; ++i) {
     if (store::read_flush(flush.answer(flush_at)).empty())
       flush.again();
-    if (store::read_signals(send.answer(1)).front().answer
+    if (store::read<store::signal_row>(send.answer(1)).front().answer
         == signal_answer::busy)
       send.again();
   }
@@ -462,7 +462,7 @@ CAF_TEST(a signal and a parking step in any order are exactly one wake - up) {
     run_in(order, {&park, &send});
     settle(park, send);
     CAF_CHECK(applied(park.answer(0), id));
-    auto answer = store::read_signals(send.answer(1)).front();
+    auto answer = store::read<store::signal_row>(send.answer(1)).front();
     CAF_CHECK(answer.answer == signal_answer::accepted);
     CAF_CHECK_EQUAL(of(id, "status"), "runnable");
     CAF_CHECK_EQUAL(of(id, "wake_reason"), "signal");
@@ -547,7 +547,7 @@ CAF_TEST(several signals and several parking steps in any order are one wake
     for (const auto& row : rows)
       if (!applied(park.answer(0), row.id))
         transaction{parker, flushing({row})}.finish();
-    auto answers = store::read_signals(send.answer(1));
+    auto answers = store::read<store::signal_row>(send.answer(1));
     for (std::size_t i = 0; i < signals.size(); ++i)
       if (answers[i].answer == signal_answer::busy)
         transaction{sender, sending({signals[i]})}.finish();
@@ -640,7 +640,7 @@ CAF_TEST(a stale lease changes nothing whoever holds the row now) {
         CAF_CHECK_EQUAL(whole_row(id), before);
       }
 
-      auto beats = store::read_heartbeat(run(
+      auto beats = store::read<store::beat>(run(
         zombie,
         store::heartbeat({std::make_shared<gd::lease>(id, "node/1/1")}, 1h)));
       CAF_REQUIRE_EQUAL(beats.size(), 1u);
@@ -666,7 +666,7 @@ CAF_TEST(a stale lease changes nothing of a row that is parked or finished
     transaction flush{zombie, flushing({next_row(id)})};
     flush.finish();
     CAF_CHECK(stale(flush.answer(0), id));
-    auto beats = store::read_heartbeat(
+    auto beats = store::read<store::beat>(
       run(zombie,
           store::heartbeat({std::make_shared<gd::lease>(id, "node/1/1")}, 1h)));
     CAF_REQUIRE_EQUAL(beats.size(), 1u);
@@ -749,7 +749,7 @@ CAF_TEST(a heartbeat and the reaper in any order are one or the other) {
     run_in(order, {&beat, &reap});
     if (beat.answer(0).size() == 0)
       beat.again();
-    bool extended = store::read_heartbeat(beat.answer(0)).front().extended;
+    bool extended = store::read<store::beat>(beat.answer(0)).front().extended;
     CAF_CHECK_NOT_EQUAL(extended, reap.answer(0).size() == 1);
     CAF_CHECK_EQUAL(of(id, "status"), extended ? "executing" : "runnable");
   }
@@ -812,12 +812,13 @@ CAF_TEST(a signal is stored before the target finishes or refused) {
     transaction finish{worker, flushing({done_row(id)})};
     transaction send{sender, sending({paid(id)})};
     run_in(order, {&finish, &send});
-    bool finished_first = applied(finish.answer(0), id)
-                          && store::read_signals(send.answer(1)).front().answer
-                               != signal_answer::accepted;
+    bool finished_first
+      = applied(finish.answer(0), id)
+        && store::read<store::signal_row>(send.answer(1)).front().answer
+             != signal_answer::accepted;
     settle(finish, send);
     CAF_CHECK(applied(finish.answer(0), id));
-    auto answer = store::read_signals(send.answer(1)).front().answer;
+    auto answer = store::read<store::signal_row>(send.answer(1)).front().answer;
     CAF_CHECK(answer
               == (finished_first ? signal_answer::target_finished
                                  : signal_answer::accepted));
@@ -847,7 +848,7 @@ CAF_TEST(a sender that waits for a target that finishes is refused) {
   CAF_REQUIRE(sender.wait_ready());
   auto reply = sender.take_reply();
   CAF_REQUIRE(reply && reply->ok());
-  CAF_CHECK(store::read_signals(reply->results.back()).front().answer
+  CAF_CHECK(store::read<store::signal_row>(reply->results.back()).front().answer
             == signal_answer::target_finished);
   CAF_CHECK_EQUAL(inbox(id), "");
 }
@@ -870,7 +871,7 @@ CAF_TEST(a sender that waits for a target that goes away is refused) {
   CAF_REQUIRE(sender.wait_ready());
   auto reply = sender.take_reply();
   CAF_REQUIRE(reply && reply->ok());
-  CAF_CHECK(store::read_signals(reply->results.back()).front().answer
+  CAF_CHECK(store::read<store::signal_row>(reply->results.back()).front().answer
             == signal_answer::no_such_target);
 }
 
@@ -908,7 +909,8 @@ CAF_TEST(a row that a stranger holds is busy and its neighbours are written) {
   stranger.exec("select from gen_durable where id = $1 for update",
                 {std::to_string(held)});
 
-  auto beats = store::read_heartbeat(run(worker, store::heartbeat(leases, 1h)));
+  auto beats = store::read<store::beat>(
+    run(worker, store::heartbeat(leases, 1h)));
   CAF_CHECK_EQUAL(beats.size(), 9u);
   for (const auto& x : beats)
     CAF_CHECK(x.extended && x.id != held);
@@ -924,7 +926,7 @@ CAF_TEST(a row that a stranger holds is busy and its neighbours are written) {
     auto reply = worker.run(
       {sending({paid(rows[2].id), paid(held), paid(rows[4].id)})});
     CAF_REQUIRE(reply.ok());
-    return store::read_signals(reply.results.back());
+    return store::read<store::signal_row>(reply.results.back());
   };
   auto xs = answers();
   CAF_CHECK(xs[0].answer == signal_answer::accepted);
@@ -1115,7 +1117,7 @@ CAF_TEST(a signal that is not yet committed hides its target from nobody) {
   CAF_CHECK_EQUAL(run(engine, store::wake_due(10)).size(), 1u);
   auto signals = engine.run({sending({paid(waiting), paid(due)})});
   CAF_REQUIRE(signals.ok());
-  for (const auto& x : store::read_signals(signals.results.back()))
+  for (const auto& x : store::read<store::signal_row>(signals.results.back()))
     CAF_CHECK(x.answer == signal_answer::accepted);
   CAF_CHECK_EQUAL(run(engine, picking("node/1/2").front()).size(), 5u);
   CAF_CHECK(applied(
@@ -1196,7 +1198,7 @@ CAF_TEST(a dedup key is a duplicate before and after and while its signal is
     run_in(order, {&consume, &send});
     settle(consume, send);
     CAF_CHECK(applied(consume.answer(0), id));
-    CAF_CHECK(store::read_signals(send.answer(1)).front().answer
+    CAF_CHECK(store::read<store::signal_row>(send.answer(1)).front().answer
               == signal_answer::duplicate);
     CAF_CHECK_EQUAL(inbox(id), "");
     CAF_CHECK_EQUAL(db.scalar("select count(*) || ' ' || max(payload::text) "
@@ -1234,10 +1236,10 @@ CAF_TEST(a deadline and a signal in any order are one wake
     transaction wake{timer, waking()};
     transaction send{sender, sending({paid(id)})};
     run_in(order, {&wake, &send});
-    if (store::read_signals(send.answer(1)).front().answer
+    if (store::read<store::signal_row>(send.answer(1)).front().answer
         == signal_answer::busy)
       send.again();
-    auto answer = store::read_signals(send.answer(1)).front();
+    auto answer = store::read<store::signal_row>(send.answer(1)).front();
     bool by_signal = !answer.woken_queue.empty();
     CAF_CHECK(answer.answer == signal_answer::accepted);
     CAF_CHECK_EQUAL(of(id, "status"), "runnable");
@@ -1394,14 +1396,14 @@ CAF_TEST(what a lost pick took is nobody elses to give back) {
 
 CAF_TEST(an insert that is sent again inserts once) {
   auto& engine = connect();
-  auto drawn = store::read_drawn(run(engine, store::draw_ids(3)));
+  auto drawn = store::read<store::drawn_id>(run(engine, store::draw_ids(3)));
   CAF_REQUIRE_EQUAL(drawn.size(), 3u);
   std::vector<store::insert_row> rows;
   std::vector<std::int64_t> ids;
   for (const auto& x : drawn) {
     ids.push_back(x.id);
     rows.push_back({.id = x.id,
-                    .drawn_us = x.at_us,
+                    .drawn_us = x.drawn_us,
                     .fsm = "Order",
                     .version = 1,
                     .step = "collect",
@@ -1412,7 +1414,7 @@ CAF_TEST(an insert that is sent again inserts once) {
     auto reply = engine.run({{store::insert(rows), store::inserted(rows)}});
     CAF_REQUIRE(reply.ok());
     std::vector<std::int64_t> there;
-    for (const auto& x : store::read_inserted(reply.results[1]))
+    for (const auto& x : store::read<store::inserted_row>(reply.results[1]))
       if (x.found)
         there.push_back(x.id);
     std::sort(there.begin(), there.end());

@@ -175,7 +175,7 @@ CAF_TEST(a key whose first row is foreign waits for the node that knows it) {
   queue node{db, "a"};
   CAF_CHECK_EQUAL(node.pick(), ids{eligible});
   CAF_MESSAGE("and stats tell of them");
-  auto rows = store::read_stats(
+  auto rows = store::read<gd::stats_row>(
     node.on->run({{store::stats()}, false}).results.front());
   std::int64_t held_back = 0;
   for (const auto& x : rows)
@@ -221,15 +221,16 @@ CAF_TEST(two picks that do not see each other take one row of a key) {
   auto reply = a.run({{pick_of("a/0/1"), store::lock_keys(),
                        store::check_keys(), store::hold_keys()}});
   CAF_REQUIRE(reply.ok());
-  CAF_CHECK_EQUAL(store::read_hold_keys(reply.results[3]).size(), 1u);
+  CAF_CHECK_EQUAL(store::read<store::held_key>(reply.results[3]).size(), 1u);
   CAF_MESSAGE("naively both would run: a sees nothing of b's row");
   CAF_CHECK_EQUAL(executing(), "1"); // and b's, uncommitted
   say(b, store::lock_keys());
-  auto lost = store::read_check_keys(say(b, store::check_keys()));
+  auto lost = store::read<store::lost_key>(say(b, store::check_keys()));
   CAF_REQUIRE_EQUAL(lost.size(), 1u);
-  CAF_CHECK_EQUAL(lost.front().first, "k");
-  CAF_CHECK(lost.front().second);
-  CAF_CHECK_EQUAL(store::read_hold_keys(say(b, store::hold_keys())).size(), 0u);
+  CAF_CHECK_EQUAL(lost.front().partition_key, "k");
+  CAF_CHECK(lost.front().elsewhere);
+  CAF_CHECK_EQUAL(
+    store::read<store::held_key>(say(b, store::hold_keys())).size(), 0u);
   say(b, {&sql::commit, {}});
   CAF_CHECK_EQUAL(executing(), "1");
   CAF_CHECK_EQUAL(db.scalar("select status from gen_durable where id = $1",
@@ -308,15 +309,16 @@ CAF_TEST(a winner of the lock that is no longer first is put back and one that
       db.rows("update gen_durable set status = 'runnable' where id = $1",
               {std::to_string(between)});
     say(store::lock_keys());
-    auto lost = store::read_check_keys(say(store::check_keys()));
+    auto lost = store::read<store::lost_key>(say(store::check_keys()));
     if (x.first) {
       CAF_CHECK_EQUAL(lost.size(), 0u);
       say({&sql::rollback, {}});
       continue;
     }
     CAF_REQUIRE_EQUAL(lost.size(), 1u);
-    CAF_CHECK(!lost.front().second);
-    CAF_CHECK_EQUAL(store::read_hold_keys(say(store::hold_keys())).size(), 0u);
+    CAF_CHECK(!lost.front().elsewhere);
+    CAF_CHECK_EQUAL(
+      store::read<store::held_key>(say(store::hold_keys())).size(), 0u);
     say({&sql::commit, {}});
     CAF_CHECK_EQUAL(
       db.scalar("select status::text || attempt from gen_durable where "
@@ -437,7 +439,7 @@ CAF_TEST(a key that a stranger has locked is left alone and holds up nobody) {
     bool was = false;
     for (std::size_t i = 0; i < unit->work.calls.size(); ++i)
       if (unit->work.calls[i].what == &sql::check_keys)
-        was = !store::read_check_keys(reply.results[i]).empty();
+        was = !store::read<store::lost_key>(reply.results[i]).empty();
     node.work.finish(0, std::move(reply), node.now);
     return was;
   };
@@ -539,7 +541,7 @@ CAF_TEST(the keys of a node that is silent for longer than its lease are free
   auto silent = [&] {
     auto reply = living.on->run({{store::silent_sessions("b/0123")}, false});
     CAF_REQUIRE(reply.ok());
-    return store::read_silent_sessions(reply.results.front());
+    return store::read<store::silent_session>(reply.results.front());
   };
   CAF_CHECK(silent().empty());
   db.add_silent_node("a/0123", stopped.on->backend());
@@ -608,19 +610,19 @@ CAF_TEST(the session of another role is told and not ended) {
       auto reply = on.run({{store::silent_sessions("b/0123"),
                             store::foreign_sessions("b/0123")}});
       CAF_REQUIRE(reply.ok());
-      auto found = store::read_silent_sessions(reply.results[0]);
+      auto found = store::read<store::silent_session>(reply.results[0]);
       CAF_REQUIRE_EQUAL(found.size(), 1u);
       CAF_CHECK(!found.front().may_end);
-      auto foreign = store::read_foreign_sessions(reply.results[1]);
+      auto foreign = store::read<store::foreign_session>(reply.results[1]);
       CAF_REQUIRE_EQUAL(foreign.size(), 1u);
-      CAF_CHECK_EQUAL(foreign.front(), "silent");
+      CAF_CHECK_EQUAL(foreign.front().node, "silent");
       CAF_MESSAGE("nor by a role that cannot see when it began");
       db.rows("grant pg_signal_backend to " + me);
       auto ask = [&] {
         reply = on.run({{store::silent_sessions("b/0123"),
                          store::foreign_sessions("b/0123")}});
         CAF_REQUIRE(reply.ok());
-        found = store::read_silent_sessions(reply.results[0]);
+        found = store::read<store::silent_session>(reply.results[0]);
         CAF_REQUIRE_EQUAL(found.size(), 1u);
       };
       ask();

@@ -221,7 +221,7 @@ struct fixture {
 
   std::vector<store::signal_row> send(const std::vector<gd::signal>& signals,
                                       std::int32_t limit = 1'000) {
-    return store::read_signals(
+    return store::read<store::signal_row>(
       run({store::lock_targets(signals), store::send_signals(signals, limit)})
         .back());
   }
@@ -444,9 +444,10 @@ CAF_TEST(an inbox behind an advance has what came and not what went) {
   auto left = send("'other', '{\"n\": 3}', null");
   auto answers = run({store::advance({row, quiet}, "node/1/2"),
                       store::inbox({row, quiet}, 1'000)});
-  auto inboxes = store::read_inbox(answers.back());
+  auto inboxes = store::read<store::inbox_row>(answers.back());
   CAF_REQUIRE_EQUAL(inboxes.size(), 1u);
-  const auto& inbox = inboxes.at(row.id);
+  CAF_CHECK_EQUAL(inboxes.front().id, row.id);
+  const auto& inbox = inboxes.front().inbox;
   CAF_REQUIRE_EQUAL(inbox->size(), 1u);
   CAF_CHECK_EQUAL(inbox->front().id, left);
   CAF_CHECK_EQUAL(inbox->front().name, "other");
@@ -654,7 +655,7 @@ CAF_TEST(an inbox of any size can be picked) {
                   .rows;
   CAF_REQUIRE_EQUAL(picked.size(), 1u);
   CAF_CHECK(!picked.front().shown);
-  auto shown = store::read_show(
+  auto shown = store::read<store::shown_row>(
     run(store::show({{id, "node/1/9"}}, 1'000, 1'000)));
   CAF_REQUIRE_EQUAL(shown.size(), 1u);
   CAF_CHECK_EQUAL(shown.front().inbox.size(), 9u);
@@ -666,7 +667,7 @@ CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
   check(
     id,
     [&] {
-    auto moved = store::read_reap(run(store::reap(10)));
+    auto moved = store::read<store::reaped_row>(run(store::reap(10)));
     CAF_REQUIRE_EQUAL(moved.size(), 1u);
     CAF_CHECK_EQUAL(moved.front().id, id);
     CAF_CHECK_EQUAL(moved.front().queue, "checkout"s);
@@ -689,7 +690,7 @@ CAF_TEST(the reaper leaves living leases and takes the longest dead first) {
   }
   auto reaped = [&] {
     ids xs;
-    for (const auto& x : store::read_reap(run(store::reap(1))))
+    for (const auto& x : store::read<store::reaped_row>(run(store::reap(1))))
       xs.push_back(x.id);
     return xs;
   };
@@ -719,7 +720,7 @@ CAF_TEST(a heartbeat extends the lease and changes nothing else) {
   check(
     id,
     [&] {
-    auto beats = store::read_heartbeat(run(
+    auto beats = store::read<store::beat>(run(
       store::heartbeat({std::make_shared<gd::lease>(id, "node/1/1")}, 90s)));
     CAF_REQUIRE_EQUAL(beats.size(), 1u);
     CAF_CHECK(beats.front().extended);
@@ -730,7 +731,7 @@ CAF_TEST(a heartbeat extends the lease and changes nothing else) {
 
 CAF_TEST(a heartbeat of two leases of one row extends the living one) {
   auto id = executing();
-  auto beats = store::read_heartbeat(
+  auto beats = store::read<store::beat>(
     run(store::heartbeat({std::make_shared<gd::lease>(id, "node/1/0"),
                           std::make_shared<gd::lease>(id, "node/1/1")},
                          90s)));
@@ -762,7 +763,7 @@ CAF_TEST(a deadline wakes with its reason) {
   check(
     id,
     [&] {
-    auto moved = store::read_wake_due(run(store::wake_due(10)));
+    auto moved = store::read<store::moved_row>(run(store::wake_due(10)));
     CAF_REQUIRE_EQUAL(moved.size(), 1u);
     CAF_CHECK_EQUAL(moved.front().queue, "checkout"s);
     },
@@ -974,10 +975,10 @@ CAF_TEST(a tombstone answers duplicate as long as the instance exists) {
 
 CAF_TEST(an insert leaves the row as given and everything else at its default) {
   auto since = now();
-  auto drawn = store::read_drawn(run(store::draw_ids(2)));
+  auto drawn = store::read<store::drawn_id>(run(store::draw_ids(2)));
   CAF_REQUIRE_EQUAL(drawn.size(), 2u);
   store::insert_row x{.id = drawn[0].id,
-                      .drawn_us = drawn[0].at_us,
+                      .drawn_us = drawn[0].drawn_us,
                       .fsm = "Order",
                       .version = std::numeric_limits<std::int32_t>::max(),
                       .step = "collect",
@@ -1036,9 +1037,10 @@ CAF_TEST(rows that are inserted together get their own values or those of all) {
                      change{[](auto& x) { x.token = "node/1/2"; }}})
     for (int how = 0; how < 3; ++how) {
       std::vector<store::insert_row> rows;
-      for (const auto& drawn : store::read_drawn(run(store::draw_ids(3))))
+      for (const auto& drawn :
+           store::read<store::drawn_id>(run(store::draw_ids(3))))
         rows.push_back({.id = drawn.id,
-                        .drawn_us = drawn.at_us,
+                        .drawn_us = drawn.drawn_us,
                         .fsm = "Order",
                         .version = 1,
                         .step = "collect",

@@ -825,8 +825,8 @@ private:
         picked = store::read_pick(rows).rows;
         token = args[0];
       } else if (what == &sql::hold_keys) {
-        for (const auto& [id, held_by] : store::read_hold_keys(rows))
-          kept.insert(id);
+        for (const auto& x : store::read<store::held_key>(rows))
+          kept.insert(x.id);
       }
     }
     for (const auto& x : picked)
@@ -910,7 +910,7 @@ private:
 
   void signalled(const transaction& t, const pq::rows& rows) {
     using answer = store::signal_answer;
-    auto answers = store::read_signals(rows);
+    auto answers = store::read<store::signal_row>(rows);
     require(answers.size() == t.signals.size(), "a signal without an answer");
     std::map<std::size_t, std::size_t> before, accepted;
     for (const auto& s : t.signals)
@@ -950,7 +950,7 @@ private:
   }
 
   void extended(const transaction& t, std::size_t asked, const pq::rows& rows) {
-    auto beats = store::read_heartbeat(rows);
+    auto beats = store::read<store::beat>(rows);
     require(beats.size() == asked || t.contended,
             "a heartbeat passes over a free row");
     for (const auto& beat : beats) {
@@ -982,7 +982,7 @@ private:
 
   void reaped(const transaction& t, const pq::rows& rows) {
     swept(
-      t, store::read_reap(rows), "a reap",
+      t, store::read<store::reaped_row>(rows), "a reap",
       [](const auto& x) {
       return x.status == "executing" && x.lease_over && !x.unsure();
       },
@@ -994,7 +994,7 @@ private:
 
   void woken(const transaction& t, const pq::rows& rows) {
     swept(
-      t, store::read_wake_due(rows), "a wake",
+      t, store::read<store::moved_row>(rows), "a wake",
       [](const auto& x) {
       return x.status == "awaiting_signal" && x.deadline && x.deadline_over;
       },
@@ -1006,10 +1006,10 @@ private:
   }
 
   void returned(const pq::rows& rows) {
-    auto row = store::read_return_row(rows);
+    auto row = store::read_one<store::returned_row>(rows);
     if (!row)
       return;
-    auto& x = model_.of(row->row.id);
+    auto& x = model_.of(row->id);
     require(x.owed() || (x.status == "executing" && x.lease_over),
             "a row returns that is not due");
     require(row->runnable == (model_.holder() == nullptr),
@@ -1179,7 +1179,7 @@ private:
     advance(*control_, t, 0);
     if (!drops)
       return;
-    for (const auto& beat : store::read_heartbeat(t.answers.front()))
+    for (const auto& beat : store::read<store::beat>(t.answers.front()))
       for (auto i = x.holding.begin(); !beat.extended && i != x.holding.end();)
         if (i->second.token == beat.token && i->second.row.id == beat.id
             && !i->second.decided) {
@@ -1252,7 +1252,7 @@ private:
   void reap() {
     transaction t{{{store::locked_leases(100, 30min), store::reap(100)}}};
     advance(*control_, t, 0);
-    for (const auto& x : store::read_silent_sessions(
+    for (const auto& x : store::read<store::silent_session>(
            ask(*control_, store::silent_sessions("control"))))
       if (ask(*control_, store::end_silent_session(x)).size() > 0)
         end_session(x.process);
@@ -1306,8 +1306,9 @@ private:
     auto& x = model_.instances[what.which % slot_count];
     if (x.id != 0)
       return;
-    auto [id, drawn_us]
-      = store::read_drawn(ask(*control_, store::draw_ids(1))).front();
+    auto [id, drawn_us] = store::read<store::drawn_id>(
+                            ask(*control_, store::draw_ids(1)))
+                            .front();
     std::string key = keys[what.a % keys.size()];
     auto scope = scope_of(what);
     std::vector<store::insert_row> rows{{.id = id,
@@ -1343,7 +1344,7 @@ private:
                       store::inserted(rows)}}};
       if (auto reply = advance(*control_, t, 0); !reply->ok())
         return;
-      auto answer = store::read_inserted(t.answers[2]).front();
+      auto answer = store::read<store::inserted_row>(t.answers[2]).front();
       const auto* holder = made.scope.empty() ? nullptr : model_.holder();
       bool there = x.id == id;
       require(answer.found == (there || holder == nullptr),
@@ -1358,7 +1359,7 @@ private:
   }
 
   void claim(party& by, store::insert_row row, bool lost) {
-    auto states = store::read_claimed(
+    auto states = store::read<store::claimed_row>(
       ask(*control_, store::insert_claimed({row}, 1h)));
     require(states.size() == 1, "a claim is not answered");
     if (lost)
@@ -1368,7 +1369,7 @@ private:
                          held_row{{.id = row.id,
                                    .fsm = row.fsm,
                                    .step = row.step,
-                                   .state = std::move(states[row.id])},
+                                   .state = std::move(states.front().state)},
                                   row.token});
   }
 

@@ -534,7 +534,8 @@ CAF_TEST(a reap leaves what would collide and returns the others) {
   auto waiting = store::read_ids(run(store::returning(10, true)));
   CAF_CHECK_EQUAL(waiting.size(), 2u);
   auto returned = [&](std::int64_t id) {
-    auto answer = store::read_return_row(run(store::return_row(id, true)));
+    auto answer = store::read_one<store::returned_row>(
+      run(store::return_row(id, true)));
     return answer && answer->runnable;
   };
   CAF_CHECK(!returned(mine));
@@ -574,12 +575,14 @@ CAF_TEST(a wake that would collide is owed and comes when the key is free) {
     CAF_CHECK_EQUAL(of(mine, "status || wake_reason"),
                     "awaiting_signal" + reason);
     CAF_REQUIRE_EQUAL(run(store::returning(10, false)).size(), 1u);
-    auto blocked = store::read_return_row(run(store::return_row(mine, false)));
+    auto blocked = store::read_one<store::returned_row>(
+      run(store::return_row(mine, false)));
     CAF_REQUIRE(blocked);
     CAF_CHECK(!blocked->runnable);
     db.rows("update gen_durable set status = 'done' where id = $1",
             {std::to_string(winner)});
-    auto woken = store::read_return_row(run(store::return_row(mine, false)));
+    auto woken = store::read_one<store::returned_row>(
+      run(store::return_row(mine, false)));
     CAF_REQUIRE(woken);
     CAF_CHECK(woken->runnable);
     CAF_CHECK_EQUAL(of(mine, "status || wake_reason"), "runnable" + reason);
@@ -609,8 +612,8 @@ CAF_TEST(the blocked do not stand before those that can return ) {
   run(store::wake_due(100));
   std::int64_t from = 0;
   for (int page = 0; page < 2; ++page)
-    for (const auto& x :
-         store::read_returning(run(store::returning(20, true, from)))) {
+    for (const auto& x : store::read<store::returning_row>(
+           run(store::returning(20, true, from)))) {
       run(store::return_row(x.id, true));
       from = x.id;
     }

@@ -290,7 +290,7 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
   if (auto found = counting_.extract(ticket); !found.empty()) {
     if (reply.ok())
       found.mapped().deliver(
-        gd::stats{store::read_stats(reply.results.front())});
+        gd::stats{store::read<gd::stats_row>(reply.results.front())});
     else
       found.mapped().deliver(to_caf(*reply.failure));
   }

@@ -142,7 +142,7 @@ void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
   if (!reply.ok())
     return fail(std::move(beat), *reply.failure);
   std::map<std::pair<std::int64_t, std::string>, bool> answers;
-  for (auto& x : store::read_heartbeat(reply.results.back()))
+  for (auto& x : store::read<store::beat>(reply.results.back()))
     answers.emplace(std::pair{x.id, std::move(x.token)}, x.extended);
   std::erase_if(locked_, [&answers](const auto& one) {
     return answers.contains({one->id, one->token});

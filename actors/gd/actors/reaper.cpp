@@ -137,7 +137,7 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
     case stage::one_row:
       return read_row(what, reply);
     case stage::silent:
-      read_silent(store::read_silent_sessions(reply.results.back()));
+      read_silent(store::read<store::silent_session>(reply.results.back()));
       return end_next();
     case stage::end_one:
       return read_end(reply);
@@ -185,11 +185,11 @@ void reaper_actor::look_for_locked() {
 }
 
 void reaper_actor::read_look(const pq::reply& reply) {
-  auto page = store::read_locked_leases(reply.results.front());
+  auto page = store::read<store::ending_lease>(reply.results.front());
   for (const auto& x : page)
-    (x.locked ? locked_now_ : ending_).push_back(x.row.id);
+    (x.locked ? locked_now_ : ending_).push_back(x.id);
   if (page.size() >= static_cast<std::size_t>(batch_rows)) {
-    looked_ = page.back().row;
+    looked_ = page.back();
     return look_for_locked();
   }
   remember();
@@ -221,13 +221,13 @@ void reaper_actor::move_batch(sweep what) {
 void reaper_actor::read_batch(sweep what, const pq::reply& reply) {
   std::size_t count = 0;
   if (what == sweep::leases) {
-    auto reaped = store::read_reap(reply.results.front());
+    auto reaped = store::read<store::reaped_row>(reply.results.front());
     count = reaped.size();
     if (count > 0)
       home_->tell(events::reaped{count});
     home_->wake(queues_of(reaped), true);
   } else {
-    auto woken = store::read_wake_due(reply.results.front());
+    auto woken = store::read<store::moved_row>(reply.results.front());
     count = woken.size();
     if (count > 0)
       home_->tell(events::deadlines_fired{count});
@@ -266,11 +266,11 @@ void reaper_actor::read_singles(const pq::reply& reply, std::size_t at) {
   };
   std::int32_t parked = 0;
   std::int32_t expired = 0;
-  for (const auto& x : store::read_returning(reply.results[at])) {
+  for (const auto& x : store::read<store::returning_row>(reply.results[at])) {
     singles.push_back(x.id);
-    ++(x.expired ? expired : parked);
-    if (x.expired)
-      expired_ = *x.expired;
+    ++(x.expired_us ? expired : parked);
+    if (x.expired_us)
+      expired_ = store::page_end{.at_us = *x.expired_us, .id = x.id};
     else
       parked_ = x.id;
   }
@@ -310,11 +310,11 @@ void reaper_actor::return_next(sweep what) {
 
 void reaper_actor::read_row(sweep what, const pq::reply& reply) {
   auto& at = of(what);
-  auto moved = store::read_return_row(reply.results.back());
+  auto moved = store::read_one<store::returned_row>(reply.results.back());
   if (moved && moved->runnable) {
     ++at.returned.runnable;
     at.found = true;
-    home_->wake({moved->row.queue}, true);
+    home_->wake({moved->queue}, true);
   } else if (moved) {
     ++at.returned.blocked;
   }

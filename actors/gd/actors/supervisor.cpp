@@ -109,8 +109,9 @@ void supervisor_actor::finish(std::uint64_t ticket, const pq::reply& reply) {
       return read_registered(reply);
     case strangers:
       if (reply.ok())
-        for (auto& name : store::read_foreign_sessions(reply.results.front()))
-          home_->tell(events::sessions_not_ended{std::move(name)});
+        for (auto& x :
+             store::read<store::foreign_session>(reply.results.front()))
+          home_->tell(events::sessions_not_ended{std::move(x.node)});
       return;
     case farewell:
       if (--farewells_ == 0)

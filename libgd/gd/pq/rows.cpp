@@ -100,8 +100,17 @@ std::size_t rows::size() const noexcept {
   return result_ ? static_cast<std::size_t>(PQntuples(result_.get())) : 0;
 }
 
+int rows::column(std::string_view name) const noexcept {
+  auto columns = result_ ? PQnfields(result_.get()) : 0;
+  for (int column = 0; column < columns; ++column)
+    if (PQfname(result_.get(), column) == name)
+      return column;
+  return -1;
+}
+
 bool rows::is_null(std::size_t row, int column) const {
-  return PQgetisnull(result_.get(), static_cast<int>(row), column) != 0;
+  return column < 0
+         || PQgetisnull(result_.get(), static_cast<int>(row), column) != 0;
 }
 
 std::int64_t rows::integer(std::size_t row, int column) const {
@@ -124,6 +133,8 @@ bool rows::boolean(std::size_t row, int column) const {
 }
 
 std::string_view rows::text(std::size_t row, int column) const {
+  if (column < 0)
+    return {};
   auto r = static_cast<int>(row);
   return {PQgetvalue(result_.get(), r, column),
           static_cast<std::size_t>(PQgetlength(result_.get(), r, column))};

@@ -14,8 +14,8 @@ struct pg_result;
 
 namespace gd::pq {
 
-/// The rows that one statement has returned. Columns are read by position, in
-/// the type of the SQL file; null reads as a default value or `nullopt`.
+/// The rows that one statement has returned. Columns are read in the type of the
+/// SQL file; null reads as a default value or `nullopt`.
 class rows {
 public:
   rows() = default;
@@ -30,6 +30,8 @@ public:
   result<void> check() const;
 
   std::size_t size() const noexcept;
+  /// Its position, which is -1 where there is none of that name: read as null.
+  int column(std::string_view name) const noexcept;
   bool is_null(std::size_t row, int column) const;
 
   std::int64_t integer(std::size_t row, int column) const;

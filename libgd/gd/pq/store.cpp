@@ -10,10 +10,59 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <compare>
-#include <functional>
 #include <iterator>
 #include <limits>
+
+namespace gd::pq {
+
+cell_reader<std::vector<raw_signal>>::cell_reader(const rows& from,
+                                                  std::string_view)
+  : ids(from.column("ids")),
+    names(from.column("names")),
+    payloads(from.column("payloads")) {
+  // nop
+}
+
+bool cell_reader<std::vector<raw_signal>>::is_null(const rows& from,
+                                                   std::size_t row) const {
+  return from.is_null(row, ids);
+}
+
+/// None of the columns is longer than the others. If one is, nothing is shown:
+/// what is not shown is not lost.
+std::vector<raw_signal>
+cell_reader<std::vector<raw_signal>>::read(const rows& from,
+                                           std::size_t row) const {
+  auto numbers = from.integers(row, ids);
+  auto named = from.texts(row, names);
+  auto texts = from.texts(row, payloads);
+  std::vector<raw_signal> xs;
+  if (named.size() != numbers.size() || texts.size() != numbers.size())
+    return xs;
+  xs.reserve(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    xs.push_back({numbers[i], std::move(named[i]), std::move(texts[i])});
+  return xs;
+}
+
+/// Empty: it is longer.
+template <>
+struct cell_reader<json> : cell_reader<std::string> {
+  using cell_reader<std::string>::cell_reader;
+
+  json read(const rows& from, std::size_t row) const {
+    auto text = cell_reader<std::string>::read(from, row);
+    if (!text.empty())
+      return json::raw(std::move(text));
+    return json::failed({errc::codec,
+                         fmt::format("longer than {} bytes as PostgreSQL "
+                                     "prints it",
+                                     store::longest_text),
+                         {}});
+  }
+};
+
+} // namespace gd::pq
 
 namespace gd::store {
 
@@ -22,22 +71,6 @@ namespace {
 using pq::alike;
 using pq::column;
 using pq::make_call;
-
-/// Their ids, names and payloads are in three columns, of which none is longer
-/// than the others. If one is, nothing is shown: what is not shown is not lost.
-std::vector<raw_signal> signals_of(const pq::rows& rows, std::size_t row,
-                                   int column) {
-  auto ids = rows.integers(row, column);
-  auto names = rows.texts(row, column + 1);
-  auto payloads = rows.texts(row, column + 2);
-  std::vector<raw_signal> xs;
-  if (names.size() != ids.size() || payloads.size() != ids.size())
-    return xs;
-  xs.reserve(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    xs.push_back({ids[i], std::move(names[i]), std::move(payloads[i])});
-  return xs;
-}
 
 std::vector<std::int64_t> consumed_by(const row_refs<outcome_row>& rows) {
   std::vector<std::int64_t> xs;
@@ -90,13 +123,6 @@ pq::call candidates(const pick_request& what) {
   return look_for_keyed_rows(sql::candidates, what);
 }
 
-std::vector<candidate> read_candidates(const pq::rows& rows) {
-  std::vector<candidate> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)}});
-  return xs;
-}
-
 pq::call pick_these(const std::vector<std::int64_t>& ids,
                     const pick_request& what) {
   return make_call(sql::pick_these, what.token, what.inbox, what.lease, ids);
@@ -112,54 +138,26 @@ pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
                    column(rows, &hidden_row::token), bytes, longest_text);
 }
 
-std::vector<shown_row> read_show(const pq::rows& rows) {
-  std::vector<shown_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back(
-      {rows.integer(i, 0), rows.maybe_text(i, 1), signals_of(rows, i, 2)});
-  return xs;
-}
-
 pick_answer read_pick(const pq::rows& rows) {
   pick_answer out;
-  struct place {
-    std::int64_t priority, eligible_at_us, id;
-    std::size_t at;
-    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in it.
-    auto operator<=>(const place&) const = default;
-  };
-  std::vector<place> order;
+  pq::row_reader<mark> places{rows};
+  std::vector<std::pair<mark, std::size_t>> order;
   order.reserve(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows.is_null(i, 0)) {
-      order.push_back(
-        {rows.integer(i, 12), rows.integer(i, 13), rows.integer(i, 0), i});
-    } else {
-      out.keyed_rows = rows.integer(i, 5) > 0;
-      out.deeper = rows.integer(i, 2) > 0;
-      out.last_key = rows.text(i, 10);
-      out.now_us = rows.integer(i, 13);
-    }
-  }
+  auto id = rows.column("id");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows.is_null(i, id))
+      pq::row_reader<pick_answer>{rows}.read(i, out);
+    else
+      order.emplace_back(places.read(i), i);
   std::sort(order.begin(), order.end()); // for less than the server would
+  pq::row_reader<picked_row> picked{rows};
   out.rows.resize(order.size());
   for (std::size_t n = 0; n < order.size(); ++n) {
-    auto i = order[n].at;
-    auto& x = out.rows[n];
-    x.id = order[n].id;
-    x.fsm = rows.text(i, 1);
-    x.fsm_version = static_cast<std::int32_t>(rows.integer(i, 2));
-    x.step = rows.text(i, 3);
-    x.shown = !rows.is_null(i, 4);
-    x.state = rows.text(i, 4);
-    x.attempt = static_cast<std::int32_t>(rows.integer(i, 5));
-    x.wake_reason = rows.text(i, 6);
-    x.inbox = signals_of(rows, i, 7);
-    x.partition_key = rows.maybe_text(i, 10);
-    x.unique_scope = rows.texts(i, 11);
-    auto priority = static_cast<std::int32_t>(order[n].priority);
-    if (out.first.empty() || out.first.back().priority != priority)
-      out.first.push_back({priority, order[n].eligible_at_us, x.id});
+    const auto& [place, i] = order[n];
+    picked.read(i, out.rows[n]);
+    out.rows[n].shown = !out.rows[n].state.empty();
+    if (out.first.empty() || out.first.back().priority != place.priority)
+      out.first.push_back(place);
   }
   return out;
 }
@@ -172,25 +170,8 @@ pq::call check_keys() {
   return make_call(sql::check_keys);
 }
 
-std::vector<std::pair<std::string, bool>>
-read_check_keys(const pq::rows& rows) {
-  std::vector<std::pair<std::string, bool>> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    if (auto key = rows.maybe_text(i, 0))
-      xs.emplace_back(std::move(*key), rows.boolean(i, 1));
-  return xs;
-}
-
 pq::call hold_keys() {
   return make_call(sql::hold_keys);
-}
-
-std::vector<std::pair<std::int64_t, std::string>>
-read_hold_keys(const pq::rows& rows) {
-  std::vector<std::pair<std::int64_t, std::string>> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.emplace_back(rows.integer(i, 0), rows.text(i, 2));
-  return xs;
 }
 
 std::optional<key_hold> hold_of(const picked_row& row) {
@@ -296,24 +277,22 @@ pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
   return make_call(sql::inbox, column(rows, &outcome_row::id), limit);
 }
 
-std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
-read_inbox(const pq::rows& rows) {
-  std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    auto& x = xs[rows.integer(i, 0)];
-    if (!rows.is_null(i, 1))
-      x = signals_of(rows, i, 1);
-  }
-  return xs;
-}
+/// Of one that was applied there is no row of its own.
+struct flush_answer {
+  std::optional<std::int64_t> id{};
+  std::vector<std::int64_t> applied{};
+  std::optional<std::int64_t> holder{};
+
+  GD_COLUMNS(id, applied, holder);
+};
 
 std::vector<flushed_row> read_flush(const pq::rows& rows) {
   std::vector<flushed_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (auto id : rows.integers(i, 1))
+  for (const auto& answer : read<flush_answer>(rows)) {
+    for (auto id : answer.applied)
       xs.push_back({id, true, std::nullopt});
-    if (auto id = rows.maybe_integer(i, 0))
-      xs.push_back({*id, false, rows.maybe_integer(i, 2)});
+    if (answer.id)
+      xs.push_back({*answer.id, false, answer.holder});
   }
   return xs;
 }
@@ -356,25 +335,9 @@ pq::call heartbeat(const std::vector<lease_ptr>& leases,
                    column(leases, &lease::token), duration);
 }
 
-std::vector<beat> read_heartbeat(const pq::rows& rows) {
-  std::vector<beat> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back(
-      {rows.integer(i, 0), std::string{rows.text(i, 1)}, rows.boolean(i, 2)});
-  return xs;
-}
-
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
                        const page_end& after) {
   return make_call(sql::locked_leases, limit, soon, after.at_us, after.id);
-}
-
-std::vector<ending_lease> read_locked_leases(const pq::rows& rows) {
-  std::vector<ending_lease> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({{.at_us = rows.integer(i, 1), .id = rows.integer(i, 0)},
-                  rows.boolean(i, 2)});
-  return xs;
 }
 
 pq::call reap(std::int32_t limit,
@@ -386,23 +349,8 @@ pq::call wake_due(std::int32_t limit) {
   return make_call(sql::wake_due, limit);
 }
 
-std::vector<moved_row> read_wake_due(const pq::rows& rows) {
-  std::vector<moved_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)}});
-  return xs;
-}
-
 pq::call due(std::int32_t limit) {
   return make_call(sql::due, limit);
-}
-
-std::vector<reaped_row> read_reap(const pq::rows& rows) {
-  std::vector<reaped_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({rows.integer(i, 0), std::string{rows.text(i, 1)},
-                  rows.maybe_text(i, 2), std::string{rows.text(i, 3)}});
-  return xs;
 }
 
 pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
@@ -411,26 +359,8 @@ pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
                    expired.id);
 }
 
-std::vector<returning_row> read_returning(const pq::rows& rows) {
-  std::vector<returning_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    auto& x = xs.emplace_back(returning_row{.id = rows.integer(i, 0)});
-    if (auto at_us = rows.maybe_integer(i, 1))
-      x.expired = page_end{.at_us = *at_us, .id = x.id};
-  }
-  return xs;
-}
-
 pq::call return_row(std::int64_t id, bool leases) {
   return make_call(sql::return_row, id, leases);
-}
-
-std::optional<returned_row> read_return_row(const pq::rows& rows) {
-  if (rows.size() == 0)
-    return std::nullopt;
-  return returned_row{{rows.integer(0, 0), std::string{rows.text(0, 1)},
-                       rows.maybe_text(0, 3), std::string{rows.text(0, 4)}},
-                      rows.boolean(0, 2)};
 }
 
 pq::call sweep_lock() {
@@ -466,15 +396,6 @@ pq::call silent_sessions(const std::string& incarnation) {
   return make_call(sql::silent_sessions, incarnation);
 }
 
-std::vector<silent_session> read_silent_sessions(const pq::rows& rows) {
-  std::vector<silent_session> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({std::string{rows.text(i, 0)}, std::string{rows.text(i, 1)},
-                  static_cast<std::int32_t>(rows.integer(i, 2)),
-                  std::string{rows.text(i, 3)}, rows.boolean(i, 4)});
-  return xs;
-}
-
 pq::call end_silent_session(const silent_session& which) {
   return make_call(sql::end_silent_session, which.incarnation, which.process,
                    which.began);
@@ -482,13 +403,6 @@ pq::call end_silent_session(const silent_session& which) {
 
 pq::call foreign_sessions(const std::string& incarnation) {
   return make_call(sql::foreign_sessions, incarnation);
-}
-
-std::vector<std::string> read_foreign_sessions(const pq::rows& rows) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    names.emplace_back(rows.text(i, 0));
-  return names;
 }
 
 // -- machines -----------------------------------------------------------------
@@ -510,34 +424,14 @@ pq::call find_machines(const std::vector<std::string>& names) {
   return make_call(sql::find_machines, names);
 }
 
-std::vector<known_machine> read_machines(const pq::rows& rows) {
-  std::vector<known_machine> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({std::string{rows.text(i, 0)},
-                  static_cast<std::int32_t>(rows.integer(i, 1)),
-                  std::string{rows.text(i, 2)}, std::string{rows.text(i, 3)},
-                  rows.texts(i, 4)});
-  return xs;
-}
-
 // -- inserts, signals, reading ------------------------------------------------
 
 pq::call draw_ids(std::size_t count) {
   return make_call(sql::draw_ids, static_cast<std::int32_t>(count));
 }
 
-std::vector<drawn_id> read_drawn(const pq::rows& rows) {
-  std::vector<drawn_id> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back({rows.integer(i, 0), rows.integer(i, 1)});
-  return xs;
-}
-
 std::vector<std::int64_t> read_ids(const pq::rows& rows) {
-  std::vector<std::int64_t> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back(rows.integer(i, 0));
-  return xs;
+  return pq::read_column<std::int64_t>(rows, "id");
 }
 
 /// `more`: behind the columns that all of them have.
@@ -581,14 +475,6 @@ pq::call insert_claimed(const row_refs<insert_row>& rows,
                    lease, alike(rows, &insert_row::drawn_us));
 }
 
-std::unordered_map<std::int64_t, std::string>
-read_claimed(const pq::rows& rows) {
-  std::unordered_map<std::int64_t, std::string> states;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    states.emplace(rows.integer(i, 0), rows.text(i, 1));
-  return states;
-}
-
 pq::call insert(const row_refs<insert_row>& rows) {
   return insert_runnable(sql::insert, rows);
 }
@@ -596,14 +482,6 @@ pq::call insert(const row_refs<insert_row>& rows) {
 pq::call inserted(const row_refs<insert_row>& rows) {
   return make_call(sql::inserted, column(rows, &insert_row::id),
                    unique_keys(rows), column(rows, &insert_row::drawn_us));
-}
-
-std::vector<inserted_row> read_inserted(const pq::rows& rows) {
-  std::vector<inserted_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    xs.push_back(
-      {rows.integer(i, 0), rows.boolean(i, 1), rows.maybe_integer(i, 2)});
-  return xs;
 }
 
 pq::call lock_targets(const row_refs<gd::signal>& signals) {
@@ -620,83 +498,16 @@ pq::call send_signals(const row_refs<gd::signal>& signals,
                    column(signals, &gd::signal::dedup_key), inbox_limit);
 }
 
-std::vector<signal_row> read_signals(const pq::rows& rows) {
-  constexpr std::array<std::string_view, 6> answers{
-    "accepted",        "duplicate",  "no_such_target",
-    "target_finished", "inbox_full", "busy"};
-  std::vector<signal_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    auto found = std::find(answers.begin(), answers.end(), rows.text(i, 1));
-    xs.push_back({found == answers.end()
-                    ? signal_answer::unknown
-                    : static_cast<signal_answer>(found - answers.begin()),
-                  std::string{rows.text(i, 2)}, std::string{rows.text(i, 3)}});
-  }
-  return xs;
-}
-
 pq::call look_up(std::int64_t id) {
   return make_call(sql::look_up, id, longest_text);
 }
 
 std::optional<instance> read_instance(const pq::rows& rows) {
-  if (rows.size() == 0)
-    return std::nullopt;
-  instance x;
-  x.id = rows.integer(0, 0);
-  x.fsm = rows.text(0, 1);
-  x.version = static_cast<std::int32_t>(rows.integer(0, 2));
-  x.step = rows.text(0, 3);
-  x.status = rows.text(0, 4);
-  // Empty: it is longer.
-  auto read = [](std::string text) {
-    if (!text.empty())
-      return json::raw(std::move(text));
-    return json::failed({errc::codec,
-                         fmt::format("longer than {} bytes as PostgreSQL "
-                                     "prints it",
-                                     longest_text),
-                         {}});
-  };
-  x.state = read(std::string{rows.text(0, 5)});
-  if (auto result = rows.maybe_text(0, 6))
-    x.result = read(std::move(*result));
-  x.awaits = rows.maybe_text(0, 7);
-  x.queue = rows.text(0, 8);
-  x.priority = static_cast<std::int16_t>(rows.integer(0, 9));
-  x.attempt = static_cast<std::int32_t>(rows.integer(0, 10));
-  x.last_error = rows.maybe_text(0, 11);
-  x.locked_by = rows.maybe_text(0, 12);
-  x.wake_reason = rows.maybe_text(0, 13);
-  x.eligible_at_us = rows.integer(0, 14);
-  x.deadline_us = rows.maybe_integer(0, 15);
-  x.lease_expires_at_us = rows.maybe_integer(0, 16);
-  x.inserted_at_us = rows.integer(0, 17);
-  x.updated_at_us = rows.integer(0, 18);
-  x.inbox = rows.integer(0, 19);
-  x.partition_key = rows.maybe_text(0, 20);
-  x.unique_key = rows.maybe_text(0, 21);
-  return x;
+  return read_one<instance>(rows);
 }
 
 pq::call stats() {
   return make_call(sql::stats);
-}
-
-std::vector<stats_row> read_stats(const pq::rows& rows) {
-  std::vector<stats_row> xs;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    stats_row x;
-    x.queue = rows.text(i, 0);
-    x.fsm = rows.text(i, 1);
-    x.version = static_cast<std::int32_t>(rows.integer(i, 2));
-    x.status = rows.text(i, 3);
-    x.instances = rows.integer(i, 4);
-    x.future = rows.integer(i, 5);
-    x.held_back = rows.integer(i, 6);
-    xs.push_back(std::move(x));
-  }
-  return xs;
 }
 
 // -- the schema ---------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>
+#include <gd/pq/read.hpp>
 #include <gd/pq/unit.hpp>
 #include <gd/registry.hpp>
 
@@ -15,7 +16,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -25,10 +25,27 @@ class lease;
 
 } // namespace gd
 
+namespace gd::pq {
+
+/// Of the columns ids, names and payloads.
+template <>
+struct cell_reader<std::vector<raw_signal>> {
+  int ids, names, payloads;
+
+  cell_reader(const rows& from, std::string_view name);
+  bool is_null(const rows& from, std::size_t row) const;
+  std::vector<raw_signal> read(const rows& from, std::size_t row) const;
+};
+
+} // namespace gd::pq
+
 /// One function per statement of sql/: typed values in, a call out; and for those that
-/// answer, a function that reads the rows. What a statement does, and what a
-/// missing row means, stands in the SQL file.
+/// answer, a struct whose members are the columns: `read` it, or what is beside it.
+/// What a statement does, and what a missing row means, stands in the SQL file.
 namespace gd::store {
+
+using pq::read;
+using pq::read_one;
 
 /// Rows for a call, where they lie: they must outlive it, so temporaries are refused.
 template <class Row>
@@ -108,6 +125,9 @@ struct picked_row {
 
   /// Of state and inbox.
   std::size_t bytes() const noexcept;
+
+  GD_COLUMNS(id, fsm, fsm_version, step, state, attempt, wake_reason, inbox,
+             partition_key, unique_scope);
 };
 
 /// A place in a priority's rows: the time of eligibility in microseconds since
@@ -116,6 +136,10 @@ struct mark {
   std::int32_t priority = 0;
   std::int64_t since_us = 0;
   std::int64_t id = std::numeric_limits<std::int64_t>::min();
+
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in it.
+  auto operator<=>(const mark&) const = default;
+  GD_COLUMNS(priority, since_us, id);
 };
 
 struct pick_request {
@@ -152,6 +176,8 @@ struct pick_answer {
   std::vector<mark> first{};
   /// When it was picked, as `mark::since_us`.
   std::int64_t now_us = 0;
+
+  GD_COLUMNS(keyed_rows, deeper, last_key, now_us);
 };
 /// In pick order, in which the statement does not return them.
 pick_answer read_pick(const pq::rows& rows);
@@ -161,8 +187,9 @@ pq::call candidates(const pick_request& what);
 struct candidate {
   std::int64_t id = 0;
   std::string place{}; ///< another one, when the row has changed
+
+  GD_COLUMNS(id, place);
 };
-std::vector<candidate> read_candidates(const pq::rows& rows);
 /// Of `what`, the token, the lease and the inbox count. Read by `read_pick`.
 pq::call pick_these(const std::vector<std::int64_t>& ids,
                     const pick_request& what);
@@ -179,24 +206,33 @@ inline constexpr std::int64_t longest_text = 16 << 20;
 /// Until so many bytes are shown, one row at least.
 pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
               std::int64_t bytes);
+/// Of those that were looked at, in the order of the rows.
 struct shown_row {
   std::int64_t id = 0;
   /// Nullopt: its lease is not in force. Empty: longer than `longest_text`.
   std::optional<std::string> state{};
   /// A payload that is longer is empty.
   std::vector<raw_signal> inbox{};
+
+  GD_COLUMNS(id, state, inbox);
 };
-/// Those that were looked at, in the order of the rows.
-std::vector<shown_row> read_show(const pq::rows& rows);
 
 pq::call lock_keys();
 pq::call check_keys();
-/// Keys of rows that were put back, and whether they are locked elsewhere.
-std::vector<std::pair<std::string, bool>> read_check_keys(const pq::rows& rows);
+/// Of a row that was put back.
+struct lost_key {
+  std::string partition_key{};
+  bool elsewhere = false; ///< locked there
+
+  GD_COLUMNS(partition_key, elsewhere);
+};
 pq::call hold_keys();
-/// Pairs of id and the session that holds its key.
-std::vector<std::pair<std::int64_t, std::string>>
-read_hold_keys(const pq::rows& rows);
+struct held_key {
+  std::int64_t id = 0;   ///< the row's
+  std::string session{}; ///< that holds it
+
+  GD_COLUMNS(id, session);
+};
 
 struct key_hold {
   std::string key{};
@@ -276,10 +312,14 @@ pq::call advance(const row_refs<outcome_row>& rows,
 
 /// Behind `advance`.
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit);
-/// By id; who is left out has none. Nullopt: it is still to be asked for, by
-/// `show`.
-std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
-read_inbox(const pq::rows& rows);
+/// Who is left out has none.
+struct inbox_row {
+  std::int64_t id = 0;
+  /// Nullopt: it is still to be asked for, by `show`.
+  std::optional<std::vector<raw_signal>> inbox{};
+
+  GD_COLUMNS(id, inbox);
+};
 
 /// For the `await` rows among these; nullopt if there are none.
 std::optional<pq::call> recheck(const row_refs<outcome_row>& rows);
@@ -298,8 +338,9 @@ struct beat {
   std::int64_t id = 0;
   std::string token{};
   bool extended = false;
+
+  GD_COLUMNS(id, token, extended);
 };
-std::vector<beat> read_heartbeat(const pq::rows& rows);
 
 /// Where a page of rows ended: those of the next one come after it.
 struct page_end {
@@ -310,11 +351,11 @@ struct page_end {
 
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
                        const page_end& after = {});
-struct ending_lease {
-  page_end row{};
+struct ending_lease : page_end {
   bool locked = false;
+
+  GD_COLUMNS(at_us, id, locked);
 };
-std::vector<ending_lease> read_locked_leases(const pq::rows& rows);
 
 pq::call reap(std::int32_t limit,
               const std::vector<std::int64_t>& leave_alone = {});
@@ -323,8 +364,9 @@ pq::call wake_due(std::int32_t limit);
 struct moved_row {
   std::int64_t id = 0;
   std::string queue{};
+
+  GD_COLUMNS(id, queue);
 };
-std::vector<moved_row> read_wake_due(const pq::rows& rows);
 /// Ids, for `return_row`.
 pq::call due(std::int32_t limit);
 
@@ -333,25 +375,27 @@ struct reaped_row {
   std::string queue{};
   std::optional<std::string> partition_key{};
   std::string token{}; ///< of the lease that is over, if there is a key
+
+  GD_COLUMNS(id, queue, partition_key, token);
 };
-std::vector<reaped_row> read_reap(const pq::rows& rows);
 
 /// `parked`: the last id of those.
 pq::call returning(std::int32_t limit, bool leases, std::int64_t parked = 0,
                    const page_end& expired = {});
 struct returning_row {
   std::int64_t id = 0;
-  /// Of one whose lease is over.
-  std::optional<page_end> expired{};
+  /// When its lease has ended, if that is why.
+  std::optional<std::int64_t> expired_us{};
+
+  GD_COLUMNS(id, expired_us);
 };
-std::vector<returning_row> read_returning(const pq::rows& rows);
 
 pq::call return_row(std::int64_t id, bool leases);
-struct returned_row {
-  reaped_row row{};
+struct returned_row : reaped_row {
   bool runnable = false; ///< false: another has its unique key
+
+  GD_COLUMNS(id, queue, partition_key, token, runnable);
 };
-std::optional<returned_row> read_return_row(const pq::rows& rows);
 
 /// One row, one boolean.
 pq::call sweep_lock();
@@ -386,13 +430,18 @@ struct silent_session {
   std::int32_t process = 0;
   std::string began{};
   bool may_end = false;
+
+  GD_COLUMNS(incarnation, node, process, began, may_end);
 };
-std::vector<silent_session> read_silent_sessions(const pq::rows& rows);
 /// A row: it has been asked to end.
 pq::call end_silent_session(const silent_session& which);
 
 pq::call foreign_sessions(const std::string& incarnation);
-std::vector<std::string> read_foreign_sessions(const pq::rows& rows);
+struct foreign_session {
+  std::string node{};
+
+  GD_COLUMNS(node);
+};
 
 // -- machines -----------------------------------------------------------------
 
@@ -404,9 +453,10 @@ struct known_machine {
   std::string initial_step{};
   std::string queue{};
   std::vector<std::string> steps{};
+
+  GD_COLUMNS(fsm, version, initial_step, queue, steps);
 };
 pq::call find_machines(const std::vector<std::string>& names);
-std::vector<known_machine> read_machines(const pq::rows& rows);
 
 // -- inserts, signals, reading ------------------------------------------------
 
@@ -432,59 +482,60 @@ struct insert_row {
 pq::call draw_ids(std::size_t count);
 struct drawn_id {
   std::int64_t id = 0;
-  std::int64_t at_us = 0; ///< since 1970
+  std::int64_t drawn_us = 0; ///< since 1970
+
+  GD_COLUMNS(id, drawn_us);
 };
-std::vector<drawn_id> read_drawn(const pq::rows& rows);
-/// Of the first column.
+/// Of rows of whatever.
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
 /// Of rows without unique keys that were not sent before: all or none.
 pq::call insert_new(const row_refs<insert_row>& rows);
 /// Of rows with a token, which begin as picked under it; otherwise as insert_new.
 pq::call insert_claimed(const row_refs<insert_row>& rows,
                         std::chrono::microseconds lease);
-/// States by id, as the database has them.
-std::unordered_map<std::int64_t, std::string>
-read_claimed(const pq::rows& rows);
+struct claimed_row {
+  std::int64_t id = 0;
+  std::string state{}; ///< as the database has it
+
+  GD_COLUMNS(id, state);
+};
 pq::call insert(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
+/// In no order.
 struct inserted_row {
   std::int64_t id = 0;
   /// Another's row under the same id is not meant.
   bool found = false;
   /// The instance that has its unique key, if it is not there.
   std::optional<std::int64_t> holder{};
+
+  GD_COLUMNS(id, found, holder);
 };
-/// In no order.
-std::vector<inserted_row> read_inserted(const pq::rows& rows);
 
 pq::call lock_targets(const row_refs<signal>& signals);
 /// Behind `lock_targets` in the same transaction.
 pq::call send_signals(const row_refs<signal>& signals,
                       std::int32_t inbox_limit);
 
-enum class signal_answer : std::uint8_t {
-  accepted,
-  duplicate,
-  no_such_target,
-  target_finished,
-  inbox_full,
-  busy,
-  unknown, ///< none of these: the signal may be stored
-};
+/// `unknown`: none of the others, the signal may be stored.
+GD_ENUM(signal_answer, unknown, accepted, duplicate, no_such_target,
+        target_finished, inbox_full, busy);
+
+/// In the order of the signals.
 struct signal_row {
   signal_answer answer = signal_answer::busy;
   /// Not empty: it woke an instance of this queue.
   std::string woken_queue{};
   /// Not empty: a pick in this queue may have passed over the target.
   std::string runnable_queue{};
+
+  GD_COLUMNS(answer, woken_queue, runnable_queue);
 };
-/// In the order of the signals.
-std::vector<signal_row> read_signals(const pq::rows& rows);
 
 pq::call look_up(std::int64_t id);
 std::optional<instance> read_instance(const pq::rows& rows);
+/// Read as `stats_row`.
 pq::call stats();
-std::vector<stats_row> read_stats(const pq::rows& rows);
 
 // -- the schema ---------------------------------------------------------------
 

@@ -135,7 +135,7 @@ pq::unit insert_intake::send(std::size_t missing) {
   for (auto& x : group_.entries) {
     if (x.row.id == 0) {
       x.row.id = ids_.front().id;
-      x.row.drawn_us = ids_.front().at_us;
+      x.row.drawn_us = ids_.front().drawn_us;
       ids_.pop_front();
     }
     asking_ = asking_ || x.resent;
@@ -203,7 +203,9 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
       x.row.token.clear();
     return out;
   }
-  auto states = store::read_claimed(last_answer(reply, drawing));
+  std::unordered_map<std::int64_t, std::string> states;
+  for (auto& x : store::read<store::claimed_row>(last_answer(reply, drawing)))
+    states.emplace(x.id, std::move(x.state));
   std::vector<const store::insert_row*> rows;
   for (const auto& x : group)
     if (!x.row.token.empty())
@@ -245,7 +247,7 @@ insert_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
   bool drawing = std::exchange(drawing_, false);
   bool sent = std::exchange(sending_, false);
   if (drawing && reply.ok()) {
-    auto drawn = store::read_drawn(reply.results.back());
+    auto drawn = store::read<store::drawn_id>(reply.results.back());
     ids_.insert(ids_.end(), drawn.begin(), drawn.end());
     ids_until_ = now + ids_last;
     if (!sent) { // the group that waits for them is next
@@ -329,7 +331,7 @@ void insert_intake::fail_all(report& to,
 void insert_intake::resolve_all(report& to,
                                 std::vector<unresolved_entry> looked_up,
                                 const pq::reply& reply) {
-  auto known = store::read_machines(reply.results.back());
+  auto known = store::read<store::known_machine>(reply.results.back());
   for (auto& x : looked_up) {
     auto mine = how_.machines->find(x.what.fsm, x.what.version);
     if (auto row = resolve(std::move(x.what), mine.get(), known))
@@ -345,7 +347,7 @@ void insert_intake::read_group(report& to, std::vector<entry> group,
   to.answers.reserve(group.size());
   std::unordered_map<std::int64_t, store::inserted_row> there;
   if (told != nullptr)
-    for (auto& x : store::read_inserted(*told))
+    for (auto& x : store::read<store::inserted_row>(*told))
       there.emplace(x.id, x);
   for (auto& x : group) {
     auto found = there.find(x.row.id);

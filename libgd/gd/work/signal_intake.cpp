@@ -72,7 +72,7 @@ signal_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
     return out;
   }
   failures_ = 0;
-  auto rows = store::read_signals(reply.results.back());
+  auto rows = store::read<store::signal_row>(reply.results.back());
   rows.resize(group.size(), {store::signal_answer::unknown});
   std::set<std::string> queues;
   for (std::size_t i = 0; i < group.size(); ++i) {

@@ -412,10 +412,10 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
   std::erase_if(locked_, [now](const auto& one) {
     return one.second.until + longest_key_wait < now;
   });
-  for (auto& [key, elsewhere] :
-       store::read_check_keys(rows_of(x.at.check_keys)))
-    if (elsewhere) {
-      auto& locked = locked_[key];
+  for (const auto& lost :
+       store::read<store::lost_key>(rows_of(x.at.check_keys)))
+    if (lost.elsewhere) {
+      auto& locked = locked_[lost.partition_key];
       locked.until = now
                      + std::min(first_key_wait
                                   * (1 << std::min(locked.tries, 8)),
@@ -423,8 +423,8 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
       ++locked.tries;
     }
   std::unordered_map<std::int64_t, std::string> held;
-  for (auto& [id, session] : store::read_hold_keys(rows_of(x.at.hold_keys)))
-    held.emplace(id, std::move(session));
+  for (auto& one : store::read<store::held_key>(rows_of(x.at.hold_keys)))
+    held.emplace(one.id, std::move(one.session));
   std::erase_if(to.picked, [&held](const auto& row) {
     return row.partition_key && !held.contains(row.id);
   });
@@ -441,7 +441,7 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
   using step = careful_picks::step;
   const auto& rows = reply.results.front();
   if (x.careful == step::ask) {
-    careful_.asked(store::read_candidates(rows));
+    careful_.asked(store::read<store::candidate>(rows));
   } else if (x.careful == step::these) {
     to.picked = store::read_pick(rows).rows;
     to.unpickable = careful_.picked(to.picked.size(), now);
@@ -459,7 +459,7 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
 }
 
 void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
-  auto answers = store::read_show(reply.results.front());
+  auto answers = store::read<store::shown_row>(reply.results.front());
   for (std::size_t i = 0; i < x.showing.size(); ++i) {
     auto& which = x.showing[i].row;
     if (i >= answers.size()) {
@@ -499,8 +499,9 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
   std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
     inboxes;
   if (of.at.inbox >= 0)
-    inboxes = store::read_inbox(
-      reply.results[static_cast<std::size_t>(of.at.inbox)]);
+    for (auto& one : store::read<store::inbox_row>(
+           reply.results[static_cast<std::size_t>(of.at.inbox)]))
+      inboxes.emplace(one.id, std::move(one.inbox));
   to.rows.reserve(of.group.entries.size());
   for (auto& x : of.group.entries) {
     const auto* answer = answer_to(x.row->id);
