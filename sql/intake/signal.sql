@@ -3,7 +3,6 @@
 -- Membership is asked as a value ("is true", or inside a case): the planner makes a hash of the list then. As a plain
 -- condition it becomes a join, which a generic plan, expecting ten rows, does in nested loops.
 -- $1 bigint[] target id, $2 text[] name, $3 text[] payload (JSON), $4 text[] dedup key, or null, $5 int inbox limit
--- A target whose unique key would be taken again by its wake-up stays parked, its wake_reason set: return_row wakes it.
 -- A row for each signal, in the order given: n from 1; answer: accepted, duplicate, no_such_target, target_finished,
 -- inbox_full, or busy (a stranger holds the target: try again); the queue of a target that it woke; the queue of one that
 -- was runnable, which a pick may have passed over because it was locked here.
@@ -52,18 +51,15 @@ with entry as materialized (
   returning id
 ), woken as (
   update :"schema".gen_durable g
-  set (status, awaits, eligible_at) = (
-        select case when w.unsure then g.status else 'runnable' end,
-          case when w.unsure then g.awaits end,
-          case when w.unsure then g.eligible_at else clock_timestamp() end
-        from (select g.unique_key is not null and 'runnable' = any(g.unique_scope)
-                     and not 'awaiting_signal' = any(g.unique_scope) as unsure) w),
-      wake_reason = 'signal', updated_at = clock_timestamp()
+  set
+-- include parts/wake.sql
+    wake_reason = 'signal'
   where g.id = any(array(
       select e.target_id from entry e where e.name = e.awaits and (e.id in (select id from accepted)) is true))
     and g.status = 'awaiting_signal'
-    and not (g.wake_reason is not null and g.unique_key is not null and 'runnable' = any(g.unique_scope)
-             and not 'awaiting_signal' = any(g.unique_scope)) -- its wake-up is owed already: the first reason stays
+    and not (g.wake_reason is not null and -- it is owed already: the first reason stays
+-- include parts/owed.sql
+    )
   returning g.id
 )
 select e.n,

@@ -7,7 +7,9 @@ with expired as materialized (
   from :"schema".gen_durable g
   where g.status = 'executing' and g.lease_expires_at < statement_timestamp()
     and g.id not in (select unnest($2::bigint[]))
-    and (g.unique_key is null or 'executing' = any(g.unique_scope) or not 'runnable' = any(g.unique_scope))
+    and not (
+-- include parts/owed.sql
+    )
   order by g.lease_expires_at
   limit $1::int
   for no key update skip locked

@@ -19,7 +19,8 @@ union all
   where $2::bool and g.status = 'executing' and g.lease_expires_at < statement_timestamp()
     and (g.lease_expires_at, g.id) > (timestamptz '2000-01-01 00:00Z' + $4::bigint / 1000000 * interval '1 second'
                                         + $4::bigint % 1000000 * interval '1 microsecond', $5::bigint)
-    and g.unique_key is not null and 'runnable' = any(g.unique_scope) and not 'executing' = any(g.unique_scope)
+    and
+-- include parts/owed.sql
   order by g.lease_expires_at, g.id
   limit $1::int
 )

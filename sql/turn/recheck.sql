@@ -1,15 +1,10 @@
 -- Wakes the rows that this transaction has parked and for which a signal had come that their step had not looked at.
 -- A new statement, so that it sees what was committed before the row's lock was ours (spec [A2]).
--- One whose unique key would be taken again by that stays parked, its wake_reason set: return_row wakes it.
 -- $1 bigint[] parked ids, $2 bigint[] ids of the signals that their steps looked at
 update :"schema".gen_durable g
-set (status, awaits, eligible_at) = (
-      select case when w.unsure then g.status else 'runnable' end,
-        case when w.unsure then g.awaits end,
-        case when w.unsure then g.eligible_at else clock_timestamp() end
-      from (select g.unique_key is not null and 'runnable' = any(g.unique_scope)
-                   and not 'awaiting_signal' = any(g.unique_scope) as unsure) w),
-    wake_reason = 'signal', updated_at = clock_timestamp()
+set
+-- include parts/wake.sql
+    wake_reason = 'signal'
 where g.id = any($1::bigint[]) and g.status = 'awaiting_signal' and g.xmin = pg_current_xact_id()::xid
   and (
     select true from :"schema".signals s

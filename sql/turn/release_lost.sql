@@ -4,11 +4,13 @@
 update :"schema".gen_durable g
 set status = 'runnable', locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
 where g.id = any(array(
-  select l.id
-  from :"schema".gen_durable l
-  where l.status = 'executing' and (l.locked_by in (select unnest($1::text[]))) is true
-    and (l.unique_key is null or 'executing' = any(l.unique_scope) or not 'runnable' = any(l.unique_scope))
-  order by l.id + 0
+  select g.id
+  from :"schema".gen_durable g
+  where g.status = 'executing' and (g.locked_by in (select unnest($1::text[]))) is true
+    and not (
+-- include parts/owed.sql
+    )
+  order by g.id + 0
   for no key update skip locked
 ))
 returning g.id
