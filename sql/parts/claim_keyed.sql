@@ -8,23 +8,19 @@ candidate as materialized (
   order by priority, eligible_at, id
   limit $11::int / 2
 ), share as materialized (
-  select c.priority, c.fsm, c.version, count(*) as rows, min(c.eligible_at) as eligible_at,
+  select c.priority, c.fsm, c.version, count(*) as rows, min(c.eligible_at) as since,
     (array_agg(c.id order by c.eligible_at, c.id))[1] as id
   from candidate c
   group by c.priority, c.fsm, c.version
 ), shared as materialized (
   select c.*
-  from (select s.* from share s where s.fsm is not null order by s.priority, s.eligible_at, s.id) s
+  from (select s.* from share s where s.fsm is not null order by s.priority, s.since, s.id) r
   cross join lateral (
     select g.id, g.ctid as tuple, g.priority, g.eligible_at
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.partition_key is null
-      and g.queue = $4::text and g.fsm = s.fsm and g.fsm_version = s.version and g.priority = s.priority
-      and g.eligible_at <= statement_timestamp()
-      and (g.eligible_at, g.id) >= (s.eligible_at, s.id)
+-- include parts/range.sql
       and g.id not in (select unnest($15::bigint[]))
     order by g.eligible_at, g.id
-    limit s.rows
+    limit r.rows
     for no key update skip locked
   ) c
   limit $5::int

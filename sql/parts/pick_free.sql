@@ -61,16 +61,10 @@ machine as materialized (
   cross join lateral (
     select x.id, x.tuple, x.eligible_at, p.fsm, p.version
     from present p
+-- include parts/range_of.sql
     cross join lateral (
       select g.id, g.ctid as tuple, g.eligible_at
-      from :"schema".gen_durable g
-      where g.status = 'runnable' and g.partition_key is null
-        and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
-        and g.eligible_at <= statement_timestamp()
-        and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at
-                                           else coalesce(l.since, '-infinity') end,
-                                      case when l.priority = p.priority then p.id
-                                           else coalesce(l.id, -9223372036854775808) end)
+-- include parts/range.sql
       order by g.eligible_at, g.id
       limit $11::int
     ) x

@@ -5,9 +5,7 @@ keyed_level as (
     from machine m
     cross join lateral (
       select g.priority
-      from :"schema".gen_durable g
-      where g.status = 'runnable' and g.partition_key is not null
-        and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version
+-- include parts/keyed_rows.sql
       order by g.priority
       limit 1
     ) x
@@ -18,9 +16,8 @@ keyed_level as (
     from machine m
     cross join lateral (
       select g.priority
-      from :"schema".gen_durable g
-      where g.status = 'runnable' and g.partition_key is not null
-        and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version and g.priority > l.priority
+-- include parts/keyed_rows.sql
+        and g.priority > l.priority
       order by g.priority
       limit 1
     ) x
@@ -35,9 +32,8 @@ keyed_level as (
     from machine m
     cross join lateral (
       select g.partition_key, g.eligible_at, g.id
-      from :"schema".gen_durable g
-      where g.status = 'runnable' and g.partition_key is not null
-        and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version and g.priority = l.priority
+-- include parts/keyed_rows.sql
+        and g.priority = l.priority
         and g.eligible_at <= statement_timestamp()
       order by g.eligible_at, g.id
       limit $11::int
@@ -77,27 +73,7 @@ keyed_level as (
     union
     select v.partition_key from visited v) k
   cross join lateral (
-    with recursive level as (
-      select (
-        select g.priority
-        from :"schema".gen_durable g
-        where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
-          and g.status = (select cast('runnable' as :"schema".durable_status))
-        order by g.priority
-        limit 1
-      ) as priority
-      union all
-      select (
-        select g.priority
-        from :"schema".gen_durable g
-        where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
-          and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority > l.priority
-        order by g.priority
-        limit 1
-      )
-      from level l
-      where l.priority is not null
-    )
+-- include parts/key_levels.sql
     select f.*
     from level l
     cross join lateral (

@@ -8,50 +8,30 @@ with mine as materialized (
   from :"schema".gen_durable g
   where g.id = any(current_setting('gd.keyed')::bigint[])
 ), lost as materialized (
-  select m.id, m.partition_key, m.won
-  from mine m
-  where not m.won
+  select k.id, k.partition_key, k.won
+  from mine k
+  where not k.won
     or exists (
       select from :"schema".gen_durable o
-      where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
-        and o.status = (select cast('executing' as :"schema".durable_status)) and o.id <> m.id)
+      where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
+        and o.status = (select cast('executing' as :"schema".durable_status)) and o.id <> k.id)
     or exists (
       select from :"schema".gen_durable o
-      where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
+      where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
         and o.status = (select cast('runnable' as :"schema".durable_status))
-        and o.priority = m.priority and o.eligible_at <= m.eligible_at
-        and (o.eligible_at, o.id) < (m.eligible_at, m.id))
+        and o.priority = k.priority and o.eligible_at <= k.eligible_at
+        and (o.eligible_at, o.id) < (k.eligible_at, k.id))
     or exists (
       select from :"schema".gen_durable o
-      where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
-        and o.status = (select cast('runnable' as :"schema".durable_status)) and o.priority < m.priority)
+      where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
+        and o.status = (select cast('runnable' as :"schema".durable_status)) and o.priority < k.priority)
     and exists (
-      with recursive level as (
-        select (
-          select g.priority
-          from :"schema".gen_durable g
-          where g.partition_key = m.partition_key and g.status in ('runnable', 'executing')
-            and g.status = (select cast('runnable' as :"schema".durable_status))
-          order by g.priority
-          limit 1
-        ) as priority
-        union all
-        select (
-          select g.priority
-          from :"schema".gen_durable g
-          where g.partition_key = m.partition_key and g.status in ('runnable', 'executing')
-            and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority > l.priority
-          order by g.priority
-          limit 1
-        )
-        from level l
-        where l.priority is not null
-      )
+-- include parts/key_levels.sql
       select
       from level l
-      where l.priority < m.priority and exists (
+      where l.priority < k.priority and exists (
         select from :"schema".gen_durable o
-        where o.partition_key = m.partition_key and o.status in ('runnable', 'executing')
+        where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
           and o.status = (select cast('runnable' as :"schema".durable_status))
           and o.priority = l.priority and o.eligible_at <= statement_timestamp()))
 ), put_back as (

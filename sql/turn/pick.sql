@@ -23,16 +23,10 @@ straight as materialized (
   select c.tuple
   from level l
   cross join present p
+-- include parts/range_of.sql
   cross join lateral (
     select g.ctid as tuple
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.partition_key is null
-      and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version and g.priority = l.priority
-      and g.eligible_at <= statement_timestamp()
-      and (g.eligible_at, g.id) >= (case when l.priority = p.priority then p.eligible_at
-                                         else coalesce(l.since, '-infinity') end,
-                                    case when l.priority = p.priority then p.id
-                                         else coalesce(l.id, -9223372036854775808) end)
+-- include parts/range.sql
     order by g.eligible_at, g.id
     limit $5::int
     for no key update skip locked
@@ -40,23 +34,19 @@ straight as materialized (
   where l.priority is not null and (select count(*) from present) = 1
   limit $5::int
 ), share as materialized (
-  select f.priority, f.fsm, f.version, count(*) as rows, min(f.eligible_at) as eligible_at,
+  select f.priority, f.fsm, f.version, count(*) as rows, min(f.eligible_at) as since,
     (array_agg(f.id order by f.eligible_at, f.id))[1] as id
   from free f
   where (select count(*) from present) > 1
   group by f.priority, f.fsm, f.version
 ), shared as materialized (
   select c.tuple
-  from (select s.* from share s order by s.priority, s.eligible_at, s.id) s
+  from (select s.* from share s order by s.priority, s.since, s.id) r
   cross join lateral (
     select g.ctid as tuple
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.partition_key is null
-      and g.queue = $4::text and g.fsm = s.fsm and g.fsm_version = s.version and g.priority = s.priority
-      and g.eligible_at <= statement_timestamp()
-      and (g.eligible_at, g.id) >= (s.eligible_at, s.id)
+-- include parts/range.sql
     order by g.eligible_at, g.id
-    limit s.rows
+    limit r.rows
     for no key update skip locked
   ) c
   limit $5::int
@@ -73,9 +63,7 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
       from machine m
       cross join lateral (
         select g.priority
-        from :"schema".gen_durable g
-        where g.status = 'runnable' and g.partition_key is not null
-          and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version
+-- include parts/keyed_rows.sql
         order by g.priority
         limit 1
       ) x
