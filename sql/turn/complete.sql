@@ -19,6 +19,4 @@ with held as materialized (
   where g.ctid = any(array(select h.tuple from held h where h.fenced))
   returning g.id
 )
-select null::bigint as id, array_agg(a.id) as applied, null::bigint as holder from applied a
-union all
-select h.id, null, null from held h where not h.fenced
+-- include parts/flushed.sql

@@ -4,11 +4,10 @@
 -- instance's, too, and nothing was changed (spec section 8). Without: stale, the lease is another's or gone. No row: a
 -- stranger holds the row's lock (or it is deleted); try again. A row whose key might collide may wait for a stranger's
 -- insert: such rows go in a group of their own, behind lock_timeout.
--- $1 bigint[] id (each once), $2 text[] token, $3 text[] outcome: next, replay, await, done, stop, release,
--- $4 text[] step, $5 text[] state (JSON), $6 text[] result (JSON), $7 bigint[] replay's delay in us, $8 text[] awaited
--- name, $9 bigint[] its timeout in us, or null, $10 bigint[] its deadline in us since 1970, or null, $11 text[] reason;
--- $4 to $11 may be shorter: what is missing is null;
--- $12 bigint[] ids of the signals consumed by all of them
+-- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of the signals
+-- consumed by all of them, $6 text[] outcome: next, replay, await, done, stop, release, $7 text[] result (JSON), $8 bigint[]
+-- replay's delay in us, $9 text[] awaited name, $10 bigint[] its timeout in us, or null, $11 bigint[] its deadline in us
+-- since 1970, or null, $12 text[] reason. All but $1, $2, $5 and $6 may be shorter: what is missing is null.
 with held as materialized (
   select e.*, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
     g.unique_key, g.unique_scope,
@@ -16,9 +15,9 @@ with held as materialized (
                         else 'runnable' end as :"schema".durable_status) as status
   from (
     select *
-    from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[],
-                $9::bigint[], $10::bigint[], $11::text[])
-      as e (id, token, outcome, step, state, result, delay_us, awaits, timeout_us, until_us, reason)
+    from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $6::text[], $7::text[], $8::bigint[], $9::text[],
+                $10::bigint[], $11::bigint[], $12::text[])
+      as e (id, token, step, state, outcome, result, delay_us, awaits, timeout_us, until_us, reason)
     order by e.id
   ) e
 -- include parts/lock_row.sql
@@ -49,14 +48,8 @@ with held as materialized (
   from checked h
   where g.id = any(array[h.id]) and h.fenced and h.holder is null
   returning g.id
-), gone as (
-  delete from :"schema".signals s
-  where s.id = any($12::bigint[]) and case when s.target_id in (select id from applied) then s.dedup_key is null end
-), remembered as (
-  update :"schema".signals s
-  set consumed_at = clock_timestamp(), payload = '{}'
-  where s.id = any($12::bigint[]) and case when s.target_id in (select id from applied) then s.dedup_key is not null end
-)
+),
+-- include parts/consumed.sql
 select null::bigint as id, array_agg(a.id) as applied, null::bigint as holder from applied a
 union all
 select h.id, null, h.holder from checked h where not h.fenced or h.holder is not null

@@ -248,17 +248,17 @@ struct million_rows {
       return "'node/1/99', 1000, 60000000, '" + queue + "', 500, " + machines
              + ", '{-32768}', '{-1}', '{-1}', 1000";
     };
-    auto outcomes = [&](const std::string& verb) {
-      return running + ", " + tokens + ", " + verb + ", "
-             + each("'ship'", "text") + ", " + each("'{\"n\": 2}'", "text")
+    auto outcomes = [&](const std::string& verb, const std::string& signals) {
+      return running + ", " + tokens + ", " + each("'ship'", "text") + ", "
+             + each("'{\"n\": 2}'", "text") + ", " + signals + ", " + verb
              + ", " + each("'{\"n\": 2}'", "text") + ", " + each("5", "bigint")
              + ", " + each("'paid'", "text") + ", " + nothing + ", " + nothing
-             + ", " + each("'reason'", "text") + ", ";
+             + ", " + each("'reason'", "text");
     };
     if (running == "'{}'") // while the tables are empty
       tokens = verbs = keys = unique = "'{}'";
     auto parking = execute(sql::flush,
-                           outcomes(each("'await'", "text")) + "'{}'");
+                           outcomes(each("'await'", "text"), "'{}'"));
     return {
       {.what = &sql::pick,
        .arguments = looking("default", "'{Order,Other}', '{1,7}'"),
@@ -312,7 +312,7 @@ struct million_rows {
        .rows = 2,
        .pages_per_row = 1},
       {.what = &sql::flush,
-       .arguments = outcomes(verbs) + consumed,
+       .arguments = outcomes(verbs, consumed),
        .pages_per_row = 100},
       {.what = &sql::complete,
        .arguments = running + ", " + tokens,
@@ -323,8 +323,8 @@ struct million_rows {
        .pages_per_row = 60},
       {.what = &sql::advance,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
-                    + ", " + each("'{\"n\": 2}'", "text") + ", 'node/1/99', "
-                    + consumed,
+                    + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
+                    + ", 'node/1/99'",
        .pages_per_row = 60},
       {.what = &sql::inbox,
        .arguments = waiting + ", 1000",

@@ -810,7 +810,7 @@ private:
                || what == &sql::flush)
         flushed(t, elements(args[0]), elements(args[1]), rows, "");
       else if (what == &sql::advance)
-        flushed(t, elements(args[0]), elements(args[1]), rows, args[4]);
+        flushed(t, elements(args[0]), elements(args[1]), rows, args[5]);
       else if (what == &sql::signal)
         signalled(t, rows);
       else if (what == &sql::heartbeat)
@@ -1697,7 +1697,7 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"an advance without its token", sql::advance, "g.locked_by = e.token and ",
      ""},
     {"an advance that keeps the old token", sql::advance,
-     "locked_by = $5::text", "locked_by = coalesce(g.locked_by, $5::text)"},
+     "locked_by = $6::text", "locked_by = coalesce(g.locked_by, $6::text)"},
     {"a replay that does not count", sql::flush,
      "least(g.attempt, 2147483646) + 1", "g.attempt"},
     {"a dedup key that does not outlive its signal", sql::flush,

@@ -234,14 +234,15 @@ pq::call flush(const row_refs<outcome_row>& rows) {
   return make_call(
     sql::flush, column(rows, &outcome_row::id),
     column(rows, &outcome_row::token),
-    column(rows, [](const auto& x) { return to_string(x.what); }),
     column(rows, only_of(verb::next, &outcome_row::step)), column(rows, state),
+    consumed_by(rows),
+    column(rows, [](const auto& x) { return to_string(x.what); }),
     column(rows, only_of(verb::done, &outcome_row::result)),
     column(rows, only_of(verb::replay, &outcome_row::delay_us)),
     column(rows, only_of(verb::await, &outcome_row::awaits)),
     column(rows, &outcome_row::timeout_us),
     column(rows, &outcome_row::until_us),
-    column(rows, only_of(verb::stop, &outcome_row::reason)), consumed_by(rows));
+    column(rows, only_of(verb::stop, &outcome_row::reason)));
 }
 
 bool completes(const outcome_row& row) {
@@ -270,7 +271,7 @@ pq::call advance(const row_refs<outcome_row>& rows,
   return make_call(
     sql::advance, column(rows, &outcome_row::id),
     column(rows, &outcome_row::token), column(rows, &outcome_row::step),
-    column(rows, &outcome_row::state), new_token, consumed_by(rows));
+    column(rows, &outcome_row::state), consumed_by(rows), new_token);
 }
 
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
