@@ -20,7 +20,7 @@ namespace {
 
 constexpr auto claimed = "begin gd_insert_claimed gd_draw_ids commit";
 constexpr auto inserted = "begin gd_insert_new gd_draw_ids commit";
-constexpr auto done = "begin gd_complete commit";
+constexpr auto done = "begin gd_flush_done commit";
 
 /// A picker that has found nothing, and a gateway beside it.
 struct claim_fixture : picker_fixture {
@@ -297,7 +297,7 @@ CAF_TEST(a backlog is no time for claims) {
   home->wake({"default"}, true);
   sched.run();
   turn(); // full
-  CAF_CHECK_EQUAL(db->next(), "begin gd_complete gd_pick commit");
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush_done gd_pick commit");
   CAF_CHECK_EQUAL(home->claims->most(), 0);
   send(row("last"));
   CAF_CHECK_EQUAL(db->newest(), inserted);
@@ -357,7 +357,7 @@ CAF_TEST(what a pick has taken is not overtaken when another ends before it) {
   CAF_CHECK_EQUAL(db->newest(), "gd_pick ");
   turn(); // so many outcomes are worth a second transaction, which picks, too
   CAF_CHECK_EQUAL(db->next(), "gd_pick ");
-  CAF_CHECK_EQUAL(db->newest(), "begin gd_complete gd_pick commit");
+  CAF_CHECK_EQUAL(db->newest(), "begin gd_flush_done gd_pick commit");
   insert(1);
   db->run_one_and_hold(); // the first pick has it
   ran.clear();
@@ -365,7 +365,7 @@ CAF_TEST(what a pick has taken is not overtaken when another ends before it) {
   CAF_CHECK_EQUAL(db->newest(), "begin gd_insert_claimed commit");
   db->run_newest();
   sched.run();
-  CAF_CHECK_EQUAL(db->next(), "begin gd_complete gd_pick commit");
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush_done gd_pick commit");
   turn();
   CAF_CHECK_EQUAL(ran, names{});
   db->deliver();

@@ -254,7 +254,7 @@ CAF_TEST(a lone outcome that leaves nothing to pick does not wait for a pick) {
   insert(1);
   spawn_picker({"default", 10, 10});
   turn();
-  CAF_CHECK_EQUAL(db->next(), "begin gd_complete commit");
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush_done commit");
   turn();
   CAF_CHECK(log.exactly<events::step_committed>(1));
   CAF_CHECK_EQUAL(db->next(), "gd_pick "); // what else has come
@@ -270,9 +270,9 @@ CAF_TEST(a step is picked by the transaction that has made it runnable) {
   insert(1);
   spawn_picker({"default", 10, 10});
   turn();
-  CAF_CHECK_EQUAL(db->next(), "begin gd_proceed gd_pick commit");
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush_next gd_pick commit");
   turn();
-  CAF_CHECK_EQUAL(db->next(), "begin gd_complete commit");
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush_done commit");
 }
 
 CAF_TEST(what comes in during a turn shares the next one) {

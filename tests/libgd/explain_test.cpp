@@ -314,14 +314,14 @@ struct million_rows {
       {.what = &sql::flush,
        .arguments = outcomes(verbs, consumed),
        .pages_per_row = 100},
-      {.what = &sql::complete,
+      {.what = &sql::flush_done,
        .arguments = running + ", " + tokens,
        .pages_per_row = 60},
-      {.what = &sql::proceed,
+      {.what = &sql::flush_next,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text"),
        .pages_per_row = 60},
-      {.what = &sql::advance,
+      {.what = &sql::flush_advance,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
                     + ", 'node/1/99'",

@@ -351,9 +351,9 @@ calls flushing(const std::vector<outcome_row>& rows) {
   auto all = [&rows](auto are) {
     return std::all_of(rows.begin(), rows.end(), are);
   };
-  calls xs{all(store::completes)  ? store::complete(rows)
-           : all(store::proceeds) ? store::proceed(rows)
-                                  : store::flush(rows)};
+  calls xs{all(store::is_plain_done)   ? store::flush_done(rows)
+           : all(store::is_plain_next) ? store::flush_next(rows)
+                                       : store::flush(rows)};
   if (auto parked = store::recheck(rows))
     xs.push_back(std::move(*parked));
   return xs;
@@ -635,7 +635,7 @@ CAF_TEST(a stale lease changes nothing whoever holds the row now) {
       CAF_CHECK(stale(flush.answer(0), id));
       CAF_CHECK_EQUAL(whole_row(id), before);
       CAF_CHECK_EQUAL(inbox(id), "paid,paid");
-      for (auto write : {store::complete, store::proceed}) {
+      for (auto write : {store::flush_done, store::flush_next}) {
         CAF_CHECK(stale(run(zombie, write({row})), id));
         CAF_CHECK_EQUAL(whole_row(id), before);
       }
@@ -943,7 +943,7 @@ CAF_TEST(a row that a stranger holds does not keep others from completing
          or going on) {
   auto& worker = connect();
   for (bool complete : {true, false}) {
-    auto write = complete ? store::complete : store::proceed;
+    auto write = complete ? store::flush_done : store::flush_next;
     std::vector<outcome_row> rows;
     for (int i = 0; i < 10; ++i)
       rows.push_back(complete ? done_row(executing()) : next_row(executing()));
@@ -974,9 +974,9 @@ CAF_TEST(
   std::array<const char*, 3> alike{"node/1/1", "node/1/1", "node/1/1"};
   std::array<const char*, 3> unlike{"node/1/3", "node/1/4", "node/1/5"};
   for (auto [write, tokens] :
-       {writing{store::complete, alike}, writing{store::complete, unlike},
-        writing{store::proceed, alike}, writing{store::flush, alike}}) {
-    bool complete = write == store::complete;
+       {writing{store::flush_done, alike}, writing{store::flush_done, unlike},
+        writing{store::flush_next, alike}, writing{store::flush, alike}}) {
+    bool complete = write == store::flush_done;
     std::vector<outcome_row> rows;
     for (const auto* token : tokens)
       rows.push_back((complete ? done_row : next_row)(executing(token), token));
@@ -1026,7 +1026,7 @@ CAF_TEST(an outcome under the token of another row of its group is stale) {
                                   make(executing("node/1/1"), "node/1/2"),
                                   make(executing("node/1/2"), "node/1/2")};
     for (auto write :
-         {complete ? store::complete : store::proceed, store::flush}) {
+         {complete ? store::flush_done : store::flush_next, store::flush}) {
       auto written = run(worker, write(rows));
       CAF_CHECK(stale(written, rows[0].id));
       CAF_CHECK(stale(written, rows[1].id));

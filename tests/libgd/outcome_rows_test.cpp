@@ -303,34 +303,34 @@ CAF_TEST(done records the result and leaves the state as it is) {
 CAF_TEST(a completion is a done with an empty result) {
   auto x = outcome(verb::done);
   x.result = "{}";
-  CAF_CHECK(store::completes(x));
+  CAF_CHECK(store::is_plain_done(x));
   changes expected{{"status", "done"},
                    {"result", "{}"},
                    {"deadline", std::nullopt},
                    {"wake_reason", std::nullopt}};
-  check(x, expected, store::complete);
+  check(x, expected, store::flush_done);
   x.id = executing();
   check(x, expected, store::flush);
 }
 
 CAF_TEST(a next that consumes nothing is written by itself as among others) {
   auto x = outcome(verb::next);
-  CAF_CHECK(store::proceeds(x));
+  CAF_CHECK(store::is_plain_next(x));
   changes expected{{"status", "runnable"},       {"step", x.step},
                    {"state", x.state},           {"attempt", "0"},
                    {"eligible_at", moment{}},    {"deadline", std::nullopt},
                    {"wake_reason", std::nullopt}};
-  check(x, expected, store::proceed);
+  check(x, expected, store::flush_next);
   x.id = executing();
   check(x, expected, store::flush);
   x.may_collide = true;
-  CAF_CHECK(!store::proceeds(x));
+  CAF_CHECK(!store::is_plain_next(x));
   x.may_collide = false;
   x.consumed = {1};
-  CAF_CHECK(!store::proceeds(x));
+  CAF_CHECK(!store::is_plain_next(x));
   for (auto what : {verb::replay, verb::await, verb::done, verb::stop,
                     verb::release, verb::advance})
-    CAF_CHECK(!store::proceeds(outcome(what)));
+    CAF_CHECK(!store::is_plain_next(outcome(what)));
 }
 
 CAF_TEST(what needs more than its status written does not complete) {
@@ -338,18 +338,18 @@ CAF_TEST(what needs more than its status written does not complete) {
                     verb::release, verb::advance}) {
     auto x = outcome(what);
     x.result = "{}";
-    CAF_CHECK(!store::completes(x));
+    CAF_CHECK(!store::is_plain_done(x));
   }
   auto with_result = outcome(verb::done);
-  CAF_CHECK(!store::completes(with_result));
+  CAF_CHECK(!store::is_plain_done(with_result));
   auto x = outcome(verb::done);
   x.result = "{}";
-  CAF_CHECK(store::completes(x));
+  CAF_CHECK(store::is_plain_done(x));
   x.may_collide = true;
-  CAF_CHECK(!store::completes(x));
+  CAF_CHECK(!store::is_plain_done(x));
   x.may_collide = false;
   x.consumed = {1};
-  CAF_CHECK(!store::completes(x));
+  CAF_CHECK(!store::is_plain_done(x));
 }
 
 CAF_TEST(stop records the reason and leaves the state as it is) {
@@ -384,7 +384,8 @@ CAF_TEST(an advance is a next that keeps its row executing under a new token) {
   check(
     row.id,
     [&] {
-    auto written = store::read_flush(run(store::advance({row}, "node/1/2")));
+    auto written = store::read_flush(
+      run(store::flush_advance({row}, "node/1/2")));
     CAF_REQUIRE_EQUAL(written.size(), 1u);
     CAF_CHECK(written.front().applied);
     },
@@ -399,7 +400,8 @@ CAF_TEST(an advance is a next that keeps its row executing under a new token) {
   check(
     row.id,
     [&] {
-    auto written = store::read_flush(run(store::advance({row}, "node/1/3")));
+    auto written = store::read_flush(
+      run(store::flush_advance({row}, "node/1/3")));
     CAF_REQUIRE_EQUAL(written.size(), 1u);
     CAF_CHECK(!written.front().applied);
     },
@@ -422,10 +424,10 @@ CAF_TEST(
   auto row = outcome(verb::next);
   row.what = verb::advance;
   // Clears the deadline, which an index has.
-  run(store::advance({row}, "node/1/2"));
+  run(store::flush_advance({row}, "node/1/2"));
   row.token = "node/1/2";
   auto answers = run(
-    {{&hot, {}}, store::advance({row}, "node/1/3"), {&hot, {}}});
+    {{&hot, {}}, store::flush_advance({row}, "node/1/3"), {&hot, {}}});
   CAF_CHECK_EQUAL(answers[2].integer(0, 0) - answers[0].integer(0, 0), 1);
 }
 
@@ -442,7 +444,7 @@ CAF_TEST(an inbox behind an advance has what came and not what went) {
   };
   row.consumed = {send("'paid', '1', null"), send("'paid', '2', 'evt'")};
   auto left = send("'other', '{\"n\": 3}', null");
-  auto answers = run({store::advance({row, quiet}, "node/1/2"),
+  auto answers = run({store::flush_advance({row, quiet}, "node/1/2"),
                       store::inbox({row, quiet}, 1'000)});
   auto inboxes = store::read<store::inbox_row>(answers.back());
   CAF_REQUIRE_EQUAL(inboxes.size(), 1u);
@@ -458,7 +460,7 @@ CAF_TEST(an inbox behind an advance has what came and not what went) {
                   "evt");
   CAF_MESSAGE("who has lost the lease removes nothing");
   row.consumed = {left};
-  run(store::advance({row}, "node/1/3"));
+  run(store::flush_advance({row}, "node/1/3"));
   CAF_CHECK_EQUAL(db.scalar("select count(*) from signals where consumed_at is "
                             "null"),
                   "1");
@@ -1120,8 +1122,8 @@ CAF_TEST(nothing at all is a valid batch) {
   CAF_CHECK_EQUAL(run(store::insert({})).size(), 0u);
   CAF_CHECK_EQUAL(run(store::inserted({})).size(), 0u);
   CAF_CHECK_EQUAL(store::read_flush(run(store::flush({}))).size(), 0u);
-  CAF_CHECK_EQUAL(store::read_flush(run(store::complete({}))).size(), 0u);
-  CAF_CHECK_EQUAL(store::read_flush(run(store::proceed({}))).size(), 0u);
+  CAF_CHECK_EQUAL(store::read_flush(run(store::flush_done({}))).size(), 0u);
+  CAF_CHECK_EQUAL(store::read_flush(run(store::flush_next({}))).size(), 0u);
   CAF_CHECK_EQUAL(run(store::heartbeat({}, 60s)).size(), 0u);
   CAF_CHECK(send({}).empty());
 }

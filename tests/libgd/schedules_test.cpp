@@ -806,10 +806,10 @@ private:
       const auto& rows = t.answers[i];
       if (what == &sql::release_lost)
         released(elements(args[0]), store::read_ids(rows));
-      else if (what == &sql::complete || what == &sql::proceed
+      else if (what == &sql::flush_done || what == &sql::flush_next
                || what == &sql::flush)
         flushed(t, elements(args[0]), elements(args[1]), rows, "");
-      else if (what == &sql::advance)
+      else if (what == &sql::flush_advance)
         flushed(t, elements(args[0]), elements(args[1]), rows, args[5]);
       else if (what == &sql::signal)
         signalled(t, rows);
@@ -1684,19 +1684,19 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
      ""},
-    {"a completion without its token", sql::complete,
+    {"a completion without its token", sql::flush_done,
      "(g.id, g.locked_by) in (select e.id, e.token ", "g.id in (select e.id "},
-    {"a completion with any token of its group", sql::complete,
+    {"a completion with any token of its group", sql::flush_done,
      "(g.id, g.locked_by) in (select e.id, e.token ",
      "g.locked_by in (select e.token "},
-    {"a completion of what nobody has locked", sql::complete,
+    {"a completion of what nobody has locked", sql::flush_done,
      "(select h.tuple from held h where h.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))"},
-    {"a next without its token", sql::proceed, "g.locked_by = e.token and ",
+    {"a next without its token", sql::flush_next, "g.locked_by = e.token and ",
      ""},
-    {"an advance without its token", sql::advance, "g.locked_by = e.token and ",
-     ""},
-    {"an advance that keeps the old token", sql::advance,
+    {"an advance without its token", sql::flush_advance,
+     "g.locked_by = e.token and ", ""},
+    {"an advance that keeps the old token", sql::flush_advance,
      "locked_by = $6::text", "locked_by = coalesce(g.locked_by, $6::text)"},
     {"a replay that does not count", sql::flush,
      "least(g.attempt, 2147483646) + 1", "g.attempt"},

@@ -103,7 +103,7 @@ ids first_parameter(const pq::call& what) {
 
 /// The statement that writes the outcomes, where all of them are of one kind.
 std::optional<std::size_t> flush_of(const pq::unit& work) {
-  auto at = position(work, sql::proceed);
+  auto at = position(work, sql::flush_next);
   return at ? at : position(work, sql::flush);
 }
 
@@ -163,7 +163,7 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   auto turn = make_turn();
   turn.add(next_row(1));
   auto work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "proceed pick"s);
+  CAF_CHECK_EQUAL(names(work), "flush_next pick"s);
   CAF_CHECK(work.transaction);
   CAF_CHECK(turn.occupied());
   CAF_CHECK(!turn.begin(5, now));
@@ -176,7 +176,7 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   parked.what = verb::await;
   turn.add(parked);
   work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "proceed flush recheck pick"s);
+  CAF_CHECK_EQUAL(names(work), "flush_next flush recheck pick"s);
   CAF_CHECK(first_parameter(work.calls[0]) == (ids{1}));
   CAF_CHECK(first_parameter(work.calls[1]) == (ids{2}));
   CAF_CHECK(first_parameter(work.calls[2]) == (ids{2}));
@@ -192,7 +192,8 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   consumes.consumed = {7};
   turn.add(consumes);
   work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "complete proceed flush advance inbox pick"s);
+  CAF_CHECK_EQUAL(names(work),
+                  "flush_done flush_next flush flush_advance inbox pick"s);
   CAF_CHECK(first_parameter(work.calls[0]) == (ids{2, 4}));
   CAF_CHECK(first_parameter(work.calls[1]) == (ids{1}));
   CAF_CHECK(first_parameter(work.calls[2]) == (ids{5}));
@@ -206,7 +207,7 @@ CAF_TEST(one transaction flushes and rechecks and picks in this order) {
   turn = make_turn();
   turn.add(next_row(1));
   work = begin(turn, 0);
-  CAF_CHECK_EQUAL(names(work), "proceed"s);
+  CAF_CHECK_EQUAL(names(work), "flush_next"s);
   CAF_CHECK(work.transaction);
 }
 
@@ -219,12 +220,12 @@ CAF_TEST(a question for candidates that fails holds up no outcome) {
   turn.finish(0, failed(gd::errc::unavailable), now);
   turn.add(next_row(1));
   work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "proceed"s);
+  CAF_CHECK_EQUAL(names(work), "flush_next"s);
   turn.finish(0, no_rows(work), now);
   CAF_MESSAGE("and a pick comes a second later");
   now += 999ms;
   work = begin(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "proceed"s);
+  CAF_CHECK_EQUAL(names(work), "flush_next"s);
   turn.finish(0, no_rows(work), now);
   CAF_CHECK(!turn.begin(5, now));
   now += 1ms;
@@ -237,12 +238,12 @@ CAF_TEST(outcomes are not blamed for rows of a lost pick) {
   turn.add(next_row(1));
   turn.add(next_row(2));
   auto work = begin(turn);
-  CAF_CHECK_EQUAL(names(work), "release_lost proceed"s);
+  CAF_CHECK_EQUAL(names(work), "release_lost flush_next"s);
   auto report = turn.finish(0, failed(gd::errc::rejected), now);
   CAF_CHECK(report.failure);
   CAF_CHECK(report.rows.empty());
   work = begin(turn);
-  CAF_CHECK_EQUAL(names(work), "proceed"s);
+  CAF_CHECK_EQUAL(names(work), "flush_next"s);
   CAF_CHECK(flushed(work) == (ids{1, 2}));
   turn.finish(0, no_rows(work), now);
   now += 1s;
@@ -362,11 +363,11 @@ CAF_TEST(a failed pick is left out for a while and loses no outcome) {
     CAF_CHECK(report.rows.empty());
     CAF_CHECK(!report.lost_pick);
     work = begin(turn, 5);
-    CAF_CHECK_EQUAL(names(work), "proceed"s);
+    CAF_CHECK_EQUAL(names(work), "flush_next"s);
     CAF_CHECK(flushed(work) == (ids{1, 2}));
     turn.finish(0, no_rows(work), now);
     now += 2s;
-    CAF_CHECK_EQUAL(names(begin(turn, 5)), "proceed pick"s);
+    CAF_CHECK_EQUAL(names(begin(turn, 5)), "flush_next pick"s);
   }
 }
 
@@ -417,7 +418,7 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
       CAF_CHECK(!report.failure);
     } else {
       // Under suspicion a group goes without a pick.
-      CAF_CHECK_EQUAL(names(work), "proceed"s);
+      CAF_CHECK_EQUAL(names(work), "flush_next"s);
       written.insert(written.end(), group.begin(), group.end());
       turn.finish(0, no_rows(work), now);
     }
@@ -437,7 +438,7 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
   clock_type::duration waited{0};
   for (int tries = 0; tries < 5; ++tries) {
     auto work = begin_when_due(turn, 1);
-    CAF_CHECK_EQUAL(names(work), "proceed pick"s);
+    CAF_CHECK_EQUAL(names(work), "flush_next pick"s);
     auto report = turn.finish(0, no_rows(work), now);
     CAF_CHECK(report.rows.empty() && !report.failure);
     CAF_CHECK(!turn.drained());
@@ -447,7 +448,7 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
   // The lock is not to be had: other work goes in between.
   for (int tries = 0; tries < 20; ++tries) {
     auto work = begin_when_due(turn, 1);
-    CAF_REQUIRE_EQUAL(names(work), "lock_timeout lock proceed"s);
+    CAF_REQUIRE_EQUAL(names(work), "lock_timeout lock flush_next"s);
     auto report = turn.finish(0, failed(gd::errc::busy, 1), now);
     CAF_CHECK(report.rows.empty() && !report.failure);
     CAF_CHECK(turn.due(now) - now <= 1s);
@@ -505,7 +506,7 @@ CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
   CAF_CHECK(report.rows.empty());
 
   work = begin_when_due(turn, 5);
-  CAF_CHECK_EQUAL(names(work), "release_lost proceed pick"s);
+  CAF_CHECK_EQUAL(names(work), "release_lost flush_next pick"s);
   CAF_CHECK(flushed(work) == (ids{1}));
   CAF_CHECK_EQUAL(work.calls.back().args.values().front(), "node/1/8"s);
   CAF_CHECK(work.calls.front().args.values().front().ends_with("node/1/7"));
@@ -560,7 +561,7 @@ CAF_TEST(a second transaction goes beside one only if it is worth it) {
   auto second = turn.begin(3, now);
   CAF_REQUIRE(second);
   CAF_CHECK_EQUAL(second->flight, 1u);
-  CAF_CHECK_EQUAL(names(second->work), "proceed pick"s);
+  CAF_CHECK_EQUAL(names(second->work), "flush_next pick"s);
   CAF_CHECK_EQUAL(turn.wanted(), 8);
   CAF_CHECK(!turn.begin(5, now)); // there is no third
   CAF_MESSAGE("each answer belongs to its own transaction");
@@ -601,7 +602,7 @@ CAF_TEST(a lost transaction without a pick loses no pick) {
   begin(turn);
   auto report = turn.finish(0, failed(gd::errc::unknown_fate), now);
   CAF_CHECK(!report.lost_pick);
-  CAF_CHECK_EQUAL(names(begin_when_due(turn)), "proceed"s);
+  CAF_CHECK_EQUAL(names(begin_when_due(turn)), "flush_next"s);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

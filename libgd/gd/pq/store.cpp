@@ -245,31 +245,31 @@ pq::call flush(const row_refs<outcome_row>& rows) {
     column(rows, only_of(verb::stop, &outcome_row::reason)));
 }
 
-bool completes(const outcome_row& row) {
+bool is_plain_done(const outcome_row& row) {
   return row.what == verb::done && row.result == "{}" && !row.may_collide
          && row.consumed.empty();
 }
 
-pq::call complete(const row_refs<outcome_row>& rows) {
-  return make_call(sql::complete, column(rows, &outcome_row::id),
+pq::call flush_done(const row_refs<outcome_row>& rows) {
+  return make_call(sql::flush_done, column(rows, &outcome_row::id),
                    column(rows, &outcome_row::token));
 }
 
-bool proceeds(const outcome_row& row) {
+bool is_plain_next(const outcome_row& row) {
   return row.what == verb::next && !row.may_collide && row.consumed.empty();
 }
 
-pq::call proceed(const row_refs<outcome_row>& rows) {
-  return make_call(sql::proceed, column(rows, &outcome_row::id),
+pq::call flush_next(const row_refs<outcome_row>& rows) {
+  return make_call(sql::flush_next, column(rows, &outcome_row::id),
                    column(rows, &outcome_row::token),
                    column(rows, &outcome_row::step),
                    column(rows, &outcome_row::state));
 }
 
-pq::call advance(const row_refs<outcome_row>& rows,
-                 const std::string& new_token) {
+pq::call flush_advance(const row_refs<outcome_row>& rows,
+                       const std::string& new_token) {
   return make_call(
-    sql::advance, column(rows, &outcome_row::id),
+    sql::flush_advance, column(rows, &outcome_row::id),
     column(rows, &outcome_row::token), column(rows, &outcome_row::step),
     column(rows, &outcome_row::state), consumed_by(rows), new_token);
 }

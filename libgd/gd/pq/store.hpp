@@ -287,15 +287,15 @@ bool may_collide(const picked_row& row, verb what);
 /// Of several rows, each id once; none of them an `advance`.
 pq::call flush(const row_refs<outcome_row>& rows);
 
-/// Whether `complete` does what `flush` would do to this row.
-bool completes(const outcome_row& row);
+/// Whether `flush_done` does what `flush` would do to this row.
+bool is_plain_done(const outcome_row& row);
 /// The same for less, read by `read_flush`.
-pq::call complete(const row_refs<outcome_row>& rows);
+pq::call flush_done(const row_refs<outcome_row>& rows);
 
-/// Whether `proceed` does what `flush` would do to this row.
-bool proceeds(const outcome_row& row);
+/// Whether `flush_next` does what `flush` would do to this row.
+bool is_plain_next(const outcome_row& row);
 /// The same for less, read by `read_flush`.
-pq::call proceed(const row_refs<outcome_row>& rows);
+pq::call flush_next(const row_refs<outcome_row>& rows);
 
 struct flushed_row {
   std::int64_t id = 0;
@@ -307,10 +307,10 @@ struct flushed_row {
 std::vector<flushed_row> read_flush(const pq::rows& rows);
 
 /// The same for rows that are an `advance`, read by `read_flush`.
-pq::call advance(const row_refs<outcome_row>& rows,
-                 const std::string& new_token);
+pq::call flush_advance(const row_refs<outcome_row>& rows,
+                       const std::string& new_token);
 
-/// Behind `advance`.
+/// Behind `flush_advance`.
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit);
 /// Who is left out has none.
 struct inbox_row {

@@ -272,8 +272,8 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   for (const auto& x : group.entries) {
     const auto& row = *x.row;
     auto& by = row.what == store::verb::advance ? going_on
-               : store::completes(row)          ? completing
-               : store::proceeds(row)           ? proceeding
+               : store::is_plain_done(row)      ? completing
+               : store::is_plain_next(row)      ? proceeding
                                                 : others;
     by.add(row);
   }
@@ -281,9 +281,9 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     next.at.outcomes.push_back(append(work, std::move(x)));
   };
   if (!completing.empty())
-    write(store::complete(completing));
+    write(store::flush_done(completing));
   if (!proceeding.empty())
-    write(store::proceed(proceeding));
+    write(store::flush_next(proceeding));
   if (!others.empty()) {
     write(store::flush(others));
     if (auto parked = store::recheck(others))
@@ -291,7 +291,7 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   }
   if (!going_on.empty()) {
     next.next_token = draw_token();
-    write(store::advance(going_on, next.next_token));
+    write(store::flush_advance(going_on, next.next_token));
     next.at.advance = next.at.outcomes.back();
     next.at.inbox = append(work, store::inbox(going_on, how_.inbox));
   }

@@ -247,7 +247,7 @@ private:
   /// Positions of the statements in the unit; -1: not in it.
   struct layout {
     int release = -1;
-    /// Those that write outcomes, `advance` among them.
+    /// Those that write outcomes, `flush_advance` among them.
     std::vector<int> outcomes{};
     int advance = -1;
     int inbox = -1;
