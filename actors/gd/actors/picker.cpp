@@ -102,7 +102,6 @@ caf::behavior picker_actor::make_behavior() {
   },
     [this](rows_claimed) {
     collect_claims();
-    judge_claims();
     drive();
     }, [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](steps_ended) {
@@ -138,10 +137,10 @@ void picker_actor::on_exit() {
       caf::anon_send_exit(row.deputy, caf::exit_reason::kill);
   }
   stop_steps(system(), running);
-  for (const auto& x : held_)
+  for (const auto& x : claimed_)
     for (const auto& row : x.rows)
       home_->leases.remove(row->under());
-  held_.clear();
+  claimed_.clear();
   for (const auto& x : ahead_) {
     home_->leases.remove(x->under());
     if (const auto& key = x->row().partition_key)
@@ -189,7 +188,7 @@ std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
   auto waiting = ahead_.size() + hidden_.size();
-  for (const auto& x : held_)
+  for (const auto& x : claimed_)
     waiting += x.rows.size();
   auto coming = static_cast<std::int64_t>(waiting) + coming_ + advancing_
                 + turn_.wanted() + home_->claims->under_way(queue_.name);
@@ -227,9 +226,11 @@ void picker_actor::look_again() {
 void picker_actor::drive() {
   while (look() || steps_->tell_at(turn_.missing()))
     ; // there are two connections
-  // What a pick under way wants, it will hardly take: the last one did not.
+  // What a pick under way wants, it will hardly take: the last one did not. (From
+  // the end of such a pick only, one insert behind the other would keep the desk
+  // closed: each had to be picked, and that kept it closed for the next.)
   if (drained_)
-    home_->claims->offer(queue_.name, picked_at_, wanted() + turn_.wanted());
+    home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
   schedule();
 }
@@ -251,14 +252,12 @@ bool picker_actor::look() {
   // A flush takes a pick along: it costs little in a transaction anyway. But
   // a few outcomes that leave nothing to pick need not wait for it.
   bool pick = look_again_ || turn_.busy() || turn_.plenty();
-  auto closings = home_->claims->closings(queue_.name);
   auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t, room());
   if (!next)
     return false;
   look_again_ = !next->picks && (look_again_ || pick_follows_);
-  begins_[next->flight] = {t, last_finish_, next->picks, closings};
-  if (next->picks)
-    picked_at_ = closings;
+  begins_[next->flight] = {t, last_finish_,
+                           next->picks ? home_->claims->look(queue_.name) : 0};
   submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
          next->flight);
   return true;
@@ -284,7 +283,7 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   auto report = turn_.finish(flight, std::move(reply), t);
   for (auto& x : report.rows) {
     // One that was busy before is written when nobody expects it to be picked.
-    if (x.row->what == store::verb::next && !begins_[flight].picks)
+    if (x.row->what == store::verb::next && begins_[flight].pick == 0)
       look_again();
     settle(x);
   }
@@ -302,16 +301,12 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   }
   if (report.full)
     look_again();
-  if (std::exchange(begins_[flight].picks, false)) {
+  auto pick = std::exchange(begins_[flight].pick, 0);
+  if (pick > 0) {
     pick_follows_ = !report.picked.empty(); // they may not have been alone
-    // Another that began earlier has locked what it takes: this one has not seen it.
-    drained_ = report.drained && !picking(0);
-    if (drained_)
-      drained_at_ = begins_[flight].closings;
-    else
+    drained_ = report.drained;
+    if (!drained_)
       home_->claims->close(queue_.name);
-    if (!report.drained)
-      undrained_at_ = begins_[flight].closings;
   }
   // Since the finish before, for as long as there was something to run: quick
   // steps have all ended before the flight begins, and then nothing is left that
@@ -325,7 +320,8 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
     look();
   coming_ = 0;
   take(lease_all(std::move(report.picked), report.token));
-  judge_claims();
+  if (pick > 0)
+    release_claims(pick);
   drive();
 }
 
@@ -502,31 +498,35 @@ void picker_actor::collect_claims() {
     if (x.lost) {
       home_->tell(events::pick_lost{queue_.name, x.token});
       turn_.lose(std::move(x.token), now());
-    } else {
-      held_.push_back({x.closings, lease_all(std::move(x.rows), x.token)});
-      for (const auto& row : held_.back().rows)
+    } else if (auto rows = lease_all(std::move(x.rows), x.token);
+               picking(x.behind)) {
+      for (const auto& row : rows)
         hold(*row);
+      claimed_.push_back({x.behind, std::move(rows)});
+    } else {
+      take(std::move(rows));
     }
   }
 }
 
-bool picker_actor::picking(std::uint64_t closings) const {
-  return std::any_of(begins_.begin(), begins_.end(), [closings](const auto& x) {
-    return x.picks && x.closings >= closings;
+bool picker_actor::picking(std::uint64_t last) const {
+  return std::any_of(begins_.begin(), begins_.end(), [last](const auto& x) {
+    return x.pick > 0 && x.pick <= last;
   });
 }
 
-void picker_actor::judge_claims() {
-  for (auto& x : std::exchange(held_, {})) {
-    bool first = drained_at_ && *drained_at_ >= x.closings;
-    if (!first && picking(x.closings)
-        && !(undrained_at_ && *undrained_at_ >= x.closings)) {
-      held_.push_back(std::move(x));
+/// The pick has ended: they come behind what it has found, and are given back if it
+/// has left something, which comes before them, too.
+void picker_actor::release_claims(std::uint64_t pick) {
+  for (auto& x : std::exchange(claimed_, {})) {
+    bool gives_back = !drained_ && pick <= x.behind;
+    if (!gives_back && picking(x.behind)) {
+      claimed_.push_back(std::move(x));
       continue;
     }
     for (const auto& row : x.rows)
       let_go(*row);
-    if (first)
+    if (!gives_back)
       take(std::move(x.rows));
     else
       for (const auto& row : x.rows)

@@ -92,15 +92,14 @@ private:
   struct begin_of_flight {
     clock::time_point at{};
     progress before{};
-    /// Whether a pick is under way there, and how often the desk where inserts
-    /// claim rows had been closed before.
-    bool picks = false;
-    std::uint64_t closings = 0;
+    /// The number of the pick under way there, by the desk where inserts claim
+    /// rows; zero: there is none.
+    std::uint64_t pick = 0;
   };
 
-  /// Rows that inserts have claimed when the desk had been closed so often.
+  /// Rows that an insert has claimed, and behind which pick they come.
   struct claimed_rows {
-    std::uint64_t closings = 0;
+    std::uint64_t behind = 0;
     std::vector<execution_ptr> rows{};
   };
 
@@ -112,10 +111,9 @@ private:
   bool look();
   void look_again();
   void collect_claims();
-  /// Whether a pick is under way that began when the desk had been closed so
-  /// often, or later.
-  bool picking(std::uint64_t closings) const;
-  void judge_claims();
+  /// Whether this pick is under way, or one that began before it.
+  bool picking(std::uint64_t last) const;
+  void release_claims(std::uint64_t pick);
   std::int32_t wanted() const;
   std::int64_t most_in_time() const;
   void hold(const execution& x);
@@ -201,17 +199,10 @@ private:
   bool look_again_ = true;
   /// A transaction that does not pick is to be followed by one that does.
   bool pick_follows_ = false;
-  /// How often the desk had been closed when the last pick began.
-  std::uint64_t picked_at_ = 0;
   /// The last pick that has ended left nothing that it could have taken.
   bool drained_ = false;
-  /// How often the desk had been closed when the last one of that kind began.
-  std::optional<std::uint64_t> drained_at_{};
-  /// The same of the last one that left something, or failed.
-  std::optional<std::uint64_t> undrained_at_{};
-  /// Claimed, and not judged: a pick is under way that may find rows that come
-  /// first.
-  std::vector<claimed_rows> held_;
+  /// Committed before the pick has ended behind which they come.
+  std::vector<claimed_rows> claimed_;
   clock::time_point poll_at_;
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;

@@ -16,11 +16,10 @@ namespace gd {
 
 /// Where inserts claim the rows that they make for a picker of their own node,
 /// which then need not pick them. Whatever may be waiting for a pick closes the
-/// desk; the picker offers places again when the next pick has begun. It runs what
-/// was claimed when a pick that began after the last closing has found less than it
-/// wanted, and gives it back if that finds more. So nothing that this node knows to
-/// be runnable is overtaken, and what strangers have inserted is not kept waiting
-/// for longer than without claims: each poll closes the desk, too (spec section 6).
+/// desk until one begins; places are offered while the last pick that has ended left
+/// nothing. What got in runs when its insert commits, but behind what a pick finds
+/// beside which it got in. What strangers have inserted is not kept waiting for
+/// longer than without claims: each poll closes the desk, too (spec section 6).
 class claim_desk {
 public:
   /// Rows that an insert has made under a lease, or may have made.
@@ -29,8 +28,8 @@ public:
     /// The lease token of all of them, of no pick and no other claim [A1].
     std::string token{};
     std::int32_t count = 0;
-    /// How often the desk had been closed.
-    std::uint64_t closings = 0;
+    /// The number of the last pick that had begun before it got in.
+    std::uint64_t behind = 0;
     /// In the order in which they are to run; none: the insert has failed.
     std::vector<store::picked_row> rows{};
     /// The fate of the insert is unknown: what it may have made is to be given
@@ -55,26 +54,27 @@ public:
     return x.take_settled();
   }
 
-  /// Counts how often the desk was closed.
-  std::uint64_t closings(const std::string& queue) const {
-    std::lock_guard guard{mutex_};
-    auto found = queues_.find(queue);
-    return found != queues_.end() ? found->second.closings : 0;
-  }
-
-  /// Nothing may be claimed before the next offer.
+  /// Nothing may be claimed before a pick has begun.
   void close(const std::string& queue) {
     std::lock_guard guard{mutex_};
     if (auto found = queues_.find(queue); found != queues_.end())
       found->second.close();
   }
 
-  /// There is room for so many, unless the desk was closed since.
-  void offer(const std::string& queue, std::uint64_t closings,
-             std::int32_t places) {
+  /// To be called before a pick is sent, which sees whatever has closed the desk.
+  /// Its number: they begin with one.
+  std::uint64_t look(const std::string& queue) {
     std::lock_guard guard{mutex_};
     auto& x = queues_[queue];
-    if (x.tell && x.closings == closings)
+    x.looked = true;
+    return ++x.looks;
+  }
+
+  /// There is room for so many, unless the desk was closed since the last look.
+  void offer(const std::string& queue, std::int32_t places) {
+    std::lock_guard guard{mutex_};
+    auto& x = queues_[queue];
+    if (x.tell && x.looked)
       x.places = std::max(places, 0);
   }
 
@@ -104,7 +104,7 @@ public:
     return claim{.queue = queue,
                  .token = std::move(token),
                  .count = count,
-                 .closings = found->second.closings};
+                 .behind = found->second.looks};
   }
 
   /// No queue has room for more.
@@ -133,14 +133,16 @@ public:
 private:
   struct queue_state {
     std::function<void()> tell{};
-    std::uint64_t closings = 0;
+    std::uint64_t looks = 0;
+    /// A pick has begun since the desk was closed.
+    bool looked = false;
     std::int32_t places = 0;
     std::int32_t under_way = 0;
     std::vector<claim> settled{};
 
     void close() {
       places = 0;
-      ++closings;
+      looked = false;
     }
 
     /// Whoever gets them is told, so that none of them is under way any more.
