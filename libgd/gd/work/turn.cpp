@@ -15,35 +15,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How often rows of lost picks are looked for.
-constexpr milliseconds release_interval{200};
-/// The same after one that was refused.
-constexpr milliseconds release_again_after{1'000};
 /// How long an entry that is tried alone waits for its row.
 constexpr milliseconds alone_wait{20};
 /// How long a row that may collide waits for a stranger's insert; and how long
 /// each statement of a group of them may take: it may have to wait for many.
 constexpr milliseconds unsure_wait{10};
 constexpr milliseconds unsure_group_wait{100};
-/// How often a pick looks everywhere, if nobody asks for it.
-constexpr milliseconds look_interval{2'000};
-/// How old a row may be when its insert commits, and yet be seen at once.
-constexpr std::int64_t late_us = 1'000'000;
-/// Of so many priorities it is known where picks begin.
-constexpr std::size_t most_marks = 8;
-/// What a pick with keys wants at the least.
-constexpr std::int32_t least_keyed_pick = 20;
 /// How long no pick follows one that failed for all.
 constexpr milliseconds pause_after_failure{1'000};
 /// A row that takes all of the server's time or memory alone is shown so often, and
 /// that long after the first time.
 constexpr int most_tries_to_show = 3;
 constexpr milliseconds show_again_after{500};
-/// No pick merges more rows: so many that strangers have locked are passed over.
-constexpr std::int32_t deepest = 1 << 22;
-/// Between tries of a key that somebody else has locked, at first and at most.
-constexpr milliseconds first_key_wait{100};
-constexpr milliseconds longest_key_wait{5'000};
 
 using outcome_refs = store::row_refs<store::outcome_row>;
 
@@ -62,16 +45,6 @@ void turn::add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag) {
   waiting_.push({std::move(row), tag});
 }
 
-void turn::unlock(store::key_hold hold) {
-  unlocks_.push_back(std::move(hold));
-}
-
-void turn::lose(std::string token, clock::time_point now) {
-  // The server may still be at it: its lease begins at the latest then.
-  lost_.push_back({std::move(token), now + how_.lease});
-  release_at_ = {};
-}
-
 std::string turn::draw_token() {
   return fmt::format("{}/{}", how_.incarnation, picks_++);
 }
@@ -84,7 +57,7 @@ std::size_t turn::under_way() const {
 
 bool turn::occupied(std::int32_t want) const {
   auto n = under_way();
-  bool worth_it = busy() || (plenty_ && want >= how_.worth_a_pick);
+  bool worth_it = busy() || (plenty() && want >= how_.worth_a_pick);
   return n == flights_.size() || (n > 0 && !worth_it);
 }
 
@@ -99,48 +72,27 @@ std::int32_t turn::wanted() const {
   std::int32_t n = 0;
   for (const auto& x : flights_)
     if (x.under_way)
-      n += x.wanted;
+      n += x.pick.wanted;
   return n;
-}
-
-void turn::remember(const flight& x, const store::pick_answer& answer) {
-  if (x.looks != looks_)
-    return;
-  auto late = answer.now_us - late_us;
-  for (const auto& first : answer.first)
-    if (from_.size() < most_marks || from_.contains(first.priority))
-      from_[first.priority] = first.since_us <= late
-                                ? first
-                                : store::mark{first.priority, late};
 }
 
 store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
   store::pick_request out{.queue = how_.queue,
-                          .limit = x.wanted,
                           .machines = how_.machines,
                           .token = x.token,
                           .lease = how_.lease,
-                          .inbox = how_.inbox,
-                          .depth = std::max(x.wanted, depth_)
-                                   * (x.keyed ? 2 : 1),
-                          .keyed = x.keyed,
-                          .visit = visit_};
-  for (const auto& [priority, since] : from_)
-    out.from.push_back(since);
-  if (x.keyed) {
+                          .inbox = how_.inbox};
+  if (x.pick.keyed) {
     out.keys_to_leave = how_.keys->all();
-    for (const auto& [key, locked] : locked_)
-      if (locked.until > now)
-        out.keys_to_leave.push_back(key);
-    out.last_key = last_key_;
     out.left_out = careful_.left_out(now);
   }
+  plan_.ask(out, x.pick, now);
   return out;
 }
 
 /// Or leaves out rows, which no other pick can.
 bool turn::picks_keyed(clock::time_point now) {
-  return keyed_ || !careful_.left_out(now).empty();
+  return plan_.keyed() || !careful_.left_out(now).empty();
 }
 
 void turn::pause_picks(clock::time_point now) {
@@ -179,14 +131,8 @@ turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
         how_.keys->remove(x.key);
       unlocks_.clear();
     }
-    std::erase_if(lost_, [now](const auto& x) { return x.until <= now; });
-    if (!lost_.empty() && now >= release_at_) {
-      std::vector<std::string> tokens;
-      for (const auto& x : lost_)
-        tokens.push_back(x.token);
+    if (auto tokens = lost_.take(now); !tokens.empty())
       next.at.release = append(work, store::release_lost(tokens));
-      release_at_ = now + release_interval;
-    }
     // Rows with a key are picked where their locks live; what is less urgent does
     // not overtake them elsewhere.
     bool may_pick = want > 0 && now >= no_pick_before_ && !careful_.active()
@@ -231,14 +177,14 @@ bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
       || (what == step::ask && want <= 0))
     return false;
   next.careful = what;
-  next.keyed = true;
+  next.pick.keyed = true;
   if (what == step::ask) {
-    next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
+    next.pick.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
     append(work, store::candidates(make_pick(next, now)));
   } else if (what == step::these) {
     next.token = draw_token();
     auto ids = careful_.group();
-    next.wanted = static_cast<std::int32_t>(ids.size());
+    next.pick.wanted = static_cast<std::int32_t>(ids.size());
     next.at.pick = append(work, store::pick_these(ids, make_pick(next, now)));
     check_keys(next, work);
   } else {
@@ -299,18 +245,11 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
 
 void turn::pick(flight& next, pq::unit& work, std::int32_t want,
                 clock::time_point now) {
-  next.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
   next.token = draw_token();
-  next.keyed = picks_keyed(now);
-  if (next.keyed)
-    next.wanted = std::min(next.wanted, keyed_pick_);
-  if (now >= look_at_) {
-    look_everywhere();
-    look_at_ = now + look_interval;
-  }
-  next.looks = looks_;
+  next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
+                          picks_keyed(now), now);
   next.at.pick = append(work, store::pick(make_pick(next, now)));
-  if (next.keyed)
+  if (next.pick.keyed)
     check_keys(next, work);
 }
 
@@ -326,9 +265,7 @@ turn::leftovers turn::abandon() const {
   for (const auto& x : unlocks_)
     out.keys.push_back(x.key);
   out.locks = !out.keys.empty();
-  std::vector<std::string> tokens;
-  for (const auto& x : lost_)
-    tokens.push_back(x.token);
+  auto tokens = lost_.all();
   for (const auto& x : flights_) {
     out.locks = out.locks || (x.under_way && x.at.hold_keys >= 0);
     if (x.under_way && x.at.pick >= 0)
@@ -378,30 +315,13 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
   auto answer = store::read_pick(
     reply.results[static_cast<std::size_t>(x.at.pick)]);
-  remember(x, answer);
   careful_.note_picked(answer.rows.size());
+  to.full = plan_.note(x.pick, answer);
+  to.drained = !to.full;
   to.picked = std::move(answer.rows);
   to.token = x.token;
-  auto found = static_cast<std::int32_t>(to.picked.size());
-  bool enough = found >= x.wanted;
-  bool deeper = answer.deeper && !enough;
-  if (deeper) {
-    depth_ = std::min(2 * std::max(2 * x.wanted, depth_), deepest);
-    visit_ = x.keyed;
-  } else {
-    depth_ /= 2;
-  }
-  bool news = answer.keyed_rows && !keyed_;
-  to.full = enough || deeper || news;
-  to.drained = !to.full;
-  plenty_ = enough && !x.keyed && !answer.keyed_rows;
-  keyed_ = answer.keyed_rows;
-  if (!x.keyed)
-    return;
-  last_key_ = std::move(answer.last_key);
-  keyed_pick_ = !enough ? std::max(least_keyed_pick, found + found / 4)
-                        : std::max(keyed_pick_, 2 * x.wanted);
-  read_keys(x, reply, to, now);
+  if (x.pick.keyed)
+    read_keys(x, reply, to, now);
 }
 
 void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
@@ -409,19 +329,11 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
   auto rows_of = [&reply](int i) -> const pq::rows& {
     return reply.results[static_cast<std::size_t>(i)];
   };
-  std::erase_if(locked_, [now](const auto& one) {
-    return one.second.until + longest_key_wait < now;
-  });
-  for (const auto& lost :
-       store::read<store::lost_key>(rows_of(x.at.check_keys)))
-    if (lost.elsewhere) {
-      auto& locked = locked_[lost.partition_key];
-      locked.until = now
-                     + std::min(first_key_wait
-                                  * (1 << std::min(locked.tries, 8)),
-                                longest_key_wait);
-      ++locked.tries;
-    }
+  std::vector<std::string> locked;
+  for (auto& lost : store::read<store::lost_key>(rows_of(x.at.check_keys)))
+    if (lost.elsewhere)
+      locked.push_back(std::move(lost.partition_key));
+  plan_.note_locked(locked, now);
   std::unordered_map<std::int64_t, std::string> held;
   for (auto& one : store::read<store::held_key>(rows_of(x.at.hold_keys)))
     held.emplace(one.id, std::move(one.session));
@@ -432,7 +344,7 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
     if (row.partition_key) {
       row.key_session = held[row.id];
       how_.keys->add(*row.partition_key);
-      locked_.erase(*row.partition_key);
+      plan_.note_free(*row.partition_key);
     }
 }
 
@@ -455,7 +367,7 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
   }
   if (careful_.in_vain()) // it failed for something else
     pause_picks(now);
-  forget_marks(); // they are from before
+  plan_.forget_marks(); // they are from before
 }
 
 void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
@@ -537,10 +449,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
 void turn::fail(flight& of, const pq::reply& reply, report& to,
                 clock::time_point now) {
   const auto& why = *reply.failure;
-  // Rows that were taken may be back in their places. Whether keys are visited stays:
-  // what the pick took is asked for in the same way.
-  forget_marks();
-  plenty_ = false;
+  plan_.failed();
   if (fail_shown(of, why, to, now) || fail_careful(of, why, to, now))
     return;
   auto group = std::exchange(of.group.entries, {});
@@ -562,7 +471,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
   } else if (failed_at == of.at.release
              && careful_picks::may_be_of_a_row(why)) {
     // For a row that is no outcome's: those go without it.
-    release_at_ = now + release_again_after;
+    lost_.refused(now);
     to.failure = why;
     waiting_.put_back(std::move(group));
     return;
@@ -660,8 +569,7 @@ turn::clock::time_point turn::due(clock::time_point now, bool room) const {
     when = std::min(when, hidden_.due());
   if (careful_.in_the_middle() && first)
     when = std::min(when, std::max(now, no_pick_before_));
-  if (!lost_.empty())
-    when = std::min(when, release_at_);
+  when = std::min(when, lost_.due());
   return when == clock::time_point::max() ? when : std::max(when, not_before_);
 }
 

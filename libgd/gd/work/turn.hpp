@@ -4,11 +4,11 @@
 #include <gd/work/batch.hpp>
 #include <gd/work/careful.hpp>
 #include <gd/work/key.hpp>
+#include <gd/work/lost.hpp>
+#include <gd/work/pick_plan.hpp>
 
 #include <chrono>
 #include <cstdint>
-#include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,24 +77,24 @@ public:
     hidden_.remove_if([&which](const auto& x) { return which(x.row); });
   }
 
-  /// The next pick looks at everything, as one does every two seconds. Others
-  /// begin where the rows of the one before began, less a second for those whose
-  /// insert commits late: what was worked off since the last vacuum, or was
-  /// locked by strangers, is not passed over again and again. What appears behind
-  /// that is not seen: this is to be called in each poll, and when such rows are
-  /// known to have come.
+  /// The next pick looks at everything. Others begin where the rows of the one
+  /// before began, and what appears behind that is not seen: this is to be called
+  /// in each poll, and when such rows are known to have come.
   void look_everywhere() {
-    forget_marks();
-    visit_ = false;
+    plan_.look_everywhere();
   }
 
   /// A key that came with a picked row may go: the row's outcome is committed or
   /// lost, and the step's function has returned.
-  void unlock(store::key_hold hold);
+  void unlock(store::key_hold hold) {
+    unlocks_.push_back(std::move(hold));
+  }
 
-  /// Rows may be under this lease token of which nobody knows: they are given
-  /// back as soon as there are any, until one lease has passed [A11].
-  void lose(std::string token, clock::time_point now);
+  /// Rows may be under this lease token of which nobody knows. The server may still
+  /// be at it: its lease begins at the latest now.
+  void lose(std::string token, clock::time_point now) {
+    lost_.add(std::move(token), now + how_.lease);
+  }
 
   struct started {
     /// Which connection it is for. Locks of keys live on that of flight 0.
@@ -165,7 +165,7 @@ public:
   /// The last pick took as many rows as it wanted, and saw none with a key: there
   /// may be more than those under way take.
   bool plenty() const noexcept {
-    return plenty_;
+    return plan_.plenty();
   }
 
   /// Whether `begin` would wait for what is under way.
@@ -239,11 +239,6 @@ private:
     }
   };
 
-  struct lost_pick {
-    std::string token;
-    clock::time_point until;
-  };
-
   /// Positions of the statements in the unit; -1: not in it.
   struct layout {
     int release = -1;
@@ -256,12 +251,6 @@ private:
     int hold_keys = -1;
   };
 
-  /// A key whose lock somebody else has: no hot loop.
-  struct locked_key {
-    int tries = 0;
-    clock::time_point until{};
-  };
-
   /// One transaction, from `begin` to `finish`.
   struct flight {
     bool under_way = false;
@@ -269,19 +258,11 @@ private:
     std::vector<hidden_entry> showing{};
     careful_picks::step careful = careful_picks::step::none;
     layout at{};
-    std::int32_t wanted = 0;
+    pick_plan::one pick{};
     std::string token{};
     /// Of the rows that go on.
     std::string next_token{};
-    bool keyed = false;
-    /// `looks_`, when it began.
-    std::uint64_t looks = 0;
   };
-
-  void forget_marks() {
-    from_.clear();
-    ++looks_;
-  }
 
   std::string draw_token();
   std::size_t under_way() const;
@@ -295,7 +276,6 @@ private:
   void pick(flight& next, pq::unit& work, std::int32_t want,
             clock::time_point now);
   static void check_keys(flight& next, pq::unit& work);
-  void remember(const flight& x, const store::pick_answer& answer);
   store::pick_request make_pick(const flight& x, clock::time_point now);
   bool picks_keyed(clock::time_point now);
   void pause_picks(clock::time_point now);
@@ -321,34 +301,15 @@ private:
   batcher<entry> waiting_;
   batcher<hidden_entry> hidden_;
   careful_picks careful_;
+  pick_plan plan_;
   /// The last transaction wrote no outcomes, and others waited behind it.
   bool outcomes_next_ = false;
   std::vector<flight> flights_;
-  std::vector<lost_pick> lost_;
+  lost_picks lost_;
   std::vector<store::key_hold> unlocks_;
-  std::map<std::string, locked_key> locked_;
-  std::string last_key_;
-  /// Where picks begin, by priority.
-  std::map<std::int32_t, store::mark> from_;
-  /// How many rows a pick is to merge at least, and whether it is to visit keys in
-  /// turn: strangers had locked those that it found at first.
-  std::int32_t depth_ = 0;
-  bool visit_ = false;
-  /// How often that was forgotten. A pick that began before tells nothing of what
-  /// has come since.
-  std::uint64_t looks_ = 0;
-  clock::time_point look_at_{};
-  bool plenty_ = false;
-  /// Whether there are rows with a key: they cost three statements more.
-  bool keyed_ = false;
-  /// What a pick with keys wants at the most: twice as much as the last one if that
-  /// was full, or a little more than it found. It looks at twice as many rows, and
-  /// at as many keys if those have fewer, mostly in vain: of a key that executes.
-  std::int32_t keyed_pick_ = std::numeric_limits<std::int32_t>::max();
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};
-  clock::time_point release_at_{};
 };
 
 } // namespace gd
