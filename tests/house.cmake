@@ -87,7 +87,7 @@ execute_process(
   WORKING_DIRECTORY "${ROOT}" OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" lines "${lines}")
 # One that is still to be cut: it may not grow until then.
-list(FILTER lines EXCLUDE REGEX "^(actors/gd/actors/picker.cpp: has 918) lines")
+list(FILTER lines EXCLUDE REGEX "^(actors/gd/actors/picker.cpp: has 875) lines")
 foreach(line IN LISTS lines)
   message("${line}")
   math(EXPR broken "${broken} + 1")
@@ -96,7 +96,7 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 4800 libgd/gd/pq 3400 libgd/gd/work 3800 actors/gd/actors 5500
+  libgd/gd 4750 libgd/gd/pq 3350 libgd/gd/work 3890 actors/gd/actors 5500
   testing/gd 1450 tools/gdctl 1600
   sql/turn 430 sql/intake 205 sql/sweep 205 sql/session 130 sql/caller 30
   sql/testing 30 sql/parts 380)

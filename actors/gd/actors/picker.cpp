@@ -15,19 +15,6 @@ namespace gd::actors {
 
 namespace {
 
-/// How many times as many rows are picked ahead as steps end in a transaction:
-/// the next ones may be quicker, and the transaction slower.
-constexpr std::int32_t hurry = 4;
-/// How many times as many steps would have ended as have, had there been more, is
-/// believed up to this: few tell little of those that follow.
-constexpr double most_trusted = 4;
-/// What is ahead is to begin within a part of the lease: what cannot is better off
-/// with another node.
-constexpr int part_of_lease = 4;
-/// The bounds of how long steps have to run to tell how many begin.
-constexpr std::chrono::milliseconds shortest_window{100};
-constexpr std::chrono::milliseconds longest_window{1'000};
-
 /// Whether its function runs on one of CAF's threads until it has an outcome.
 bool is_pooled(const machine::step_definition& x) {
   return !x.start && !x.how.blocking;
@@ -37,6 +24,15 @@ bool is_pooled(const machine::step_definition& x) {
 /// outcome.
 bool is_plain(const machine::step_definition& x) {
   return is_pooled(x) && !x.limit();
+}
+
+pace::settings pace_settings(const config& cfg, const queue_config& queue) {
+  auto how = pace::for_lease(cfg.lease);
+  how.slots = queue.slots;
+  how.ahead = queue.ahead;
+  how.bytes = cfg.bytes_ahead;
+  how.bytes_at_once = cfg.bytes_per_turn;
+  return how;
 }
 
 turn::settings turn_settings(node& home, const queue_config& queue,
@@ -66,9 +62,7 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
     steps_(std::make_shared<step_queue>(
       queue_.slots, static_cast<std::size_t>(home_->config.bytes_ahead),
       system().clock())),
-    pace_(std::clamp<clock::duration>(home_->config.lease / 16, shortest_window,
-                                      longest_window)),
-    at_once_(queue_.slots) {
+    pace_(pace_settings(home_->config, queue_)) {
   left_.queue = queue_.name;
 }
 
@@ -179,11 +173,6 @@ picker_actor::clock::time_point picker_actor::now() {
 
 // -- turns --------------------------------------------------------------------
 
-/// How many rows can begin within a part of the lease.
-std::int64_t picker_actor::most_in_time() const {
-  return pace_.most_within(home_->config.lease / part_of_lease);
-}
-
 std::int32_t picker_actor::wanted() const {
   if (drain_for_ || home_->machines->empty())
     return 0;
@@ -192,30 +181,18 @@ std::int32_t picker_actor::wanted() const {
     waiting += x.rows.size();
   auto coming = static_cast<std::int64_t>(waiting) + coming_ + advancing_
                 + turn_.wanted() + home_->claims->under_way(queue_.name);
-  auto in_time = most_in_time();
-  auto room_for = queue_.slots - running_
-                  + std::min<std::int64_t>(
-                    std::min(queue_.ahead, hurry * speed_), in_time);
-  // A free slot is no use to a step that waits for a thread.
-  auto most = std::max<std::int64_t>(in_time, at_once_);
-  if (at_once_ < queue_.slots && most < room_for)
-    room_for = std::min(room_for,
-                        most - static_cast<std::int64_t>(steps_->waiting()));
-  auto want = static_cast<std::int32_t>(room_for - coming);
-  if (bytes_per_row_ == 0 || want <= 0)
-    return want;
-  auto left = room();
-  return left <= 0 ? 0
-                   : static_cast<std::int32_t>(std::min<std::int64_t>(
-                     want, std::max<std::int64_t>(left / bytes_per_row_, 1)));
+  return pace_.wanted({.running = running_,
+                       .waiting = steps_->waiting(),
+                       .coming = coming,
+                       .idle = idle()});
+}
+
+bool picker_actor::idle() const {
+  return ahead_.empty() && running_ < queue_.slots;
 }
 
 std::int64_t picker_actor::room() const {
-  auto left = home_->config.bytes_ahead - held_bytes_;
-  // A slot that is free is filled, whatever the rows that run hold.
-  bool idle = ahead_.empty() && running_ < queue_.slots;
-  return std::min(std::max<std::int64_t>(left, idle ? 1 : 0),
-                  home_->config.bytes_per_turn);
+  return pace_.room(idle());
 }
 
 void picker_actor::look_again() {
@@ -247,8 +224,7 @@ bool picker_actor::look() {
     turn_.look_everywhere();
     poll_at_ = t + home_->config.poll;
   }
-  // What has ended since the last flight may be quicker than what ended in it.
-  speed_ = std::max(speed_, speed_in(last_took_, last_finish_));
+  pace_.hurry(steps_->busy());
   // A flush takes a pick along: it costs little in a transaction anyway. But
   // a few outcomes that leave nothing to pick need not wait for it.
   bool pick = look_again_ || turn_.busy() || turn_.plenty();
@@ -256,8 +232,8 @@ bool picker_actor::look() {
   if (!next)
     return false;
   look_again_ = !next->picks && (look_again_ || pick_follows_);
-  begins_[next->flight] = {t, last_finish_,
-                           next->picks ? home_->claims->look(queue_.name) : 0};
+  pace_.began(next->flight, t);
+  picks_[next->flight] = next->picks ? home_->claims->look(queue_.name) : 0;
   submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
          next->flight);
   return true;
@@ -283,7 +259,7 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   auto report = turn_.finish(flight, std::move(reply), t);
   for (auto& x : report.rows) {
     // One that was busy before is written when nobody expects it to be picked.
-    if (x.row->what == store::verb::next && begins_[flight].pick == 0)
+    if (x.row->what == store::verb::next && picks_[flight] == 0)
       look_again();
     settle(x);
   }
@@ -301,19 +277,14 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   }
   if (report.full)
     look_again();
-  auto pick = std::exchange(begins_[flight].pick, 0);
+  auto pick = std::exchange(picks_[flight], 0);
   if (pick > 0) {
     pick_follows_ = !report.picked.empty(); // they may not have been alone
     drained_ = report.drained;
     if (!drained_)
       home_->claims->close(queue_.name);
   }
-  // Since the finish before, for as long as there was something to run: quick
-  // steps have all ended before the flight begins, and then nothing is left that
-  // could end while it takes.
-  last_took_ = t - begins_[flight].at;
-  speed_ = speed_in(last_took_, begins_[flight].before);
-  last_finish_ = {ends_, steps_->busy()};
+  pace_.finished(flight, t, steps_->busy());
   // The server need not wait until all that it has found is with the runners.
   coming_ = static_cast<std::int32_t>(report.picked.size());
   if (turn_.plenty())
@@ -323,16 +294,6 @@ void picker_actor::finish(std::size_t flight, pq::reply reply) {
   if (pick > 0)
     release_claims(pick);
   drive();
-}
-
-std::int32_t picker_actor::speed_in(clock::duration took,
-                                    const progress& before) const {
-  using seconds = std::chrono::duration<double>;
-  seconds busy = steps_->busy() - before.busy;
-  auto times = took < most_trusted * busy ? seconds{took} / busy : most_trusted;
-  auto speed = times * static_cast<double>(ends_ - before.ends);
-  return static_cast<std::int32_t>(
-    std::min(speed, static_cast<double>(queue_.ahead)));
 }
 
 std::vector<execution_ptr>
@@ -352,23 +313,21 @@ picker_actor::lease_all(std::vector<store::picked_row> rows,
 }
 
 void picker_actor::take(std::vector<execution_ptr> rows) {
-  std::int64_t bytes = 0;
+  std::size_t bytes = 0;
   for (auto& x : rows) {
-    bytes += static_cast<std::int64_t>(x->row().bytes());
+    bytes += x->row().bytes();
     put_ahead(std::move(x));
   }
-  if (!rows.empty())
-    bytes_per_row_ = std::max(bytes / static_cast<std::int64_t>(rows.size()),
-                              bytes_per_row_ / 2);
+  pace_.picked(rows.size(), bytes);
   start_steps();
 }
 
 void picker_actor::hold(const execution& x) {
-  held_bytes_ += static_cast<std::int64_t>(x.row().bytes());
+  pace_.hold(x.row().bytes());
 }
 
 void picker_actor::let_go(const execution& x) {
-  held_bytes_ -= static_cast<std::int64_t>(x.row().bytes());
+  pace_.let_go(x.row().bytes());
 }
 
 void picker_actor::put_ahead(execution_ptr row) {
@@ -385,8 +344,8 @@ void picker_actor::put_ahead(execution_ptr row) {
 }
 
 void picker_actor::collect_shown(turn::report& report) {
-  std::int64_t bytes = 0;
-  std::int64_t count = 0;
+  std::size_t bytes = 0;
+  std::size_t count = 0;
   for (auto& x : report.shown_rows) {
     auto found = hidden_.extract({x.which.id, x.which.token});
     if (found.empty())
@@ -412,13 +371,12 @@ void picker_actor::collect_shown(turn::report& report) {
       end_unusable(std::move(row), {errc::rejected, why, {}}, why);
     } else {
       row->show(std::move(*x.content));
-      bytes += static_cast<std::int64_t>(row->row().bytes());
+      bytes += row->row().bytes();
       ++count;
       put_ahead(std::move(row));
     }
   }
-  if (count > 0)
-    bytes_per_row_ = std::max(bytes / count, bytes_per_row_);
+  pace_.shown(count, bytes);
   for (auto& x : report.still_hidden) {
     auto found = hidden_.find({x.id, x.token});
     if (found == hidden_.end())
@@ -451,10 +409,10 @@ void picker_actor::drop(const execution& x) {
 }
 
 void picker_actor::give_back_late_rows() {
-  pace_.note(steps_->busy(), ends_);
+  pace_.note(steps_->busy());
   auto waiting = static_cast<std::int64_t>(steps_->waiting() + ahead_.size()
                                            + hidden_.size());
-  auto late = waiting - std::max<std::int64_t>(most_in_time(), at_once_);
+  auto late = waiting - pace_.most_waiting();
   if (late <= 0)
     return;
   auto count = static_cast<std::size_t>(late);
@@ -510,9 +468,8 @@ void picker_actor::collect_claims() {
 }
 
 bool picker_actor::picking(std::uint64_t last) const {
-  return std::any_of(begins_.begin(), begins_.end(), [last](const auto& x) {
-    return x.pick > 0 && x.pick <= last;
-  });
+  return std::any_of(picks_.begin(), picks_.end(),
+                     [last](auto pick) { return pick > 0 && pick <= last; });
 }
 
 /// The pick has ended: they come behind what it has found, and are given back if it
@@ -602,9 +559,9 @@ void picker_actor::start_steps() {
     auto& next = ahead_.front();
     auto bytes = next->row().bytes();
     const auto* defined = next->step();
-    at_once_ = defined == nullptr || is_pooled(*defined)
-                 ? static_cast<std::int32_t>(runners_.size())
-                 : queue_.slots;
+    pace_.run_at_once(defined == nullptr || is_pooled(*defined)
+                        ? static_cast<std::int32_t>(runners_.size())
+                        : queue_.slots);
     if (defined == nullptr || is_plain(*defined)) {
       begun_[++tags_] = {.under = next->under(),
                          .running = true,
@@ -741,7 +698,7 @@ void picker_actor::collect_ended() {
     expect(found != begun_.end(), "what a runner has ended was begun");
     found->second.running = false;
     --running_;
-    ++ends_;
+    pace_.ended();
     if (x.row) {
       auto handled = x.what->failed();
       found->second.unwritten = x.row->bytes();
@@ -835,7 +792,7 @@ caf::actor picker_actor::appoint(std::uint64_t tag, begun_row& row) {
 
 /// It holds no memory to speak of any more.
 void picker_actor::let_go(begun_row& row) {
-  held_bytes_ -= static_cast<std::int64_t>(std::exchange(row.bytes, 0));
+  pace_.let_go(std::exchange(row.bytes, 0));
 }
 
 void picker_actor::crash(begun_rows::iterator which, const caf::error& why) {
@@ -871,7 +828,7 @@ void picker_actor::unlock(store::key_hold key) {
 
 void picker_actor::free_slot() {
   --running_;
-  ++ends_;
+  pace_.ended();
   steps_->free_slot();
   start_steps();
   drive();

@@ -83,20 +83,6 @@ private:
     std::size_t unwritten = 0;
   };
 
-  /// How many steps had ended when a flight was over, and in what time.
-  struct progress {
-    std::uint64_t ends = 0;
-    clock::duration busy{0};
-  };
-
-  struct begin_of_flight {
-    clock::time_point at{};
-    progress before{};
-    /// The number of the pick under way there, by the desk where inserts claim
-    /// rows; zero: there is none.
-    std::uint64_t pick = 0;
-  };
-
   /// Rows that an insert has claimed, and behind which pick they come.
   struct claimed_rows {
     std::uint64_t behind = 0;
@@ -115,12 +101,12 @@ private:
   bool picking(std::uint64_t last) const;
   void release_claims(std::uint64_t pick);
   std::int32_t wanted() const;
-  std::int64_t most_in_time() const;
+  /// Nothing waits for a slot, and some are free.
+  bool idle() const;
   void hold(const execution& x);
   void let_go(const execution& x);
   /// Bytes that may be picked or shown.
   std::int64_t room() const;
-  std::int32_t speed_in(clock::duration took, const progress& before) const;
   void finish(std::size_t flight, pq::reply reply);
   std::vector<execution_ptr> lease_all(std::vector<store::picked_row> rows,
                                        const std::string& token);
@@ -169,10 +155,6 @@ private:
   std::deque<execution_ptr> ahead_;
   /// Picked, or running ahead, and not shown yet: by id and token.
   std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
-  /// Of rows that have no outcome yet.
-  std::int64_t held_bytes_ = 0;
-  /// Of each row that was picked lately.
-  std::int64_t bytes_per_row_ = 0;
   /// By tag.
   begun_rows begun_;
   /// When time limits end, with tags.
@@ -186,15 +168,10 @@ private:
   std::int32_t advancing_ = 0;
   /// Picked rows that are not ahead yet.
   std::int32_t coming_ = 0;
-  std::uint64_t ends_ = 0;
-  progress last_finish_;
-  clock::duration last_took_{0};
-  std::array<begin_of_flight, 2> begins_{};
-  /// How many steps could have ended in the time of a flight.
-  std::int32_t speed_ = 0;
   pace pace_;
-  /// How many steps as the last one that was begun can run at the same time.
-  std::int32_t at_once_;
+  /// By flight, the number of the pick under way there, by the desk where inserts
+  /// claim rows; zero: there is none.
+  std::array<std::uint64_t, 2> picks_{};
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
   /// A transaction that does not pick is to be followed by one that does.

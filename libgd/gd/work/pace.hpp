@@ -1,55 +1,113 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <limits>
 
 namespace gd {
 
-/// How many steps can begin in a time, by how many have ended lately: what bounds
-/// the rows that a queue holds ahead (spec section 6). Times are of a clock that
-/// goes only while a slot is in use. Pure: no clock of its own.
+/// How many rows a queue takes ahead of its slots: as many as steps end in the time
+/// of a transaction, which begin within a part of the lease, and which there is
+/// memory for (spec section 6). Pure: no clock of its own. Where it is told for how
+/// long the queue was busy, that is of a clock which goes only while a slot is in
+/// use.
 class pace {
 public:
   using duration = std::chrono::nanoseconds;
+  using time_point = std::chrono::steady_clock::time_point;
 
-  /// `window`: what has ended within it tells of the next steps.
-  explicit pace(duration window) : window_(window) {
+  struct settings {
+    /// What has ended within it tells of the next steps.
+    duration window{std::chrono::seconds{1}};
+    /// What is ahead is to begin within it: what cannot is better off with another
+    /// node.
+    duration in_time{std::chrono::seconds{15}};
+    std::int32_t slots = 1;
+    /// Rows ahead at the most, and bytes of rows that have no outcome yet.
+    std::int32_t ahead = 0;
+    std::int64_t bytes = 16 << 20;
+    /// Bytes of what one transaction picks or shows.
+    std::int64_t bytes_at_once = 8 << 20;
+  };
+
+  /// A lease of so long.
+  static settings for_lease(duration lease);
+
+  explicit pace(settings how) : how_(how), at_once_(how.slots) {
     // nop
   }
 
-  /// So many steps have ended after so much time.
-  void note(duration busy, std::uint64_t ends) {
-    if (seen_.empty() || busy - seen_.back().busy >= window_ / parts) {
-      // While nothing ends, the first sample and the last say it all.
-      if (auto n = seen_.size();
-          n > 1 && seen_[n - 1].ends == ends && seen_[n - 2].ends == ends)
-        seen_.pop_back();
-      seen_.push_back({busy, ends});
-    }
-    // One that is older than the window stays: it is where that begins. If nothing
-    // has ended since, the window is as long as that has lasted.
-    while (seen_.size() > 1 && busy - seen_[1].busy >= window_
-           && seen_.front().ends != ends)
-      seen_.pop_front();
-    busy_ = busy;
-    ends_ = ends;
+  // -- what has happened ------------------------------------------------------
+
+  void ended() {
+    ++ends_;
   }
+
+  /// The queue was busy for so long by now.
+  void note(duration busy);
+
+  /// A transaction begins there, or ends.
+  void began(std::size_t flight, time_point now) {
+    begins_[flight] = {now, last_finish_};
+  }
+  void finished(std::size_t flight, time_point now, duration busy);
+
+  /// How many steps as the last one that was begun can run at the same time.
+  void run_at_once(std::int32_t count) {
+    at_once_ = count;
+  }
+
+  /// A row without an outcome has so many bytes; or has one, or is none any more.
+  void hold(std::size_t bytes) {
+    held_bytes_ += static_cast<std::int64_t>(bytes);
+  }
+  void let_go(std::size_t bytes) {
+    held_bytes_ -= static_cast<std::int64_t>(bytes);
+  }
+
+  /// So many rows of so many bytes were picked. Those that follow may be smaller.
+  void picked(std::size_t rows, std::size_t bytes) {
+    note_size(rows, bytes, bytes_per_row_ / 2);
+  }
+  /// The same of some that come without their content at first.
+  void shown(std::size_t rows, std::size_t bytes) {
+    note_size(rows, bytes, bytes_per_row_);
+  }
+
+  // -- what follows from that -------------------------------------------------
 
   /// How many begin within `time`, rather more than less: one that runs may end at
   /// once. As many as there can be while too little is known.
-  std::int64_t most_within(duration time) const {
-    constexpr auto any = std::numeric_limits<std::int32_t>::max();
-    auto past = seen_.empty() ? duration{0} : busy_ - seen_.front().busy;
-    if (past < window_)
-      return any;
-    auto ended = static_cast<double>(ends_ - seen_.front().ends + 1);
-    auto most = ended * static_cast<double>(time.count())
-                / static_cast<double>(past.count());
-    return static_cast<std::int64_t>(std::min(most, double{any}));
+  std::int64_t most_within(duration time) const;
+
+  /// How many rows may wait, for a slot or for a thread.
+  std::int64_t most_waiting() const {
+    return std::max<std::int64_t>(most_within(how_.in_time), at_once_);
+  }
+
+  struct load {
+    /// Rows that have a slot.
+    std::int32_t running = 0;
+    /// And of those, they wait for a thread.
+    std::size_t waiting = 0;
+    /// Rows that will need a slot, and are not with the runners yet.
+    std::int64_t coming = 0;
+    /// Nothing waits for a slot, and some are free.
+    bool idle = false;
+  };
+
+  /// How many rows to pick; it may be negative.
+  std::int32_t wanted(const load& now) const;
+
+  /// Bytes that may be picked or shown.
+  std::int64_t room(bool idle) const;
+
+  /// What has ended since the last transaction may be quicker than what ended in it.
+  void hurry(duration busy) {
+    speed_ = std::max(speed_, speed_in(last_took_, busy, last_finish_));
   }
 
   /// What it keeps of the past.
@@ -58,17 +116,39 @@ public:
   }
 
 private:
-  static constexpr int parts = 8;
-
+  /// How many steps had ended when the queue had been busy for so long.
   struct sample {
-    duration busy;
-    std::uint64_t ends;
+    duration busy{0};
+    std::uint64_t ends = 0;
   };
 
-  duration window_;
-  std::deque<sample> seen_;
-  duration busy_{0};
+  struct begin_of_flight {
+    time_point at{};
+    sample before{};
+  };
+
+  void note_size(std::size_t rows, std::size_t bytes, std::int64_t least) {
+    if (rows > 0)
+      bytes_per_row_ = std::max(static_cast<std::int64_t>(bytes / rows), least);
+  }
+
+  std::int32_t speed_in(duration took, duration busy,
+                        const sample& before) const;
+
+  settings how_;
   std::uint64_t ends_ = 0;
+  std::deque<sample> seen_;
+  /// At the last note.
+  sample now_;
+  sample last_finish_;
+  duration last_took_{0};
+  std::array<begin_of_flight, 2> begins_{};
+  /// How many steps could have ended in the time of a transaction.
+  std::int32_t speed_ = 0;
+  std::int32_t at_once_;
+  std::int64_t held_bytes_ = 0;
+  /// Of each row that was picked lately.
+  std::int64_t bytes_per_row_ = 0;
 };
 
 } // namespace gd
