@@ -1,0 +1,188 @@
+#pragma once
+
+#include <gd/pq/database.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/work/execution.hpp>
+#include <gd/work/lease.hpp>
+
+#include <caf/actor.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace gd::actors {
+
+/// A picker's rows that are with the runners, whose steps have begun elsewhere, or
+/// which are being given back: what has become of each, who has a slot, and when
+/// time limits end. Each stays until its outcome is settled and its step's actor is
+/// down. It sends nothing.
+///
+///     queued -> running -> reported -> settled
+///                              |  ^
+///                              v  |
+///                            refused
+///
+/// From everywhere to `settled`, if there will be no outcome; from `queued` to
+/// `reported`, with the runners, who do not tell when a step begins. That a function
+/// has not returned is another matter: it may go on when a deputy has long reported.
+class step_table {
+public:
+  using clock = database::clock;
+
+  enum class state : std::uint8_t {
+    queued,   ///< with the runners, or it waits for a thread
+    running,  ///< it has begun, and has no outcome
+    reported, ///< its outcome is with the turn
+    refused,  ///< the database has not taken that: a deputy calls the handler
+    settled,  ///< its outcome is committed or lost, or there is none
+  };
+
+  /// What a step needs that has a time limit, as asynchronous ones always do.
+  struct supervision {
+    std::string step{};
+    std::chrono::milliseconds limit{0};
+    bool asynchronous = false;
+    /// Its function runs on one of CAF's threads.
+    bool pooled = false;
+    /// max(): it has not begun.
+    clock::time_point due = clock::time_point::max();
+  };
+
+  struct row {
+    lease_ptr under;
+    /// Null: it is down, there never was one, or it is the runner's.
+    caf::actor step{};
+    std::unique_ptr<supervision> care{};
+    /// Calls the handler when the step's own actor cannot: it is down when its
+    /// function has returned.
+    execution_ptr spare{};
+    /// The actor that does, with `spare`.
+    caf::actor deputy{};
+    bool handled = false;
+    /// To be unlocked when it is over.
+    std::optional<store::key_hold> key{};
+    /// Of what was picked, until there is an outcome; and of that, until it is
+    /// written.
+    std::size_t bytes = 0;
+    std::size_t unwritten = 0;
+  };
+
+  class entry : public row {
+  public:
+    entry(std::uint64_t number, row what, state begins)
+      : row(std::move(what)), tag(number), now_(begins) {
+      // nop
+    }
+
+    const std::uint64_t tag;
+
+    state now() const noexcept {
+      return now_;
+    }
+    bool has_outcome() const noexcept {
+      return now_ == state::reported || now_ == state::settled;
+    }
+    /// Its function has not returned, or waits for a runner or a thread.
+    bool has_slot() const noexcept {
+      return slot_;
+    }
+    bool asynchronous() const noexcept {
+      return care && care->asynchronous;
+    }
+
+  private:
+    friend class step_table;
+
+    state now_;
+    bool slot_ = false;
+    /// It goes on when its outcome is committed.
+    bool advancing_ = false;
+  };
+
+  /// A number for a row that is to be added.
+  std::uint64_t draw_tag() noexcept {
+    return ++tags_;
+  }
+
+  /// One that is queued or running has a slot; one that is given back unrun is
+  /// reported at once.
+  entry& add(std::uint64_t tag, row what, state begins);
+
+  /// Null: it is over.
+  entry* find(std::uint64_t tag);
+
+  /// It waited for a thread, and its time counts from here.
+  void begin(entry& x, clock::time_point at);
+
+  /// Its function has returned, or will not begin.
+  void leave_slot(entry& x);
+
+  /// `after`: what goes on if it is refused. `advances`: and if it is committed.
+  void report(entry& x, bool handled, execution_ptr after, bool advances);
+
+  void refuse(entry& x);
+
+  void settle(entry& x);
+
+  /// It needs none any more: somebody else calls its handler.
+  void lift_limit(const entry& x);
+
+  /// A row that the runners have not begun: it is not theirs any more.
+  row take_back(std::uint64_t tag);
+
+  /// Whether it was over. Its key, if there is one, is to be unlocked.
+  bool forget(entry& x, std::optional<store::key_hold>& key);
+
+  /// Those whose time is over, as far as is known here.
+  std::vector<entry*> late(clock::time_point now);
+
+  /// `max()`: none has a limit.
+  clock::time_point due() const {
+    return limits_.empty() ? clock::time_point::max() : limits_.begin()->first;
+  }
+
+  /// Rows that have a slot.
+  std::int32_t running() const noexcept {
+    return running_;
+  }
+
+  /// Of these, steps beside the runners that need one of CAF's threads.
+  std::size_t pooled() const noexcept {
+    return pooled_;
+  }
+
+  /// Rows that go on when their outcome is committed.
+  std::int32_t advancing() const noexcept {
+    return advancing_;
+  }
+
+  bool empty() const noexcept {
+    return rows_.empty();
+  }
+
+  /// How many would be left to their leases.
+  std::size_t unfinished() const;
+
+  std::unordered_map<std::uint64_t, entry>& all() noexcept {
+    return rows_;
+  }
+
+private:
+  std::uint64_t tags_ = 0;
+  std::unordered_map<std::uint64_t, entry> rows_;
+  /// When time limits end, with tags.
+  std::set<std::pair<clock::time_point, std::uint64_t>> limits_;
+  std::int32_t running_ = 0;
+  std::size_t pooled_ = 0;
+  std::int32_t advancing_ = 0;
+};
+
+} // namespace gd::actors

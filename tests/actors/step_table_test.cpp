@@ -1,0 +1,177 @@
+// What a picker knows of the rows whose steps have begun.
+
+#define CAF_SUITE step_table
+
+#include "actors/harness.hpp"
+
+#include <gd/actors/step_table.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+using namespace std::literals;
+using gd::actors::step_table;
+
+namespace {
+
+struct fixture : test_coordinator_fixture<gd::test::system_config> {
+  using state = step_table::state;
+
+  step_table table;
+  step_table::clock::time_point now{1h};
+  std::optional<gd::store::key_hold> key;
+
+  step_table::entry&
+  add(state begins, std::unique_ptr<step_table::supervision> care = nullptr) {
+    auto tag = table.draw_tag();
+    return table.add(tag,
+                     {.under = std::make_shared<gd::lease>(1, "a/0/1"),
+                      .care = std::move(care)},
+                     begins);
+  }
+
+  static std::unique_ptr<step_table::supervision> pooled() {
+    return std::make_unique<step_table::supervision>(
+      step_table::supervision{.limit = 1s, .pooled = true});
+  }
+
+  std::unique_ptr<step_table::supervision> due_in(std::chrono::seconds time) {
+    return std::make_unique<step_table::supervision>(
+      step_table::supervision{.limit = time, .due = now + time});
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(step_table_tests, fixture)
+
+CAF_TEST(what has not returned has a slot and what is given back has none) {
+  auto& plain = add(state::queued);
+  auto& own = add(state::running);
+  add(state::reported);
+  CAF_CHECK_EQUAL(table.running(), 2);
+  CAF_CHECK_EQUAL(table.pooled(), 0u);
+  auto& waits = add(state::queued, pooled());
+  CAF_CHECK_EQUAL(table.running(), 3);
+  CAF_CHECK_EQUAL(table.pooled(), 1u);
+  for (auto* x : {&plain, &own, &waits}) {
+    CAF_CHECK(x->has_slot());
+    table.leave_slot(*x);
+    CAF_CHECK(!x->has_slot());
+  }
+  CAF_CHECK_EQUAL(table.running(), 0);
+  CAF_CHECK_EQUAL(table.pooled(), 0u);
+}
+
+CAF_TEST(a row stays until it is settled and its actor is down) {
+  auto& x = add(state::running);
+  auto tag = x.tag;
+  x.step = sys.spawn([]() -> caf::behavior { return {[](int) {}}; });
+  x.key = gd::store::key_hold{};
+  CAF_CHECK(!table.forget(x, key));
+  table.report(x, false, nullptr, false);
+  CAF_CHECK(x.has_outcome());
+  CAF_CHECK(!table.forget(x, key));
+  table.settle(x);
+  CAF_CHECK(x.has_outcome());
+  CAF_CHECK(!table.forget(x, key)); // its function goes on
+  CAF_CHECK_EQUAL(table.unfinished(), 1u);
+  anon_send_exit(x.step, caf::exit_reason::kill);
+  x.step = nullptr;
+  table.leave_slot(x);
+  CAF_CHECK(!key);
+  CAF_CHECK(table.forget(x, key));
+  CAF_CHECK(key);
+  CAF_CHECK(table.find(tag) == nullptr);
+  CAF_CHECK(table.empty());
+  sched.run();
+}
+
+CAF_TEST(a refused row may be reported and refused again until it is settled) {
+  auto& x = add(state::queued);
+  table.leave_slot(x);
+  for (int i = 0; i < 3; ++i) {
+    table.report(x, i > 0, nullptr, false);
+    CAF_CHECK(x.now() == state::reported);
+    CAF_CHECK_EQUAL(x.handled, i > 0);
+    table.refuse(x);
+    CAF_CHECK(!x.has_outcome());
+  }
+  table.settle(x); // the deputy is down without an outcome
+  CAF_CHECK(table.forget(x, key));
+  CAF_CHECK(table.empty());
+}
+
+CAF_TEST(a late function keeps its slot when its deputy has long reported) {
+  auto& x = add(state::running, due_in(1s));
+  x.step = sys.spawn([]() -> caf::behavior { return {[](int) {}}; });
+  CAF_REQUIRE_EQUAL(table.late(now + 1s).size(), 1u);
+  table.report(x, true, nullptr, false);
+  table.settle(x);
+  CAF_CHECK_EQUAL(table.running(), 1);
+  CAF_CHECK(!table.forget(x, key));
+  anon_send_exit(x.step, caf::exit_reason::kill);
+  x.step = nullptr;
+  table.leave_slot(x);
+  CAF_CHECK(table.forget(x, key));
+  CAF_CHECK_EQUAL(table.running(), 0);
+  sched.run();
+}
+
+CAF_TEST(a limit counts from the beginning and is told once) {
+  auto& waits = add(state::queued, pooled());
+  auto& runs = add(state::running, due_in(3s));
+  CAF_CHECK(table.late(now + 2s).empty());
+  table.begin(waits, now + 1s);
+  CAF_CHECK(waits.now() == state::running);
+  CAF_CHECK(table.due() == now + 2s);
+  auto late = table.late(now + 2s);
+  CAF_REQUIRE_EQUAL(late.size(), 1u);
+  CAF_CHECK(late.front() == &waits);
+  CAF_CHECK(table.due() == now + 3s);
+  CAF_CHECK(table.late(now + 2s).empty());
+  table.lift_limit(runs);
+  CAF_CHECK(table.due() == step_table::clock::time_point::max());
+}
+
+CAF_TEST(what has an outcome or will have none has no limit) {
+  auto& one = add(state::running, due_in(1s));
+  table.report(one, false, nullptr, false);
+  auto& other = add(state::running, due_in(1s));
+  table.settle(other);
+  CAF_CHECK(table.late(now + 1h).empty());
+  CAF_CHECK(table.due() == step_table::clock::time_point::max());
+}
+
+CAF_TEST(a row advances until its outcome is committed or is not ) {
+  auto& one = add(state::queued);
+  auto& other = add(state::queued);
+  table.report(one, false, nullptr, true);
+  table.report(other, false, nullptr, true);
+  CAF_CHECK_EQUAL(table.advancing(), 2);
+  table.settle(one);
+  CAF_CHECK_EQUAL(table.advancing(), 1);
+  table.refuse(other);
+  CAF_CHECK_EQUAL(table.advancing(), 0);
+  table.report(other, true, nullptr, false);
+  table.settle(other);
+  CAF_CHECK_EQUAL(table.advancing(), 0);
+}
+
+CAF_TEST(what is taken back from the runners is no longer there) {
+  auto tag = table.draw_tag();
+  table.add(tag,
+            {.under = std::make_shared<gd::lease>(7, "a/0/1"), .bytes = 100},
+            state::queued);
+  auto x = table.take_back(tag);
+  CAF_CHECK_EQUAL(x.under->id, 7);
+  CAF_CHECK_EQUAL(x.bytes, 100u);
+  CAF_CHECK_EQUAL(table.running(), 0);
+  CAF_CHECK(table.find(tag) == nullptr);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
