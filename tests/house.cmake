@@ -94,7 +94,7 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 4750 libgd/gd/pq 3350 libgd/gd/work 3890 actors/gd/actors 5500
+  libgd/gd 4750 libgd/gd/pq 3340 libgd/gd/work 3900 actors/gd/actors 5500
   testing/gd 1450 tools/gdctl 1600
   sql/turn 430 sql/intake 205 sql/sweep 205 sql/session 130 sql/caller 30
   sql/testing 30 sql/parts 380)

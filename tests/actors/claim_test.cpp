@@ -322,6 +322,19 @@ CAF_TEST(
   CAF_REQUIRE(second);
   CAF_CHECK_EQUAL(second->behind, 2u);
   CAF_CHECK_EQUAL(desk.under_way("q"), 5);
+  for (auto pick : {1u, 2u}) {
+    desk.open("q", pick);
+    desk.offer("q", 1);
+    auto one = desk.take("q", "t/3", 1);
+    CAF_REQUIRE(one);
+    // The first began before the desk was closed.
+    CAF_CHECK_EQUAL(one->behind, pick == 1 ? 2u : 0u);
+  }
+  CAF_CHECK_EQUAL(desk.look("q"), 3u);
+  desk.offer("q", 1);
+  auto last = desk.take("q", "t/4", 1);
+  CAF_REQUIRE(last);
+  CAF_CHECK_EQUAL(last->behind, 0u); // it is open, whatever begins now
 }
 
 CAF_TEST(what was claimed does not wait until a backlog is worked off) {

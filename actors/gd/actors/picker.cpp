@@ -187,6 +187,8 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     drained_ = report.drained;
     if (!drained_)
       home_->claims->close(queue_.name);
+    else if (!picking(pick)) // it has not seen what those have locked
+      home_->claims->open(queue_.name, pick);
   }
   pace_.finished(flight, t, steps_->busy());
   // The server need not wait until all that it has found is with the runners.

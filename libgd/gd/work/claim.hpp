@@ -16,10 +16,10 @@ namespace gd {
 
 /// Where inserts claim the rows that they make for a picker of their own node,
 /// which then need not pick them. Whatever may be waiting for a pick closes the
-/// desk until one begins; places are offered while the last pick that has ended left
-/// nothing. What got in runs when its insert commits, but behind what a pick finds
-/// beside which it got in. What strangers have inserted is not kept waiting for
-/// longer than without claims: each poll closes the desk, too (spec section 6).
+/// desk; a pick that begins later and leaves nothing opens it, and what got in runs
+/// when its insert commits. If the pick before has left nothing, the desk lets in
+/// beside that pick, too: behind what it finds. What strangers have inserted waits
+/// no longer than without claims: each poll closes the desk (spec section 6).
 class claim_desk {
 public:
   /// Rows that an insert has made under a lease, or may have made.
@@ -28,7 +28,7 @@ public:
     /// The lease token of all of them, of no pick and no other claim [A1].
     std::string token{};
     std::int32_t count = 0;
-    /// The number of the last pick that had begun before it got in.
+    /// The number of the pick beside which it got in; zero: the desk was open.
     std::uint64_t behind = 0;
     /// In the order in which they are to run; none: the insert has failed.
     std::vector<store::picked_row> rows{};
@@ -65,16 +65,20 @@ public:
   /// Its number: they begin with one.
   std::uint64_t look(const std::string& queue) {
     std::lock_guard guard{mutex_};
-    auto& x = queues_[queue];
-    x.looked = true;
-    return ++x.looks;
+    return ++queues_[queue].looks;
+  }
+
+  /// This pick has left nothing, and those that began before it have ended.
+  void open(const std::string& queue, std::uint64_t pick) {
+    std::lock_guard guard{mutex_};
+    queues_[queue].opened = pick;
   }
 
   /// There is room for so many, unless the desk was closed since the last look.
   void offer(const std::string& queue, std::int32_t places) {
     std::lock_guard guard{mutex_};
     auto& x = queues_[queue];
-    if (x.tell && x.looked)
+    if (x.tell && x.looks >= x.since)
       x.places = std::max(places, 0);
   }
 
@@ -99,12 +103,13 @@ public:
     auto found = queues_.find(queue);
     if (found == queues_.end() || found->second.places < count)
       return std::nullopt;
-    found->second.places -= count;
-    found->second.under_way += count;
+    auto& x = found->second;
+    x.places -= count;
+    x.under_way += count;
     return claim{.queue = queue,
                  .token = std::move(token),
                  .count = count,
-                 .behind = found->second.looks};
+                 .behind = x.opened >= x.since ? 0 : x.looks};
   }
 
   /// No queue has room for more.
@@ -133,16 +138,18 @@ public:
 private:
   struct queue_state {
     std::function<void()> tell{};
+    /// Numbers of picks: the last that has begun, the first that sees whatever has
+    /// closed the desk, and the last that left nothing.
     std::uint64_t looks = 0;
-    /// A pick has begun since the desk was closed.
-    bool looked = false;
+    std::uint64_t since = 1;
+    std::uint64_t opened = 0;
     std::int32_t places = 0;
     std::int32_t under_way = 0;
     std::vector<claim> settled{};
 
     void close() {
       places = 0;
-      looked = false;
+      since = looks + 1;
     }
 
     /// Whoever gets them is told, so that none of them is under way any more.
