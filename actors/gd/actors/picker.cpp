@@ -67,7 +67,7 @@ caf::behavior picker_actor::make_behavior() {
   steps_->open(self, runners_);
   home_->claims->enter(queue_.name, [self] { anon(self, rows_claimed{}); });
   poll_at_ = now();
-  anon(caf::actor_cast<caf::actor>(this), tick{generation_});
+  anon(self, tick{generation_});
   return {
     [this](tick x) { on_tick(x); },
     [this](hint x) { on_hint(x); },
@@ -381,8 +381,7 @@ void picker_actor::collect_shown(turn::report& report) {
     if (room() > 0) {
       turn_.show(std::move(x));
     } else {
-      let_go(*found->second);
-      give_back(*found->second);
+      give_back_held(*found->second);
       hidden_.erase(found);
     }
   }
@@ -419,8 +418,7 @@ void picker_actor::give_back_late_rows() {
   std::size_t n = 0;
   for (; n < count && !hidden_.empty(); ++n) {
     auto last = std::prev(hidden_.end());
-    let_go(*last->second);
-    give_back(*last->second);
+    give_back_held(*last->second);
     hidden_.erase(last);
   }
   if (n > 0)
@@ -428,8 +426,7 @@ void picker_actor::give_back_late_rows() {
       return !hidden_.contains({row.id, row.token});
     });
   for (; n < count && !ahead_.empty(); ++n) {
-    let_go(*ahead_.back());
-    give_back(*ahead_.back());
+    give_back_held(*ahead_.back());
     ahead_.pop_back();
   }
   if (n < count)
@@ -496,6 +493,11 @@ void picker_actor::give_back(const execution& x) {
     ++draining_->left.given_back;
 }
 
+void picker_actor::give_back_held(const execution& x) {
+  let_go(x);
+  give_back(x);
+}
+
 // -- the end ------------------------------------------------------------------
 
 void picker_actor::on_drain(drain how) {
@@ -507,15 +509,11 @@ void picker_actor::on_drain(drain how) {
   home_->claims->close(queue_.name);
   for (const auto& x : steps_->take_back())
     take_back(x);
-  for (const auto& x : ahead_) {
-    let_go(*x);
-    give_back(*x);
-  }
+  for (const auto& x : ahead_)
+    give_back_held(*x);
   ahead_.clear();
-  for (const auto& [which, x] : hidden_) {
-    let_go(*x);
-    give_back(*x);
-  }
+  for (const auto& [which, x] : hidden_)
+    give_back_held(*x);
   hidden_.clear();
   turn_.forget_hidden([](const auto&) { return true; });
   drive();

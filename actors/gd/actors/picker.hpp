@@ -89,6 +89,7 @@ private:
                     const std::string& reason);
   void drop(const execution& x);
   void give_back(const execution& x);
+  void give_back_held(const execution& x);
   void give_back_late_rows();
 
   // Claims.
