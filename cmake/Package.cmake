@@ -36,8 +36,7 @@ install(DIRECTORY testing/gd
 if(GD_BUILD_ACTORS)
   install(DIRECTORY actors/gd
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-    FILES_MATCHING PATTERN "*.hpp"
-    REGEX "/(gateway|heartbeat|node|picker|reaper|runner|step|supervisor)\\.hpp$" EXCLUDE)
+    FILES_MATCHING REGEX "/(async|compat|engine|messages|remote)\\.hpp$")
 endif()
 
 if(TARGET gdctl)
