@@ -58,6 +58,7 @@ severity level_of(const event& what) {
                       [](const given_back&) { return severity::debug; },
                       [](const sweep_skipped&) { return severity::debug; },
                       [](const queue_not_served&) { return severity::info; },
+                      // All others. The guide's table is compared with this.
                       [](const auto&) { return severity::warning; },
   },
                     what);

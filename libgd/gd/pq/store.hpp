@@ -104,6 +104,10 @@ private:
 
 // -- picking ------------------------------------------------------------------
 
+/// A row under a lease, as a step gets it: read by `read_pick`. Three others make
+/// some, of what they know: `insert_intake` of what it has inserted under a lease,
+/// `execution::after` of what runs ahead, `simulation::show` of the test kit. What
+/// one of them leaves out is empty there.
 struct picked_row {
   std::int64_t id = 0;
   std::string fsm{};

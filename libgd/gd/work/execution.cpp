@@ -141,17 +141,17 @@ execution execution::after(store::outcome_row written, std::string token,
                            std::optional<std::vector<raw_signal>> inbox) const {
   bool shown = inbox.has_value();
   return {machine_,
-          {.id = row_.id,
-           .fsm = row_.fsm,
-           .fsm_version = row_.fsm_version,
-           .step = std::move(written.step),
-           .state = std::move(written.state),
-           .inbox = std::move(inbox).value_or(std::vector<raw_signal>{}),
-           .unique_scope = row_.unique_scope,
-           .steps_ahead = row_.steps_ahead + 1,
-           .shown = shown},
-          std::make_shared<lease>(row_.id, std::move(token)),
-          limits_};
+          store::picked_row{
+            .id = row_.id,
+            .fsm = row_.fsm,
+            .fsm_version = row_.fsm_version,
+            .step = std::move(written.step),
+            .state = std::move(written.state),
+            .inbox = std::move(inbox).value_or(std::vector<raw_signal>{}),
+            .unique_scope = row_.unique_scope,
+            .steps_ahead = row_.steps_ahead + 1,
+            .shown = shown},
+          std::make_shared<lease>(row_.id, std::move(token)), limits_};
 }
 
 std::string execution::over_limit(const std::string& step,

@@ -221,11 +221,11 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
     if (state == states.end())
       of->lost = true; // under its lease, or not there: only a pick can tell
     else
-      of->rows.push_back({.id = x->id,
-                          .fsm = x->fsm,
-                          .fsm_version = x->version,
-                          .step = x->step,
-                          .state = std::move(state->second)});
+      of->rows.push_back(store::picked_row{.id = x->id,
+                                           .fsm = x->fsm,
+                                           .fsm_version = x->version,
+                                           .step = x->step,
+                                           .state = std::move(state->second)});
   }
   return out;
 }
