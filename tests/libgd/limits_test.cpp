@@ -146,7 +146,7 @@ public:
   }
 
   /// How many executions there were.
-  int drain() {
+  int run_all() {
     constexpr std::int64_t room = 64 << 20;
     int before = executions_;
     int idle = 0;
@@ -177,7 +177,7 @@ public:
         run(std::move(row), token);
       }
       bool busy = !report.rows.empty() || !report.picked.empty()
-                  || !hidden_.empty() || !turn_.drained();
+                  || !hidden_.empty() || !turn_.empty();
       idle = busy ? 0 : idle + 1;
     }
     return executions_ - before;
@@ -305,7 +305,7 @@ struct fixture {
     auto client = connect({machine});
     auto id
       = need(client.insert({.fsm = "Edge", .state = gd::to_json(state)})).id;
-    worker{db, machine}.drain();
+    worker{db, machine}.run_all();
     auto end = need(client.look_up(id));
     CAF_REQUIRE_EQUAL(end.status + end.last_error.value_or(""), "done");
     return need(gd::from_json<State>(end.result->text()));
@@ -317,7 +317,7 @@ struct fixture {
     auto id = need(client.insert(row())).id;
     auto machine = machine_of<text_state>(
       [&](gd::context<text_state>&) { return make(); });
-    worker{db, machine}.drain();
+    worker{db, machine}.run_all();
     return need(client.look_up(id)).last_error.value_or("did not fail");
   }
 
@@ -343,7 +343,7 @@ CAF_TEST(batches of ten thousand and of none reach their end) {
   CAF_CHECK_EQUAL(answers.size(), 10'000u);
   CAF_CHECK(std::all_of(answers.begin(), answers.end(),
                         [](const auto& x) { return static_cast<bool>(x); }));
-  CAF_CHECK_EQUAL((worker{db, machine}.drain()), 20'000);
+  CAF_CHECK_EQUAL((worker{db, machine}.run_all()), 20'000);
   CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0 and result = '{}'"),
                   "10000");
 }
@@ -374,7 +374,7 @@ CAF_TEST(a mebibyte of state and payload and result goes through and a byte more
     return said->text == ctx.state.text ? gd::next(limit_step::end, *said)
                                         : gd::stop("not what was sent");
   });
-  worker{db, machine}.drain();
+  worker{db, machine}.run_all();
   auto end = need(client.look_up(id));
   CAF_CHECK_EQUAL(end.last_error.value_or(""), "");
   CAF_CHECK_EQUAL(end.status, "done");
@@ -444,14 +444,14 @@ CAF_TEST(names of 255 bytes work everywhere) {
   auto client = connect({machine});
   auto id = need(client.insert({.fsm = machine.name})).id;
   worker node{db, machine};
-  node.drain();
+  node.run_all();
   auto waiting = need(client.look_up(id));
   CAF_CHECK_EQUAL(waiting.fsm, name('m'));
   CAF_CHECK_EQUAL(waiting.step, name('a'));
   CAF_CHECK_EQUAL(waiting.queue, name('q'));
   CAF_CHECK_EQUAL(waiting.awaits.value_or(""), name('s'));
   need(client.signal({id, name('s'), gd::to_json(text_state{"x"})}));
-  node.drain();
+  node.run_all();
   auto end = need(client.look_up(id));
   CAF_CHECK_EQUAL(end.status, "done");
   CAF_CHECK_EQUAL(end.step, name('b'));
@@ -526,7 +526,7 @@ CAF_TEST(keys of 1024 bytes work and others are refused with a sentence) {
     CAF_CHECK_EQUAL(
       need(client.signal({first.id, "say", {}, longest(1'024)})).duplicate,
       duplicate);
-  CAF_CHECK_EQUAL((worker{db, machine}.drain()), 10);
+  CAF_CHECK_EQUAL((worker{db, machine}.run_all()), 10);
   CAF_CHECK_EQUAL(count("status = 'done'"), "5");
 }
 
@@ -544,12 +544,12 @@ CAF_TEST(every plane goes through states and payloads and names and results) {
                                 .state = gd::to_json(text_state{all})}))
               .id;
   worker node{db, machine};
-  node.drain();
+  node.run_all();
   auto waiting = need(client.look_up(id));
   CAF_CHECK_EQUAL(waiting.awaits.value_or(""), part('s'));
   need(client.signal({id, part('s'), gd::to_json(text_state{all}), all}));
   CAF_CHECK(need(client.signal({id, part('s'), {}, all})).duplicate);
-  node.drain();
+  node.run_all();
   auto end = need(client.look_up(id));
   CAF_CHECK_EQUAL(end.fsm, part('m'));
   CAF_CHECK_EQUAL(end.step, part('b'));
@@ -674,7 +674,7 @@ CAF_TEST(priorities and versions at the edges of their types are picked) {
     return gd::done();
   });
   machine.version = std::numeric_limits<std::int32_t>::max();
-  worker{db, machine}.drain();
+  worker{db, machine}.run_all();
   CAF_CHECK_EQUAL(order, (std::vector<std::int64_t>{3, 2, 1}));
 }
 
@@ -716,7 +716,7 @@ CAF_TEST(times from 1970 to 3000 and delays of 100 years are kept) {
   // What is eligible since 1970 is picked, what is not before long is not.
   auto machine = machine_of<no_fields>(
     [](gd::context<no_fields>&) { return gd::done(); });
-  CAF_CHECK_EQUAL((worker{db, machine}.drain()), 3);
+  CAF_CHECK_EQUAL((worker{db, machine}.run_all()), 3);
 }
 
 CAF_TEST(a replay and a timeout take up to 100 years
@@ -727,7 +727,7 @@ CAF_TEST(a replay and a timeout take up to 100 years
     auto id = need(client.insert(row())).id;
     worker{db, machine_of<text_state>(
                  [&](gd::context<text_state>&) { return make(); })}
-      .drain();
+      .run_all();
     auto x = need(client.look_up(id));
     return x.deadline_us.value_or(x.eligible_at_us) - x.updated_at_us;
   };
@@ -784,7 +784,7 @@ CAF_TEST(an attempt that cannot grow stays and fails no batch) {
     // The longest wait that a helper suggests is one that can be waited for.
     return gd::replay(ctx.state, 1h + gd::backoff(ctx.attempt));
   });
-  CAF_CHECK_EQUAL((worker{db, machine}.drain()), 3);
+  CAF_CHECK_EQUAL((worker{db, machine}.run_all()), 3);
   std::sort(attempts.begin(), attempts.end());
   CAF_CHECK_EQUAL(attempts,
                   (std::vector<std::int32_t>{1, 2147483647, 2147483647}));

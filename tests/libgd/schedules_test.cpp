@@ -631,7 +631,7 @@ public:
         if (x.what != act::outcome) // which is not sent yet
           compare();
       }
-      drain();
+      run_all();
     } catch (const violation& x) {
       return x.what();
     }
@@ -1490,7 +1490,7 @@ private:
   }
 
   /// No more faults: everything comes to its end.
-  void drain() {
+  void run_all() {
     limit_ = 1'000;
     for (std::size_t i = 0; i < party_count; ++i) {
       auto& x = parties_[i];
@@ -1504,11 +1504,11 @@ private:
       }
     }
     for (int i = 0; i < 30 && !over(); ++i)
-      drain_once();
+      run_once();
     compare();
     require(over(), "not everything comes to its end");
     for (std::size_t i = 0; i < node_count; ++i)
-      for (int n = 0; n < 30 && !parties_[i].work->drained(); ++n)
+      for (int n = 0; n < 30 && !parties_[i].work->empty(); ++n)
         turn(parties_[i], 0, 0, 0);
     auto locks = ask(*control_, {&count_locks, {}}).integer(0, 0);
     require(locks == 0, text(locks) + " advisory locks are left");
@@ -1519,7 +1519,7 @@ private:
                        [](const auto& x) { return x.id == 0 || x.finished(); });
   }
 
-  void drain_once() {
+  void run_once() {
     std::set<std::pair<std::int64_t, std::string>> held;
     for (std::size_t i = 0; i < node_count; ++i) {
       auto& x = parties_[i];

@@ -156,7 +156,7 @@ CAF_TEST(a turn with nothing to do does nothing and waits for nothing) {
   auto turn = make_turn();
   CAF_CHECK(!turn.begin(0, now));
   CAF_CHECK(turn.due(now) == clock_type::time_point::max());
-  CAF_CHECK(turn.drained());
+  CAF_CHECK(turn.empty());
 }
 
 CAF_TEST(one transaction flushes and rechecks and picks in this order) {
@@ -441,7 +441,7 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
     CAF_CHECK_EQUAL(names(work), "flush_next pick"s);
     auto report = turn.finish(0, no_rows(work), now);
     CAF_CHECK(report.rows.empty() && !report.failure);
-    CAF_CHECK(!turn.drained());
+    CAF_CHECK(!turn.empty());
     waited += turn.due(now) - now;
   }
   CAF_CHECK(waited < 1s);
@@ -462,7 +462,7 @@ CAF_TEST(a busy row is tried again soon and then alone without a pick) {
   CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
   CAF_CHECK(report.rows.front().what == verdict::stale);
   CAF_CHECK_EQUAL(report.rows.front().tag, 77u);
-  CAF_CHECK(turn.drained());
+  CAF_CHECK(turn.empty());
 }
 
 CAF_TEST(many rows that strangers hold do not starve the others) {
@@ -569,7 +569,7 @@ CAF_TEST(a second transaction goes beside one only if it is worth it) {
   CAF_REQUIRE(report.lost_pick);
   CAF_CHECK(report.lost_pick->ends_with("node/1/8"));
   CAF_CHECK_EQUAL(turn.wanted(), 5);
-  CAF_CHECK(!turn.drained());
+  CAF_CHECK(!turn.empty());
   auto rest = turn.abandon();
   CAF_REQUIRE(rest.release.at(0));
   CAF_CHECK(first_text(*rest.release.at(0)).ends_with("node/1/7"));
@@ -656,9 +656,9 @@ struct with_server {
   }
 
   /// Until nothing waits; the fates by id.
-  std::map<std::int64_t, gd::turn::settled> drain(gd::turn& turn) {
+  std::map<std::int64_t, gd::turn::settled> finish_all(gd::turn& turn) {
     std::map<std::int64_t, gd::turn::settled> xs;
-    while (!turn.drained()) {
+    while (!turn.empty()) {
       CAF_REQUIRE_LESS(transactions, 500);
       for (auto& x : once(turn).rows) {
         auto id = x.row->id;
@@ -686,7 +686,7 @@ CAF_TEST(one poisoned row of a hundred is told and ninety nine commit) {
     for (auto id : rows)
       turn.add(next_row(id, id == guilty ? poison : R"({"n": 2})"));
     transactions = 0;
-    auto fates = drain(turn);
+    auto fates = finish_all(turn);
     CAF_CHECK_EQUAL(fates.size(), 100u);
     for (const auto& [id, x] : fates)
       CAF_CHECK(x.what == (id == guilty ? verdict::refused : verdict::applied));
@@ -707,7 +707,7 @@ CAF_TEST(several poisoned rows are told each and the others commit) {
   auto turn = make_turn();
   for (auto id : rows)
     turn.add(next_row(id, guilty.contains(id) ? "{" : "{}"));
-  auto fates = drain(turn);
+  auto fates = finish_all(turn);
   CAF_CHECK_EQUAL(fates.size(), 64u);
   for (const auto& [id, x] : fates)
     CAF_CHECK(x.what
@@ -942,7 +942,7 @@ CAF_TEST(a busy row is written when its stranger is gone and holds up nobody) {
   for (int i = 0; i < 8; ++i) // beyond those that only look
     CAF_CHECK(once(turn).rows.empty());
   stranger.exec("commit");
-  auto fates = drain(turn);
+  auto fates = finish_all(turn);
   CAF_CHECK_EQUAL(fates.size(), 1u);
   CAF_CHECK(fates[rows[4]].what == verdict::applied);
   CAF_CHECK_EQUAL(count("step = 'ship'"), "10");
@@ -954,7 +954,7 @@ CAF_TEST(a row that is deleted is stale in the end) {
   auto turn = make_turn();
   for (auto id : rows)
     turn.add(next_row(id));
-  auto fates = drain(turn);
+  auto fates = finish_all(turn);
   CAF_CHECK(fates[rows[0]].what == verdict::stale);
   CAF_CHECK(fates[rows[1]].what == verdict::applied);
 }
@@ -969,7 +969,7 @@ CAF_TEST(two outcomes of one row apply once whoever is first) {
   turn.add(late, 1);
   turn.add(current, 2);
   std::map<std::uint64_t, verdict> fates;
-  while (!turn.drained())
+  while (!turn.empty())
     for (auto& x : once(turn).rows)
       fates.emplace(x.tag, x.what);
   CAF_CHECK(fates
@@ -991,7 +991,7 @@ CAF_TEST(in a mixture each outcome gets its own answer and row) {
   turn.add(goes_on, 4);
   turn.add(done_row(rows[5]), 5);
   turn.add(done_row(1'000'000), 6); // deleted
-  auto fates = drain(turn);
+  auto fates = finish_all(turn);
   CAF_CHECK_EQUAL(fates.size(), 7u);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     CAF_CHECK_EQUAL(fates[rows[i]].tag, i);
@@ -1016,7 +1016,7 @@ CAF_TEST(outcomes under two tokens share a statement and each has its answer) {
     bool of_second = (i >= n) != stale.contains(rows[i]);
     turn.add(done_row(rows[i], of_second ? "node/1/2" : "node/1/1"), i);
   }
-  auto fates = drain(turn);
+  auto fates = finish_all(turn);
   CAF_CHECK_EQUAL(fates.size(), 2 * n);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     CAF_CHECK_EQUAL(fates[rows[i]].tag, i);
@@ -1038,7 +1038,7 @@ CAF_TEST(what applied before its connection died is unknown when sent again) {
   turn.finish(0, failed(gd::errc::unknown_fate), now);
   auto added = executing(1).front();
   turn.add(next_row(added));
-  auto fates = drain(turn);
+  auto fates = finish_all(turn);
   CAF_CHECK(fates[rows[0]].what == verdict::unknown);
   CAF_CHECK(fates[rows[1]].what == verdict::unknown);
   CAF_CHECK(fates[added].what == verdict::applied);

@@ -184,8 +184,8 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   auto pick = std::exchange(picks_[flight], 0);
   if (pick > 0) {
     pick_follows_ = !report.picked.empty(); // they may not have been alone
-    drained_ = report.drained;
-    if (!drained_)
+    exhausted_ = report.exhausted;
+    if (!exhausted_)
       home_->claims->close(queue_.name);
     else if (!picking(pick)) // it has not seen what those have locked
       home_->claims->open(queue_.name, pick);
@@ -246,7 +246,7 @@ void picker_actor::drive() {
   // What a pick under way wants, it will hardly take: the last one did not. (From
   // the end of such a pick only, one insert behind the other would keep the desk
   // closed: each had to be picked, and that kept it closed for the next.)
-  if (drained_)
+  if (exhausted_)
     home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
   arm();
@@ -463,7 +463,7 @@ bool picker_actor::picking(std::uint64_t last) const {
 /// has left something, which comes before them, too.
 void picker_actor::release_claims(std::uint64_t pick) {
   for (auto& x : std::exchange(claimed_, {})) {
-    bool gives_back = !drained_ && pick <= x.behind;
+    bool gives_back = !exhausted_ && pick <= x.behind;
     if (!gives_back && picking(x.behind)) {
       claimed_.push_back(std::move(x));
       continue;
@@ -522,7 +522,7 @@ void picker_actor::on_drain(drain how) {
 void picker_actor::stop_if_drained() {
   if (!draining_)
     return;
-  bool all = begun_.empty() && turn_.drained()
+  bool all = begun_.empty() && turn_.empty()
              && home_->claims->under_way(queue_.name) == 0;
   if (!all && now() < draining_->by)
     return;

@@ -146,7 +146,7 @@ private:
   /// A transaction that does not pick is to be followed by one that does.
   bool pick_follows_ = false;
   /// The last pick that has ended left nothing that it could have taken.
-  bool drained_ = false;
+  bool exhausted_ = false;
   clock::time_point poll_at_;
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;

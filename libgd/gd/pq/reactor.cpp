@@ -46,7 +46,7 @@ public:
 
   void silence() {
     std::uint64_t count = 0;
-    [[maybe_unused]] auto drained = read(fd_, &count, sizeof(count));
+    [[maybe_unused]] auto rung = read(fd_, &count, sizeof(count));
   }
 
 private:

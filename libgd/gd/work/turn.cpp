@@ -317,7 +317,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     reply.results[static_cast<std::size_t>(x.at.pick)]);
   careful_.note_picked(answer.rows.size());
   to.full = plan_.note(x.pick, answer);
-  to.drained = !to.full;
+  to.exhausted = !to.full;
   to.picked = std::move(answer.rows);
   to.token = x.token;
   if (x.pick.keyed)

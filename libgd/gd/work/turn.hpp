@@ -151,7 +151,7 @@ public:
     /// The pick took as many as it wanted: there may be more.
     bool full = false;
     /// There was a pick, and it has left nothing that it could have taken.
-    bool drained = false;
+    bool exhausted = false;
     /// How many rows were picked, of picks that had been lost, and given back.
     std::size_t recovered = 0;
     /// A pick of unknown fate: what it took is given back as soon as possible.
@@ -191,7 +191,7 @@ public:
   leftovers abandon() const;
 
   /// Nothing is under way or waits to be written.
-  bool drained() const noexcept {
+  bool empty() const noexcept {
     return under_way() == 0 && waiting_.empty() && hidden_.empty()
            && unlocks_.empty();
   }
