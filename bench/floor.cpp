@@ -161,8 +161,8 @@ public:
     return PQsocket(db_.get());
   }
 
-  bool busy() const {
-    return busy_;
+  bool under_way() const {
+    return under_way_;
   }
 
   void call(const char* name, const std::vector<std::string>& args) {
@@ -184,14 +184,14 @@ public:
 
   void commit() {
     check(PQpipelineSync(db_.get()) == 1);
-    busy_ = true;
+    under_way_ = true;
   }
 
   /// Reads what has arrived; `row(id, state)` gets the rows that are returned.
   template <class F>
   void read(F row) {
     check(PQconsumeInput(db_.get()) == 1);
-    while (busy_ && PQisBusy(db_.get()) == 0) {
+    while (under_way_ && PQisBusy(db_.get()) == 0) {
       std::unique_ptr<PGresult, decltype(&PQclear)> answer{
         PQgetResult(db_.get()), PQclear};
       if (!answer)
@@ -202,7 +202,7 @@ public:
       for (int i = 0; i < PQntuples(answer.get()); ++i)
         row(decode(PQgetvalue(answer.get(), i, 0)),
             PQgetvalue(answer.get(), i, 1) + 1); // jsonb begins with a version
-      busy_ = status != PGRES_PIPELINE_SYNC;
+      under_way_ = status != PGRES_PIPELINE_SYNC;
     }
   }
 
@@ -221,14 +221,14 @@ private:
 
   session db_;
   std::string token_;
-  bool busy_ = false;
+  bool under_way_ = false;
 };
 
 /// Waits until one of them has answered something.
 void wait(std::list<lane>& lanes) {
   std::vector<pollfd> fds;
   for (auto& x : lanes)
-    if (x.busy())
+    if (x.under_way())
       fds.push_back({x.fd(), POLLIN, 0});
   poll(fds.data(), fds.size(), -1);
 }
@@ -287,16 +287,16 @@ void drain(std::list<lane>& lanes, bool signals = false) {
     hands.push_back({&x});
   for (auto& x : hands)
     x.begin_turn(signals);
-  auto busy = [](const hand& x) { return x.own->busy(); };
-  while (std::any_of(hands.begin(), hands.end(), busy)) {
+  auto under_way = [](const hand& x) { return x.own->under_way(); };
+  while (std::any_of(hands.begin(), hands.end(), under_way)) {
     wait(lanes);
     bool returned = false;
     for (auto& x : hands) {
-      if (!x.own->busy())
+      if (!x.own->under_way())
         continue;
       x.own->read(
         [&](std::int64_t id, const char* state) { x.take(id, state); });
-      if (x.own->busy())
+      if (x.own->under_way())
         continue;
       returned = returned || x.returns;
       if (!x.empty())
@@ -304,30 +304,30 @@ void drain(std::list<lane>& lanes, bool signals = false) {
     }
     if (returned) // there may be work again for those that had found none
       for (auto& x : hands)
-        if (!x.own->busy())
+        if (!x.own->under_way())
           x.begin_turn(signals);
   }
 }
 
-/// Keeps all lanes busy with `send(lane, first, size)`, batch by batch.
+/// Has all lanes work at `send(lane, first, size)`, batch by batch.
 void in_batches(
   std::list<lane>& lanes, std::int64_t rows, std::int64_t batch,
   const std::function<void(lane&, std::int64_t, std::int64_t)>& send) {
   std::int64_t next = 0;
-  for (bool busy = true; busy;) {
-    busy = false;
+  for (bool under_way = true; under_way;) {
+    under_way = false;
     for (auto& x : lanes) {
-      if (x.busy())
+      if (x.under_way())
         x.read([](std::int64_t, const char*) {});
-      if (!x.busy() && next < rows) {
+      if (!x.under_way() && next < rows) {
         auto size = std::min(batch, rows - next);
         send(x, next, size);
         x.commit();
         next += size;
       }
-      busy = busy || x.busy();
+      under_way = under_way || x.under_way();
     }
-    if (busy)
+    if (under_way)
       wait(lanes);
   }
 }

@@ -77,7 +77,7 @@ typedef Execution {
 
 mtype:at = { closed, idle, unlock_keys, release_lost, flush, recheck, pick, lock_keys, check_keys, hold_keys, commit,
              replied }
-mtype:fate = { open, applied, stale, busy }
+mtype:fate = { open, applied, stale, locked }
 
 typedef Session {
   mtype:at at = closed;   /* the statement that comes next */
@@ -133,7 +133,7 @@ inline check_key() {
 hidden byte i, j, k;     /* of loops within a statement: no part of any state */
 
 /* What the search must have come by, or it proves nothing: with WITNESS, that is an error. */
-mtype:seen = { nothing, stale_outcome, busy_outcome, dead_reaped, living_reaped, lost_after_commit, dead_commits,
+mtype:seen = { nothing, stale_outcome, locked_outcome, dead_reaped, living_reaped, lost_after_commit, dead_commits,
                signal_while_executing, duplicate_signal, refused_signal, rechecked, deadline_passed, key_locked,
                key_executing, crash_in_step, given_back, session_ended }
 #ifndef WITNESS
@@ -244,12 +244,12 @@ inline write_outcome(x, i) {
   session[x].fate[i] = applied
 }
 
-/* "for no key update skip locked": a row that somebody else has is busy, one with another token is stale. */
+/* "for no key update skip locked": a row that somebody else has is locked, one with another token is stale. */
 inline do_flush(x) {
   for (i : 0 .. ROWS - 1) {
     if
     :: session[x].out[i].token == 0 -> skip
-    :: session[x].out[i].token != 0 && owner[i] != 0 && owner[i] != x -> session[x].fate[i] = busy; SEEN(busy_outcome)
+    :: session[x].out[i].token != 0 && owner[i] != 0 && owner[i] != x -> session[x].fate[i] = locked; SEEN(locked_outcome)
     :: else ->
       lock_row(x, i);
       if
@@ -274,7 +274,7 @@ inline put_back(x, i) {
 #else
 #define KEY_IS_FREE(x, i) true
 #endif
-#define MAY_PICK(x, i) (session[x].may_pick[i] && session[x].fate[i] != busy && (owner[i] == 0 || owner[i] == x) \
+#define MAY_PICK(x, i) (session[x].may_pick[i] && session[x].fate[i] != locked && (owner[i] == 0 || owner[i] == x) \
   && STATUS(x, i) == runnable && KEY_IS_FREE(x, i))
 
 inline do_pick(x, i) {
@@ -470,13 +470,13 @@ inline submit(n, x) {
 inline read_reply(n, x) {
   for (i : 0 .. ROWS - 1) {
     if
-    :: session[x].out[i].token != 0 && session[x].fate[i] != busy ->
+    :: session[x].out[i].token != 0 && session[x].fate[i] != locked ->
       if
       :: node[n].job[i].holds -> node[n].unlocks = 1
       :: else -> skip
       fi;
       clear_execution(node[n].job[i])
-    :: else -> skip                   /* busy: sent again with the next unit */
+    :: else -> skip                   /* locked: sent again with the next unit */
     fi
   }
   if

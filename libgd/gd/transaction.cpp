@@ -217,7 +217,7 @@ transaction::signal_all(std::vector<gd::signal> signals) {
       answers[i].emplace(ok.error());
   }
   // Their locks stay until the end of the transaction: all at once, in order.
-  // What others still hold then, the signals will find busy.
+  // What others still hold then, the signals will find locked.
   auto locked = here.run({{store::lock(targets)}});
   if (locked.ok() || locked.failure->code == errc::busy)
     here.drive(intake, answers);

@@ -4,7 +4,7 @@
 -- condition it becomes a join, which a generic plan, expecting ten rows, does in nested loops.
 -- $1 bigint[] target id, $2 text[] name, $3 text[] payload (JSON), $4 text[] dedup key, or null, $5 int inbox limit
 -- A row for each signal, in the order given: n from 1; answer: accepted, duplicate, no_such_target, target_finished,
--- inbox_full, or busy (a stranger holds the target: try again); the queue of a target that it woke; the queue of one that
+-- inbox_full, or locked (by a stranger: try again); the queue of a target that it woke; the queue of one that
 -- was runnable, which a pick may have passed over because it was locked here.
 with entry as materialized (
   select e.n, e.target_id, e.name, e.payload, e.dedup_key, g.status, g.awaits, g.queue,
@@ -64,7 +64,7 @@ with entry as materialized (
 )
 select e.n,
   case when e.status is null then 'no_such_target'
-       when not e.locked then 'busy'
+       when not e.locked then 'locked'
        when e.id in (select id from accepted) then 'accepted'
        when e.dedup_key is not null and (
          select true from :"schema".signals s

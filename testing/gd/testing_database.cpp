@@ -184,7 +184,7 @@ gd::result<harness::written> in_database::write(turn& work,
     if (!report)
       return report.error();
     if (report->rows.empty())
-      continue; // busy
+      continue; // locked
     auto& row = report->rows.front();
     written became;
     became.applied = row.what == turn::settled::verdict::applied;

@@ -119,18 +119,18 @@ CAF_TEST(instances of a key take turns step by step) {
 
 CAF_TEST(a connection that is lost in the middle of steps lets no other in) {
   watch seen;
-  gate busy;
+  gate inside;
   probe machine;
   machine.first = [&](probe_context& ctx) {
     seen.enter(ctx);
-    busy.pass();
+    inside.pass();
     seen.leave(ctx);
     return gd::done();
   };
   insert_keyed(20, 4);
   auto one = start(options({machine}, "a"));
   auto other = start(options({machine}, "b"));
-  CAF_REQUIRE(busy.wait_for(4));
+  CAF_REQUIRE(inside.wait_for(4));
   CAF_REQUIRE(log.wait_for<gd::events::connected>(8)); // four each
   db.terminate_engines();
   wait_until_unlocked();
@@ -142,7 +142,7 @@ CAF_TEST(a connection that is lost in the middle of steps lets no other in) {
   CAF_CHECK_EQUAL(seen.order.size(), 4u);
   for (auto& [key, ids] : seen.order)
     CAF_CHECK_EQUAL(ids.size(), 1u);
-  busy.open();
+  inside.open();
   wait_until_count("status = 'done'", 44);
   for (auto& [key, ids] : seen.order)
     CAF_CHECK_EQUAL(ids.size(), 6u);
@@ -199,10 +199,10 @@ CAF_TEST(an engine that stops has released all of its keys) {
 }
 
 CAF_TEST(an outcome that collides calls the handler with the winner) {
-  gate busy;
+  gate inside;
   probe machine;
   machine.first = [&](probe_context& ctx) {
-    busy.pass();
+    inside.pass();
     return gd::next(probe_step::second, ctx.state);
   };
   machine.handler = [](const gd::failure& why, probe_context& ctx) {
@@ -216,7 +216,7 @@ CAF_TEST(an outcome that collides calls the handler with the winner) {
             "jsonb_build_object('n', $2::int))",
             {"k" + std::to_string(n), std::to_string(n)});
   auto engine = start(options({machine}, "a"));
-  CAF_REQUIRE(busy.wait_for(2));
+  CAF_REQUIRE(inside.wait_for(2));
   std::map<int, std::string> winners;
   for (int n : {1, 2})
     winners[n] = db.scalar(
@@ -224,7 +224,7 @@ CAF_TEST(an outcome that collides calls the handler with the winner) {
       "values ('Probe', 'first', 'elsewhere', $1::bytea, '{runnable}') "
       "returning id",
       {"k" + std::to_string(n)});
-  busy.open();
+  inside.open();
   wait_until_count("status = 'failed'", 2);
   auto told = [&](int n) {
     return db.scalar("select last_error from gen_durable where status = "
@@ -241,11 +241,11 @@ CAF_TEST(an outcome that collides calls the handler with the winner) {
 }
 
 CAF_TEST(rows that the engine returns wait for their unique key) {
-  gate busy;
+  gate inside;
   probe machine;
   machine.first = [&](probe_context& ctx) {
     if (ctx.attempt == 0)
-      busy.pass();
+      inside.pass();
     return gd::done();
   };
   db.rows("insert into gen_durable (fsm, step, status, awaits, deadline, "
@@ -265,7 +265,7 @@ CAF_TEST(rows that the engine returns wait for their unique key) {
   CAF_CHECK_EQUAL(count("queue = 'default' and status = 'done'"), "0");
   db.rows("update gen_durable set status = 'done' where queue = 'elsewhere'");
   wait_until_count("queue = 'default' and status = 'done'", 2);
-  busy.open();
+  inside.open();
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

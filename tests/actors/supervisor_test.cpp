@@ -17,7 +17,7 @@ namespace {
 
 /// An engine taken apart, so that its actors can be got at.
 struct supervisor_fixture : engine_fixture {
-  gate busy;
+  gate inside;
   node_ptr home = std::make_shared<node>();
   std::shared_ptr<engine_end> end = std::make_shared<engine_end>();
   gateway worker;
@@ -27,7 +27,7 @@ struct supervisor_fixture : engine_fixture {
   supervisor_fixture() {
     probe machine;
     machine.second = [this](probe_context&) {
-      busy.pass();
+      inside.pass();
       return gd::done();
     };
     home->config = options({machine});
@@ -102,11 +102,11 @@ CAF_TEST(
 CAF_TEST(a killed picker keeps no key and its row comes back with the lease) {
   db.rows("insert into gen_durable (fsm, step, partition_key) values ('Probe', "
           "'second', 'k'), ('Probe', 'first', 'k')");
-  CAF_REQUIRE(busy.wait_for(1));
+  CAF_REQUIRE(inside.wait_for(1));
   kill(home->children.find(role::picker, "default"));
   CAF_REQUIRE(log.wait_for<events::actor_restarted>());
   db.wait_until(count_locks, "0");
-  busy.open();
+  inside.open();
   wait_until_count("status = 'executing'", 1);
   wait_until_count("status = 'runnable'", 1); // behind the one that executes
   db.rows("update gen_durable set lease_expires_at = clock_timestamp() where "

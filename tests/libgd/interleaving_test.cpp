@@ -85,7 +85,7 @@ public:
       step();
   }
 
-  /// Once more from the beginning, as the engine does after "busy".
+  /// Once more from the beginning, as the engine does with a locked row.
   void again() {
     at_ = 0;
     answers_.clear();
@@ -395,13 +395,14 @@ bool stale(const pq::rows& flushed, std::int64_t id) {
     == 1;
 }
 
-/// Until none of them is busy. `flush_at`: which statement flushes.
-void settle(transaction& flush, transaction& send, std::size_t flush_at = 0) {
+/// Until neither finds a row locked. `flush_at`: which statement flushes.
+void retry_locked(transaction& flush, transaction& send,
+                  std::size_t flush_at = 0) {
   for (int i = 0; i < 3; ++i) {
     if (store::read_flush(flush.answer(flush_at)).empty())
       flush.again();
     if (store::read<store::signal_row>(send.answer(1)).front().answer
-        == signal_answer::busy)
+        == signal_answer::locked)
       send.again();
   }
 }
@@ -460,7 +461,7 @@ CAF_TEST(a signal and a parking step in any order are exactly one wake - up) {
     transaction park{parker, flushing({await_row(id)})};
     transaction send{sender, sending({paid(id)})};
     run_in(order, {&park, &send});
-    settle(park, send);
+    retry_locked(park, send);
     CAF_CHECK(applied(park.answer(0), id));
     auto answer = store::read<store::signal_row>(send.answer(1)).front();
     CAF_CHECK(answer.answer == signal_answer::accepted);
@@ -522,7 +523,7 @@ CAF_TEST(a database whose default is repeatable read loses no wake
         went_wrong += park.failure() || send.failure() || hangs(id);
         continue;
       }
-      settle(park, send, 1);
+      retry_locked(park, send, 1);
       CAF_CHECK_EQUAL(of(id, "status"), "runnable");
       CAF_CHECK_EQUAL(wake_ups(id), "1");
     }
@@ -543,13 +544,13 @@ CAF_TEST(several signals and several parking steps in any order are one wake
     transaction park{parker, flushing(rows)};
     transaction send{sender, sending(signals)};
     run_in(order, {&park, &send});
-    // What was busy goes again, alone.
+    // What was locked goes again, alone.
     for (const auto& row : rows)
       if (!applied(park.answer(0), row.id))
         transaction{parker, flushing({row})}.finish();
     auto answers = store::read<store::signal_row>(send.answer(1));
     for (std::size_t i = 0; i < signals.size(); ++i)
-      if (answers[i].answer == signal_answer::busy)
+      if (answers[i].answer == signal_answer::locked)
         transaction{sender, sending({signals[i]})}.finish();
     CAF_CHECK_EQUAL(of(x, "status") + of(y, "status"), "runnablerunnable");
     CAF_CHECK_EQUAL(wake_ups(x) + wake_ups(y), "11");
@@ -816,7 +817,7 @@ CAF_TEST(a signal is stored before the target finishes or refused) {
       = applied(finish.answer(0), id)
         && store::read<store::signal_row>(send.answer(1)).front().answer
              != signal_answer::accepted;
-    settle(finish, send);
+    retry_locked(finish, send);
     CAF_CHECK(applied(finish.answer(0), id));
     auto answer = store::read<store::signal_row>(send.answer(1)).front().answer;
     CAF_CHECK(answer
@@ -835,7 +836,7 @@ CAF_TEST(a sender that waits for a target that finishes is refused) {
   transaction finish{worker, flushing({done_row(id)})};
   finish.step();
   finish.step();
-  // As the engine does after it was busy several times.
+  // As the engine does after it has found the row locked several times.
   auto signal = paid(id);
   sender.send({{store::lock_timeout(10s), store::lock({id}),
                 store::lock_targets({signal}),
@@ -895,7 +896,7 @@ CAF_TEST(with the statements of the original a finished target gets an orphan) {
 
 // -- [A7] nobody waits on a stranger ------------------------------------------
 
-CAF_TEST(a row that a stranger holds is busy and its neighbours are written) {
+CAF_TEST(a row that a stranger holds is locked and its neighbours are written) {
   auto& worker = connect();
   std::vector<outcome_row> rows;
   std::vector<gd::lease_ptr> leases;
@@ -930,7 +931,7 @@ CAF_TEST(a row that a stranger holds is busy and its neighbours are written) {
   };
   auto xs = answers();
   CAF_CHECK(xs[0].answer == signal_answer::accepted);
-  CAF_CHECK(xs[1].answer == signal_answer::busy);
+  CAF_CHECK(xs[1].answer == signal_answer::locked);
   CAF_CHECK(xs[2].answer == signal_answer::accepted);
   CAF_CHECK_EQUAL(inbox(held), "");
 
@@ -1196,7 +1197,7 @@ CAF_TEST(a dedup key is a duplicate before and after and while its signal is
     transaction consume{worker, flushing({row})};
     transaction send{sender, sending({paid(id, "evt-7")})};
     run_in(order, {&consume, &send});
-    settle(consume, send);
+    retry_locked(consume, send);
     CAF_CHECK(applied(consume.answer(0), id));
     CAF_CHECK(store::read<store::signal_row>(send.answer(1)).front().answer
               == signal_answer::duplicate);
@@ -1237,7 +1238,7 @@ CAF_TEST(a deadline and a signal in any order are one wake
     transaction send{sender, sending({paid(id)})};
     run_in(order, {&wake, &send});
     if (store::read<store::signal_row>(send.answer(1)).front().answer
-        == signal_answer::busy)
+        == signal_answer::locked)
       send.again();
     auto answer = store::read<store::signal_row>(send.answer(1)).front();
     bool by_signal = !answer.woken_queue.empty();
@@ -1273,7 +1274,7 @@ CAF_TEST(a park with a passed deadline and a signal and a sweep in any order are
     send.step();
     wake.step();
     run_in(order, {&park, &send, &wake});
-    settle(park, send);
+    retry_locked(park, send);
     wake.again();
     CAF_CHECK(applied(park.answer(0), id));
     CAF_CHECK_EQUAL(of(id, "status"), "runnable");

@@ -20,20 +20,20 @@ constexpr std::int64_t any = std::numeric_limits<std::int32_t>::max();
 /// Steps that end one after the other, each after as long.
 struct steps {
   gd::pace pace{{.window = 1s}};
-  std::chrono::nanoseconds busy{0};
+  std::chrono::nanoseconds in_use{0};
 
   void run(int count, std::chrono::nanoseconds each) {
     for (int i = 0; i < count; ++i) {
-      busy += each;
+      in_use += each;
       pace.ended();
-      pace.note(busy);
+      pace.note(in_use);
     }
   }
 
   /// One that does not end, looked at again and again.
   void hang(std::chrono::nanoseconds time) {
     for (std::chrono::nanoseconds t{0}; t < time; t += 10ms)
-      pace.note(busy += 10ms);
+      pace.note(in_use += 10ms);
   }
 };
 
@@ -91,7 +91,7 @@ CAF_TEST(a step that hangs for days leaves a few samples only) {
   x.run(100, 10ms);
   for (int day = 0; day < 7; ++day)
     for (int minute = 0; minute < 24 * 60; ++minute)
-      x.pace.note(x.busy += 1min);
+      x.pace.note(x.in_use += 1min);
   CAF_CHECK_LESS_OR_EQUAL(x.pace.samples(), 20u);
   // And when it has ended, what follows counts, and not those days.
   x.run(200, 10ms);
@@ -110,19 +110,19 @@ struct demand {
                  .bytes = 1'000,
                  .bytes_at_once = 600}};
   gd::pace::time_point now{1h};
-  std::chrono::nanoseconds busy{0};
+  std::chrono::nanoseconds in_use{0};
 
   /// Steps end, each after as long, and behind them a transaction.
   void turn(int count, std::chrono::nanoseconds each,
             std::chrono::nanoseconds transaction) {
     pace.began(0, now);
     for (int i = 0; i < count; ++i) {
-      busy += each;
+      in_use += each;
       pace.ended();
     }
-    pace.note(busy);
+    pace.note(in_use);
     now += transaction;
-    pace.finished(0, now, busy);
+    pace.finished(0, now, in_use);
   }
 };
 
@@ -148,7 +148,7 @@ CAF_TEST(ahead are four times as many as end in a transaction) {
   CAF_CHECK_EQUAL(x.pace.wanted({.running = 10}), 0);
   x.pace.ended();
   x.pace.ended();
-  x.pace.hurry(x.busy += 1us);
+  x.pace.hurry(x.in_use += 1us);
   CAF_CHECK_EQUAL(x.pace.wanted({.running = 10}), 4 * 2);
 }
 

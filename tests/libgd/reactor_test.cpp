@@ -281,15 +281,15 @@ CAF_TEST(units of a lane run in the order of their submission) {
 CAF_TEST(an idle connection does not wait for the reactor to be woken) {
   start(2);
   seen.backends(2);
-  std::promise<void> busy, go_on;
+  std::promise<void> held_up, go_on;
   tested->submit(
     0, {{call(append_number, 1)}},
     [&](pq::reply) {
-    busy.set_value();
+    held_up.set_value();
     go_on.get_future().wait();
     },
     1min);
-  busy.get_future().wait();
+  held_up.get_future().wait();
   // Its thread is held up, and yet:
   submit(2, {{call(append_number, 2)}}, 1);
   submit(3, {{call(append_number, 3)}}, 0);

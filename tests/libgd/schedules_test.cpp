@@ -891,7 +891,7 @@ private:
                    + " under token " + tokens[i];
       auto found = answers.find(id);
       if (found == answers.end()) {
-        require(t.contended, which + " is busy with nobody");
+        require(t.contended, which + " is locked by nobody");
         continue;
       }
       bool fenced = x.status == "executing" && x.token == tokens[i];
@@ -924,7 +924,7 @@ private:
       auto expected = answer::accepted;
       if (s.to_nobody)
         expected = answer::no_such_target;
-      else if (got == answer::busy && t.contended)
+      else if (got == answer::locked && t.contended)
         continue;
       else if (!s.dedup.empty()
                && std::any_of(model_.signals.begin(), model_.signals.end(),

@@ -641,7 +641,7 @@ namespace {
 struct entry {
   std::int64_t id = 0;
   bool may_wait = false;
-  int busy_tries = 0;
+  int locked_tries = 0;
   clock_type::time_point not_before{};
 
   std::int64_t key() const noexcept {
@@ -679,7 +679,7 @@ CAF_TEST(plain work waits for one collider at the most and has most of the time)
       waited += 10ms;
       waiting.ended(group, now);
       if (auto one = waiting.split(std::move(group.entries)))
-        waiting.put_busy(std::move(*one), now);
+        waiting.put_locked(std::move(*one), now);
     } else {
       was_waiting = false;
       now += 1ms;

@@ -876,7 +876,7 @@ CAF_TEST(a caller that signals twice meets no deadlock with a flush) {
   CAF_REQUIRE(tx.signal(paid(x)));
   run(node, {&gd::sql::begin, {}});
   auto flushed = run(node, flush);
-  CAF_CHECK(!applied(flushed, x)); // busy
+  CAF_CHECK(!applied(flushed, x)); // locked
   CAF_CHECK(applied(flushed, y));
   auto sent = std::async(std::launch::async,
                          [&] { return tx.signal(paid(y)); });

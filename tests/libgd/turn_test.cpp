@@ -116,7 +116,7 @@ std::string first_text(const pq::unit& work) {
   return work.calls.front().args.values().front();
 }
 
-/// A reply in which no statement returned a row: everything was busy.
+/// A reply in which no statement returned a row: every row was locked.
 pq::reply no_rows(const pq::unit& work) {
   pq::reply x;
   x.results.resize(work.calls.size());
@@ -432,7 +432,7 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
   CAF_CHECK_EQUAL(told.front().row->state, R"({"n": 2})"s);
 }
 
-CAF_TEST(a busy row is tried again soon and then alone without a pick) {
+CAF_TEST(a locked row is tried again soon and then alone without a pick) {
   auto turn = make_turn();
   turn.add(next_row(1), 77);
   clock_type::duration waited{0};
@@ -927,7 +927,8 @@ CAF_TEST(picks that begin where the last one began take what is most urgent) {
   }
 }
 
-CAF_TEST(a busy row is written when its stranger is gone and holds up nobody) {
+CAF_TEST(
+  a locked row is written when its stranger is gone and holds up nobody) {
   auto rows = executing(10);
   session stranger{db.conninfo()};
   stranger.exec("begin");

@@ -262,7 +262,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
   if constexpr (requires { report.claims; })
     settle(std::move(report.claims));
   if (!report.answers.empty())
-    crowded_ = report.answers.size() > 1;
+    several_ = report.answers.size() > 1;
   for (auto& x : report.answers)
     answer(x.ticket, x.answer);
   home_->wake(report.queues, report.anywhere);
@@ -365,7 +365,7 @@ void gateway_worker::wake_at(clock::time_point at, clock::time_point now) {
 void gateway_worker::drive_soon(const intake_base& what) {
   if (what.under_way() || wake_at_ == clock::time_point::min())
     return;
-  if (!crowded_)
+  if (!several_)
     return drive();
   wake_at_ = clock::time_point::min();
   // Through the clock, not the mailbox: CAF runs this actor until its mailbox is

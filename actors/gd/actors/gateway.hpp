@@ -73,14 +73,14 @@ private:
   void drive();
   /// There is a tick at that time at the latest.
   void wake_at(clock::time_point at, clock::time_point now);
-  /// Begins the next unit of this intake: at once for a lone sender, and in a
-  /// crowd when the actors that are ready have had their turn: what they send
+  /// Begins the next unit of this intake: at once for a lone sender, and for
+  /// several when the actors that are ready have had their turn: what they send
   /// shares a group. While a unit is under way, its end does that.
   void drive_soon(const intake_base& what);
 
   node_ptr home_;
-  /// The last unit had requests of several.
-  bool crowded_ = false;
+  /// The last unit had several requests.
+  bool several_ = false;
   insert_intake inserts_;
   signal_intake signals_;
   std::uint64_t tickets_;

@@ -162,7 +162,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   auto t = now();
   auto report = turn_.finish(flight, std::move(reply), t);
   for (auto& x : report.rows) {
-    // One that was busy before is written when nobody expects it to be picked.
+    // A row that was locked before is written when nobody expects it to be picked.
     if (x.row->what == store::verb::next && picks_[flight] == 0)
       look_again();
     settle(x);
@@ -190,7 +190,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     else if (!picking(pick)) // it has not seen what those have locked
       home_->claims->open(queue_.name, pick);
   }
-  pace_.finished(flight, t, steps_->busy());
+  pace_.finished(flight, t, steps_->time_in_use());
   // The server need not wait until all that it has found is with the runners.
   coming_ = static_cast<std::int32_t>(report.picked.size());
   if (turn_.plenty())
@@ -261,10 +261,10 @@ void picker_actor::begin_transactions() {
       turn_.look_everywhere();
       poll_at_ = t + home_->config.poll;
     }
-    pace_.hurry(steps_->busy());
+    pace_.hurry(steps_->time_in_use());
     // A flush takes a pick along: it costs little in a transaction anyway. But
     // a few outcomes that leave nothing to pick need not wait for it.
-    bool pick = look_again_ || turn_.busy() || turn_.plenty();
+    bool pick = look_again_ || turn_.crowded() || turn_.plenty();
     auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t, room());
     if (!next)
       return;
@@ -407,7 +407,7 @@ void picker_actor::drop(const execution& x) {
 }
 
 void picker_actor::give_back_late_rows() {
-  pace_.note(steps_->busy());
+  pace_.note(steps_->time_in_use());
   auto waiting = static_cast<std::int64_t>(steps_->waiting() + ahead_.size()
                                            + hidden_.size());
   auto late = waiting - pace_.most_waiting();

@@ -60,12 +60,12 @@ void step_queue::use_slot() {
 
 void step_queue::leave_slot() {
   if (--used_ == 0)
-    busy_ += time_.now() - used_since_;
+    in_use_ += time_.now() - used_since_;
 }
 
-step_queue::clock::duration_type step_queue::busy() {
+step_queue::clock::duration_type step_queue::time_in_use() {
   guard held{mutex_};
-  return used_ == 0 ? busy_ : busy_ + (time_.now() - used_since_);
+  return used_ == 0 ? in_use_ : in_use_ + (time_.now() - used_since_);
 }
 
 void step_queue::wake_runners(guard held) {

@@ -60,8 +60,8 @@ public:
 
   std::vector<ended> take_ended();
 
-  /// For how long a slot has been in use so far.
-  clock::duration_type busy();
+  /// For how long any slot has been in use so far.
+  clock::duration_type time_in_use();
 
   /// A `steps_ended` comes when there are so many; once. True: there are.
   bool tell_at(std::size_t count);
@@ -108,7 +108,7 @@ private:
   /// Of outcomes that are to be written.
   std::size_t bytes_ = 0;
   clock::time_point used_since_{};
-  clock::duration_type busy_{0};
+  clock::duration_type in_use_{0};
   std::vector<caf::actor> resting_;
   std::deque<job> jobs_;
   std::vector<ended> ended_;

@@ -75,7 +75,7 @@ void step_actor::report(execution::row_ptr row) {
 
 void step_actor::on_exit() {
   // Dead without an outcome: nobody is to extend the lease any more, and the
-  // picker may be too busy to do it soon.
+  // picker may come to it late.
   if (what_->under()->decide(decider::death))
     home_->leases.remove(what_->under());
   home_->permits->leave(id());

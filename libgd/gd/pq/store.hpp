@@ -307,7 +307,7 @@ struct flushed_row {
   /// Not applied because this instance has its unique key; if none: stale.
   std::optional<std::int64_t> holder{};
 };
-/// Rows left out are busy or deleted.
+/// Rows left out are locked or deleted.
 std::vector<flushed_row> read_flush(const pq::rows& rows);
 
 /// The same for rows that are an `advance`, read by `read_flush`.
@@ -523,11 +523,11 @@ pq::call send_signals(const row_refs<signal>& signals,
 
 /// `unknown`: none of the others, the signal may be stored.
 GD_ENUM(signal_answer, unknown, accepted, duplicate, no_such_target,
-        target_finished, inbox_full, busy);
+        target_finished, inbox_full, locked);
 
 /// In the order of the signals.
 struct signal_row {
-  signal_answer answer = signal_answer::busy;
+  signal_answer answer = signal_answer::locked;
   /// Not empty: it woke an instance of this queue.
   std::string woken_queue{};
   /// Not empty: a pick in this queue may have passed over the target.

@@ -22,13 +22,13 @@ namespace gd {
 ///
 /// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
 /// (it may wait for a stranger's unique key, and shares no group with those that
-/// never do), and the members `busy_tries` and `not_before`, which belong to the batcher.
+/// never do), and the members `locked_tries` and `not_before`, which belong to the batcher.
 template <class Entry>
 class batcher {
 public:
   using clock = database::clock;
 
-  /// After so many times busy an entry is tried alone, waiting for its lock.
+  /// An entry that was found locked so many times is tried alone, and waits.
   static constexpr int tries_before_alone = 5;
   /// While there is anything else, groups that may wait for strangers pause for so
   /// many times as long as the last one took.
@@ -44,7 +44,7 @@ public:
 
   bool empty() const noexcept {
     return ready_.empty() && unsure_.empty() && suspects_.empty()
-           && unsure_suspects_.empty() && busy_.empty();
+           && unsure_suspects_.empty() && locked_.empty();
   }
 
   /// How many wait for nothing but a group.
@@ -54,7 +54,7 @@ public:
 
   struct group {
     std::vector<Entry> entries;
-    /// One entry that has been busy too often: to be waited for.
+    /// One entry that was found locked too often: to be waited for.
     bool alone = false;
     /// Part of a group that failed.
     bool suspect = false;
@@ -73,10 +73,10 @@ public:
   /// each other while there is anything else, and they have a part of the time.
   /// `ended` is to be told of each.
   group take(clock::time_point now, bool others = false) {
-    for (auto i = busy_.begin(); i != busy_.end();)
+    for (auto i = locked_.begin(); i != locked_.end();)
       if (i->not_before <= now && !waits(*i)) {
         ready_.push_back(std::move(*i));
-        i = busy_.erase(i);
+        i = locked_.erase(i);
       } else {
         ++i;
       }
@@ -125,20 +125,22 @@ public:
     if (failed.empty())
       return;
     if (failed.size() == 1 && waits(failed.front()))
-      return busy_.push_back(std::move(failed.front()));
+      return locked_.push_back(std::move(failed.front()));
     auto& pool = pool_of(failed.front());
     std::move(failed.rbegin(), failed.rend(), std::front_inserter(pool));
   }
 
-  /// A stranger holds the entry's row, or its unique key: it is tried again soon.
-  void put_busy(Entry x, clock::time_point now,
-                std::chrono::milliseconds first = std::chrono::milliseconds{
-                  5}) {
+  /// A stranger has locked the entry's row, or its unique key: the entry is tried
+  /// again soon. So is a hidden row that the server could not show in time.
+  void put_locked(Entry x, clock::time_point now,
+                  std::chrono::milliseconds first = std::chrono::milliseconds{
+                    5}) {
     constexpr std::chrono::milliseconds most{1'000};
     x.not_before = now
-                   + std::min(first * (1 << std::min(x.busy_tries, 10)), most);
-    ++x.busy_tries;
-    busy_.push_back(std::move(x));
+                   + std::min(first * (1 << std::min(x.locked_tries, 10)),
+                              most);
+    ++x.locked_tries;
+    locked_.push_back(std::move(x));
   }
 
   /// Whatever waits, however it does, and fulfils `which`.
@@ -158,14 +160,14 @@ public:
         sift(one);
       std::erase_if(*pool, [](const auto& one) { return one.empty(); });
     }
-    sift(busy_);
+    sift(locked_);
     return out;
   }
 
-  /// When a busy entry is due; `max()`: none is.
+  /// When a locked entry is due; `max()`: none is.
   clock::time_point due() const {
     auto when = clock::time_point::max();
-    for (const auto& x : busy_)
+    for (const auto& x : locked_)
       when = std::min(when, x.not_before);
     return when;
   }
@@ -184,10 +186,10 @@ private:
     return x.unsure() ? unsure_ : ready_;
   }
 
-  /// One that has found a stranger waits for it, by itself.
+  /// An entry that was found locked waits for the stranger, by itself.
   static bool waits(const Entry& x) {
-    return x.busy_tries >= tries_before_alone
-           || (x.busy_tries > 0 && x.unsure());
+    return x.locked_tries >= tries_before_alone
+           || (x.locked_tries > 0 && x.unsure());
   }
 
   /// Of the kinds that may wait, in turn.
@@ -199,7 +201,7 @@ private:
       if (waiting_kind_ == 1 && !unsure_suspects_.empty())
         return take_suspect(unsure_suspects_);
       if (waiting_kind_ == 2)
-        if (auto one = take_busy(now); !one.entries.empty())
+        if (auto one = take_locked(now); !one.entries.empty())
           return one;
     }
     return {};
@@ -212,17 +214,17 @@ private:
   }
 
   /// The one that is due first.
-  group take_busy(clock::time_point now) {
-    auto first = std::min_element(busy_.begin(), busy_.end(),
+  group take_locked(clock::time_point now) {
+    auto first = std::min_element(locked_.begin(), locked_.end(),
                                   [](const auto& a, const auto& b) {
       return a.not_before < b.not_before;
     });
-    if (first == busy_.end() || first->not_before > now)
+    if (first == locked_.end() || first->not_before > now)
       return {};
     group next;
-    next.alone = first->busy_tries >= tries_before_alone;
+    next.alone = first->locked_tries >= tries_before_alone;
     next.entries.push_back(std::move(*first));
-    busy_.erase(first);
+    locked_.erase(first);
     return next;
   }
 
@@ -256,7 +258,7 @@ private:
   entries unsure_;
   groups suspects_;
   groups unsure_suspects_;
-  std::vector<Entry> busy_;
+  std::vector<Entry> locked_;
   /// The last group that would not wait was a suspect.
   bool suspected_ = false;
   /// The last group might wait.

@@ -34,7 +34,7 @@ constexpr int id_tries_at_most = 4;
 /// draws them for others, too.
 constexpr std::chrono::seconds ids_last{1};
 
-error busy_key(std::string sqlstate = {}) {
+error key_locked(std::string sqlstate = {}) {
   return {errc::busy, "unique_key: another transaction is inserting it",
           std::move(sqlstate)};
 }
@@ -303,11 +303,11 @@ bool insert_intake::fail_some(report& to, batcher<entry>::group& failed,
     return false;
   // A stranger is inserting the key of one of them, or has locked the table.
   auto held = resolved_.split(std::move(group));
-  if (held && how_.patient && held->busy_tries < busy_tries_at_most)
-    resolved_.put_busy(std::move(*held), now);
+  if (held && how_.patient && held->locked_tries < locked_tries_at_most)
+    resolved_.put_locked(std::move(*held), now);
   else if (held)
     answer(to, *held,
-           with_fate(unsure ? busy_key(why.sqlstate) : why, held->resent));
+           with_fate(unsure ? key_locked(why.sqlstate) : why, held->resent));
   return true;
 }
 
@@ -387,8 +387,8 @@ insert_intake::give_up(std::uint64_t last, error why, clock::time_point now) {
       answer(out, x, why);
   std::erase_if(unresolved_, late);
   auto end = [&](const entry& x) {
-    bool held = x.busy_tries > 0 && x.unsure();
-    answer(out, x, with_fate(held ? busy_key() : why, x.resent));
+    bool held = x.locked_tries > 0 && x.unsure();
+    answer(out, x, with_fate(held ? key_locked() : why, x.resent));
   };
   for (const auto& x : resolved_.remove_if(late))
     end(x);

@@ -72,7 +72,7 @@ private:
     /// It has been sent before, and its fate is unknown.
     bool resent = false;
     int id_tries = 0;
-    int busy_tries = 0;
+    int locked_tries = 0;
     clock::time_point not_before{};
 
     std::int64_t key() const noexcept {

@@ -28,7 +28,7 @@ struct intake_settings {
   /// Bytes that wait here at the most, what is under way included: beyond them,
   /// what comes is `overloaded`. One alone may have more.
   std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
-  /// False: what is busy, or failed and might pass, is told at once instead of
+  /// False: what is locked, or failed and might pass, is told at once instead of
   /// being tried again.
   bool patient = true;
   /// Under which leases inserts may begin, and where they ask for it.
@@ -75,7 +75,7 @@ protected:
   result<void> room_for(std::size_t bytes) const;
 
   /// Locked by strangers for so many tries, and the sender is told.
-  static constexpr int busy_tries_at_most = 40;
+  static constexpr int locked_tries_at_most = 40;
 
   /// What a request with this JSON takes while it waits, but for its keys. JSON
   /// counts as it is, or as PostgreSQL prints it.

@@ -88,7 +88,7 @@ private:
 };
 
 /// All leases that a node means to keep; none is in two tables. What is in it is
-/// extended by the heartbeat, which reads it directly: no busy scheduler can come
+/// extended by the heartbeat, which reads it directly: no thread of CAF's can come
 /// in between.
 class lease_table {
 public:

@@ -28,9 +28,9 @@ pace::settings pace::for_lease(duration lease) {
     .in_time = lease / part_of_lease};
 }
 
-void pace::note(duration busy) {
-  now_ = {busy, ends_};
-  if (seen_.empty() || busy - seen_.back().busy >= how_.window / parts) {
+void pace::note(duration in_use) {
+  now_ = {in_use, ends_};
+  if (seen_.empty() || in_use - seen_.back().in_use >= how_.window / parts) {
     // While nothing ends, the first sample and the last say it all.
     if (auto n = seen_.size();
         n > 1 && seen_[n - 1].ends == ends_ && seen_[n - 2].ends == ends_)
@@ -39,25 +39,25 @@ void pace::note(duration busy) {
   }
   // One that is older than the window stays: it is where that begins. If nothing
   // has ended since, the window is as long as that has lasted.
-  while (seen_.size() > 1 && busy - seen_[1].busy >= how_.window
+  while (seen_.size() > 1 && in_use - seen_[1].in_use >= how_.window
          && seen_.front().ends != ends_)
     seen_.pop_front();
 }
 
-void pace::finished(std::size_t flight, time_point now, duration busy) {
+void pace::finished(std::size_t flight, time_point now, duration in_use) {
   const auto& [at, before] = begins_[flight];
   // Since the end before, for as long as there was something to run: quick steps
   // have all ended before the transaction begins, and then nothing is left that
   // could end while it takes.
   last_took_ = now - at;
-  speed_ = speed_in(last_took_, busy, before);
-  last_finish_ = {busy, ends_};
+  speed_ = speed_in(last_took_, in_use, before);
+  last_finish_ = {in_use, ends_};
 }
 
-std::int32_t pace::speed_in(duration took, duration busy,
+std::int32_t pace::speed_in(duration took, duration in_use,
                             const sample& before) const {
   using seconds = std::chrono::duration<double>;
-  seconds in = busy - before.busy;
+  seconds in = in_use - before.in_use;
   auto times = took < most_trusted * in ? seconds{took} / in : most_trusted;
   auto speed = times * static_cast<double>(ends_ - before.ends);
   return static_cast<std::int32_t>(
@@ -66,7 +66,7 @@ std::int32_t pace::speed_in(duration took, duration busy,
 
 std::int64_t pace::most_within(duration time) const {
   constexpr auto any = std::numeric_limits<std::int32_t>::max();
-  auto past = seen_.empty() ? duration{0} : now_.busy - seen_.front().busy;
+  auto past = seen_.empty() ? duration{0} : now_.in_use - seen_.front().in_use;
   if (past < how_.window)
     return any;
   auto count = static_cast<double>(now_.ends - seen_.front().ends + 1);

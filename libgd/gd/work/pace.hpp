@@ -11,9 +11,8 @@ namespace gd {
 
 /// How many rows a queue takes ahead of its slots: as many as steps end in the time
 /// of a transaction, which begin within a part of the lease, and which there is
-/// memory for (spec section 6). Pure: no clock of its own. Where it is told for how
-/// long the queue was busy, that is of a clock which goes only while a slot is in
-/// use.
+/// memory for (spec section 6). Pure: no clock of its own. `in_use` is of a clock that
+/// goes only while a slot is in use.
 class pace {
 public:
   using duration = std::chrono::nanoseconds;
@@ -46,14 +45,14 @@ public:
     ++ends_;
   }
 
-  /// The queue was busy for so long by now.
-  void note(duration busy);
+  /// Slots have been in use for so long by now.
+  void note(duration in_use);
 
   /// A transaction begins there, or ends.
   void began(std::size_t flight, time_point now) {
     begins_[flight] = {now, last_finish_};
   }
-  void finished(std::size_t flight, time_point now, duration busy);
+  void finished(std::size_t flight, time_point now, duration in_use);
 
   /// How many steps as the last one that was begun can run at the same time.
   void run_at_once(std::int32_t count) {
@@ -106,8 +105,8 @@ public:
   std::int64_t room(bool idle) const;
 
   /// What has ended since the last transaction may be quicker than what ended in it.
-  void hurry(duration busy) {
-    speed_ = std::max(speed_, speed_in(last_took_, busy, last_finish_));
+  void hurry(duration in_use) {
+    speed_ = std::max(speed_, speed_in(last_took_, in_use, last_finish_));
   }
 
   /// What it keeps of the past.
@@ -116,9 +115,9 @@ public:
   }
 
 private:
-  /// How many steps had ended when the queue had been busy for so long.
+  /// How many steps had ended when slots had been in use for so long.
   struct sample {
-    duration busy{0};
+    duration in_use{0};
     std::uint64_t ends = 0;
   };
 
@@ -132,7 +131,7 @@ private:
       bytes_per_row_ = std::max(static_cast<std::int64_t>(bytes / rows), least);
   }
 
-  std::int32_t speed_in(duration took, duration busy,
+  std::int32_t speed_in(duration took, duration in_use,
                         const sample& before) const;
 
   settings how_;

@@ -14,7 +14,7 @@ namespace {
 /// How long a signal that is tried alone waits for its target.
 constexpr std::chrono::milliseconds alone_wait{50};
 
-error busy_target(std::int64_t target) {
+error target_locked(std::int64_t target) {
   return {errc::busy,
           fmt::format("target {}: another transaction holds the row", target),
           {}};
@@ -95,8 +95,8 @@ void signal_intake::fail(report& to, std::vector<entry> group, const error& why,
     // A row tried alone, or a dedup key that a stranger is inserting by hand:
     // alone from now on.
     if (auto held = waiting_.split(std::move(group))) {
-      held->busy_tries = std::max(held->busy_tries,
-                                  batcher<entry>::tries_before_alone);
+      held->locked_tries = std::max(held->locked_tries,
+                                    batcher<entry>::tries_before_alone);
       put_back_locked(to, std::move(*held), now);
     }
   } else {
@@ -133,7 +133,7 @@ void signal_intake::read(report& to, entry& x, store::signal_answer said,
         errc::inbox_full,
         fmt::format("target: the inbox of instance {} is full: {} signals",
                     x.what.target, how_.limits.inbox));
-    case store::signal_answer::busy:
+    case store::signal_answer::locked:
       return put_back_locked(to, std::move(x), now);
     case store::signal_answer::unknown:
       return refuse(errc::unknown_fate,
@@ -145,9 +145,9 @@ void signal_intake::read(report& to, entry& x, store::signal_answer said,
 
 void signal_intake::put_back_locked(report& to, entry x,
                                     clock::time_point now) {
-  if (how_.patient && x.busy_tries < busy_tries_at_most)
-    return waiting_.put_busy(std::move(x), now);
-  answer(to, x, with_fate(busy_target(x.what.target), x.resent));
+  if (how_.patient && x.locked_tries < locked_tries_at_most)
+    return waiting_.put_locked(std::move(x), now);
+  answer(to, x, with_fate(target_locked(x.what.target), x.resent));
 }
 
 std::vector<settled_request<signalled>>
@@ -155,9 +155,9 @@ signal_intake::give_up(std::uint64_t last, error why) {
   report out;
   auto late = [last](const auto& x) { return x.ticket <= last; };
   for (const auto& x : waiting_.remove_if(late))
-    answer(
-      out, x,
-      with_fate(x.busy_tries > 0 ? busy_target(x.what.target) : why, x.resent));
+    answer(out, x,
+           with_fate(x.locked_tries > 0 ? target_locked(x.what.target) : why,
+                     x.resent));
   return std::move(out.answers);
 }
 

@@ -54,7 +54,7 @@ private:
     std::int64_t number;
     /// It has been sent before, and its fate is unknown.
     bool resent = false;
-    int busy_tries = 0;
+    int locked_tries = 0;
     clock::time_point not_before{};
 
     std::int64_t key() const noexcept {

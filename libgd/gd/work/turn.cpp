@@ -57,7 +57,7 @@ std::size_t turn::under_way() const {
 
 bool turn::occupied(std::int32_t want) const {
   auto n = under_way();
-  bool worth_it = busy() || (plenty() && want >= how_.worth_a_pick);
+  bool worth_it = crowded() || (plenty() && want >= how_.worth_a_pick);
   return n == flights_.size() || (n > 0 && !worth_it);
 }
 
@@ -65,7 +65,7 @@ std::size_t turn::missing() const {
   auto n = under_way();
   if (n == flights_.size())
     return std::numeric_limits<std::size_t>::max();
-  return n == 0 || busy() ? 1 : how_.worth_a_flight - waiting_.ready();
+  return n == 0 || crowded() ? 1 : how_.worth_a_flight - waiting_.ready();
 }
 
 std::int32_t turn::wanted() const {
@@ -418,7 +418,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
   for (auto& x : of.group.entries) {
     const auto* answer = answer_to(x.row->id);
     if (answer == nullptr && !of.group.alone) {
-      waiting_.put_busy(std::move(x), now);
+      waiting_.put_locked(std::move(x), now);
       continue;
     }
     if (answer != nullptr && answer->holder) {
@@ -479,7 +479,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     if (auto guilty = waiting_.split(std::move(group))) {
       // Taken while it waited: asked again, the database tells by whom.
       if (why.sqlstate == "23505" && guilty->row->may_collide)
-        waiting_.put_busy(std::move(*guilty), now);
+        waiting_.put_locked(std::move(*guilty), now);
       else
         to.rows.push_back({guilty->tag, std::move(guilty->row),
                            settled::verdict::refused, why});
@@ -489,7 +489,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     // A row tried alone; a key that a stranger is inserting; or a signal that one
     // of the group has consumed, and that a stranger has locked.
     if (auto held = waiting_.split(std::move(group)))
-      waiting_.put_busy(std::move(*held), now);
+      waiting_.put_locked(std::move(*held), now);
     return;
   }
   to.failure = why;
@@ -515,8 +515,8 @@ bool turn::fail_shown(flight& of, const error& why, report& to,
   if (!guilty)
     return true;
   if (!careful_picks::is_of_the_row(why)
-      && guilty->busy_tries + 1 < most_tries_to_show)
-    hidden_.put_busy(std::move(*guilty), now, show_again_after);
+      && guilty->locked_tries + 1 < most_tries_to_show)
+    hidden_.put_locked(std::move(*guilty), now, show_again_after);
   else
     to.shown_rows.push_back({.which = std::move(guilty->row), .why = why});
   return true;

@@ -54,8 +54,8 @@ public:
   turn(turn&&) = default;
   turn& operator=(turn&&) = default;
 
-  /// Whether so much waits that a second transaction would be worth it.
-  bool busy() const {
+  /// Whether so many outcomes wait that they are worth a second transaction.
+  bool crowded() const {
     return waiting_.ready() >= how_.worth_a_flight;
   }
 
@@ -206,7 +206,7 @@ private:
     std::uint64_t tag = 0;
     /// Was in a transaction of unknown fate.
     bool resent = false;
-    int busy_tries = 0;
+    int locked_tries = 0;
     clock::time_point not_before{};
 
     std::int64_t key() const noexcept {
@@ -225,7 +225,7 @@ private:
 
   struct hidden_entry {
     store::hidden_row row;
-    int busy_tries = 0;
+    int locked_tries = 0;
     clock::time_point not_before{};
 
     std::int64_t key() const noexcept {
