@@ -30,7 +30,7 @@ struct client_settings {
 ///
 /// A connection that is lost in between is made again, with backoff, for some
 /// seconds. Inserts are then sent again without duplicating anything; a signal
-/// may be stored twice if it has no dedup key. What could still not be settled
+/// may be stored twice if it has no dedup key. What still has no answer then
 /// is answered with `unavailable` if nothing can have happened, else with
 /// `unknown_fate`.
 class client {

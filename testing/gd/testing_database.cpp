@@ -187,9 +187,9 @@ gd::result<harness::written> in_database::write(turn& work,
       continue; // locked
     auto& row = report->rows.front();
     written became;
-    became.applied = row.what == turn::settled::verdict::applied;
-    if (row.what == turn::settled::verdict::refused
-        || row.what == turn::settled::verdict::collided)
+    became.applied = row.what == turn::flushed::verdict::applied;
+    if (row.what == turn::flushed::verdict::refused
+        || row.what == turn::flushed::verdict::collided)
       became.refused = row.why;
     return became;
   }

@@ -677,7 +677,8 @@ CAF_TEST(
   send(row("a"));
   CAF_CHECK_EQUAL(db->next(), claimed);
   db->run_one();
-  sched.run_once(); // the gateway has settled it, the picker knows nothing
+  sched
+    .run_once(); // the gateway has handed the claim in, the picker knows nothing
   CAF_REQUIRE_EQUAL(home->claims->under_way("default"), 1);
   anon_send<caf::message_priority::high>(
     picker, caf::exit_msg{picker.address(), caf::exit_reason::kill});

@@ -414,7 +414,7 @@ gd::turn make_turn() {
                    .machines = {{"Order", 1}}}};
 }
 
-using verdict = gd::turn::settled::verdict;
+using verdict = gd::turn::flushed::verdict;
 
 pq::reply lost_connection() {
   pq::reply lost;

@@ -37,7 +37,7 @@ using gd::test::session;
 using gd::test::temporary_database;
 using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
-using verdict = gd::turn::settled::verdict;
+using verdict = gd::turn::flushed::verdict;
 
 /// One queue of one node, driven by hand: a turn with its connection.
 struct queue {

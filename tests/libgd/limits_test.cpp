@@ -161,7 +161,7 @@ public:
         CAF_MESSAGE("failed: " << reply.failure->message);
       auto report = turn_.finish(0, std::move(reply), now_);
       for (auto& x : report.rows)
-        settle(x);
+        collect(x);
       for (auto& x : report.picked)
         if (x.shown) {
           run(std::move(x), report.token);
@@ -184,7 +184,7 @@ public:
   }
 
 private:
-  using verdict = gd::turn::settled::verdict;
+  using verdict = gd::turn::flushed::verdict;
 
   void run(gd::store::picked_row row, const std::string& token) {
     ++executions_;
@@ -197,7 +197,7 @@ private:
       turn_.unlock({*key, session});
   }
 
-  void settle(const gd::turn::settled& x) {
+  void collect(const gd::turn::flushed& x) {
     if (x.what != verdict::applied)
       CAF_ERROR("instance " << x.row->id << ": " << x.why.message);
   }

@@ -50,7 +50,7 @@ using gd::test::session;
 using gd::test::temporary_database;
 using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
-using verdict = gd::turn::settled::verdict;
+using verdict = gd::turn::flushed::verdict;
 using verb = store::verb;
 
 constexpr std::size_t node_count = 3;
@@ -1071,10 +1071,10 @@ private:
     for (auto& row : report.picked)
       x.holding.emplace(++x.tags, held_row{std::move(row), report.token});
     for (auto& row : report.rows)
-      settle(x, row);
+      collect(x, row);
   }
 
-  void settle(party& x, const gd::turn::settled& what) {
+  void collect(party& x, const gd::turn::flushed& what) {
     auto& held = x.holding.at(what.tag);
     bool applied = model_.outcomes.at({what.row->id, what.row->token}).applied;
     switch (what.what) {
@@ -1100,7 +1100,7 @@ private:
   }
 
   /// The row's next step begins with what is in its inbox now.
-  void go_on(held_row& held, const gd::turn::settled& what) {
+  void go_on(held_row& held, const gd::turn::flushed& what) {
     auto slot = model_.slot_of(what.row->id);
     auto inbox = what.inbox.value(); // short enough
     is_shown(slot, inbox, "an advance of instance " + std::to_string(slot));

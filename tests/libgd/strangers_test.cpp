@@ -665,9 +665,9 @@ CAF_TEST(plain work waits for one collider at the most and has most of the time)
   std::int64_t next = 1'000;
   std::chrono::milliseconds waited{0};
   std::chrono::milliseconds worked{0};
-  std::size_t settled = 0;
+  std::size_t written = 0;
   bool was_waiting = false;
-  while (settled < 1'000) {
+  while (written < 1'000) {
     waiting.push({.id = next++}); // there is always some
     auto group = waiting.take(now);
     CAF_REQUIRE(!group.entries.empty());
@@ -685,7 +685,7 @@ CAF_TEST(plain work waits for one collider at the most and has most of the time)
       now += 1ms;
       worked += 1ms;
       waiting.ended(group, now);
-      ++settled;
+      ++written;
     }
   }
   CAF_CHECK(waited.count() > 0);

@@ -35,7 +35,7 @@ using gd::test::session;
 using gd::test::temporary_database;
 using store::outcome_row;
 using store::verb;
-using verdict = gd::turn::settled::verdict;
+using verdict = gd::turn::flushed::verdict;
 using clock_type = gd::turn::clock;
 using ids = std::vector<std::int64_t>;
 
@@ -402,7 +402,7 @@ CAF_TEST(of a group that is refused the guilty row alone is told) {
   for (std::int64_t id = 1; id <= 100; ++id)
     turn.add(next_row(id), static_cast<std::uint64_t>(id) + 1'000);
   ids written;
-  std::vector<gd::turn::settled> told;
+  std::vector<gd::turn::flushed> told;
   int transactions = 0;
   while (told.empty() || written.size() < 99) {
     CAF_REQUIRE_LESS(transactions, 20);
@@ -656,8 +656,8 @@ struct with_server {
   }
 
   /// Until nothing waits; the fates by id.
-  std::map<std::int64_t, gd::turn::settled> finish_all(gd::turn& turn) {
-    std::map<std::int64_t, gd::turn::settled> xs;
+  std::map<std::int64_t, gd::turn::flushed> finish_all(gd::turn& turn) {
+    std::map<std::int64_t, gd::turn::flushed> xs;
     while (!turn.empty()) {
       CAF_REQUIRE_LESS(transactions, 500);
       for (auto& x : once(turn).rows) {

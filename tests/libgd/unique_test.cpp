@@ -34,7 +34,7 @@ namespace store = gd::store;
 using gd::test::session;
 using gd::test::temporary_database;
 using store::verb;
-using verdict = gd::turn::settled::verdict;
+using verdict = gd::turn::flushed::verdict;
 using scope = std::vector<std::string>;
 
 gd::insert order(std::optional<std::string> key, scope in = {}) {
@@ -110,9 +110,9 @@ struct fixture {
     return x;
   }
 
-  /// Runs turns until all rows that were added are settled.
-  std::vector<gd::turn::settled> settle(std::size_t count) {
-    std::vector<gd::turn::settled> rows;
+  /// Runs turns until `count` rows have a verdict.
+  std::vector<gd::turn::flushed> flush(std::size_t count) {
+    std::vector<gd::turn::flushed> rows;
     for (int i = 0; i < 1'000 && rows.size() < count; ++i) {
       if (auto unit = work.begin(0, now)) {
         auto report = work.finish(0, on->run(unit->work), now);
@@ -412,7 +412,7 @@ CAF_TEST(an outcome that collides is told the winner and hurts nobody) {
       work.add(outcome(innocent.back(), what, false));
     }
     work.add(outcome(mine, what, true));
-    auto rows = settle(41);
+    auto rows = flush(41);
     CAF_REQUIRE_EQUAL(rows.size(), 41u);
     for (const auto& x : rows) {
       if (x.row->id == mine) {
@@ -444,12 +444,12 @@ CAF_TEST(an outcome waits alone for an uncommitted insert of its key) {
     work.add(outcome(mine, verb::next, true));
     work.add(outcome(same_scope, verb::next, true));
     work.add(outcome(innocent, verb::next, false));
-    auto rows = settle(2);
+    auto rows = flush(2);
     CAF_REQUIRE_EQUAL(rows.size(), 2u);
     for (const auto& x : rows)
       CAF_CHECK(x.row->id != mine && x.what == verdict::applied);
     stranger.exec(commits ? "commit" : "rollback");
-    rows = settle(1);
+    rows = flush(1);
     CAF_REQUIRE_EQUAL(rows.size(), 1u);
     CAF_CHECK_EQUAL(rows.front().row->id, mine);
     CAF_CHECK(rows.front().what
@@ -596,7 +596,7 @@ CAF_TEST(a row that parks and is to wake at once may collide like any other) {
   db.rows("insert into signals (target_id, name) values ($1, 'paid')",
           {std::to_string(mine)});
   work.add(outcome(mine, verb::await, false));
-  auto rows = settle(1);
+  auto rows = flush(1);
   CAF_REQUIRE_EQUAL(rows.size(), 1u);
   CAF_CHECK(rows.front().what == verdict::applied);
   CAF_CHECK_EQUAL(of(mine, "status || wake_reason"), "awaiting_signalsignal");

@@ -158,7 +158,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
 }
 
 void gateway_worker::on_exit() {
-  settle(inserts_.abandon());
+  hand_in(inserts_.abandon());
   // Nobody else would: an actor that dies with an open promise answers nobody.
   auto why = to_caf({errc::unknown_fate,
                      "the gateway is down; what was asked "
@@ -235,11 +235,11 @@ void gateway_worker::answer_signal(std::uint64_t ticket,
     deliver(found.mapped(), answer);
 }
 
-void gateway_worker::settle(std::vector<claim_desk::claim> claims) {
+void gateway_worker::hand_in(std::vector<claim_desk::claim> claims) {
   std::vector<std::string> orphans;
   for (auto& x : claims) {
     auto token = x.token;
-    if (!home_->claims->settle(std::move(x)))
+    if (!home_->claims->hand_in(std::move(x)))
       orphans.push_back(std::move(token));
   }
   if (!orphans.empty()) // nobody else has a connection for it
@@ -260,7 +260,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
   auto report = intake.finish(std::move(reply), now, withdrawn);
   // First: the sooner the picker knows, the sooner it has places again.
   if constexpr (requires { report.claims; })
-    settle(std::move(report.claims));
+    hand_in(std::move(report.claims));
   if (!report.answers.empty())
     several_ = report.answers.size() > 1;
   for (auto& x : report.answers)

@@ -165,7 +165,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     // A row that was locked before is written when nobody expects it to be picked.
     if (x.row->what == store::verb::next && picks_[flight] == 0)
       look_again();
-    settle(x);
+    collect_flushed(x);
   }
   collect_shown(report);
   for (const auto& x : report.unpickable)

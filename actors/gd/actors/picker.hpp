@@ -105,7 +105,7 @@ private:
   void take_back(const step_queue::job& x);
   void add_outcome(entry& x, execution::row_ptr outcome, bool handled,
                    execution_ptr after);
-  void settle(turn::settled& x);
+  void collect_flushed(turn::flushed& x);
   void free_slot();
   void step_down(std::uint64_t tag, const caf::error& why);
   void deputy_down(std::uint64_t tag, const caf::error& why);
@@ -113,7 +113,7 @@ private:
   caf::actor appoint(entry& x);
   void let_go(entry& x);
   void crash(entry& x, const caf::error& why);
-  void settled(entry& x);
+  void settle(entry& x);
   void forget_if_over(entry& x);
   void unlock(store::key_hold key);
 

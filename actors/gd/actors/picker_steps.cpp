@@ -1,5 +1,5 @@
 // What a picker does with steps: begins them, collects their outcomes, sees to
-// their limits, and ends them when their outcomes are settled.
+// their limits, and ends them when they are settled.
 
 #include <gd/actors/picker.hpp>
 
@@ -148,7 +148,7 @@ void picker_actor::collect_ended() {
     } else if (x.what) {
       crash(*found, x.why);
     } else {
-      settled(*found);
+      settle(*found);
     }
   }
 }
@@ -171,8 +171,8 @@ void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
   turn_.add(std::move(outcome), x.tag);
 }
 
-void picker_actor::settle(turn::settled& x) {
-  using verdict = turn::settled::verdict;
+void picker_actor::collect_flushed(turn::flushed& x) {
+  using verdict = turn::flushed::verdict;
   auto* found = begun_.find(x.tag);
   expect(found != nullptr && found->now() == state::reported,
          "what the turn has written was reported");
@@ -208,7 +208,7 @@ void picker_actor::settle(turn::settled& x) {
       anon(found->deputy, step_refused{x.why});
       return;
   }
-  settled(*found);
+  settle(*found);
 }
 
 // -- ends ---------------------------------------------------------------------
@@ -229,7 +229,7 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
   if (late || x.has_outcome()) {
     forget_if_over(x);
   } else if (x.now() == state::queued && x.under->lost) {
-    settled(x); // it has not begun
+    settle(x); // it has not begun
   } else if (auto failure = x.asynchronous() ? failure_of_end(system(), why)
                                              : std::nullopt) {
     begun_.lift_limit(x);
@@ -294,10 +294,10 @@ void picker_actor::let_go(entry& x) {
 
 void picker_actor::crash(entry& x, const caf::error& why) {
   home_->tell(events::step_crashed{x.under->id, render(system(), why)});
-  settled(x);
+  settle(x);
 }
 
-void picker_actor::settled(entry& x) {
+void picker_actor::settle(entry& x) {
   begun_.settle(x);
   let_go(x);
   home_->leases.remove(x.under);

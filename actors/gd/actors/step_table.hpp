@@ -21,9 +21,9 @@
 namespace gd::actors {
 
 /// A picker's rows that are with the runners, whose steps have begun elsewhere, or
-/// which are being given back: what has become of each, who has a slot, and when
-/// time limits end. Each stays until its outcome is settled and its step's actor is
-/// down. It sends nothing.
+/// which are being released: what has become of each, who has a slot, and when
+/// time limits end. Each stays until it is settled and its step's actor is down. The
+/// table sends nothing.
 ///
 ///     queued -> running -> reported -> settled
 ///                              |  ^

@@ -32,8 +32,8 @@ public:
     std::uint64_t behind = 0;
     /// In the order in which they are to run; none: the insert has failed.
     std::vector<store::picked_row> rows{};
-    /// The fate of the insert is unknown: what it may have made is to be given
-    /// back [A11].
+    /// The fate of the insert is unknown: what it may have made is to be released
+    /// [A11].
     bool lost = false;
   };
 
@@ -51,7 +51,7 @@ public:
     auto& x = queues_[queue];
     x.close();
     x.tell = nullptr;
-    return x.take_settled();
+    return x.take_handed_in();
   }
 
   /// Nothing may be claimed before a pick has begun.
@@ -91,7 +91,7 @@ public:
 
   std::vector<claim> collect(const std::string& queue) {
     std::lock_guard guard{mutex_};
-    return queues_[queue].take_settled();
+    return queues_[queue].take_handed_in();
   }
 
   // -- what inserts call ------------------------------------------------------
@@ -121,16 +121,16 @@ public:
     return n;
   }
 
-  /// Every claim comes back here once. False: there is no picker any more, and
-  /// its rows are to be given back by whoever calls this.
-  bool settle(claim x) {
+  /// Each claim that was taken is handed in once, when its insert has ended. False:
+  /// the picker has gone, and the caller is to release the claim's rows.
+  bool hand_in(claim x) {
     std::lock_guard guard{mutex_};
     auto& queue = queues_[x.queue];
     if (!queue.tell) {
       queue.under_way -= x.count;
       return false;
     }
-    queue.settled.push_back(std::move(x));
+    queue.handed_in.push_back(std::move(x));
     queue.tell();
     return true;
   }
@@ -145,18 +145,18 @@ private:
     std::uint64_t opened = 0;
     std::int32_t places = 0;
     std::int32_t under_way = 0;
-    std::vector<claim> settled{};
+    std::vector<claim> handed_in{};
 
     void close() {
       places = 0;
       since = looks + 1;
     }
 
-    /// Whoever gets them is told, so that none of them is under way any more.
-    std::vector<claim> take_settled() {
-      for (const auto& one : settled)
+    /// Whoever gets these claims has been told: none is under way any more.
+    std::vector<claim> take_handed_in() {
+      for (const auto& one : handed_in)
         under_way -= one.count;
-      return std::exchange(settled, {});
+      return std::exchange(handed_in, {});
     }
   };
 

@@ -378,7 +378,7 @@ void insert_intake::read_group(report& to, std::vector<entry> group,
   to.queues.assign(queues.begin(), queues.end());
 }
 
-std::vector<settled_request<inserted>>
+std::vector<answered_request<inserted>>
 insert_intake::give_up(std::uint64_t last, error why, clock::time_point now) {
   report out;
   auto late = [last](const auto& x) { return x.ticket <= last; };

@@ -35,12 +35,12 @@ public:
   std::optional<pq::unit> begin(clock::time_point now);
 
   struct report {
-    std::vector<settled_request<inserted>> answers;
+    std::vector<answered_request<inserted>> answers;
     /// Queues that have new rows that may be due, for hints.
     std::vector<std::string> queues;
     /// Some are eligible since a time that was named, not since now.
     bool anywhere = false;
-    /// Of the rows that it has stored, or may have: to be settled at the desk.
+    /// Of the rows that it has stored, or may have: to be handed in at the desk.
     std::vector<claim_desk::claim> claims;
   };
   /// `withdrawn`: the unit was not sent, for the sake of its oldest requests; they
@@ -48,8 +48,8 @@ public:
   report finish(pq::reply reply, clock::time_point now, bool withdrawn = false);
 
   /// Answers requests up to `last` that wait to be sent.
-  std::vector<settled_request<inserted>> give_up(std::uint64_t last, error why,
-                                                 clock::time_point now);
+  std::vector<answered_request<inserted>> give_up(std::uint64_t last, error why,
+                                                  clock::time_point now);
 
   /// Of the unit under way.
   std::uint64_t oldest_sent() const;

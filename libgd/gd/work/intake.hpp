@@ -43,10 +43,10 @@ struct intake_settings {
   std::optional<claims> claiming{};
 };
 
-/// The end of one request. `ticket` is the sender's own number for it; numbers
+/// One request's answer. `ticket` is the sender's own number for it; numbers
 /// grow.
 template <class T>
-struct settled_request {
+struct answered_request {
   std::uint64_t ticket;
   result<T> answer;
 };

@@ -150,7 +150,7 @@ void signal_intake::put_back_locked(report& to, entry x,
   answer(to, x, with_fate(target_locked(x.what.target), x.resent));
 }
 
-std::vector<settled_request<signalled>>
+std::vector<answered_request<signalled>>
 signal_intake::give_up(std::uint64_t last, error why) {
   report out;
   auto late = [last](const auto& x) { return x.ticket <= last; };

@@ -23,7 +23,7 @@ public:
   std::optional<pq::unit> begin(clock::time_point now);
 
   struct report {
-    std::vector<settled_request<signalled>> answers;
+    std::vector<answered_request<signalled>> answers;
     /// Queues that may have something to pick, for hints.
     std::vector<std::string> queues;
     /// It is eligible since now.
@@ -34,8 +34,8 @@ public:
   report finish(pq::reply reply, clock::time_point now, bool withdrawn = false);
 
   /// Answers requests up to `last` that wait to be sent.
-  std::vector<settled_request<signalled>> give_up(std::uint64_t last,
-                                                  error why);
+  std::vector<answered_request<signalled>> give_up(std::uint64_t last,
+                                                   error why);
 
   /// Of the unit under way.
   std::uint64_t oldest_sent() const;

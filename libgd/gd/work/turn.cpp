@@ -387,7 +387,7 @@ void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
 
 void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                          clock::time_point now) {
-  using verdict = settled::verdict;
+  using verdict = flushed::verdict;
   std::vector<store::flushed_row> answers;
   for (auto at : of.at.outcomes)
     for (auto& x :
@@ -435,7 +435,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                 : x.resent                           ? verdict::unknown
                                                      : verdict::stale;
     auto& done = to.rows.emplace_back(
-      settled{.tag = x.tag, .row = std::move(x.row), .what = what});
+      flushed{.tag = x.tag, .row = std::move(x.row), .what = what});
     if (what == verdict::applied && done.row->what == store::verb::advance) {
       done.next_token = of.next_token;
       auto inbox = inboxes.extract(done.row->id);
@@ -482,7 +482,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
         waiting_.put_locked(std::move(*guilty), now);
       else
         to.rows.push_back({guilty->tag, std::move(guilty->row),
-                           settled::verdict::refused, why});
+                           flushed::verdict::refused, why});
     }
     return;
   } else if (waited && !of_pick && !group.empty()) {

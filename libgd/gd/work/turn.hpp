@@ -110,8 +110,8 @@ public:
   std::optional<started> begin(std::int32_t want, clock::time_point now,
                                std::int64_t room = 0);
 
-  /// What became of a row that was added.
-  struct settled {
+  /// What became of an outcome that was added.
+  struct flushed {
     enum class verdict : std::uint8_t {
       applied,
       stale,    ///< another lease is in force, nothing was changed
@@ -139,7 +139,7 @@ public:
   };
 
   struct report {
-    std::vector<settled> rows;
+    std::vector<flushed> rows;
     std::vector<store::picked_row> picked;
     /// The lease token of those.
     std::string token{};
