@@ -100,7 +100,7 @@ typedef Node {
   byte session;           /* 0: not connected */
   Execution job[ROWS];    /* one at a time for each instance */
   byte lost;              /* token of a pick of unknown fate */
-  bit unlocks;            /* a key's lock is to be released */
+  bit unlocks;            /* a key is to be unlocked */
   bit frozen;             /* stopped for ever, its connection open */
 }
 Node node[NODES];
@@ -135,7 +135,7 @@ hidden byte i, j, k;     /* of loops within a statement: no part of any state */
 /* What the search must have come by, or it proves nothing: with WITNESS, that is an error. */
 mtype:seen = { nothing, stale_outcome, locked_outcome, dead_reaped, living_reaped, lost_after_commit, dead_commits,
                signal_while_executing, duplicate_signal, refused_signal, rechecked, deadline_passed, key_locked,
-               key_executing, crash_in_step, given_back, session_ended }
+               key_executing, crash_in_step, lost_released, session_ended }
 #ifndef WITNESS
 #define WITNESS nothing
 #endif
@@ -263,7 +263,7 @@ inline do_flush(x) {
   }
 }
 
-inline put_back(x, i) {
+inline release(x, i) {
   draft[i].status = runnable; draft[i].token = 0;
   session[x].took = 0;
   clear_execution(session[x].got)
@@ -378,7 +378,7 @@ end:
         if
         :: owner[i] == 0 && row[i].status == executing && row[i].token == session[x].lost ->
           lock_row(x, i);
-          draft[i].status = runnable; draft[i].token = 0; SEEN(given_back)
+          draft[i].status = runnable; draft[i].token = 0; SEEN(lost_released)
         :: else -> skip
         fi
       }
@@ -409,9 +409,9 @@ end:
   :: atomic { AT(x, check_keys) ->    /* with the lock, and what was committed before it was ours */
       i = session[x].took - 1;
       if
-      :: !session[x].won -> put_back(x, i); SEEN(key_locked)
+      :: !session[x].won -> release(x, i); SEEN(key_locked)
 #ifndef NO_KEY_CHECK
-      :: session[x].won && STATUS(x, 1 - i) == executing -> put_back(x, i); SEEN(key_executing)
+      :: session[x].won && STATUS(x, 1 - i) == executing -> release(x, i); SEEN(key_executing)
 #endif
       :: else -> skip
       fi;

@@ -137,10 +137,10 @@ struct pick_lost {
   std::string queue{}; ///< its name
   std::string token{}; ///< the lease that rows may have been picked under
 };
-/// The attempt to give back what a lost pick may have taken found rows.
+/// The attempt to release what a lost pick may have taken found rows.
 struct pick_recovered {
   std::string queue{};  ///< its name
-  std::size_t rows = 0; ///< given back
+  std::size_t rows = 0; ///< released
 };
 /// A sweep, the heartbeat or another of the node's own tasks failed; it is tried
 /// again.

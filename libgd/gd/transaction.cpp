@@ -136,9 +136,11 @@ private:
   /// The session is the caller's again.
   result<void> leave() {
     if (auto was = std::exchange(was_, std::nullopt); was && !lost_) {
-      pq::call back{&sql::give_back, {}};
-      back.args.add(was->text(0, 1)).add(was->text(0, 2)).add(was->text(0, 3));
-      if (auto ok = db_.run(back); !ok)
+      pq::call restore{&sql::restore, {}};
+      restore.args.add(was->text(0, 1))
+        .add(was->text(0, 2))
+        .add(was->text(0, 3));
+      if (auto ok = db_.run(restore); !ok)
         lose(ok.error());
     }
     if (lost_)

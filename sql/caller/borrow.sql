@@ -1,4 +1,4 @@
--- Sets what our statements rely on in a session that is somebody else's; give_back sets it as it was. All names are
+-- Sets what our statements rely on in a session that is somebody else's; restore sets it as it was. All names are
 -- qualified: the search path is still the other's.
 -- One row: the transaction's isolation level, and what the settings were: search path, lock timeout, whether it checks its
 -- JSON itself, as we do (limits are the program's, not the trigger's).

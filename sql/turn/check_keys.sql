@@ -1,7 +1,7 @@
--- With the locks in hand, and a snapshot that is younger than them: puts back the rows in gd.keyed that did not win, or
+-- With the locks in hand, and a snapshot that is younger than them: releases the rows in gd.keyed that did not win, or
 -- whose key has another row that executes or comes first by now (spec [A9]). Hands the others on as gd.kept.
 -- For the statuses behind a select see pick_keyed. The priorities of a key are walked only if it has a more urgent row.
--- A row for each that was put back: its key, and whether that is locked elsewhere.
+-- A row for each that was released: its key, and whether that is locked elsewhere.
 with mine as materialized (
   select g.id, g.partition_key, g.priority, g.eligible_at,
     g.id in (select unnest(current_setting('gd.won')::bigint[])) as won
@@ -34,7 +34,7 @@ with mine as materialized (
         where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
           and o.status = (select cast('runnable' as :"schema".durable_status))
           and o.priority = l.priority and o.eligible_at <= statement_timestamp()))
-), put_back as (
+), released as (
   update :"schema".gen_durable g
   set status = 'runnable', locked_by = null, lease_expires_at = null
   where g.id = any(array(select l.id from lost l))

@@ -246,7 +246,7 @@ CAF_TEST(what was claimed during a pick waits for it and runs behind what it has
   }
 }
 
-CAF_TEST(what waits for a pick that leaves something or fails is given back) {
+CAF_TEST(what waits for a pick that leaves something or fails is released) {
   begin({"default", 2, 0});
   for (bool fails : {true, false}) {
     ran.clear();
@@ -537,8 +537,7 @@ CAF_TEST(a claim of unknown fate runs once whether it was committed or not ) {
     else
       db->drop_one(errc::unknown_fate);
     sched.run();
-    pass(
-      100ms); // the insert is sent again, unclaimed, and the lease given back
+    pass(100ms); // the insert is sent again, unclaimed, and the lease released
     pass(1s);
     CAF_CHECK_EQUAL(ran, names{"a"});
     CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
@@ -551,7 +550,7 @@ CAF_TEST(a claim of unknown fate runs once whether it was committed or not ) {
   CAF_CHECK_EQUAL(refused, 0);
 }
 
-CAF_TEST(a claim that commits long after its answer was lost is given back) {
+CAF_TEST(a claim that commits long after its answer was lost is released) {
   begin();
   send(row("a"));
   CAF_CHECK_EQUAL(db->next(), claimed);
@@ -607,7 +606,7 @@ CAF_TEST(a state that the database does not take fails its own insert) {
   CAF_CHECK_EQUAL(home->claims->under_way("default"), 0);
 }
 
-CAF_TEST(a queue that drains gives back what waits for a pick) {
+CAF_TEST(a queue that drains releases what waits for a pick) {
   begin();
   auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
   actors.push_back(sink);
@@ -623,7 +622,7 @@ CAF_TEST(a queue that drains gives back what waits for a pick) {
   CAF_CHECK(home->leases.all().empty());
 }
 
-CAF_TEST(a queue that drains waits for what is being claimed and gives it back) {
+CAF_TEST(a queue that drains waits for what is being claimed and releases it) {
   begin();
   auto sink = sys.spawn([]() -> caf::behavior { return {[](drained&) {}}; });
   actors.push_back(sink);
@@ -657,7 +656,7 @@ CAF_TEST(what waits for a pick when its picker dies waits for its lease) {
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
 }
 
-CAF_TEST(what was claimed for a picker that is gone is given back) {
+CAF_TEST(what was claimed for a picker that is gone is released) {
   begin();
   send(row("a"));
   CAF_CHECK_EQUAL(db->next(), claimed);
@@ -672,7 +671,7 @@ CAF_TEST(what was claimed for a picker that is gone is given back) {
 }
 
 CAF_TEST(
-  what a picker was told of and has not collected when it dies is given back) {
+  what a picker was told of and has not collected when it dies is released) {
   begin();
   send(row("a"));
   CAF_CHECK_EQUAL(db->next(), claimed);
@@ -689,7 +688,7 @@ CAF_TEST(
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 0"), "1");
 }
 
-CAF_TEST(what a gateway was claiming when it died is given back) {
+CAF_TEST(what a gateway was claiming when it died is released) {
   begin();
   send(row("a"));
   CAF_CHECK_EQUAL(db->next(), claimed);

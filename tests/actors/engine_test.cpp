@@ -356,7 +356,7 @@ CAF_TEST(an outcome that the database refuses reaches the handler and spoils no
                         [](const auto& y) { return y.second == 1; }));
 }
 
-CAF_TEST(a graceful stop commits what runs and gives back what has not begun) {
+CAF_TEST(a graceful stop commits what runs and releases what has not begun) {
   gate slow;
   probe x;
   x.first = [&](probe_context& ctx) -> gd::outcome {
@@ -401,7 +401,7 @@ CAF_TEST(a stop under load loses nothing and runs nothing twice) {
                         [](const auto& x) { return x.second == 1; }));
 }
 
-CAF_TEST(a step that outlives the stop waits for its lease and is not given back) {
+CAF_TEST(a step that outlives the stop waits for its lease and is not released) {
   gate slow;
   probe x;
   x.first = [&](probe_context&) -> gd::outcome {

@@ -325,7 +325,7 @@ CAF_TEST(
   opts.queues = {{"default", 4, 0}};
   auto engine = gd::actors::start(small, std::move(opts));
   CAF_REQUIRE(engine);
-  // One runs, and one waits for the only thread. The others are given back: no
+  // One runs, and one waits for the only thread. The others are released: no
   // more is ahead than can run at once.
   CAF_REQUIRE(all.wait_for(1));
   wait_until_count("status = 'executing'", 2);

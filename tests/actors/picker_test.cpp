@@ -321,7 +321,7 @@ CAF_TEST(
   CAF_CHECK_EQUAL(started_in(0us), 4u * 16);
 }
 
-CAF_TEST(rows ahead are given back when the steps turn slow) {
+CAF_TEST(rows ahead are released when the steps turn slow) {
   std::chrono::microseconds step = 10us;
   machine.first = [this, &step](probe_context&) {
     sched.clock().current_time += step;
@@ -409,7 +409,7 @@ CAF_TEST(an outcome whose commit was not answered is sent again
 }
 
 CAF_TEST(
-  what a pick of unknown fate took is given back with its attempt unchanged) {
+  what a pick of unknown fate took is released with its attempt unchanged) {
   insert(10);
   spawn_picker({"default", 4, 0});
   db->run_one_and_lose_the_answer();
@@ -832,7 +832,7 @@ CAF_TEST(a runner gives its thread back after a slow step) {
   CAF_CHECK_EQUAL(count("status = 'done'"), "3");
 }
 
-CAF_TEST(draining gives back what was picked ahead and takes no more) {
+CAF_TEST(draining releases what was picked ahead and takes no more) {
   machine.first = [](probe_context& ctx) {
     return gd::next(probe_step::second, ctx.state);
   };
@@ -962,7 +962,7 @@ CAF_TEST(a step that ran ahead is shown what came and not what was taken) {
 }
 
 CAF_TEST(
-  an advance whose commit was not answered is given back under its new token) {
+  an advance whose commit was not answered is released under its new token) {
   run_ahead(10);
   insert(1);
   spawn_picker({"default", 1, 0});
@@ -994,7 +994,7 @@ CAF_TEST(an advance that was lost before its commit is sent again) {
   CAF_CHECK_EQUAL(tokens.size(), 3u);
 }
 
-CAF_TEST(a killed picker gives back what an advance was moving) {
+CAF_TEST(a killed picker releases what an advance was moving) {
   run_ahead(10);
   insert(1);
   auto picker = spawn_picker({"default", 1, 0});
@@ -1009,7 +1009,7 @@ CAF_TEST(a killed picker gives back what an advance was moving) {
                   "1");
 }
 
-CAF_TEST(a queue that drains gives back what would run ahead) {
+CAF_TEST(a queue that drains releases what would run ahead) {
   run_ahead(10);
   insert(1);
   auto picker = spawn_picker({"default", 1, 0});

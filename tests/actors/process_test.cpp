@@ -274,7 +274,7 @@ CAF_TEST(short states and payloads that print many digits do not fill the memory
   CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
 }
 
-CAF_TEST(a process that is stopped under load gives everything back) {
+CAF_TEST(a process that is stopped under load releases all rows) {
   insert("Walk", "one", 2'000);
   worker a{db, "a"};
   db.wait_until("select count(*) > 100 from gen_durable where status = 'done'",

@@ -49,7 +49,7 @@ struct fixture : test_coordinator_fixture<gd::test::system_config> {
 
 CAF_TEST_FIXTURE_SCOPE(step_table_tests, fixture)
 
-CAF_TEST(what has not returned has a slot and what is given back has none) {
+CAF_TEST(what has not returned has a slot and what is released has none) {
   auto& plain = add(state::queued);
   auto& own = add(state::running);
   add(state::reported);
@@ -167,7 +167,7 @@ CAF_TEST(what is taken back from the runners is no longer there) {
   table.add(tag,
             {.under = std::make_shared<gd::lease>(7, "a/0/1"), .bytes = 100},
             state::queued);
-  auto x = table.take_back(tag);
+  auto x = table.take_queued(tag);
   CAF_CHECK_EQUAL(x.under->id, 7);
   CAF_CHECK_EQUAL(x.bytes, 100u);
   CAF_CHECK_EQUAL(table.running(), 0);

@@ -82,8 +82,7 @@ CAF_TEST(
   wait_until_count("status = 'done'", 101);
 }
 
-CAF_TEST(
-  the rows of a pick on its way when its picker is killed are given back) {
+CAF_TEST(the rows of a pick on its way when its picker is killed are released) {
   session stranger{db.conninfo()};
   stranger.exec("begin");
   stranger.exec("lock table gen_durable in access exclusive mode");

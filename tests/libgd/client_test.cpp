@@ -524,8 +524,7 @@ CAF_TEST(what waits is bounded in bytes and more is refused at once) {
     CAF_CHECK_EQUAL(count(), std::to_string(accepted.size()));
     db.rows("truncate gen_durable cascade");
   }
-  CAF_MESSAGE(
-    "signals as well, and those that are refused give back their room");
+  CAF_MESSAGE("signals as well, and those that are refused free their room");
   for (int round = 0; round < 2; ++round) {
     std::size_t taken = 0;
     for (std::uint64_t i = 0; i < 200; ++i)

@@ -1287,7 +1287,7 @@ CAF_TEST(a park with a passed deadline and a signal and a sweep in any order are
 
 // -- [A11] unknown fates ------------------------------------------------------
 
-CAF_TEST(what a lost pick took is given back and what it flushed counts once) {
+CAF_TEST(what a lost pick took is released and what it flushed counts once) {
   auto id = executing("node/1/4");
   auto fresh = runnable();
   auto row = next_row(id, "node/1/4");
@@ -1311,7 +1311,7 @@ CAF_TEST(what a lost pick took is given back and what it flushed counts once) {
   CAF_CHECK(report.rows.empty());
   CAF_CHECK(report.failure && report.failure->code == gd::errc::unknown_fate);
 
-  // Not committed yet: there is nothing to give back, and the outcome's row is
+  // Not committed yet: there is nothing to release, and the outcome's row is
   // held by what may be a stranger.
   auto& second = connect();
   now += 1s;
@@ -1319,7 +1319,7 @@ CAF_TEST(what a lost pick took is given back and what it flushed counts once) {
   CAF_REQUIRE(work);
   report = turn.finish(0, second.run(work->work), now);
   CAF_CHECK(!report.failure);
-  CAF_CHECK_EQUAL(report.recovered, 0u);
+  CAF_CHECK_EQUAL(report.released, 0u);
   CAF_CHECK(report.picked.empty());
   CAF_CHECK(report.rows.empty());
 
@@ -1334,7 +1334,7 @@ CAF_TEST(what a lost pick took is given back and what it flushed counts once) {
   CAF_REQUIRE(work);
   report = turn.finish(0, second.run(work->work), now);
   CAF_CHECK(!report.failure);
-  CAF_CHECK_EQUAL(report.recovered, 2u);
+  CAF_CHECK_EQUAL(report.released, 2u);
   CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
   CAF_CHECK(report.rows.front().what == verdict::unknown);
   CAF_REQUIRE_EQUAL(report.picked.size(), 2u);
@@ -1370,7 +1370,7 @@ CAF_TEST(what a lost pick did not commit is applied when it is sent again) {
   CAF_REQUIRE(work);
   report = turn.finish(0, connect().run(work->work), now);
   CAF_CHECK(!report.failure);
-  CAF_CHECK_EQUAL(report.recovered, 0u);
+  CAF_CHECK_EQUAL(report.released, 0u);
   CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
   CAF_CHECK(report.rows.front().what == verdict::applied);
   CAF_CHECK_EQUAL(report.picked.size(), 2u);
@@ -1378,7 +1378,7 @@ CAF_TEST(what a lost pick did not commit is applied when it is sent again) {
   CAF_CHECK_EQUAL(of(fresh, "attempt"), "0");
 }
 
-CAF_TEST(what a lost pick took is nobody elses to give back) {
+CAF_TEST(what a lost pick took is nobody elses to release) {
   auto& engine = connect();
   auto mine = executing("node/1/5");
   auto other = executing("node/1/50");

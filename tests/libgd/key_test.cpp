@@ -260,7 +260,7 @@ CAF_TEST(without locks and checks two picks run two rows of a key) {
   CAF_CHECK_EQUAL(executing(), "2");
 }
 
-CAF_TEST(a winner of the lock that is no longer first is put back and one that
+CAF_TEST(a winner of the lock that is no longer first is released and one that
            still is first stays) {
   auto early = insert("k", 0, "now() - interval '2 s'");
   auto late = insert("k", 0, "now() - interval '1 s'");

@@ -528,7 +528,7 @@ CAF_TEST(points in time arrive to the microsecond) {
   }
 }
 
-// -- picking and giving back --------------------------------------------------
+// -- picking and releasing --------------------------------------------------
 
 CAF_TEST(a pick takes a lease and changes nothing else) {
   auto id = insert_row("runnable");
@@ -703,7 +703,7 @@ CAF_TEST(the reaper leaves living leases and takes the longest dead first) {
   check(living, [&] { reaped(); }, {});
 }
 
-CAF_TEST(what a lost pick took is given back as if it had not been picked) {
+CAF_TEST(what a lost pick took is released as if it had not been picked) {
   auto id = executing();
   check(
     id,

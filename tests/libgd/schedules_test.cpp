@@ -172,7 +172,7 @@ std::string to_string(const action& x) {
              + (x.a % 2 == 0 ? "rolled back" : "committed") + " now";
     case act::crash:
       return node + ": crash"
-             + (x.a % 2 == 1 ? ", the last pick given back" : "");
+             + (x.a % 2 == 1 ? ", the last pick released" : "");
     case act::elapse:
       return "two hours pass for " + instance;
     case act::reap:
@@ -872,7 +872,7 @@ private:
       auto& x = model_.of(id);
       require(x.status == "executing"
                 && std::count(tokens.begin(), tokens.end(), x.token) > 0,
-              "a lost pick gives back what is not its own");
+              "a lost pick releases what is not its own");
       model_.end_lease(x, "runnable");
     }
   }

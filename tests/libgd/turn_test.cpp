@@ -578,7 +578,7 @@ CAF_TEST(a second transaction goes beside one only if it is worth it) {
   CAF_CHECK(report.lost_pick->ends_with("node/1/7"));
 }
 
-CAF_TEST(what an abandoned turn has picked is given back and nothing else) {
+CAF_TEST(what an abandoned turn has picked is released and nothing else) {
   auto turn = make_turn();
   CAF_CHECK(!turn.abandon().release.front());
   turn.add(next_row(1));

@@ -38,7 +38,7 @@ public:
   /// `connect` of remote.hpp.
   const actors::gateway& gateway() const;
 
-  /// Ends picking, gives back what has not begun, waits up to
+  /// Ends picking, releases what has not begun, waits up to
   /// `config::stop_grace` for steps that run, and until their outcomes are
   /// committed. Blocks; a second call does nothing.
   void stop();

@@ -57,8 +57,7 @@ private:
   caf::result<gd::inserted_all> insert_many(gd::insert_all& x);
   void answer_insert(std::uint64_t ticket, const result<gd::inserted>& answer);
   static void fill(bulk_row& row, const result<gd::inserted>& answer);
-  /// Gives ended claims to their pickers, and releases those of pickers that have
-  /// gone.
+  /// Those of pickers that have gone are released.
   void hand_in(std::vector<claim_desk::claim> claims);
   void finish(std::uint64_t ticket, pq::reply reply);
   template <class Intake, class Answer>

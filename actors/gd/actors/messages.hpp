@@ -128,7 +128,7 @@ struct drain {
 /// What a drained picker leaves behind.
 struct drained {
   std::string queue;
-  std::size_t given_back = 0;
+  std::size_t released = 0;
   std::size_t abandoned = 0;
 };
 

@@ -175,8 +175,8 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
       events::turn_failed{queue_.name, without_data(*report.failure)});
   if (report.lost_pick)
     home_->tell(events::pick_lost{queue_.name, *report.lost_pick});
-  if (report.recovered > 0) {
-    home_->tell(events::pick_recovered{queue_.name, report.recovered});
+  if (report.released > 0) {
+    home_->tell(events::pick_recovered{queue_.name, report.released});
     look_again();
   }
   if (report.full)
@@ -198,7 +198,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   coming_ = 0;
   take(lease_all(std::move(report.picked), report.token));
   if (pick > 0)
-    release_claims(pick);
+    take_claimed(pick);
   drive();
 }
 
@@ -240,7 +240,7 @@ void picker_actor::drive() {
   do { // again, if more has ended meanwhile than the turn waits for
     collect_ended();
     expire_limits();
-    give_back_late_rows();
+    release_late();
     begin_transactions();
   } while (steps_->tell_at(turn_.missing()));
   // What a pick under way wants, it will hardly take: the last one did not. (From
@@ -329,7 +329,7 @@ void picker_actor::let_go(const execution& x) {
 
 void picker_actor::put_ahead(execution_ptr row) {
   if (draining_)
-    return give_back(*row);
+    return release(*row);
   hold(*row);
   const auto& under = row->under();
   if (row->row().shown) {
@@ -346,7 +346,7 @@ void picker_actor::collect_shown(turn::report& report) {
   for (auto& x : report.shown_rows) {
     auto found = hidden_.extract({x.which.id, x.which.token});
     if (found.empty())
-      continue; // given back
+      continue; // released meanwhile
     auto& row = found.mapped();
     let_go(*row); // what is shown takes its place
     auto is_long = [](const auto& text) { return text.empty(); };
@@ -381,7 +381,7 @@ void picker_actor::collect_shown(turn::report& report) {
     if (room() > 0) {
       turn_.show(std::move(x));
     } else {
-      give_back_held(*found->second);
+      release_held(*found->second);
       hidden_.erase(found);
     }
   }
@@ -406,7 +406,7 @@ void picker_actor::drop(const execution& x) {
     unlock(std::move(*key));
 }
 
-void picker_actor::give_back_late_rows() {
+void picker_actor::release_late() {
   pace_.note(steps_->time_in_use());
   auto waiting = static_cast<std::int64_t>(steps_->waiting() + ahead_.size()
                                            + hidden_.size());
@@ -418,7 +418,7 @@ void picker_actor::give_back_late_rows() {
   std::size_t n = 0;
   for (; n < count && !hidden_.empty(); ++n) {
     auto last = std::prev(hidden_.end());
-    give_back_held(*last->second);
+    release_held(*last->second);
     hidden_.erase(last);
   }
   if (n > 0)
@@ -426,12 +426,13 @@ void picker_actor::give_back_late_rows() {
       return !hidden_.contains({row.id, row.token});
     });
   for (; n < count && !ahead_.empty(); ++n) {
-    give_back_held(*ahead_.back());
+    release_held(*ahead_.back());
     ahead_.pop_back();
   }
   if (n < count)
-    for (const auto& x : steps_->take_back(steps_->waiting() - (count - n))) {
-      take_back(x);
+    for (const auto& x :
+         steps_->take_waiting(steps_->waiting() - (count - n))) {
+      release_job(x);
       ++n;
     }
   home_->tell(events::given_back{queue_.name, n});
@@ -459,27 +460,27 @@ bool picker_actor::picking(std::uint64_t last) const {
                      [last](auto pick) { return pick > 0 && pick <= last; });
 }
 
-/// The pick has ended: they come behind what it has found, and are given back if it
-/// has left something, which comes before them, too.
-void picker_actor::release_claims(std::uint64_t pick) {
+/// The pick has ended: rows that were claimed beside it come behind what it has
+/// found, and are released if it has left something, which comes before them, too.
+void picker_actor::take_claimed(std::uint64_t pick) {
   for (auto& x : std::exchange(claimed_, {})) {
-    bool gives_back = !exhausted_ && pick <= x.behind;
-    if (!gives_back && picking(x.behind)) {
+    bool releases = !exhausted_ && pick <= x.behind;
+    if (!releases && picking(x.behind)) {
       claimed_.push_back(std::move(x));
       continue;
     }
     for (const auto& row : x.rows)
       let_go(*row);
-    if (!gives_back)
+    if (!releases)
       take(std::move(x.rows));
     else
       for (const auto& row : x.rows)
-        give_back(*row);
+        release(*row);
   }
 }
 
-void picker_actor::give_back(const execution& x) {
-  x.under()->decide(decider::returned);
+void picker_actor::release(const execution& x) {
+  x.under()->decide(decider::release);
   store::outcome_row row;
   row.id = x.under()->id;
   row.token = x.under()->token;
@@ -490,12 +491,12 @@ void picker_actor::give_back(const execution& x) {
              step_table::state::reported);
   turn_.add(std::move(row), tag);
   if (draining_)
-    ++draining_->left.given_back;
+    ++draining_->left.released;
 }
 
-void picker_actor::give_back_held(const execution& x) {
+void picker_actor::release_held(const execution& x) {
   let_go(x);
-  give_back(x);
+  release(x);
 }
 
 // -- the end ------------------------------------------------------------------
@@ -507,13 +508,13 @@ void picker_actor::on_drain(drain how) {
   draining_->by = now() + how.grace;
   draining_->left.queue = queue_.name;
   home_->claims->close(queue_.name);
-  for (const auto& x : steps_->take_back())
-    take_back(x);
+  for (const auto& x : steps_->take_waiting())
+    release_job(x);
   for (const auto& x : ahead_)
-    give_back_held(*x);
+    release_held(*x);
   ahead_.clear();
   for (const auto& [which, x] : hidden_)
-    give_back_held(*x);
+    release_held(*x);
   hidden_.clear();
   turn_.forget_hidden([](const auto&) { return true; });
   drive();
@@ -526,7 +527,7 @@ void picker_actor::stop_if_drained() {
              && home_->claims->under_way(queue_.name) == 0;
   if (!all && now() < draining_->by)
     return;
-  // What still runs waits for its lease: giving it back would run it twice.
+  // What still runs waits for its lease: its row, released, would run twice.
   draining_->left.abandoned = begun_.unfinished();
   anon(caf::actor_cast<caf::actor>(draining_->who), draining_->left);
   quit();

@@ -88,21 +88,21 @@ private:
   void end_unusable(execution_ptr row, const error& why,
                     const std::string& reason);
   void drop(const execution& x);
-  void give_back(const execution& x);
-  void give_back_held(const execution& x);
-  void give_back_late_rows();
+  void release(const execution& x);
+  void release_held(const execution& x);
+  void release_late();
 
   // Claims.
   /// Whether this pick is under way, or one that began before it.
   bool picking(std::uint64_t last) const;
-  void release_claims(std::uint64_t pick);
+  void take_claimed(std::uint64_t pick);
 
   // Steps: picker_steps.cpp.
   void start_steps();
   void begin(execution_ptr what, const machine::step_definition& defined,
              std::size_t bytes);
   void collect_ended();
-  void take_back(const step_queue::job& x);
+  void release_job(const step_queue::job& x);
   void add_outcome(entry& x, execution::row_ptr outcome, bool handled,
                    execution_ptr after);
   void collect_flushed(turn::flushed& x);
@@ -133,13 +133,12 @@ private:
   std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
   /// Committed before the pick has ended behind which they come.
   std::vector<claimed_rows> claimed_;
-  /// Begun, or being given back.
+  /// Rows that have begun, or are being released.
   step_table begun_;
   pace pace_;
   /// Picked rows that are not ahead yet.
   std::int32_t coming_ = 0;
-  /// By flight, the number of the pick under way there, by the desk where inserts
-  /// claim rows; zero: there is none.
+  /// By flight, the desk's number of the pick under way; zero: there is none.
   std::array<std::uint64_t, 2> picks_{};
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;

@@ -57,7 +57,7 @@ void picker_actor::start_steps() {
       drop(*next);
     } else {
       steps_->put(std::exchange(plain, {}));
-      // No more than can run: others are better off where they can be given back.
+      // No more than can run: the others can be released as long as they lie ahead.
       if ((is_pooled(*defined) && begun_.pooled() >= runners_.size())
           || !steps_->take_slot())
         return;
@@ -111,10 +111,10 @@ void picker_actor::on_step_begun(const step_begun& x) {
   arm();
 }
 
-/// A job that has not begun.
-void picker_actor::take_back(const step_queue::job& x) {
-  pace_.let_go(begun_.take_back(x.tag).bytes);
-  give_back(*x.what);
+/// A job that no runner has begun.
+void picker_actor::release_job(const step_queue::job& x) {
+  pace_.let_go(begun_.take_queued(x.tag).bytes);
+  release(*x.what);
 }
 
 // -- outcomes -----------------------------------------------------------------

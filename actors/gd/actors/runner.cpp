@@ -140,7 +140,7 @@ std::size_t step_queue::waiting() {
   return jobs_.size();
 }
 
-std::vector<step_queue::job> step_queue::take_back(std::size_t but) {
+std::vector<step_queue::job> step_queue::take_waiting(std::size_t but) {
   guard held{mutex_};
   auto first = jobs_.begin()
                + static_cast<std::ptrdiff_t>(std::min(but, jobs_.size()));

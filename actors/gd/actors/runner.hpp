@@ -75,8 +75,8 @@ public:
   /// How many jobs have not begun.
   std::size_t waiting();
 
-  /// Takes the last jobs back that have not begun, all but `but`.
-  std::vector<job> take_back(std::size_t but = 0);
+  /// The last of the jobs that have not begun, all but `but`: to be released.
+  std::vector<job> take_waiting(std::size_t but = 0);
 
   /// Nothing more begins, and nobody is told.
   void close();

@@ -70,10 +70,10 @@ void step_table::lift_limit(const entry& x) {
     limits_.erase({x.care->due, x.tag});
 }
 
-step_table::row step_table::take_back(std::uint64_t tag) {
+step_table::row step_table::take_queued(std::uint64_t tag) {
   auto found = rows_.find(tag);
   expect(found != rows_.end() && found->second.now_ == state::queued,
-         "what a runner gives back was queued");
+         "what leaves the runners unrun was queued");
   leave_slot(found->second);
   row x = std::move(found->second);
   rows_.erase(found);

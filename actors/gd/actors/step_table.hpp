@@ -112,7 +112,7 @@ public:
     return ++tags_;
   }
 
-  /// One that is queued or running has a slot; one that is given back unrun is
+  /// One that is queued or running has a slot; one that is released unrun is
   /// reported at once.
   entry& add(std::uint64_t tag, row what, state begins);
 
@@ -135,8 +135,8 @@ public:
   /// It needs none any more: somebody else calls its handler.
   void lift_limit(const entry& x);
 
-  /// A row that the runners have not begun: it is not theirs any more.
-  row take_back(std::uint64_t tag);
+  /// A row that the runners have not begun: the picker releases it.
+  row take_queued(std::uint64_t tag);
 
   /// Whether it was over. Its key, if there is one, is to be unlocked.
   bool forget(entry& x, std::optional<store::key_hold>& key);

@@ -180,7 +180,7 @@ void supervisor_actor::fail(const error& why) {
 }
 
 void supervisor_actor::count(const drained& left) {
-  summary_.given_back += left.given_back;
+  summary_.given_back += left.released;
   summary_.abandoned += left.abandoned;
 }
 

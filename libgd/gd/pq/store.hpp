@@ -223,7 +223,7 @@ struct shown_row {
 
 pq::call lock_keys();
 pq::call check_keys();
-/// Of a row that was put back.
+/// Of a row that was released.
 struct lost_key {
   std::string partition_key{};
   bool elsewhere = false; ///< locked there

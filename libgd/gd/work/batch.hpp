@@ -120,8 +120,8 @@ public:
     return std::nullopt;
   }
 
-  /// A group that failed for no reason of its own: it goes first next time.
-  void put_back(std::vector<Entry> failed) {
+  /// A group that failed for no reason of its own goes first next time.
+  void retry(std::vector<Entry> failed) {
     if (failed.empty())
       return;
     if (failed.size() == 1 && waits(failed.front()))

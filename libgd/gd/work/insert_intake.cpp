@@ -288,7 +288,7 @@ bool insert_intake::fail_some(report& to, batcher<entry>::group& failed,
       ++x.id_tries;
     }
     ids_.clear();
-    resolved_.put_back(std::move(group));
+    resolved_.retry(std::move(group));
     return true;
   }
   if (why.code == errc::rejected) {
@@ -319,7 +319,7 @@ void insert_intake::fail_all(report& to,
     unresolved_.insert(unresolved_.begin(),
                        std::make_move_iterator(looking_up.begin()),
                        std::make_move_iterator(looking_up.end()));
-    resolved_.put_back(std::move(group));
+    resolved_.retry(std::move(group));
     return;
   }
   for (const auto& x : looking_up) // an id that nobody uses does no harm

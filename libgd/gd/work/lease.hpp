@@ -16,10 +16,10 @@ namespace gd {
 /// Who has decided what becomes of an execution: whoever comes first.
 enum class decider : std::uint8_t {
   nobody,
-  step,     ///< it returned, threw or delivered
-  limit,    ///< its time limit
-  death,    ///< its actor went down
-  returned, ///< it is given back, and has not begun
+  step,    ///< it returned, threw or delivered
+  limit,   ///< its time limit
+  death,   ///< its actor went down
+  release, ///< it is released: it has not begun
 };
 
 class lease;

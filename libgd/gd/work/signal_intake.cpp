@@ -97,13 +97,13 @@ void signal_intake::fail(report& to, std::vector<entry> group, const error& why,
     if (auto held = waiting_.split(std::move(group))) {
       held->locked_tries = std::max(held->locked_tries,
                                     batcher<entry>::tries_before_alone);
-      put_back_locked(to, std::move(*held), now);
+      retry_locked(to, std::move(*held), now);
     }
   } else {
     for (auto& x : group)
       x.resent = x.resent || why.code == errc::unknown_fate;
     if (withdrawn || (how_.patient && try_again(why, now)))
-      return waiting_.put_back(std::move(group));
+      return waiting_.retry(std::move(group));
     for (const auto& x : group)
       answer(to, x, with_fate(why, x.resent));
   }
@@ -134,7 +134,7 @@ void signal_intake::read(report& to, entry& x, store::signal_answer said,
         fmt::format("target: the inbox of instance {} is full: {} signals",
                     x.what.target, how_.limits.inbox));
     case store::signal_answer::locked:
-      return put_back_locked(to, std::move(x), now);
+      return retry_locked(to, std::move(x), now);
     case store::signal_answer::unknown:
       return refuse(errc::unknown_fate,
                     fmt::format("target {}: the database gives no answer that "
@@ -143,8 +143,7 @@ void signal_intake::read(report& to, entry& x, store::signal_answer said,
   }
 }
 
-void signal_intake::put_back_locked(report& to, entry x,
-                                    clock::time_point now) {
+void signal_intake::retry_locked(report& to, entry x, clock::time_point now) {
   if (how_.patient && x.locked_tries < locked_tries_at_most)
     return waiting_.put_locked(std::move(x), now);
   answer(to, x, with_fate(target_locked(x.what.target), x.resent));

@@ -73,7 +73,7 @@ private:
   void read(report& to, entry& x, store::signal_answer said,
             clock::time_point now);
   /// A stranger has locked the target: tried again, or answered.
-  void put_back_locked(report& to, entry x, clock::time_point now);
+  void retry_locked(report& to, entry x, clock::time_point now);
 
   intake_settings how_;
   batcher<entry> waiting_;

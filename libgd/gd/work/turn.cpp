@@ -297,8 +297,8 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
     return reply.results[static_cast<std::size_t>(i)];
   };
   if (x.at.release >= 0)
-    out.recovered = rows_of(x.at.release).size();
-  if (out.recovered > 0)
+    out.released = rows_of(x.at.release).size();
+  if (out.released > 0)
     look_everywhere();
   if (!x.group.entries.empty())
     read_outcomes(x, reply, out, now);
@@ -470,10 +470,10 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
       lose(of.next_token, now);
   } else if (failed_at == of.at.release
              && careful_picks::may_be_of_a_row(why)) {
-    // For a row that is no outcome's: those go without it.
+    // For a row that is no outcome's: outcomes go without `release_lost`.
     lost_.refused(now);
     to.failure = why;
-    waiting_.put_back(std::move(group));
+    waiting_.retry(std::move(group));
     return;
   } else if (why.code == errc::rejected && !of_pick && !group.empty()) {
     if (auto guilty = waiting_.split(std::move(group))) {
@@ -493,7 +493,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     return;
   }
   to.failure = why;
-  waiting_.put_back(std::move(group));
+  waiting_.retry(std::move(group));
   if (!of_pick)
     back_off(now);
   else if (careful_picks::may_be_of_a_row(why))
@@ -508,7 +508,7 @@ bool turn::fail_shown(flight& of, const error& why, report& to,
     return false;
   auto rows = std::exchange(of.showing, {});
   if (!careful_picks::may_be_of_a_row(why)) {
-    hidden_.put_back(std::move(rows));
+    hidden_.retry(std::move(rows));
     return false;
   }
   auto guilty = hidden_.split(std::move(rows));

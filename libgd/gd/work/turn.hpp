@@ -59,7 +59,7 @@ public:
     return waiting_.ready() >= how_.worth_a_flight;
   }
 
-  /// An outcome or a give-back to be written; `tag` comes back with its fate.
+  /// An outcome or a release to be written; `tag` comes back with its fate.
   void add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag = 0);
   void add(store::outcome_row row, std::uint64_t tag = 0) {
     add(std::make_unique<store::outcome_row>(std::move(row)), tag);
@@ -152,9 +152,9 @@ public:
     bool full = false;
     /// There was a pick, and it has left nothing that it could have taken.
     bool exhausted = false;
-    /// How many rows were picked, of picks that had been lost, and given back.
-    std::size_t recovered = 0;
-    /// A pick of unknown fate: what it took is given back as soon as possible.
+    /// How many rows of lost picks were released.
+    std::size_t released = 0;
+    /// A pick of unknown fate: what it took is released as soon as possible.
     std::optional<std::string> lost_pick{};
     /// The transaction failed and will be tried again by itself.
     std::optional<error> failure{};
@@ -180,8 +180,8 @@ public:
 
   /// What an owner that ends in the middle leaves behind.
   struct leftovers {
-    /// By flight: give back the rows of the pick under way there, whose answer
-    /// nobody will read, and those of lost picks. To be submitted behind it.
+    /// By flight: releases the rows of the pick under way there, whose answer
+    /// nobody will read, and those of lost picks. To be submitted behind that pick.
     std::vector<std::optional<pq::unit>> release;
     /// In the node's table, and still to be unlocked.
     std::vector<std::string> keys;
