@@ -63,7 +63,7 @@ struct sweep_due {
 /// All leases of the node are to be extended.
 struct beat_due {};
 
-/// The same, because not all could be.
+/// The same again, because not all leases could be extended.
 struct beat_again {};
 
 /// Leases of rows that strangers have locked are to be extended.
@@ -81,7 +81,7 @@ struct run_step {};
 /// There are plain steps in the receiver's queue.
 struct run_steps {};
 
-/// The receiver has a permit: it is its turn to run user code.
+/// The receiver has a permit, and runs user code.
 struct may_run {};
 
 /// A step that had to wait for a thread has begun: its time limit counts from
@@ -107,7 +107,7 @@ struct step_outcome {
   std::shared_ptr<execution> after;
 };
 
-/// The outcome is durable, or lost for good: the receiver's end.
+/// The row is settled: its outcome is durable, or lost for good. The receiver ends.
 struct step_settled {};
 
 /// The step has failed by no exception, and cannot call the handler itself.
@@ -132,7 +132,7 @@ struct drained {
   std::size_t abandoned = 0;
 };
 
-/// The gateway's door gets the actor to forward to; none: it is being restarted.
+/// The gateway's door gets the actor to forward to; none: the worker is being restarted.
 struct set_worker {
   caf::actor worker;
 };

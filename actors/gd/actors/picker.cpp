@@ -59,7 +59,7 @@ caf::behavior picker_actor::make_behavior() {
                         runners_at_most(system()));
   for (std::size_t i = 0; i < count; ++i) {
     runners_.push_back(spawn<runner_actor, caf::lazy_init>(home_, steps_));
-    // What it ran is lost: as if this actor had crashed.
+    // What the runner ran is lost: as if this actor had crashed.
     watcher_.watch(this, runners_.back(),
                    [this](const caf::error& why) { quit(why); });
   }
@@ -81,7 +81,7 @@ caf::behavior picker_actor::make_behavior() {
 }
 
 void picker_actor::on_exit() {
-  // However it ended: its steps go with it, and their rows wait for their
+  // However the picker ended: its steps go with it, and their rows wait for their
   // leases, as after a crash of the process.
   steps_->close();
   for (const auto& x : runners_)
@@ -183,15 +183,15 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     look_again();
   auto pick = std::exchange(picks_[flight], 0);
   if (pick > 0) {
-    pick_follows_ = !report.picked.empty(); // they may not have been alone
+    pick_follows_ = !report.picked.empty(); // there may be more rows
     exhausted_ = report.exhausted;
     if (!exhausted_)
       home_->claims->close(queue_.name);
-    else if (!picking(pick)) // it has not seen what those have locked
+    else if (!picking(pick)) // else rows were locked that it has not seen
       home_->claims->open(queue_.name, pick);
   }
   pace_.finished(flight, t, steps_->time_in_use());
-  // The server need not wait until all that it has found is with the runners.
+  // The server need not wait until what was picked is with the runners.
   coming_ = static_cast<std::int32_t>(report.picked.size());
   if (turn_.plenty())
     begin_transactions();
@@ -243,16 +243,16 @@ void picker_actor::drive() {
     release_late();
     begin_transactions();
   } while (steps_->tell_at(turn_.missing()));
-  // What a pick under way wants, it will hardly take: the last one did not. (From
-  // the end of such a pick only, one insert behind the other would keep the desk
-  // closed: each had to be picked, and that kept it closed for the next.)
+  // A pick under way will hardly take what it wants: the last one did not. (If only
+  // a pick's end opened the desk, each insert would have to be picked, and that pick
+  // would keep the desk closed for the next insert.)
   if (exhausted_)
     home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
   arm();
 }
 
-/// As many as the turn accepts.
+/// As many transactions as the turn accepts.
 void picker_actor::begin_transactions() {
   auto t = now();
   while (!turn_.occupied(wanted())) {
@@ -276,13 +276,13 @@ void picker_actor::begin_transactions() {
   }
 }
 
-/// Sees to it that it is driven on when there is something to do by itself.
+/// Sees to a tick for what is to be done without any other message.
 void picker_actor::arm() {
   auto t = now();
   auto at = begun_.due();
-  if (!turn_.occupied()) // its end drives on
+  if (!turn_.occupied()) // else a flight's end drives on
     at = std::min({at, poll_at_, turn_.due(t, room() > 0)});
-  if (draining_) // it may be waiting for a connection
+  if (draining_) // the last unit may wait for a connection
     at = std::min(at, draining_->by);
   if (at >= wake_at_)
     return;
@@ -348,7 +348,7 @@ void picker_actor::collect_shown(turn::report& report) {
     if (found.empty())
       continue; // released meanwhile
     auto& row = found.mapped();
-    let_go(*row); // what is shown takes its place
+    let_go(*row); // the row comes back with its content
     auto is_long = [](const auto& text) { return text.empty(); };
     if (x.why) {
       end_unusable(std::move(row), without_data(*x.why),
@@ -399,7 +399,7 @@ void picker_actor::end_unusable(execution_ptr row, const error& why,
   turn_.add(std::move(outcome), tag);
 }
 
-/// Its lease is somebody else's by now.
+/// The row's lease is somebody else's by now.
 void picker_actor::drop(const execution& x) {
   home_->leases.remove(x.under());
   if (auto key = store::hold_of(x.row()))
@@ -414,7 +414,7 @@ void picker_actor::release_late() {
   if (late <= 0)
     return;
   auto count = static_cast<std::size_t>(late);
-  // Mostly those that have come last.
+  // Mostly the rows that have come last.
   std::size_t n = 0;
   for (; n < count && !hidden_.empty(); ++n) {
     auto last = std::prev(hidden_.end());

@@ -93,7 +93,7 @@ private:
   void release_late();
 
   // Claims.
-  /// Whether this pick is under way, or one that began before it.
+  /// Whether pick `last` is under way, or one that began before it.
   bool picking(std::uint64_t last) const;
   void take_claimed(std::uint64_t pick);
 
@@ -121,7 +121,7 @@ private:
 
   node_ptr home_;
   queue_config queue_;
-  /// By flight of the turn.
+  /// Of the database, by flight of the turn.
   std::vector<std::size_t> lanes_;
   turn turn_;
   watcher watcher_;
@@ -131,12 +131,12 @@ private:
   std::deque<execution_ptr> ahead_;
   /// Picked, or running ahead, and not shown yet: by id and token.
   std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
-  /// Committed before the pick has ended behind which they come.
+  /// Rows whose insert has committed before the pick has ended behind which they come.
   std::vector<claimed_rows> claimed_;
   /// Rows that have begun, or are being released.
   step_table begun_;
   pace pace_;
-  /// Picked rows that are not ahead yet.
+  /// Rows of a reply that are not ahead yet.
   std::int32_t coming_ = 0;
   /// By flight, the desk's number of the pick under way; zero: there is none.
   std::array<std::uint64_t, 2> picks_{};
@@ -144,7 +144,7 @@ private:
   bool look_again_ = true;
   /// A transaction that does not pick is to be followed by one that does.
   bool pick_follows_ = false;
-  /// The last pick that has ended left nothing that it could have taken.
+  /// The last pick that has ended left nothing that could have been taken.
   bool exhausted_ = false;
   clock::time_point poll_at_;
   clock::time_point wake_at_ = clock::time_point::max();

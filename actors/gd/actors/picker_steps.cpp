@@ -18,13 +18,12 @@ namespace {
 
 using state = step_table::state;
 
-/// Whether its function runs on one of CAF's threads until it has an outcome.
+/// Whether the step's function runs on one of CAF's threads until it has an outcome.
 bool is_pooled(const machine::step_definition& x) {
   return !x.start && !x.how.blocking;
 }
 
-/// Whether a runner can run it: it is on time whatever it does, and returns its
-/// outcome.
+/// Whether a runner can run the step: it has no time limit, and returns its outcome.
 bool is_plain(const machine::step_definition& x) {
   return is_pooled(x) && !x.limit();
 }
@@ -93,7 +92,7 @@ void picker_actor::begin(execution_ptr what,
   else if (defined.how.blocking)
     step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what),
                                             step_thread::own);
-  else // lazily: it is scheduled once, for its message
+  else // lazily: scheduled once, for its message
     step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what),
                                              step_thread::shared);
   row.step = step;
@@ -165,9 +164,9 @@ void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
   }
   begun_.report(x, handled, std::move(after), advances);
   if (what == store::verb::next || what == store::verb::replay)
-    look_again(); // for itself
+    look_again(); // for this row
   if (what == store::verb::await)
-    pick_follows_ = true; // its signal may be there
+    pick_follows_ = true; // the signal may be there
   turn_.add(std::move(outcome), x.tag);
 }
 
@@ -222,14 +221,14 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
   bool had_slot = x.has_slot();
   if (had_slot)
     begun_.leave_slot(x);
-  bool keyed = x.key.has_value(); // others wait for its end
+  bool keyed = x.key.has_value(); // the key's other rows wait
   bool late = x.deputy != nullptr;
   if (late && had_slot && x.care)
     home_->tell(events::step_returned_late{x.under->id, x.care->step});
   if (late || x.has_outcome()) {
     forget_if_over(x);
   } else if (x.now() == state::queued && x.under->lost) {
-    settle(x); // it has not begun
+    settle(x); // the step has not begun
   } else if (auto failure = x.asynchronous() ? failure_of_end(system(), why)
                                              : std::nullopt) {
     begun_.lift_limit(x);
@@ -256,7 +255,7 @@ void picker_actor::expire_limits() {
   std::vector<lease_ptr> late;
   for (auto* x : begun_.late(now())) {
     if (!x->under->decide(decider::limit))
-      continue; // its outcome is on its way
+      continue; // the step's outcome is on its way
     home_->tell(
       events::step_over_limit{x->under->id, x->care->step, x->care->limit});
     late.push_back(x->under);
@@ -269,13 +268,13 @@ void picker_actor::expire_limits() {
   stop_steps(system(), late);
 }
 
-/// Calls the row's handler, as its step's own actor cannot.
+/// A deputy for the row, whose step's own actor cannot call the handler.
 caf::actor picker_actor::appoint(entry& x) {
   if (!x.under->lost)
     home_->leases.add(x.under); // the step's end may have removed it
   auto self = caf::actor_cast<caf::actor>(this);
-  // A function that has not returned may keep its thread for ever, and all others
-  // may be in the same case: its handler waits for none.
+  // Functions that have not returned may keep all of CAF's threads for ever: the
+  // handler waits for none.
   bool late = x.care && x.has_slot() && !x.care->asynchronous;
   auto deputy = late ? spawn<step_actor, caf::detached>(
                   home_, self, x.tag, x.spare, step_thread::own)
@@ -287,7 +286,7 @@ caf::actor picker_actor::appoint(entry& x) {
   return deputy;
 }
 
-/// It holds no memory to speak of any more.
+/// The row holds no memory to speak of any more.
 void picker_actor::let_go(entry& x) {
   pace_.let_go(std::exchange(x.bytes, 0));
 }

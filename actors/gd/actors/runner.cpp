@@ -152,7 +152,7 @@ std::vector<step_queue::job> step_queue::take_waiting(std::size_t but) {
 
 void step_queue::close() {
   guard held{mutex_};
-  // Destroyed without the lock: they may be the last to hold an actor.
+  // Destroyed without the lock: these may be the last to hold an actor.
   auto jobs = std::exchange(jobs_, {});
   auto resting = std::exchange(resting_, {});
   auto picker = std::exchange(picker_, nullptr);

@@ -31,7 +31,7 @@ public:
 
   struct ended {
     std::uint64_t tag = 0;
-    /// Null: it has not begun, because its lease was lost.
+    /// Null: the step has not begun, because its lease was lost.
     execution_ptr what{};
     /// Null: the step's actor died without an outcome, for this reason.
     execution::row_ptr row{};
@@ -53,7 +53,7 @@ public:
 
   void put(std::vector<job> jobs);
 
-  /// For a step that does not run here. False: all slots are taken, and a
+  /// For a step that no runner runs. False: all slots are taken, and a
   /// `steps_ended` comes when one may be free; or too much is to be written.
   bool take_slot();
   void free_slot();
@@ -63,7 +63,7 @@ public:
   /// For how long any slot has been in use so far.
   clock::duration_type time_in_use();
 
-  /// A `steps_ended` comes when there are so many; once. True: there are.
+  /// A `steps_ended` comes when so many have ended; once. True: they have.
   bool tell_at(std::size_t count);
 
   /// An outcome that no runner has brought is to be written.

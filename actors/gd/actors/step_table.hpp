@@ -38,11 +38,11 @@ public:
   using clock = database::clock;
 
   enum class state : std::uint8_t {
-    queued,   ///< with the runners, or it waits for a thread
-    running,  ///< it has begun, and has no outcome
-    reported, ///< its outcome is with the turn
-    refused,  ///< the database has not taken that: a deputy calls the handler
-    settled,  ///< its outcome is committed or lost, or there is none
+    queued,   ///< with the runners, or waiting for a thread
+    running,  ///< begun, and without an outcome
+    reported, ///< the outcome is with the turn
+    refused,  ///< the outcome was not taken: a deputy calls the handler
+    settled,  ///< the outcome is committed or lost, or there is none
   };
 
   /// What a step needs that has a time limit, as asynchronous ones always do.
@@ -52,24 +52,23 @@ public:
     bool asynchronous = false;
     /// Its function runs on one of CAF's threads.
     bool pooled = false;
-    /// max(): it has not begun.
+    /// max(): the step has not begun.
     clock::time_point due = clock::time_point::max();
   };
 
   struct row {
     lease_ptr under;
-    /// Null: it is down, there never was one, or it is the runner's.
+    /// Null: down, the runner's, or there never was one.
     caf::actor step{};
     std::unique_ptr<supervision> care{};
-    /// Calls the handler when the step's own actor cannot: it is down when its
-    /// function has returned.
+    /// For a deputy: the step's own actor is down when its function has returned.
     execution_ptr spare{};
-    /// The actor that does, with `spare`.
+    /// Calls the handler, with `spare`.
     caf::actor deputy{};
     bool handled = false;
-    /// To be unlocked when it is over.
+    /// To be unlocked when the row is over.
     std::optional<store::key_hold> key{};
-    /// Of what was picked, until there is an outcome; and of that, until it is
+    /// Of the picked row, until there is an outcome; of the outcome, until that is
     /// written.
     std::size_t bytes = 0;
     std::size_t unwritten = 0;
@@ -90,7 +89,7 @@ public:
     bool has_outcome() const noexcept {
       return now_ == state::reported || now_ == state::settled;
     }
-    /// Its function has not returned, or waits for a runner or a thread.
+    /// The function has not returned, or waits for a runner or a thread.
     bool has_slot() const noexcept {
       return slot_;
     }
@@ -103,7 +102,7 @@ public:
 
     state now_;
     bool slot_ = false;
-    /// It goes on when its outcome is committed.
+    /// The row runs ahead when its outcome is committed.
     bool advancing_ = false;
   };
 
@@ -116,35 +115,35 @@ public:
   /// reported at once.
   entry& add(std::uint64_t tag, row what, state begins);
 
-  /// Null: it is over.
+  /// Null: the row is over.
   entry* find(std::uint64_t tag);
 
-  /// It waited for a thread, and its time counts from here.
+  /// The step waited for a thread: its time counts from here.
   void begin(entry& x, clock::time_point at);
 
-  /// Its function has returned, or will not begin.
+  /// The step's function has returned, or will not begin.
   void leave_slot(entry& x);
 
-  /// `after`: what goes on if it is refused. `advances`: and if it is committed.
+  /// `after`: what goes on if the outcome is refused; `advances`: or committed.
   void report(entry& x, bool handled, execution_ptr after, bool advances);
 
   void refuse(entry& x);
 
   void settle(entry& x);
 
-  /// It needs none any more: somebody else calls its handler.
+  /// The step needs no limit any more: a deputy calls the handler.
   void lift_limit(const entry& x);
 
   /// A row that the runners have not begun: the picker releases it.
   row take_queued(std::uint64_t tag);
 
-  /// Whether it was over. Its key, if there is one, is to be unlocked.
+  /// Whether the row was over. Its key, if any, is to be unlocked.
   bool forget(entry& x, std::optional<store::key_hold>& key);
 
-  /// Those whose time is over, as far as is known here.
+  /// Rows whose time is over, as far as the table knows.
   std::vector<entry*> late(clock::time_point now);
 
-  /// `max()`: none has a limit.
+  /// `max()`: no row has a limit.
   clock::time_point due() const {
     return limits_.empty() ? clock::time_point::max() : limits_.begin()->first;
   }
@@ -159,7 +158,7 @@ public:
     return pooled_;
   }
 
-  /// Rows that go on when their outcome is committed.
+  /// Rows that run ahead when their outcome is committed.
   std::int32_t advancing() const noexcept {
     return advancing_;
   }
@@ -168,7 +167,7 @@ public:
     return rows_.empty();
   }
 
-  /// How many would be left to their leases.
+  /// How many rows would be left to their leases.
   std::size_t unfinished() const;
 
   std::unordered_map<std::uint64_t, entry>& all() noexcept {

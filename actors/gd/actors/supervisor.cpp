@@ -28,10 +28,10 @@ constexpr milliseconds register_pause{1'000};
 constexpr milliseconds leave_at_most{1'000};
 constexpr milliseconds leave_wait{100};
 
-/// The tickets of its units.
+/// The tickets of the supervisor's units.
 enum unit : std::uint64_t { machines, strangers, farewell };
 
-/// As events name it.
+/// As events name a child.
 std::string title_of(role what, const std::string& queue) {
   switch (what) {
     case role::worker:

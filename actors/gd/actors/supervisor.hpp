@@ -74,7 +74,7 @@ private:
   std::vector<child> children_;
   bool draining_ = false;
   bool leaving_ = false;
-  /// Lanes on which it has not been said yet.
+  /// Lanes on which the farewell has not been said yet.
   std::size_t farewells_ = 0;
   events::node_stopped summary_;
 };

@@ -21,7 +21,7 @@ namespace gd {
 /// (design section 4, [A7]).
 ///
 /// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
-/// (it may wait for a stranger's unique key, and shares no group with those that
+/// (the entry may wait for a stranger's unique key, and shares no group with those that
 /// never do), and the members `locked_tries` and `not_before`, which belong to the batcher.
 template <class Entry>
 class batcher {
@@ -47,7 +47,7 @@ public:
            && unsure_suspects_.empty() && locked_.empty();
   }
 
-  /// How many wait for nothing but a group.
+  /// How many entries wait for nothing but a group.
   std::size_t ready() const noexcept {
     return ready_.size();
   }
@@ -58,10 +58,10 @@ public:
     bool alone = false;
     /// Part of a group that failed.
     bool suspect = false;
-    /// Unset, unless it may wait.
+    /// Unset, unless the group may wait.
     std::optional<clock::time_point> waits_since{};
 
-    /// They may wait for strangers: to be sent with a lock timeout.
+    /// The entries may wait for strangers: to be sent with a lock timeout.
     bool unsure() const {
       return !entries.empty() && entries.front().unsure();
     }
@@ -213,7 +213,7 @@ private:
     return next;
   }
 
-  /// The one that is due first.
+  /// The locked entry that is due first.
   group take_locked(clock::time_point now) {
     auto first = std::min_element(locked_.begin(), locked_.end(),
                                   [](const auto& a, const auto& b) {

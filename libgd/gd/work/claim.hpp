@@ -25,10 +25,10 @@ public:
   /// Rows that an insert has made under a lease, or may have made.
   struct claim {
     std::string queue{};
-    /// The lease token of all of them, of no pick and no other claim [A1].
+    /// The lease token of its rows, of no pick and no other claim [A1].
     std::string token{};
     std::int32_t count = 0;
-    /// The number of the pick beside which it got in; zero: the desk was open.
+    /// The number of the pick beside which the claim got in; zero: the desk was open.
     std::uint64_t behind = 0;
     /// In the order in which they are to run; none: the insert has failed.
     std::vector<store::picked_row> rows{};
@@ -45,7 +45,7 @@ public:
     queues_[queue].tell = std::move(tell);
   }
 
-  /// Returns what was not collected. What comes now is refused.
+  /// Returns the claims that were not collected. What comes now is refused.
   std::vector<claim> leave(const std::string& queue) {
     std::lock_guard guard{mutex_};
     auto& x = queues_[queue];
@@ -62,7 +62,7 @@ public:
   }
 
   /// To be called before a pick is sent, which sees whatever has closed the desk.
-  /// Its number: they begin with one.
+  /// Returns the pick's number; numbers begin with one.
   std::uint64_t look(const std::string& queue) {
     std::lock_guard guard{mutex_};
     return ++queues_[queue].looks;

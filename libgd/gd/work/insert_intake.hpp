@@ -38,9 +38,9 @@ public:
     std::vector<answered_request<inserted>> answers;
     /// Queues that have new rows that may be due, for hints.
     std::vector<std::string> queues;
-    /// Some are eligible since a time that was named, not since now.
+    /// Some rows are eligible since a time that was named, not since now.
     bool anywhere = false;
-    /// Of the rows that it has stored, or may have: to be handed in at the desk.
+    /// Of rows that were stored, or may have been: to be handed in at the desk.
     std::vector<claim_desk::claim> claims;
   };
   /// `withdrawn`: the unit was not sent, for the sake of its oldest requests; they
@@ -51,7 +51,7 @@ public:
   std::vector<answered_request<inserted>> give_up(std::uint64_t last, error why,
                                                   clock::time_point now);
 
-  /// Of the unit under way.
+  /// The oldest ticket of the unit under way.
   std::uint64_t oldest_sent() const;
 
   bool idle() const noexcept {
@@ -66,10 +66,10 @@ public:
 private:
   struct entry {
     std::uint64_t ticket;
-    /// Its id is zero until it is sent.
+    /// The row's id is zero until it is sent.
     store::insert_row row;
     std::size_t size;
-    /// It has been sent before, and its fate is unknown.
+    /// Sent before, with unknown fate.
     bool resent = false;
     int id_tries = 0;
     int locked_tries = 0;
@@ -101,7 +101,7 @@ private:
   /// go on without them.
   bool fail_some(report& to, batcher<entry>::group& failed, const error& why,
                  clock::time_point now);
-  /// Of nobody's: all try again, or are answered.
+  /// A failure for nobody's sake: all try again, or are answered.
   void fail_all(report& to, std::vector<unresolved_entry> looking_up,
                 std::vector<entry> group, const error& why, bool again);
   void resolve_all(report& to, std::vector<unresolved_entry> looked_up,
@@ -119,11 +119,11 @@ private:
   std::vector<unresolved_entry> looking_up_;
   bool drawing_ = false; ///< with its last call
   bool sending_ = false; ///< the group's rows
-  /// Sent, or to be sent next: it waits for ids.
+  /// Sent, or waiting for ids to be sent next.
   batcher<entry>::group group_;
-  /// It tells what became of each row.
+  /// The unit tells what became of each row.
   bool asking_ = false;
-  /// By queue: those of its rows.
+  /// The group's claims, by queue.
   std::map<std::string, claim_desk::claim, std::less<>> claims_;
 };
 

@@ -83,13 +83,13 @@ private:
   mutable std::mutex mutex_;
   mutable std::stop_source source_{std::nostopstate};
   bool stopped_ = false;
-  /// In the table, which guards it.
+  /// The lease's place in the table, which guards it.
   std::optional<std::list<lease_ptr>::iterator> place_;
 };
 
-/// All leases that a node means to keep; none is in two tables. What is in it is
-/// extended by the heartbeat, which reads it directly: no thread of CAF's can come
-/// in between.
+/// All leases that a node means to keep; none is in two tables. The heartbeat
+/// reads the table directly, and extends what it holds: no scheduler comes in
+/// between.
 class lease_table {
 public:
   void add(const lease_ptr& one) {

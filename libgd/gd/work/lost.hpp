@@ -16,7 +16,7 @@ class lost_picks {
 public:
   using clock = database::clock;
 
-  /// How often their rows are looked for, and how long after it was refused.
+  /// How often their rows are looked for, and how long after that was refused.
   static constexpr std::chrono::milliseconds interval{200};
   static constexpr std::chrono::milliseconds again_after{1'000};
 
@@ -25,7 +25,7 @@ public:
     next_ = {};
   }
 
-  /// Those that are to be looked for now.
+  /// Tokens whose rows are to be looked for now.
   std::vector<std::string> take(clock::time_point now) {
     std::erase_if(tokens_, [now](const auto& x) { return x.until <= now; });
     if (tokens_.empty() || now < next_)
@@ -45,7 +45,7 @@ public:
     return out;
   }
 
-  /// `max()`: there are none.
+  /// `max()`: there are no tokens.
   clock::time_point due() const {
     return tokens_.empty() ? clock::time_point::max() : next_;
   }

@@ -19,9 +19,9 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   struct settings {
-    /// What has ended within it tells of the next steps.
+    /// What has ended within this time tells of the next steps.
     duration window{std::chrono::seconds{1}};
-    /// What is ahead is to begin within it: what cannot is better off with another
+    /// What is ahead is to begin within this time: what cannot is better off with another
     /// node.
     duration in_time{std::chrono::seconds{15}};
     std::int32_t slots = 1;
@@ -32,7 +32,7 @@ public:
     std::int64_t bytes_at_once = 8 << 20;
   };
 
-  /// A lease of so long.
+  /// For a lease of so long.
   static settings for_lease(duration lease);
 
   explicit pace(settings how) : how_(how), at_once_(how.slots) {
@@ -48,7 +48,7 @@ public:
   /// Slots have been in use for so long by now.
   void note(duration in_use);
 
-  /// A transaction begins there, or ends.
+  /// A transaction of this flight begins, or ends.
   void began(std::size_t flight, time_point now) {
     begins_[flight] = {now, last_finish_};
   }
@@ -59,7 +59,7 @@ public:
     at_once_ = count;
   }
 
-  /// A row without an outcome has so many bytes; or has one, or is none any more.
+  /// A row without an outcome has so many bytes; it has one now, or is gone.
   void hold(std::size_t bytes) {
     held_bytes_ += static_cast<std::int64_t>(bytes);
   }
@@ -71,7 +71,7 @@ public:
   void picked(std::size_t rows, std::size_t bytes) {
     note_size(rows, bytes, bytes_per_row_ / 2);
   }
-  /// The same of some that come without their content at first.
+  /// The same of rows that came without their content at first.
   void shown(std::size_t rows, std::size_t bytes) {
     note_size(rows, bytes, bytes_per_row_);
   }
@@ -90,7 +90,7 @@ public:
   struct load {
     /// Rows that have a slot.
     std::int32_t running = 0;
-    /// And of those, they wait for a thread.
+    /// Of these, rows that wait for a thread.
     std::size_t waiting = 0;
     /// Rows that will need a slot, and are not with the runners yet.
     std::int64_t coming = 0;
@@ -109,7 +109,7 @@ public:
     speed_ = std::max(speed_, speed_in(last_took_, in_use, last_finish_));
   }
 
-  /// What it keeps of the past.
+  /// How many samples of the past are kept.
   std::size_t samples() const noexcept {
     return seen_.size();
   }

@@ -26,7 +26,7 @@ public:
     std::vector<answered_request<signalled>> answers;
     /// Queues that may have something to pick, for hints.
     std::vector<std::string> queues;
-    /// It is eligible since now.
+    /// What is there to pick is eligible since now.
     static constexpr bool anywhere = false;
   };
   /// `withdrawn`: the unit was not sent, for the sake of its oldest requests; they
@@ -37,7 +37,7 @@ public:
   std::vector<answered_request<signalled>> give_up(std::uint64_t last,
                                                    error why);
 
-  /// Of the unit under way.
+  /// The oldest ticket of the unit under way.
   std::uint64_t oldest_sent() const;
 
   bool idle() const noexcept {
@@ -52,7 +52,7 @@ private:
     std::size_t size;
     /// Makes every signal its own key: several to one target share a group.
     std::int64_t number;
-    /// It has been sent before, and its fate is unknown.
+    /// Sent before, with unknown fate.
     bool resent = false;
     int locked_tries = 0;
     clock::time_point not_before{};

@@ -90,7 +90,7 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
   return out;
 }
 
-/// Or leaves out rows, which no other pick can.
+/// Whether a pick minds keys, or leaves out rows, which only such a pick can.
 bool turn::picks_keyed(clock::time_point now) {
   return plan_.keyed() || !careful_.left_out(now).empty();
 }
@@ -99,7 +99,7 @@ void turn::pause_picks(clock::time_point now) {
   no_pick_before_ = now + pause_after_failure;
 }
 
-/// Its position.
+/// The call's position.
 static int append(pq::unit& work, pq::call x) {
   work.calls.push_back(std::move(x));
   return static_cast<int>(work.calls.size()) - 1;
@@ -124,8 +124,8 @@ turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
     outcomes_next_ = waiting_.has_due(now);
   } else {
     if (!unlocks_.empty() && first) {
-      // First: it takes effect at once, whatever becomes of the transaction. If
-      // the connection is lost, so are its locks.
+      // First: unlocking takes effect at once, whatever becomes of the transaction.
+      // If the connection is lost, so are its locks.
       append(work, store::unlock_keys(unlocks_));
       for (const auto& x : unlocks_)
         how_.keys->remove(x.key);
@@ -365,9 +365,9 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
       to.unpickable.push_back(careful_.guilty());
     careful_.failed();
   }
-  if (careful_.in_vain()) // it failed for something else
+  if (careful_.in_vain()) // the pick failed for something else
     pause_picks(now);
-  plan_.forget_marks(); // they are from before
+  plan_.forget_marks(); // marks from before
 }
 
 void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
@@ -393,7 +393,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
     for (auto& x :
          store::read_flush(reply.results[static_cast<std::size_t>(at)]))
       answers.push_back(x);
-  // Each row is in one answer at the most. Mostly all are there.
+  // Each row is in one answer at the most. Mostly all rows are there.
   bool all = answers.size() == of.group.entries.size()
              && std::all_of(answers.begin(), answers.end(),
                             [](const auto& x) { return x.applied; });
@@ -477,7 +477,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     return;
   } else if (why.code == errc::rejected && !of_pick && !group.empty()) {
     if (auto guilty = waiting_.split(std::move(group))) {
-      // Taken while it waited: asked again, the database tells by whom.
+      // The key was taken meanwhile: asked again, the database tells by whom.
       if (why.sqlstate == "23505" && guilty->row->may_collide)
         waiting_.put_locked(std::move(*guilty), now);
       else
@@ -522,7 +522,7 @@ bool turn::fail_shown(flight& of, const error& why, report& to,
   return true;
 }
 
-/// Outcomes do not wait for what becomes of it.
+/// Outcomes do not wait for what becomes of a careful pick.
 bool turn::fail_careful(const flight& of, const error& why, report& to,
                         clock::time_point now) {
   using step = careful_picks::step;

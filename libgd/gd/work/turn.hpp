@@ -43,8 +43,8 @@ public:
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
     /// Transactions at the same time, each on its own connection. 1 or 2.
     std::size_t flights = 1;
-    /// The second is begun when so many outcomes wait for one: fewer are better
-    /// off in the next.
+    /// A second transaction begins when so many outcomes wait: fewer are better off
+    /// in the next.
     std::size_t worth_a_flight = 50;
     /// Or when there are rows in plenty, and so many are wanted.
     std::int32_t worth_a_pick = 500;
@@ -71,7 +71,7 @@ public:
     hidden_.push({std::move(row)});
   }
 
-  /// Those that fulfil `which` are not wanted any more.
+  /// Hidden rows that fulfil `which` are not wanted any more.
   template <class F>
   void forget_hidden(F which) {
     hidden_.remove_if([&which](const auto& x) { return which(x.row); });
@@ -91,13 +91,13 @@ public:
   }
 
   /// Rows may be under this lease token of which nobody knows. The server may still
-  /// be at it: its lease begins at the latest now.
+  /// be at their pick: their lease begins at the latest now.
   void lose(std::string token, clock::time_point now) {
     lost_.add(std::move(token), now + how_.lease);
   }
 
   struct started {
-    /// Which connection it is for. Locks of keys live on that of flight 0.
+    /// Which connection the unit is for. Locks of keys live on that of flight 0.
     std::size_t flight = 0;
     pq::unit work{};
     /// Not every transaction that might pick does.
@@ -125,7 +125,7 @@ public:
     error why{};
     std::int64_t holder = 0;
     /// Of an `advance` that was applied: its new lease token and its inbox;
-    /// nullopt: that is not shown.
+    /// nullopt: the inbox is not shown.
     std::string next_token{};
     std::optional<std::vector<raw_signal>> inbox{};
   };
@@ -141,7 +141,7 @@ public:
   struct report {
     std::vector<flushed> rows;
     std::vector<store::picked_row> picked;
-    /// The lease token of those.
+    /// The lease token of `picked`.
     std::string token{};
     std::vector<shown> shown_rows{};
     /// There was not enough room to show these.
@@ -150,7 +150,7 @@ public:
     std::vector<careful_picks::accused> unpickable{};
     /// The pick took as many as it wanted: there may be more.
     bool full = false;
-    /// There was a pick, and it has left nothing that it could have taken.
+    /// There was a pick, and it left nothing that could have been taken.
     bool exhausted = false;
     /// How many rows of lost picks were released.
     std::size_t released = 0;
@@ -172,7 +172,7 @@ public:
   bool occupied(std::int32_t want = 0) const;
 
   /// How many outcomes more have to come until `begin` does something with them;
-  /// max(): it does nothing before one of those under way has ended.
+  /// max(): nothing before a transaction under way has ended.
   std::size_t missing() const;
 
   /// How many rows the picks under way want.
@@ -183,9 +183,9 @@ public:
     /// By flight: releases the rows of the pick under way there, whose answer
     /// nobody will read, and those of lost picks. To be submitted behind that pick.
     std::vector<std::optional<pq::unit>> release;
-    /// In the node's table, and still to be unlocked.
+    /// Keys that are in the node's table, and still to be unlocked.
     std::vector<std::string> keys;
-    /// Whether the session may have locks of keys from here.
+    /// Whether the session may have locks of keys from this turn.
     bool locks = false;
   };
   leftovers abandon() const;
