@@ -97,7 +97,8 @@ struct claim_fixture : picker_fixture {
   }
 
   void skip_draw() {
-    sched.advance_time(1us); // in a crowd, the gateway lets others go first
+    sched.advance_time(
+      1us); // with several senders, the gateway lets others go first
     sched.run();
     if (db->newest() == "gd_draw_ids ") {
       db->run_newest();

@@ -176,9 +176,9 @@ public:
         row.inbox = std::move(x.content->inbox);
         run(std::move(row), token);
       }
-      bool busy = !report.rows.empty() || !report.picked.empty()
-                  || !hidden_.empty() || !turn_.empty();
-      idle = busy ? 0 : idle + 1;
+      bool at_work = !report.rows.empty() || !report.picked.empty()
+                     || !hidden_.empty() || !turn_.empty();
+      idle = at_work ? 0 : idle + 1;
     }
     return executions_ - before;
   }

@@ -900,7 +900,7 @@ CAF_TEST(an engines flush gives way to a caller that holds its row) {
   gd::transaction tx{caller.handle()};
   caller.exec("begin");
   CAF_REQUIRE(tx.signal(paid(x)));
-  // As a turn does with a row that stays busy.
+  // As a turn does with a row that stays locked.
   auto alone = node.run(
     {{gd::store::lock_timeout(20ms), gd::store::lock({x})}});
   CAF_CHECK(!alone.ok() && alone.failure->code == errc::busy);

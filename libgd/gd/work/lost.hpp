@@ -10,8 +10,8 @@
 namespace gd {
 
 /// Lease tokens under which there may be rows of which nobody knows: they are
-/// released as soon as there are any, until one lease has passed [A11]. Pure: no clock
-/// of its own.
+/// released as soon as there are any, until one lease has passed [A11]. Pure: no
+/// clock of its own.
 class lost_picks {
 public:
   using clock = database::clock;
