@@ -1,5 +1,5 @@
 -- Draws ids for inserts, beforehand: an insert of unknown fate can then be sent again without
--- duplicating anything (spec [A11]). A block may serve several inserts.
+-- duplicating anything. A block may serve several inserts.
 -- $1 int: how many
 -- A row for each: the id, and when it was drawn, in us since 1970, which becomes the row's inserted_at: it tells the row
 -- from another's, if the id is drawn again by a server that has lost its last moments.

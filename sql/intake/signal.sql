@@ -1,5 +1,5 @@
 -- Stores signals to the targets locked by lock_targets, and wakes those that wait for one of them. Its snapshot is
--- younger than the locks, so that what it reads of a target is what it is (spec [A2], [A4]).
+-- younger than the locks, so that what it reads of a target is what it is.
 -- Membership is asked as a value ("is true", or inside a case): the planner makes a hash of the list then. As a plain
 -- condition it becomes a join, which a generic plan, expecting ten rows, does in nested loops.
 -- $1 bigint[] target id, $2 text[] name, $3 text[] payload (JSON), $4 text[] dedup key, or null, $5 int inbox limit

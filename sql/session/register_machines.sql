@@ -1,4 +1,4 @@
--- Makes a node's machines known to programs that do not have them (spec section 9).
+-- Makes a node's machines known to programs that do not have them.
 -- $1 text[] fsm, $2 int[] version, $3 text[] initial step, $4 text[] queue, $5 text[] steps, joined by commas
 insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps)
 select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',')

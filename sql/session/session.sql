@@ -1,4 +1,4 @@
--- Pins what a connection of ours relies on (spec section 6), and tells what it is connected to.
+-- Pins what a connection of ours relies on, and tells what it is connected to.
 -- A pinned plan setting: with sequential scans off, a generic plan that was made while the tables were
 -- empty stays an index plan when they have grown.
 -- $1 text: statement timeout, with unit

@@ -1,6 +1,6 @@
 -- Rows whose lease is over, or will be soon, and whether a stranger has locked them: the node of those lives, for all that
 -- is known, and cannot extend them. Run before reap, in pages until there are no more: it leaves those out until their node
--- has had time to (spec [A7]).
+-- has had time to.
 -- $1 int limit, $2 bigint how soon, in us, $3 bigint where the last page ended, in us since 2000, and $4 bigint the id there
 -- A row for each, as many as the limit: there may be more: its id, when its lease ends, in us since 2000; locked.
 with ending as materialized (

@@ -1,5 +1,5 @@
 -- Rows that are to become runnable again by the engine, and whose unique key would be taken again by that: parked ones
--- whose wake-up is due, and those whose lease is over. For return_row, one by one (spec section 8).
+-- whose wake-up is due, and those whose lease is over. For return_row, one by one.
 -- In pages, each from where the last one ended: the same rows, whose keys strangers are inserting, do not come back before
 -- the others have been tried. As many rows of a kind as the limit: there may be more.
 -- $1 int limit of each kind, $2 bool whether leases may be reaped, $3 bigint the last id of the parked ones, $4 bigint the

@@ -1,4 +1,4 @@
--- Wakes rows whose deadline has passed, once; the reason stays on the row (spec section 5). As many rows as the limit: there may be more.
+-- Wakes rows whose deadline has passed, once; the reason stays on the row. As many rows as the limit: there may be more.
 -- $1 int limit
 with due as materialized (
 -- include parts/due_rows.sql

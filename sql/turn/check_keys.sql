@@ -1,5 +1,5 @@
 -- With the locks in hand, and a snapshot that is younger than them: releases the rows in gd.keyed that did not win, or
--- whose key has another row that executes or comes first by now (spec [A9]). Hands the others on as gd.kept.
+-- whose key has another row that executes or comes first by now. Hands the others on as gd.kept.
 -- For the statuses behind a select see pick_keyed. The priorities of a key are walked only if it has a more urgent row.
 -- A row for each that was released: its key, and whether that is locked elsewhere.
 with mine as materialized (

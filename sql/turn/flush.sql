@@ -1,7 +1,7 @@
--- Writes outcomes and give-backs. Each applies only under its own lease token (spec [A1]); signals that an applied
+-- Writes outcomes and give-backs. Each applies only under its own lease token; signals that an applied
 -- outcome consumed go in the same statement, guarded by its RETURNING.
 -- A row without id: the list of those that are done. A row with a holder: the row's unique key would become that
--- instance's, too, and nothing was changed (spec section 8). Without: stale, the lease is another's or gone. No row: a
+-- instance's, too, and nothing was changed. Without: stale, the lease is another's or gone. No row: a
 -- stranger holds the row's lock (or it is deleted); try again. A row whose key might collide may wait for a stranger's
 -- insert: such rows go in a group of their own, behind lock_timeout.
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of the signals

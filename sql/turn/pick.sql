@@ -1,11 +1,11 @@
 -- Takes a lease on the most urgent eligible rows of a queue, and returns them with their inbox.
--- It reads as much as it takes, whatever lies in the table (spec [A5]): the rows of each machine that this node knows are
+-- It reads as much as it takes, whatever lies in the table: the rows of each machine that this node knows are
 -- a range of their own, and of that each priority, so that neither foreign rows nor future ones are ever passed over.
 -- The recursive part finds the priorities in use, each by one probe; the outer limit ends it as soon as it has enough.
 -- If one machine has all the rows, they are claimed as they are read: its ranges are the pick order, and what strangers
 -- have locked is passed over. Those of several are merged first, as deep as $11 says, without a lock: that tells how many of
 -- each are next, and so many of each are claimed as they are read. If that is less than is wanted (a machine has no more that
--- strangers have not locked), the next pick is to look deeper (spec [A7]).
+-- strangers have not locked), the next pick is to look deeper.
 -- What is claimed is found again by its place (ctid); a row that a stranger has moved since the snapshot is left for the
 -- next pick. The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
 -- Rows with a partition key are not taken: pick_keyed is for queues that have some.

@@ -1,5 +1,5 @@
 -- Picks from a queue that has rows with a partition key, too; lock_keys, check_keys and hold_keys follow. See pick.
--- Of each partition key only the first eligible row counts, and only if no row of the key executes (spec [A9]). Keys are
+-- Of each partition key only the first eligible row counts, and only if no row of the key executes. Keys are
 -- found by walking the keyed rows in pick order, as deep as $11 says. If a backlog of a few keys fills that walk, as many
 -- distinct keys are visited from where the last visit ended, and if what strangers have locked fills it, those only: keys
 -- then take turns, and only among keys is the order no longer exact.

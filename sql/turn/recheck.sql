@@ -1,5 +1,5 @@
 -- Wakes the rows that this transaction has parked and for which a signal had come that their step had not looked at.
--- A new statement, so that it sees what was committed before the row's lock was ours (spec [A2]).
+-- A new statement, so that it sees what was committed before the row's lock was ours.
 -- $1 bigint[] parked ids, $2 bigint[] ids of the signals that their steps looked at
 update :"schema".gen_durable g
 set

@@ -1,4 +1,4 @@
--- Releases what a pick or an insert_claimed of unknown fate may have taken; the attempt does not count (spec [A11]).
+-- Releases what a pick or an insert_claimed of unknown fate may have taken; the attempt does not count.
 -- One whose unique key would be taken again by that is left to its lease.
 -- $1 text[] lease tokens
 update :"schema".gen_durable g

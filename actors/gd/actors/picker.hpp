@@ -24,8 +24,7 @@
 namespace gd::actors {
 
 /// Keeps a queue's slots full: picks, hands plain steps to its runners and spawns
-/// the actors of others, collects their outcomes, drives the queue's turn (spec
-/// section 6).
+/// the actors of others, collects their outcomes, drives the queue's turn.
 class picker_actor : public caf::event_based_actor {
 public:
   /// `lanes`: the database's, one or two; locks of keys live on the first.

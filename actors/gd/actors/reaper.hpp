@@ -21,10 +21,9 @@
 namespace gd::actors {
 
 /// Returns rows whose lease is over, and wakes rows whose deadline has passed:
-/// two sweeps with jittered intervals and bounded batches (spec section 6).
-/// Rows whose unique key might collide by that are returned one by one (spec
-/// section 8). Ends the sessions of nodes that are silent for longer than their
-/// lease (spec section 7).
+/// two sweeps with jittered intervals and bounded batches.
+/// Rows whose unique key might collide by that are returned one by one. Ends the sessions of nodes that are silent for longer than their
+/// lease.
 class reaper_actor : public caf::event_based_actor {
 public:
   reaper_actor(caf::actor_config& cfg, node_ptr home);

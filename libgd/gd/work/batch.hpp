@@ -17,8 +17,7 @@
 namespace gd {
 
 /// How entries wait for a transaction that they share, and what happens to a
-/// group that failed: poison never spreads, and nobody waits on a stranger
-/// (design section 4, [A7]).
+/// group that failed: poison never spreads, and nobody waits on a stranger.
 ///
 /// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
 /// (the entry may wait for a stranger's unique key, and shares no group with those that

@@ -19,21 +19,20 @@ namespace gd {
 /// desk; a pick that begins later and leaves nothing opens it, and what got in runs
 /// when its insert commits. If the pick before has left nothing, the desk lets in
 /// beside that pick, too: behind what it finds. What strangers have inserted waits
-/// no longer than without claims: each poll closes the desk (spec section 6).
+/// no longer than without claims: each poll closes the desk.
 class claim_desk {
 public:
   /// Rows that an insert has made under a lease, or may have made.
   struct claim {
     std::string queue{};
-    /// The lease token of its rows, of no pick and no other claim [A1].
+    /// The lease token of its rows, of no pick and no other claim.
     std::string token{};
     std::int32_t count = 0;
     /// The number of the pick beside which the claim got in; zero: the desk was open.
     std::uint64_t behind = 0;
     /// In the order in which they are to run; none: the insert has failed.
     std::vector<store::picked_row> rows{};
-    /// The fate of the insert is unknown: what it may have made is to be released
-    /// [A11].
+    /// The fate of the insert is unknown: what it may have made is to be released.
     bool lost = false;
   };
 

@@ -16,8 +16,7 @@
 namespace gd {
 
 /// One execution of a picked row: calls the step, turns what it throws into a
-/// call of the handler, validates and encodes the outcome (spec sections 3 and
-/// 4, [A6]). Whatever user code does, the result is an outcome that SQL can
+/// call of the handler, validates and encodes the outcome. Whatever user code does, the result is an outcome that SQL can
 /// carry out.
 class execution {
 public:

@@ -18,8 +18,8 @@
 namespace gd {
 
 /// Inserts: resolve what was left open, draw ids, insert under those. An insert
-/// of unknown fate is sent again without duplicating [A11]. Those with a unique
-/// key go in groups of their own: they may wait for a stranger's insert [A7].
+/// of unknown fate is sent again without duplicating. Those with a unique
+/// key go in groups of their own: they may wait for a stranger's insert.
 ///
 /// Each group draws as many ids as it has used, for the next one, so that most
 /// groups take one unit. An id is used only after its draw's commit was heard of.

@@ -34,7 +34,7 @@ struct intake_settings {
   /// Under which leases inserts may begin, and where they ask for it.
   struct claims {
     std::shared_ptr<claim_desk> desk;
-    /// "<node>/<incarnation>"; numbers are appended, from this one on [A1].
+    /// "<node>/<incarnation>"; numbers are appended, from this one on.
     std::string incarnation;
     std::uint64_t next = 1;
     std::chrono::milliseconds lease{60'000};

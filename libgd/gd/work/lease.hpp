@@ -34,7 +34,7 @@ public:
   }
 
   const std::int64_t id;
-  /// The row's `locked_by`: "<node>/<incarnation>/<pick number>" [A1].
+  /// The row's `locked_by`: "<node>/<incarnation>/<pick number>".
   const std::string token;
   std::atomic<bool> lost = false;
 

@@ -10,7 +10,7 @@
 namespace gd {
 
 /// Lease tokens under which there may be rows of which nobody knows: they are
-/// released as soon as there are any, until one lease has passed [A11]. Pure: no
+/// released as soon as there are any, until one lease has passed. Pure: no
 /// clock of its own.
 class lost_picks {
 public:

@@ -11,7 +11,7 @@ namespace gd {
 
 /// How many rows a queue takes ahead of its slots: as many as steps end in the time
 /// of a transaction, which begin within a part of the lease, and which there is
-/// memory for (spec section 6). Pure: no clock of its own. `in_use` is of a clock that
+/// memory for. Pure: no clock of its own. `in_use` is of a clock that
 /// goes only while a slot is in use.
 class pace {
 public:

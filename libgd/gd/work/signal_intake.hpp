@@ -13,7 +13,7 @@
 
 namespace gd {
 
-/// Signals: lock the targets, store, wake [A2].
+/// Signals: lock the targets, store, wake.
 class signal_intake : public intake_base {
 public:
   explicit signal_intake(intake_settings how);

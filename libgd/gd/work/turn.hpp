@@ -18,8 +18,7 @@
 namespace gd {
 
 /// A queue's work with the database: transactions that each flush all outcomes
-/// that have come in, wake what was parked too late, and pick, in one pipeline
-/// (design section 4). If there is enough to do, a second one goes beside the
+/// that have come in, wake what was parked too late, and pick, in one pipeline. If there is enough to do, a second one goes beside the
 /// first, on a connection of its own: the server then works while the other
 /// waits for its commit. A plain state machine: no thread, no clock and no
 /// connection of its own. Whoever drives it sends what `begin` returns and
@@ -30,7 +29,7 @@ public:
 
   struct settings {
     std::string queue;
-    /// "<node>/<incarnation>"; pick numbers are appended [A1].
+    /// "<node>/<incarnation>"; pick numbers are appended.
     std::string incarnation;
     /// Distinguishes the turns of one incarnation, also after restarts.
     std::uint64_t first_pick = 1;
