@@ -95,8 +95,8 @@ endforeach()
 set(budgets
   libgd/gd 4750 libgd/gd/pq 3340 libgd/gd/work 3900 actors/gd/actors 5500
   testing/gd 1450 tools/gdctl 1600
-  sql/turn 430 sql/intake 205 sql/sweep 205 sql/session 130 sql/caller 30
-  sql/testing 30 sql/parts 380)
+  sql/turn 430 sql/intake 205 sql/sweep 210 sql/session 130 sql/caller 30
+  sql/testing 30 sql/parts 390)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

@@ -2,9 +2,9 @@
 -- $1 text incarnation of the node that asks. A row for each node: its name.
 select distinct n.node
 from :"schema".gen_durable_nodes n
-cross join lateral jsonb_to_recordset(n.sessions) s (process int, began timestamptz, role text)
-join pg_stat_activity a on a.pid = s.process and a.datname = current_database()
-  and (a.backend_start = s.began or a.backend_start is null and a.usename = s.role)
+cross join lateral jsonb_path_query(n.sessions, '$[*]') s
+join pg_stat_activity a on a.datname = current_database() and
+-- include parts/session_of.sql
 join pg_roles r on r.oid = a.usesysid
 where n.incarnation <> $1::text
   and not (select m.rolsuper from pg_roles m where m.rolname = current_user)

@@ -7,8 +7,9 @@
 with older as materialized (
   select pg_terminate_backend(a.pid, $2::bigint)
   from :"schema".gen_durable_nodes n
-  cross join lateral jsonb_to_recordset(n.sessions) s (process int, began timestamptz)
-  join pg_stat_activity a on a.pid = s.process and a.backend_start = s.began and a.wait_event is distinct from 'SyncRep'
+  cross join lateral jsonb_path_query(n.sessions, '$[*]') s
+  join pg_stat_activity a on a.wait_event is distinct from 'SyncRep' and a.backend_start is not null and
+-- include parts/session_of.sql
   join pg_locks l on l.pid = a.pid
   where current_setting('gd.node_lock', true) is distinct from 'on'
     and n.incarnation = $1::text and l.locktype = 'advisory' and l.granted and l.objsubid = 2

@@ -14,6 +14,6 @@ on conflict (incarnation) do update
   set seen_at = clock_timestamp(),
       sessions = excluded.sessions || coalesce((
         select jsonb_agg(s)
-        from jsonb_array_elements(gen_durable_nodes.sessions) s
-        join pg_stat_activity a on a.pid = (s ->> 'process')::int and a.pid <> pg_backend_pid()
-          and a.backend_start is not distinct from (s ->> 'began')::timestamptz), '[]')
+        from jsonb_path_query(gen_durable_nodes.sessions, '$[*]') s
+        join pg_stat_activity a on a.pid::text = s ->> 'process' and a.pid <> pg_backend_pid()
+          and to_jsonb(a.backend_start) #>> '{}' is not distinct from s ->> 'began'), '[]')

@@ -5,10 +5,11 @@
 with silent as materialized (
   select n.incarnation
   from :"schema".gen_durable_nodes n
-  where n.incarnation = $1::text and n.seen_at + n.lease < clock_timestamp()
+  where n.incarnation = $1::text and
+-- include parts/silent.sql
   for update skip locked
 )
 select pg_terminate_backend(a.pid)
 from silent
 cross join pg_stat_activity a
-where a.pid = $2::int and a.backend_start = $3::text::timestamptz and a.wait_event is distinct from 'SyncRep'
+where a.pid = $2::int and to_jsonb(a.backend_start) #>> '{}' = $3::text and a.wait_event is distinct from 'SyncRep'

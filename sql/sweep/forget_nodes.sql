@@ -3,18 +3,21 @@
 with gone as materialized (
   select n.incarnation
   from :"schema".gen_durable_nodes n
-  where n.seen_at + n.lease < clock_timestamp() and n.incarnation in (
+  where
+-- include parts/silent.sql
+  and n.incarnation in (
     select x.incarnation
     from (
-      select m.incarnation, m.seen_at, m.lease, m.sessions,
+      select m.incarnation, m.seen_at, m.sessions,
         row_number() over (partition by m.host order by m.seen_at desc) as nth
       from :"schema".gen_durable_nodes m) x
     where (x.seen_at < clock_timestamp() - interval '1 day' or x.nth > 20)
       and not exists (
         select
-        from jsonb_to_recordset(x.sessions) s (process int, began timestamptz, role text)
-        join pg_stat_activity a on a.pid = s.process and a.datname = current_database()
-          and (a.backend_start = s.began or a.backend_start is null and a.usename = s.role)))
+        from jsonb_path_query(x.sessions, '$[*]') s
+        join pg_stat_activity a on a.datname = current_database() and
+-- include parts/session_of.sql
+      ))
   for update skip locked
 )
 delete from :"schema".gen_durable_nodes n

@@ -4,18 +4,19 @@
 -- What a role may not see of another's session (when it began, what it waits for) it cannot judge, and must not end.
 -- $1 text incarnation of the node that asks
 -- A row for each: incarnation, name of the node, process, when it began (text), whether this role may end it.
-select n.incarnation, n.node, a.pid as process, s.began,
+select n.incarnation, n.node, a.pid as process, s ->> 'began' as began,
   a.backend_start is not null
     and ((select r.rolsuper from pg_roles r where r.rolname = current_user)
          or not a.rolsuper and (pg_has_role(a.usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage'))) as may_end
 from :"schema".gen_durable_nodes n
-cross join lateral jsonb_to_recordset(n.sessions) s (process int, began text, role text)
+cross join lateral jsonb_path_query(n.sessions, '$[*]') s
 cross join lateral (
   select a.pid, a.usesysid, a.backend_start, r.rolsuper
   from pg_stat_activity a
   join pg_roles r on r.oid = a.usesysid
-  where a.pid = s.process and a.datname = current_database()
-    and (a.backend_start = s.began::timestamptz or a.backend_start is null and a.usename = s.role)
+  where a.datname = current_database() and
+-- include parts/session_of.sql
   limit 1) a
-where n.seen_at + n.lease < clock_timestamp() and n.incarnation <> $1::text
+where n.incarnation <> $1::text and
+-- include parts/silent.sql
 for update of n skip locked

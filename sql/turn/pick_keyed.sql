@@ -8,7 +8,8 @@
 -- $1 to $10 as in pick; $11 int how many rows are looked at, twice as many as are merged; $12 text[] keys to leave alone,
 -- $13 text the key that the last visit ended with, $14 bool whether keys are to be visited instead if the walk is full;
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.
--- One row has no id: keyed_rows: there are some; deeper: strangers had locked some of what was found, and there may be more;
+-- One row has no id: keyed_rows: there are some; deeper: what was found was less than is wanted (strangers had
+-- locked it, or its keys execute or are to be left alone), and there may be more behind it;
 -- last_key: the key that this visit ended with; now_us: when that was. Others have none of these.
 -- Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
@@ -19,7 +20,7 @@ with recursive
 union all
 select null, null, null, null, null, null, null, null, null, null, null, null, null, null,
   (select count(l.priority) > 0 from (select * from keyed_level limit 1) l),
-  (select count(*) from candidate) > (select count(*) from claimed)
+  (select count(*) from claimed) < least($5::int, $11::int)
     and ((select count(*) from free) = $11::int
          or (select count(*) from walk) = $11::int
             and coalesce((select max(v.n) from visited v), $11::int) = $11::int),

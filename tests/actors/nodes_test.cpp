@@ -121,6 +121,33 @@ CAF_TEST(a node that is silent has its sessions ended after another heartbeat) {
   CAF_CHECK_EQUAL(log.all<events::sessions_ended>().size(), 1u);
 }
 
+CAF_TEST(what anybody writes into the rows of nodes hinders no judgement) {
+  add_node("c/0", "h", "1 h", "{}");
+  add_node("d/0", "h", "1 h", "\"x\"");
+  auto pid = std::to_string(stopped->pid());
+  add_node("e/0", "h", "1 h",
+           "[1, null, [], {\"process\": 1e9000}, {\"process\": " + pid
+             + ", \"began\": \"soon\"}]");
+  add_node("f/0", "h", "1 h");
+  add_node("g/0", "h", "1 h");
+  rows.rows("update gen_durable_nodes set lease = '178000000 years' where "
+            "incarnation = 'f/0'");
+  rows.rows("update gen_durable_nodes set seen_at = '-infinity', lease = "
+            "'-178000000 years' where incarnation = 'g/0'");
+  add_stopped_node();
+  spawn_reaper();
+  pass_seconds(22);
+  wait_until_gone(*stopped);
+  CAF_CHECK(log.all<events::sweep_failed>().empty());
+  CAF_MESSAGE("and into its own keeps no node from making itself known");
+  rows.rows("update gen_durable_nodes set sessions = '{\"process\": \"x\"}', "
+            "lease = '178000000 years'");
+  auto on = connect();
+  CAF_CHECK(introduce_by(*on).ok());
+  rows.rows("update gen_durable_nodes set sessions = '{\"process\": \"x\"}'");
+  CAF_CHECK(introduce_by(*on).ok());
+}
+
 CAF_TEST(a reaper that seldom looks comes back for who is silent) {
   add_stopped_node();
   home->config.reaper = 1h;
@@ -339,7 +366,8 @@ CAF_TEST(nodes that have gone are forgotten after a day and the last 20 of a
   add_node("other/1", "two", "25 h");
   auto me = std::to_string(stopped->pid());
   auto began = rows.scalar(
-    "select backend_start from pg_stat_activity where pid = " + me);
+    "select to_jsonb(backend_start) #>> '{}' from pg_stat_activity where pid = "
+    + me);
   add_node("stopped/0", "two", "25 h",
            R"([{"process": )" + me + R"(, "began": ")" + began + "\"}]");
   add_node("number/0", "two", "25 h",

@@ -173,6 +173,35 @@ CAF_TEST(one row with a key in the queue does not make picks stop at rows that
   CAF_CHECK_EQUAL(count("status = 'executing' and id <= 101"), "1");
 }
 
+CAF_TEST(however many keys execute
+         or are locked elsewhere those behind them are picked in the same
+           poll) {
+  for (bool locked : {false, true})
+    for (int taken : {40, 300}) {
+      CAF_MESSAGE((locked ? "locked, " : "executing, ") << taken << " keys");
+      db.rows("truncate gen_durable cascade");
+      insert(taken, "'taken ' || n");
+      session stranger{db.conninfo()};
+      if (locked) {
+        stranger.exec(
+          "select pg_advisory_lock(hashtext(partition_key)) from gen_durable");
+      } else {
+        db.rows("update gen_durable set status = 'executing', locked_by = "
+                "'other/1', lease_expires_at = now() + interval '1 h'");
+        insert(taken, "'taken ' || n");
+      }
+      insert(200, "'free ' || n");
+      auto turn = make_turn();
+      once(turn, 1); // may only learn that there are keys
+      int count = 0;
+      CAF_CHECK_EQUAL(poll(turn, 10, &count).size(), 200u);
+      CAF_CHECK_LESS(count, locked ? 100 : 60);
+      count = 0;
+      CAF_CHECK_EQUAL(poll(turn, 10, &count).size(), 0u);
+      CAF_CHECK_LESS(count, locked ? 60 : 20); // they are tried again
+    }
+}
+
 CAF_TEST(three nodes that pick at the same time take rows of any mixture) {
   for (bool keyed : {false, true}) {
     db.rows("truncate gen_durable cascade");
