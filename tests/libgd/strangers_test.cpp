@@ -470,6 +470,133 @@ CAF_TEST(
   CAF_CHECK(told.front().what == fate::failed);
 }
 
+namespace {
+
+/// Drives a turn as a picker does, with eight slots and steps that end at once: looks
+/// again at once as long as there may be more, else once a second. A transaction takes
+/// a millisecond.
+struct driver {
+  fixture& with;
+  gd::turn turn = with.make_turn();
+  std::set<std::int64_t> got{};
+  std::vector<gd::careful_picks::accused> told{};
+  int transactions = 0;
+  bool look = true;
+  clock_type::time_point poll_at = with.now;
+
+  /// Until so many rows are picked, at the most for so long; returns for how long.
+  clock_type::duration run(std::size_t goal, clock_type::duration most) {
+    auto began = with.now;
+    while (got.size() < goal && with.now < began + most) {
+      if (with.now >= poll_at) {
+        look = true;
+        turn.look_everywhere();
+        poll_at = with.now + 1s;
+      }
+      auto work = turn.begin(look ? 8 : 0, with.now);
+      if (!work) {
+        with.now = poll_at;
+        continue;
+      }
+      if (work->picks)
+        look = false;
+      ++transactions;
+      with.now += 1ms;
+      auto report = turn.finish(0, with.engine->run(work->work), with.now);
+      look = look || report.full;
+      for (const auto& x : report.picked)
+        got.insert(x.id);
+      told.insert(told.end(), report.unpickable.begin(),
+                  report.unpickable.end());
+    }
+    return with.now - began;
+  }
+};
+
+} // namespace
+
+CAF_TEST(
+  hundreds of rows that refuse each update do not stop what is behind them) {
+  for (bool keyed : {false, true}) {
+    CAF_MESSAGE((keyed ? "a constraint, with keys" : "a trigger"));
+    db.rows("drop function if exists refuse cascade; truncate gen_durable "
+            "restart identity cascade");
+    insert(600, keyed ? "'key ' || n" : "null");
+    insert(200);
+    db.rows("update gen_durable set step = 'poison' where id <= 600");
+    // Half of the others are as urgent, and half are less.
+    db.rows("update gen_durable set priority = 1 where id > 700");
+    db.rows(keyed ? "alter table gen_durable add constraint no_poison check "
+                    "(step <> 'poison') not valid"
+                  : "create function refuse() returns trigger language plpgsql "
+                    "as $$ begin raise exception 'no'; end $$; create trigger "
+                    "refuse before update on gen_durable for each row when "
+                    "(old.step = 'poison') execute function refuse()");
+    driver x{*this};
+    CAF_CHECK(x.run(200, 60s) < 5s);
+    CAF_CHECK_EQUAL(x.got.size(), 200u);
+    CAF_MESSAGE("each of them is told once, and none is failed");
+    std::set<std::int64_t> told;
+    for (const auto& one : x.told)
+      told.insert(one.row.id);
+    CAF_CHECK_EQUAL(x.told.size(), told.size());
+    CAF_CHECK(told.empty() || *told.rbegin() <= 600);
+    CAF_CHECK_EQUAL(count("status = 'runnable'"), "600");
+    CAF_MESSAGE("and what comes does not wait, also when they are tried again");
+    for (std::size_t i = 1; i <= 5; ++i) {
+      x.run(1'000, 26s);
+      insert(1);
+      CAF_CHECK(x.run(200 + i, 60s) < 1'500ms);
+      CAF_CHECK_EQUAL(x.got.size(), 200 + i);
+    }
+    CAF_MESSAGE("after the repair they are picked");
+    db.rows(keyed ? "alter table gen_durable drop constraint no_poison"
+                  : "drop function refuse cascade");
+    CAF_CHECK(x.run(805, 600s) < 70s);
+    CAF_CHECK_EQUAL(x.got.size(), 805u);
+  }
+}
+
+CAF_TEST(a queue that refuses each update is not tried in a loop) {
+  insert(100);
+  db.rows("alter table gen_durable add constraint never "
+          "check (step <> 'collect') not valid");
+  driver x{*this};
+  x.run(1, 2s);
+  CAF_CHECK_EQUAL(x.told.size(), 100u);
+  x.transactions = 0;
+  x.run(1, 50s);
+  CAF_CHECK_EQUAL(x.told.size(), 100u);
+  CAF_CHECK_LESS_OR_EQUAL(x.transactions, 50 * 4);
+}
+
+CAF_TEST(what refuses its update again is left out for longer) {
+  insert(40);
+  db.rows("update gen_durable set step = 'poison' where id <= 20; "
+          "alter table gen_durable add constraint no_poison "
+          "check (step <> 'poison') not valid");
+  driver x{*this};
+  auto told_in = [&](int minutes) {
+    x.told.clear();
+    x.run(1'000, minutes * 60s);
+    return x.told.size();
+  };
+  CAF_CHECK_EQUAL(told_in(1), 20u);
+  CAF_CHECK_EQUAL(x.got.size(), 20u);
+  CAF_MESSAGE("after one minute and after two more");
+  auto n = told_in(3);
+  CAF_CHECK_GREATER_OR_EQUAL(n, 20u);
+  CAF_CHECK_LESS_OR_EQUAL(n, 45u);
+  CAF_MESSAGE("and at last each ten, but for some that tell when it has gone");
+  told_in(11);
+  n = told_in(10);
+  CAF_CHECK_GREATER_OR_EQUAL(n, 20u);
+  CAF_CHECK_LESS_OR_EQUAL(n, 60u);
+  db.rows("alter table gen_durable drop constraint no_poison");
+  CAF_CHECK(x.run(40, 600s) < 70s);
+  CAF_CHECK_EQUAL(x.got.size(), 40u);
+}
+
 CAF_TEST(a pick that fails for no row of its own is tried again after a while) {
   insert(3);
   auto turn = make_turn();

@@ -82,7 +82,7 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
                           .token = x.token,
                           .lease = how_.lease,
                           .inbox = how_.inbox};
-  if (x.pick.keyed) {
+  if (x.pick.keyed && x.careful != careful_picks::step::these) {
     out.keys_to_leave = how_.keys->all();
     out.left_out = careful_.left_out(now);
   }
@@ -179,7 +179,8 @@ bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
   next.careful = what;
   next.pick.keyed = true;
   if (what == step::ask) {
-    next.pick.wanted = std::min(want, static_cast<std::int32_t>(how_.rows));
+    next.pick.wanted = static_cast<std::int32_t>(
+      careful_.ask(static_cast<std::size_t>(want), how_.rows));
     append(work, store::candidates(make_pick(next, now)));
   } else if (what == step::these) {
     next.token = draw_token();
@@ -315,7 +316,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
   auto answer = store::read_pick(
     reply.results[static_cast<std::size_t>(x.at.pick)]);
-  careful_.note_picked(answer.rows.size());
+  careful_.note_picked(answer.rows);
   to.full = plan_.note(x.pick, answer);
   to.exhausted = !to.full;
   to.picked = std::move(answer.rows);
@@ -356,17 +357,15 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
     careful_.asked(store::read<store::candidate>(rows));
   } else if (x.careful == step::these) {
     to.picked = store::read_pick(rows).rows;
-    to.unpickable = careful_.picked(to.picked.size(), now);
+    to.unpickable = careful_.picked(to.picked, now);
     to.token = x.token;
-    to.full = true;
     read_keys(x, reply, to, now);
   } else {
     if (rows.size() > 0)
       to.unpickable.push_back(careful_.guilty());
     careful_.failed();
   }
-  if (careful_.in_vain()) // the pick failed for something else
-    pause_picks(now);
+  to.full = go_on_carefully(now);
   plan_.forget_marks(); // marks from before
 }
 
@@ -496,10 +495,12 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
   waiting_.retry(std::move(group));
   if (!of_pick)
     back_off(now);
-  else if (careful_picks::may_be_of_a_row(why))
-    careful_.start();
-  else
+  else if (!careful_picks::may_be_of_a_row(why))
     pause_picks(now);
+  else {
+    careful_.start();
+    to.full = true;
+  }
 }
 
 bool turn::fail_shown(flight& of, const error& why, report& to,
@@ -546,9 +547,15 @@ bool turn::fail_careful(const flight& of, const error& why, report& to,
     }
     return true;
   }
+  to.full = go_on_carefully(now);
+  return true;
+}
+
+/// Whether there may be more; if not, the pick failed for something else.
+bool turn::go_on_carefully(clock::time_point now) {
   if (careful_.in_vain())
     pause_picks(now);
-  return true;
+  return !careful_.in_vain();
 }
 
 void turn::back_off(clock::time_point now) {

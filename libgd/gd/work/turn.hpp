@@ -147,7 +147,8 @@ public:
     std::vector<store::hidden_row> still_hidden{};
     /// Rows that could not be picked for what they hold, and are failed or left out.
     std::vector<careful_picks::accused> unpickable{};
-    /// The pick took as many as it wanted: there may be more.
+    /// The pick took as many as it wanted, or failed for one of them: there may be
+    /// more.
     bool full = false;
     /// There was a pick, and it left nothing that could have been taken.
     bool exhausted = false;
@@ -293,6 +294,7 @@ private:
                   clock::time_point now);
   bool fail_careful(const flight& of, const error& why, report& to,
                     clock::time_point now);
+  bool go_on_carefully(clock::time_point now);
   void back_off(clock::time_point now);
 
   settings how_;
