@@ -77,6 +77,8 @@ result<void> config::validate() const {
                               std::pair{"limits.payload", limits.payload}})
     checks.push_back(
       check_range<std::size_t>(field, bytes, 1, store::longest_text));
+  checks.push_back(check_range<std::size_t>("limits.name", limits.name, 1,
+                                            store::longest_name));
   checks.push_back(check_range("limits.inbox", limits.inbox, 1, 1'000'000));
   if (heartbeat * 2 >= lease)
     return refuse(fmt::format("heartbeat: expected less than half of the lease "

@@ -1,16 +1,17 @@
 -- One instance, as it is. Times in us since 1970. No row: there is no such instance.
 -- $1 bigint id, $2 bigint the most that is read of its state, and of its result: longer ones are empty. What is not
 -- compressed takes at most four times its text, and a number of 8 bytes prints up to 131,072 digits: those are counted
--- before anything is printed.
-select g.id, g.fsm, g.fsm_version as version, g.step, g.status::text as status, t.printed[1] as state, t.printed[2] as result,
-  g.awaits, g.queue, g.priority, g.attempt, g.last_error, g.locked_by, g.wake_reason,
+-- before anything is printed. Names, keys and reasons that are longer than any of ours are cut.
+select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 1025) as step, g.status::text as status,
+  t.printed[1] as state, t.printed[2] as result, left(g.awaits, 1025) as awaits, left(g.queue, 1025) as queue, g.priority,
+  g.attempt, left(g.last_error, $2::int) as last_error, left(g.locked_by, 2048) as locked_by, g.wake_reason,
   (extract(epoch from g.eligible_at) * 1000000)::bigint as eligible_at_us,
   (extract(epoch from g.deadline) * 1000000)::bigint as deadline_us,
   (extract(epoch from g.lease_expires_at) * 1000000)::bigint as lease_expires_at_us,
   (extract(epoch from g.inserted_at) * 1000000)::bigint as inserted_at_us,
   (extract(epoch from g.updated_at) * 1000000)::bigint as updated_at_us,
   (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox,
-  g.partition_key, encode(g.unique_key, 'hex') as unique_key
+  left(g.partition_key, 4096) as partition_key, encode(substring(g.unique_key for 4096), 'hex') as unique_key
 from :"schema".gen_durable g
 cross join lateral (
   select array_agg(case when octet_length(p.text) > $2::bigint then '' else p.text end order by p.n) as printed

@@ -15,7 +15,10 @@ with entry as materialized (
   from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) with ordinality
     as e (target_id, name, payload, dedup_key, n)
   left join lateral (
-    select g.status, g.awaits, g.queue from :"schema".gen_durable g where g.id = e.target_id offset 0) g on true
+    select g.status, g.awaits, left(g.queue, 1025) as queue
+    from :"schema".gen_durable g
+    where g.id = e.target_id
+    offset 0) g on true
 -- How many are in the inbox, and, where the group may not fit, which of its signals are new.
 ), counted as materialized (
   select e.*, i.unread,

@@ -1,26 +1,35 @@
 -- Of those that pick, which say what the parameters are: takes what was claimed, and returns it with its inbox.
 -- What is compressed, or long, is not shown: its text may be of any length, and show asks for it. What is short and plain
 -- is printed, once; numbers may make that long, too (34 times as long, or without bound if nobody has checked them), and
--- then it is not shown either. That is decided above the union: a lateral subquery for each row costs more.
+-- then it is not shown either. That is decided above the union: a lateral subquery for each row costs more. The first that
+-- prints more than 34 times as much says so (gd.unchecked), and nothing is printed behind it: each might take that long.
+-- Names have a limit, and a scope has five statuses. Longer ones are not ours: a step's name is cut, which no machine has
+-- then, and with such a scope any outcome may collide.
 picked as (
   update :"schema".gen_durable g
   set status = 'executing', locked_by = $1::text,
       lease_expires_at = clock_timestamp() + $3::bigint * interval '1 microsecond',
       updated_at = clock_timestamp()
   where g.ctid = any(array(select c.tuple from claimed c))
-  returning g.id, g.fsm, g.fsm_version, g.step, g.state, g.attempt, g.wake_reason, g.priority, g.eligible_at,
-    g.partition_key, case when g.unique_key is not null then g.unique_scope::text[] end as unique_scope,
+  returning g.id, g.fsm, g.fsm_version, left(g.step, 1025) as step, g.state, g.attempt, g.wake_reason, g.priority, g.eligible_at,
+    g.partition_key,
+    case when g.unique_key is null then null
+         when pg_column_size(g.unique_scope) <= 64 and cardinality(g.unique_scope) <= 5 then g.unique_scope::text[]
+         else '{runnable,awaiting_signal,done,failed}' end as unique_scope,
     pg_column_size(g.state) <= 2000 and pg_column_compression(g.state) is null as short
 ), addressed as materialized (
 -- include parts/addressed.sql
 )
-select x.id, x.fsm, x.fsm_version, x.step, case when octet_length(x.state) <= 4096 then x.state end as state, x.attempt,
+select x.id, x.fsm, x.fsm_version, x.step,
+  case when octet_length(x.state) <= 4096 then x.state
+       when octet_length(x.state) > 68000 then nullif(set_config('gd.unchecked', 'on', true), 'on') end as state, x.attempt,
   x.wake_reason, x.ids, x.names, x.payloads, x.partition_key, x.unique_scope, x.priority, x.eligible_at as since_us,
   null::bool as keyed_rows, null::bool as deeper, null::text as last_key, null::timestamptz as now_us
 from (
   select p.id, p.fsm, p.fsm_version, p.step,
     case when p.short and (p.id in (select a.target_id from addressed a)) is not true
-              and (select coalesce(sum(a.n), 0) < 10000 from addressed a) then p.state::text end as state,
+              and (select coalesce(sum(a.n), 0) < 10000 from addressed a)
+              and current_setting('gd.unchecked', true) is distinct from 'on' then p.state::text end as state,
     p.attempt, p.wake_reason, null::bigint[] as ids, null::text[] as names, null::text[] as payloads, p.partition_key,
     p.unique_scope, p.priority, p.eligible_at
   from picked p

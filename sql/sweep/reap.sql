@@ -20,6 +20,7 @@ with expired as materialized (
   where g.id = any(array(select id from expired))
   returning g.id, g.queue, g.partition_key
 )
-select r.id, r.queue, r.partition_key, case when r.partition_key is not null then e.locked_by end as token
+select r.id, left(r.queue, 1025) as queue, left(r.partition_key, 4096) as partition_key,
+  case when r.partition_key is not null then left(e.locked_by, 2048) end as token
 from reaped r
 join expired e on e.id = r.id

@@ -27,7 +27,7 @@ with held as materialized (
   where g.id = any(array[h.id])
   returning g.id, g.queue, g.partition_key, h.free, h.status, h.locked_by
 )
-select r.id, r.queue, r.free as runnable,
-  case when r.free and r.status = 'executing' then r.partition_key end as partition_key,
-  case when r.free and r.status = 'executing' and r.partition_key is not null then r.locked_by end as token
+select r.id, left(r.queue, 1025) as queue, r.free as runnable,
+  case when r.free and r.status = 'executing' then left(r.partition_key, 4096) end as partition_key,
+  case when r.free and r.status = 'executing' and r.partition_key is not null then left(r.locked_by, 2048) end as token
 from returned r

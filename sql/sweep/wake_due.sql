@@ -12,4 +12,4 @@ set
     ) then g.deadline end,
     wake_reason = coalesce(g.wake_reason, 'timeout') -- the first reason stays
 where g.id = any(array(select id from due))
-returning g.id, g.queue
+returning g.id, left(g.queue, 1025) as queue

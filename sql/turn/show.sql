@@ -5,19 +5,27 @@
 -- $1 bigint[] id, $2 int signals of an inbox at the most, $3 text[] lease token, $4 bigint bytes, $5 bigint the most that is
 -- read of one text
 -- A row for each that was looked at, at least one, in the order given: its id; its state, or null if the lease is not in
--- force; its signals. A state or payload that is longer than the most is empty.
+-- force; its signals. A state or payload that is longer than the most is empty,
+-- and so is one with numbers that nobody has checked. Names are cut as in pick_rows.
 with recursive shown as (
   select 0 as n, 0::bigint as bytes, null::bigint as id, null::text as state, null::bigint[] as ids, null::text[] as names,
     null::text[] as payloads
   union all
-  select s.n + 1, s.bytes + coalesce(octet_length(g.state), 0) + coalesce(i.bytes, 0), ($1::bigint[])[s.n + 1],
-    case when octet_length(g.state) > $5::bigint then '' else g.state end, i.ids, i.names, i.payloads
+  select s.n + 1, s.bytes + coalesce(g.bytes, 0) + coalesce(i.bytes, 0), ($1::bigint[])[s.n + 1], g.text, i.ids, i.names,
+    i.payloads
   from shown s
   left join lateral (
-    select g.id, g.state::text as state
-    from :"schema".gen_durable g
-    where g.id = ($1::bigint[])[s.n + 1] and g.locked_by = ($3::text[])[s.n + 1]
-      and g.status = (select cast('executing' as :"schema".durable_status))
+    select x.id, p.bytes, p.text
+    from (
+      select g.id, g.state as value
+      from :"schema".gen_durable g
+      where g.id = ($1::bigint[])[s.n + 1] and g.locked_by = ($3::text[])[s.n + 1]
+        and g.status = (select cast('executing' as :"schema".durable_status))
+      offset 0
+    ) x
+    cross join lateral (
+-- include parts/printed.sql
+    ) p
     offset 0
   ) g on true
   left join lateral (
@@ -32,12 +40,22 @@ with recursive shown as (
     ), entry as (
       select 0 as n, 0::bigint as bytes, null::bigint as id, null::text as name, null::text as payload
       union all
-      select e.n + 1, e.bytes + octet_length(x.payload), x.id, x.name,
-        case when octet_length(x.payload) > $5::bigint then '' else x.payload end
+      select e.n + 1, e.bytes + x.bytes + octet_length(x.name), x.id, x.name, x.text
       from entry e
       cross join listed l
       cross join lateral (
-        select x.id, x.name, x.payload::text as payload from :"schema".signals x where x.id = l.ids[e.n + 1] offset 0) x
+        select x.id, x.name, p.bytes, p.text
+        from (
+          select x.id, left(x.name, 1025) as name, x.payload as value
+          from :"schema".signals x
+          where x.id = l.ids[e.n + 1]
+          offset 0
+        ) x
+        cross join lateral (
+-- include parts/printed.sql
+        ) p
+        offset 0
+      ) x
       where e.bytes < 8388608
     )
     select max(e.bytes) as bytes, array_agg(e.id order by e.n) as ids, array_agg(e.name order by e.n) as names,

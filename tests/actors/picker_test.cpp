@@ -1114,10 +1114,12 @@ CAF_TEST(rows that cannot be read end failed and the others run) {
                         "be read: %' and id = 2"),
                   "1");
   CAF_CHECK_EQUAL(count("status = 'failed' and last_error = 'its state is "
-                        "longer than 16777216 bytes' and id = 4"),
+                        "longer than 16777216 bytes, or has a number of more "
+                        "than 400 characters' and id = 4"),
                   "1");
   CAF_CHECK_EQUAL(count("status = 'failed' and last_error = 'a signal''s "
-                        "payload is longer than 16777216 bytes' and id = 7"),
+                        "payload is longer than 16777216 bytes, or has a "
+                        "number of more than 400 characters' and id = 7"),
                   "1");
   CAF_CHECK_EQUAL(handled, 0);
   CAF_CHECK_EQUAL(log.all<events::row_unusable>().size(), 3u);

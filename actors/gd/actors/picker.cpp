@@ -364,7 +364,8 @@ void picker_actor::collect_shown(turn::report& report) {
                                              : "a signal's payload";
       auto why = what
                  + (" is longer than " + std::to_string(store::longest_text))
-                 + " bytes";
+                 + " bytes, or has a number of more than "
+                 + std::to_string(max_json_number) + " characters";
       end_unusable(std::move(row), {errc::rejected, why, {}}, why);
     } else {
       row->show(std::move(*x.content));

@@ -207,15 +207,18 @@ struct hidden_row {
 };
 /// No state or payload is read that prints more bytes.
 inline constexpr std::int64_t longest_text = 16 << 20;
+/// Of names one character more is read, which makes them somebody else's.
+inline constexpr std::size_t longest_name = 1'024;
 /// Until so many bytes are shown, one row at least.
 pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
               std::int64_t bytes);
 /// Of those that were looked at, in the order of the rows.
 struct shown_row {
   std::int64_t id = 0;
-  /// Nullopt: its lease is not in force. Empty: longer than `longest_text`.
+  /// Nullopt: its lease is not in force. Empty: longer than `longest_text`, or with
+  /// numbers that nobody has checked.
   std::optional<std::string> state{};
-  /// A payload that is longer is empty.
+  /// A payload that is like that is empty.
   std::vector<raw_signal> inbox{};
 
   GD_COLUMNS(id, state, inbox);

@@ -1,0 +1,14 @@
+-- Of show: x.value as text, how many bytes it prints, and nothing of it if it is longer than the most, or than 34 times what
+-- it takes: then it has numbers that nobody has checked. What is stored short and plain is counted before: a number
+-- prints up to 131,072 digits.
+  select octet_length(t.text) as bytes,
+    case when octet_length(t.text) > least($5::bigint, 34::bigint * pg_column_size(x.value #> '{}')) then '' else t.text end
+      as text
+  from (
+    select case when pg_column_size(x.value) <= 2000 and pg_column_compression(x.value) is null and (
+        select sum(case when abs(v::numeric) >= 1e400 then 131072
+                        when scale(v::numeric) > 400 then scale(v::numeric) else 400 end)
+        from jsonb_array_elements(jsonb_path_query_array(x.value, 'strict $.** ? (@.type() == "number")')) v) > 68000
+      then '' else x.value::text end as text
+    offset 0
+  ) t
