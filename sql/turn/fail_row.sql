@@ -1,12 +1,15 @@
 -- Ends a row, as failed, that could not be picked for what it holds. No row: it has changed since, or a stranger has
--- locked it.
+-- locked it. False: a trigger of somebody's lets no update of it through.
 -- $1 bigint id, $2 text its place, as candidates told it, $3 text the reason
-update :"schema".gen_durable g
-set status = 'failed', last_error = $3::text, updated_at = clock_timestamp()
-where g.id = (
-    select f.id
-    from :"schema".gen_durable f
-    where f.id = $1::bigint
-    for no key update skip locked)
-  and g.ctid = $2::text::tid and g.status = 'runnable'
-returning g.id
+with held as materialized (
+  select f.id
+  from :"schema".gen_durable f
+  where f.id = $1::bigint and f.ctid = $2::text::tid and f.status = 'runnable'
+  for no key update skip locked
+), failed as (
+  update :"schema".gen_durable g
+  set status = 'failed', last_error = $3::text, updated_at = clock_timestamp()
+  where g.id = any(array(select h.id from held h))
+  returning g.id
+)
+select (select count(*) > 0 from failed) as failed from held

@@ -16,7 +16,8 @@
 -- what strangers had locked, is not passed over again (see turn.hpp). $11 int how many rows are merged.
 -- A row without state: it is not shown, see show.
 -- One row has no id: keyed_rows: there are rows with a key; deeper: there may be more rows than were merged; now_us: when
--- that was. Others have none of these.
+-- that was; refused: so many were claimed and then not updated (a trigger of somebody's returned null, or they have moved).
+-- Others have none of these.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -70,4 +71,5 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
       limit 1
     ) keyed
   ),
-  (select count(*) from present) > 1 and (select count(*) from free) = $11::int, null, statement_timestamp()
+  (select count(*) from present) > 1 and (select count(*) from free) = $11::int, null, statement_timestamp(),
+  (select count(*) from claimed) - (select count(*) from picked)

@@ -10,7 +10,7 @@
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.
 -- One row has no id: keyed_rows: there are some; deeper: what was found was less than is wanted (strangers had
 -- locked it, or its keys execute or are to be left alone), and there may be more behind it;
--- last_key: the key that this visit ended with; now_us: when that was. Others have none of these.
+-- last_key: the key that this visit ended with; now_us: when that was; refused: as in pick. Others have none of these.
 -- Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
 -- include parts/pick_free.sql
@@ -24,5 +24,6 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
     and ((select count(*) from free) = $11::int
          or (select count(*) from walk) = $11::int
             and coalesce((select max(v.n) from visited v), $11::int) = $11::int),
-  coalesce((select v.partition_key from visited v order by v.n desc limit 1), $13::text), statement_timestamp()
+  coalesce((select v.partition_key from visited v order by v.n desc limit 1), $13::text), statement_timestamp(),
+  (select count(*) from claimed) - (select count(*) from picked)
 -- include parts/hand_on_keyed.sql

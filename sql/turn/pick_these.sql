@@ -1,7 +1,8 @@
 -- Picks rows that candidates has told, as pick_keyed would; lock_keys, check_keys and hold_keys follow. No row: somebody
 -- else has it, or has locked it.
 -- For the status behind a select see pick_keyed.
--- $1 to $3 as in pick, $4 bigint[] id. Returns what pick_keyed returns, and in the row without id, nothing but now_us.
+-- $1 to $3 as in pick, $4 bigint[] id. Returns what pick_keyed returns, and in the row without id, nothing but now_us and
+-- refused.
 with claimed as materialized (
   select g.ctid as tuple
   from :"schema".gen_durable g
@@ -13,5 +14,5 @@ with claimed as materialized (
 -- include parts/pick_rows.sql
 union all
 select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-  statement_timestamp()
+  statement_timestamp(), (select count(*) from claimed) - (select count(*) from picked)
 -- include parts/hand_on_keyed.sql

@@ -557,6 +557,43 @@ CAF_TEST(
   }
 }
 
+CAF_TEST(rows whose updates a trigger drops without a word are told and left out) {
+  for (bool keyed : {false, true}) {
+    CAF_MESSAGE((keyed ? "with keys" : "without keys"));
+    db.rows("drop function if exists drop_it cascade; truncate gen_durable "
+            "restart identity cascade");
+    insert(300, keyed ? "'key ' || n" : "null");
+    insert(100);
+    db.rows("update gen_durable set step = 'poison' where id <= 300 and id % "
+            "10 > 0; create function drop_it() returns trigger language "
+            "plpgsql as $$ begin return null; end $$; create trigger drop_it "
+            "before update on gen_durable for each row when (old.step = "
+            "'poison') execute function drop_it()");
+    driver x{*this};
+    CAF_CHECK(x.run(130, 60s) < 5s);
+    CAF_CHECK_EQUAL(x.got.size(), 130u);
+    std::set<std::int64_t> told;
+    for (const auto& one : x.told) {
+      told.insert(one.row.id);
+      CAF_CHECK(one.what != gd::events::row_unusable::fate::failed);
+      CAF_CHECK_EQUAL(one.why.message,
+                      "an update of it does nothing: a trigger lets none "
+                      "through");
+    }
+    CAF_CHECK(told.empty() || *told.rbegin() <= 300);
+    CAF_CHECK_EQUAL(count("status = 'runnable'"), "270");
+    CAF_MESSAGE("not in a loop");
+    x.run(1'000, 5s);
+    x.transactions = 0;
+    x.run(1'000, 20s);
+    CAF_CHECK_LESS_OR_EQUAL(x.transactions, 20 * 5);
+    CAF_MESSAGE("after the repair they are picked");
+    db.rows("drop function drop_it cascade");
+    CAF_CHECK(x.run(400, 600s) < 70s);
+    CAF_CHECK_EQUAL(x.got.size(), 400u);
+  }
+}
+
 CAF_TEST(a queue that refuses each update is not tried in a loop) {
   insert(100);
   db.rows("alter table gen_durable add constraint never "

@@ -6,6 +6,7 @@
 #include <gd/pq/unit.hpp>
 #include <gd/registry.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -180,8 +181,14 @@ struct pick_answer {
   std::vector<mark> first{};
   /// When it was picked, as `mark::since_us`.
   std::int64_t now_us = 0;
+  /// Claimed, and not updated: a trigger of somebody's lets no update through.
+  std::int64_t refused = 0;
 
-  GD_COLUMNS(keyed_rows, deeper, last_key, now_us);
+  bool has(std::int64_t id) const {
+    return std::ranges::find(rows, id, &picked_row::id) != rows.end();
+  }
+
+  GD_COLUMNS(keyed_rows, deeper, last_key, now_us, refused);
 };
 /// In pick order, in which the statement does not return them.
 pick_answer read_pick(const pq::rows& rows);

@@ -148,17 +148,24 @@ public:
     look_at_ = let_back_at_ = clock::time_point::min();
   }
 
-  /// These of `group()` are picked; others have the rest, or have locked it.
-  /// Returns those that are left out now, as the next one does.
-  std::vector<accused> picked(const std::vector<store::picked_row>& rows,
+  /// What of `group()` is picked; others have the rest, or have locked it, or refuse
+  /// its update without an error. Returns those that are left out now, as the next one
+  /// does.
+  std::vector<accused> picked(const store::pick_answer& answer,
                               clock::time_point now) {
+    if (answer.refused > 0 && answer.rows.empty())
+      return not_picked({errc::rejected, no_update, {}}, now);
     under_way_ = false;
     auto n = group_size();
-    to_try_.erase(to_try_.begin(),
-                  to_try_.begin() + static_cast<std::ptrdiff_t>(n));
-    most_at_once_ = 2 * n;
-    picked_ += rows.size();
-    note_picked(rows);
+    auto end = to_try_.begin() + static_cast<std::ptrdiff_t>(n);
+    to_try_.erase(std::remove_if(to_try_.begin(), end,
+                                 [&answer](const store::candidate& x) {
+                    return answer.refused == 0 || answer.has(x.id);
+                  }),
+                  end);
+    most_at_once_ = answer.refused == 0 ? 2 * n : std::max<std::size_t>(n / 2, 1);
+    picked_ += answer.rows.size();
+    note_picked(answer.rows);
     if (picked_ >= want_)
       to_try_.clear();
     return judge(now);
@@ -193,6 +200,10 @@ public:
     end_if_done();
     return out;
   }
+
+  /// It seems that nobody can update such rows.
+  static constexpr auto* no_update
+    = "an update of it does nothing: a trigger lets none through";
 
   /// The attempt under way tells nothing of any row.
   void again() {

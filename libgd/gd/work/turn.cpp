@@ -318,6 +318,10 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     reply.results[static_cast<std::size_t>(x.at.pick)]);
   careful_.note_picked(answer.rows);
   to.full = plan_.note(x.pick, answer);
+  if (answer.refused > static_cast<std::int64_t>(answer.rows.size())) {
+    careful_.start();
+    to.full = true;
+  }
   to.exhausted = !to.full;
   to.picked = std::move(answer.rows);
   to.token = x.token;
@@ -356,10 +360,13 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
   if (x.careful == step::ask) {
     careful_.asked(store::read<store::candidate>(rows));
   } else if (x.careful == step::these) {
-    to.picked = store::read_pick(rows).rows;
-    to.unpickable = careful_.picked(to.picked, now);
+    auto answer = store::read_pick(rows);
+    to.unpickable = careful_.picked(answer, now);
+    to.picked = std::move(answer.rows);
     to.token = x.token;
     read_keys(x, reply, to, now);
+  } else if (rows.size() > 0 && !rows.boolean(0, rows.column("failed"))) {
+    to.unpickable.push_back(careful_.not_failed(now));
   } else {
     if (rows.size() > 0)
       to.unpickable.push_back(careful_.guilty());
