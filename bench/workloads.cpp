@@ -53,7 +53,7 @@ double seconds_since(clock::time_point began) {
 
 gd::machine count_down() {
   return gd::define<counter, only_step>("CountDown", 1)
-    .step(only_step::work, [](gd::context<counter>& ctx) {
+    .step(only_step::work, [](gd::context<counter>& ctx) -> gd::outcome {
       if (--ctx.state.left > 0)
         return gd::next(only_step::work, ctx.state);
       return gd::done();

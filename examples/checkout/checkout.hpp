@@ -38,7 +38,7 @@ inline gd::machine checkout(std::chrono::milliseconds pay_within
             return gd::next(await_pay, ctx.state);
           })
     .step(await_pay,
-          [pay_within](context& ctx) {
+          [pay_within](context& ctx) -> gd::outcome {
             if (auto paid = ctx.take<payment>("payment_confirmed"))
               return gd::next(ship, ctx.state);
             if (ctx.timed_out())
@@ -46,7 +46,7 @@ inline gd::machine checkout(std::chrono::milliseconds pay_within
             return gd::await("payment_confirmed", ctx.state).timeout(pay_within);
           })
     .step(ship, [](context&) { return gd::done(receipt{.shipped = true}); })
-    .on_error([](const gd::failure& why, context& ctx) {
+    .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
       if (ctx.attempt < 5)
         return gd::replay(ctx.state, gd::backoff(ctx.attempt));
       return gd::stop(why.message());

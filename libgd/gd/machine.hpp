@@ -271,6 +271,16 @@ concept asynchronous = requires(F f) {
     } -> std::same_as<std::shared_ptr<const async_function>>;
 };
 
+/// Whether a call goes, as far as its type tells, to no step of another enum.
+template <class Step, class F, class... Args>
+inline constexpr bool call_stays_in = [] {
+  if constexpr (std::is_invocable_v<F, Args...>)
+    return stays_in<std::remove_cvref_t<std::invoke_result_t<F, Args...>>,
+                    Step>::value;
+  else
+    return true;
+}();
+
 } // namespace detail
 
 /// Builds a machine; converts to it. See `define`.
@@ -323,8 +333,10 @@ public:
     return std::move(*this);
   }
 
-  /// Defines a step: `outcome f(context<State>&)`, or one that delivers its
-  /// outcome later: `gd::actors::async(f)`.
+  /// Defines a step: `outcome f(context<State>&)`, where any type that converts to
+  /// `outcome` will do, or one that delivers its outcome later:
+  /// `gd::actors::async(f)`. Where the type tells of a step of another enum than
+  /// `Step`, it does not compile.
   template <class F>
   machine_builder step(Step which, F f) && {
     return std::move(*this).step(which, step_options{}, std::move(f));
@@ -345,11 +357,14 @@ public:
     } else {
       static_assert(std::is_invocable_r_v<outcome, F&, context<State>&>,
                     "a step is an outcome(gd::context<State>&)");
+      static_assert(detail::call_stays_in<Step, F&, context<State>&>,
+                    "this step goes on with a step of another machine: "
+                    "gd::next takes the enum that gd::define was given");
       slot.run =
         [f = std::move(f)](context_base& base,
                            const std::string& state) mutable -> outcome {
         auto ctx = detail::typed_context<State>(std::move(base), state);
-        auto result = f(ctx);
+        outcome result = f(ctx);
         base = std::move(ctx); // with its marks on the inbox
         return result;
       };
@@ -357,12 +372,17 @@ public:
     return std::move(*this);
   }
 
-  /// Handles what steps throw: `outcome f(const failure&, context<State>&)`.
+  /// Handles what steps throw: `outcome f(const failure&, context<State>&)`, with
+  /// types as those of steps.
   template <class F>
   machine_builder on_error(F f) && {
     static_assert(
       std::is_invocable_r_v<outcome, F&, const failure&, context<State>&>,
       "a handler is an outcome(const gd::failure&, gd::context<State>&)");
+    static_assert(
+      detail::call_stays_in<Step, F&, const failure&, context<State>&>,
+      "this handler goes on with a step of another machine: "
+      "gd::next takes the enum that gd::define was given");
     built_.on_error =
       [f = std::move(f)](const failure& why, context_base& base,
                          const std::string& state) mutable -> outcome {

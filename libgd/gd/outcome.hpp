@@ -2,13 +2,16 @@
 
 #include <gd/error.hpp>
 #include <gd/json.hpp>
+#include <gd/state.hpp>
 #include <gd/time.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <typeindex>
 #include <utility>
 
@@ -26,9 +29,10 @@ enum class outcome_kind : std::uint8_t {
 /// The name that SQL and logs know it by.
 std::string_view to_string(outcome_kind kind) noexcept;
 
-/// The result of a step. Made by `next`, `replay`, `await`, `done` and `stop`;
-/// checked by the engine before anything reaches the database: an outcome that
-/// cannot be carried out counts as an exception of the step.
+/// The result of a step. Made by `next`, `replay`, `await`, `done` and `stop`,
+/// each of which has a type of its own that converts to it; checked by the engine
+/// before anything reaches the database: an outcome that cannot be carried out
+/// counts as an exception of the step.
 class outcome {
 public:
   outcome_kind kind{}; ///< which of the five
@@ -51,76 +55,227 @@ public:
   /// An argument that could not be used.
   std::optional<error> problem{};
 
-  /// For `await`: wakes the instance with `ctx.timed_out()` when no signal has
-  /// come after `d` (up to 100 years), by the database's clock.
+  /// The problem of a duration that is none, or longer than `longest_delay`.
+  static error out_of_range(std::string_view what);
+};
+
+// -- their types --------------------------------------------------------------
+
+// Only the functions below make them, in place; as an `outcome` they are moved.
+
+/// What `next(step, state)` returns: goes on with a step of the enum `Step`.
+template <class Step>
+class moved : public outcome {
+  static_assert(detail::named_enum<Step>, "a step is of a GD_ENUM");
+
+  template <class State>
+  moved(Step target, const State& state)
+    : outcome{.kind = outcome_kind::next,
+              .value = to_json(state),
+              .state_type = typeid(State),
+              .step = to_string(target),
+              .step_type = typeid(Step)} {
+    // nop
+  }
+
+  template <class Any, class State>
+  friend moved<Any> next(Any step, const State& state);
+};
+
+class again;
+
+/// Runs the same step again, with the same inputs, after `delay` (up to 100
+/// years). Consumes no signal.
+template <class State, class Rep = std::int64_t, class Period = std::ratio<1>>
+again replay(const State& state, std::chrono::duration<Rep, Period> delay
+                                 = std::chrono::duration<Rep, Period>{});
+
+/// What `replay` returns: the same step again.
+class again : public outcome {
+  template <class State>
+  again(const State& state, std::optional<std::int64_t> delay)
+    : outcome{.kind = outcome_kind::replay,
+              .value = to_json(state),
+              .state_type = typeid(State),
+              .delay_us = delay.value_or(0)} {
+    if (!delay)
+      problem = out_of_range("the delay of replay");
+  }
+
+  template <class State, class Rep, class Period>
+  friend again replay(const State& state,
+                      std::chrono::duration<Rep, Period> delay);
+};
+
+/// What `await` returns: waits for a signal.
+class parked : public outcome {
+public:
+  /// Wakes the instance with `ctx.timed_out()` when no signal has come after `d`
+  /// (up to 100 years), by the database's clock.
   template <class Rep, class Period>
-  outcome timeout(std::chrono::duration<Rep, Period> d) && {
+  parked timeout(std::chrono::duration<Rep, Period> d) && {
     timeout_us = to_microseconds(d);
     if (!timeout_us)
       problem = out_of_range("the timeout of await");
     return std::move(*this);
   }
 
-  /// For `await`: as `timeout`, at a point in time.
-  outcome until(std::chrono::system_clock::time_point t) && {
+  /// As `timeout`, at a point in time.
+  parked until(std::chrono::system_clock::time_point t) && {
     until_us = to_microseconds(t);
     return std::move(*this);
   }
 
-  /// The problem of a duration that is none, or longer than `longest_delay`.
-  static error out_of_range(std::string_view what);
+private:
+  template <class State>
+  parked(std::string_view name, const State& state)
+    : outcome{.kind = outcome_kind::await,
+              .value = to_json(state),
+              .state_type = typeid(State),
+              .awaits = std::string{name}} {
+    // nop
+  }
+
+  template <class State>
+  friend parked await(std::string_view name, const State& state);
 };
+
+/// What `done` and `stop` return: the end.
+class ended : public outcome {
+  ended(outcome_kind how, json result, std::string why)
+    : outcome{
+      .kind = how, .value = std::move(result), .reason = std::move(why)} {
+    // nop
+  }
+
+  template <class Result>
+  friend ended done(const Result& result);
+  friend ended done();
+  friend ended stop(std::string reason);
+};
+
+template <auto... Steps>
+class to;
+
+namespace detail {
+
+template <auto Step>
+struct step_constant;
+
+template <auto Step, auto... Steps>
+concept among
+  = (std::same_as<step_constant<Step>, step_constant<Steps>> || ...);
+
+/// Whether a `to<Steps...>` is made from it.
+template <class Outcome, auto... Steps>
+struct leads_to : std::false_type {};
+template <auto... Steps>
+struct leads_to<again, Steps...> : std::true_type {};
+template <auto... Steps>
+struct leads_to<parked, Steps...> : std::true_type {};
+template <auto... Steps>
+struct leads_to<ended, Steps...> : std::true_type {};
+template <auto... Fewer, auto... Steps>
+struct leads_to<to<Fewer...>, Steps...>
+  : std::bool_constant<(among<Fewer, Steps...> && ...)> {};
+
+template <class T>
+concept some_outcome = std::derived_from<std::remove_cvref_t<T>, outcome>;
+
+template <class T, auto... Steps>
+concept leading_to
+  = some_outcome<T> && leads_to<std::remove_cvref_t<T>, Steps...>::value;
+
+/// Whether it may be an outcome of the machine whose steps are of `Enum`, as far
+/// as its type tells.
+template <class Outcome, class Enum>
+struct stays_in : std::true_type {};
+template <class Step, class Enum>
+struct stays_in<moved<Step>, Enum> : std::is_same<Step, Enum> {};
+template <auto... Steps, class Enum>
+struct stays_in<to<Steps...>, Enum>
+  : std::bool_constant<(std::same_as<decltype(Steps), Enum> && ...)> {};
+
+} // namespace detail
+
+/// Goes on with one of these steps, or with none. What `next<step>(state)`
+/// returns is a `to<step>`; functions that return several kinds of outcome can
+/// name their type so: a `to<ship, cancelled>` is made from `next<ship>(state)`,
+/// from `next<cancelled>(state)`, from what `replay`, `await`, `done` and `stop`
+/// return, and from nothing else.
+template <auto... Steps>
+class to : public outcome {
+  static_assert((detail::named_enum<decltype(Steps)> && ...),
+                "a step is of a GD_ENUM");
+
+public:
+  /// From what leads to no other steps.
+  template <detail::leading_to<Steps...> Outcome>
+  to(Outcome&& x) : outcome(std::forward<Outcome>(x)) {
+    // nop
+  }
+
+  /// From nothing else.
+  template <detail::some_outcome Outcome>
+  to(Outcome&&) = delete; // it may go to a step that this gd::to does not name
+
+private:
+  template <class Step, class State>
+  to(Step target, const State& state)
+    : outcome{.kind = outcome_kind::next,
+              .value = to_json(state),
+              .state_type = typeid(State),
+              .step = to_string(target),
+              .step_type = typeid(Step)} {
+    // nop
+  }
+
+  template <auto Step, class State>
+  friend to<Step> next(const State& state);
+};
+
+// -- what steps return --------------------------------------------------------
 
 /// Goes on with `step`, at once.
 template <class Step, class State>
-outcome next(Step step, const State& state) {
-  return {.kind = outcome_kind::next,
-          .value = to_json(state),
-          .state_type = typeid(State),
-          .step = to_string(step),
-          .step_type = typeid(Step)};
+moved<Step> next(Step step, const State& state) {
+  return {step, state};
 }
 
-/// Runs the same step again, with the same inputs, after `delay` (up to 100
-/// years). Consumes no signal.
-template <class State, class Rep = std::int64_t, class Period = std::ratio<1>>
-outcome replay(const State& state, std::chrono::duration<Rep, Period> delay
-                                   = std::chrono::duration<Rep, Period>{}) {
-  outcome x{.kind = outcome_kind::replay,
-            .value = to_json(state),
-            .state_type = typeid(State)};
-  if (auto us = to_microseconds(delay))
-    x.delay_us = *us;
-  else
-    x.problem = outcome::out_of_range("the delay of replay");
-  return x;
+/// The same where the step is known when it is compiled: `next<ship>(state)`. Its
+/// type names the step.
+template <auto Step, class State>
+to<Step> next(const State& state) {
+  return {Step, state};
+}
+
+template <class State, class Rep, class Period>
+again replay(const State& state, std::chrono::duration<Rep, Period> delay) {
+  return {state, to_microseconds(delay)};
 }
 
 /// Parks the instance until a signal of that name comes; the same step runs
 /// again then. May take `.timeout(duration)` or `.until(time)`.
 template <class State>
-outcome await(std::string_view name, const State& state) {
-  return {.kind = outcome_kind::await,
-          .value = to_json(state),
-          .state_type = typeid(State),
-          .awaits = std::string{name}};
+parked await(std::string_view name, const State& state) {
+  return {name, state};
 }
 
 /// Ends the instance well, with `result`.
 template <class Result>
-outcome done(const Result& result) {
-  return {.kind = outcome_kind::done, .value = to_json(result)};
+ended done(const Result& result) {
+  return {outcome_kind::done, to_json(result), {}};
 }
 
 /// Ends the instance well, with the result `{}`.
-inline outcome done() {
-  return {.kind = outcome_kind::done, .value = {}};
+inline ended done() {
+  return {outcome_kind::done, {}, {}};
 }
 
 /// Ends the instance as failed, with `reason` as its `last_error`: clean UTF-8, cut to
 /// `limits::reason`.
-inline outcome stop(std::string reason) {
-  return {.kind = outcome_kind::stop, .value = {}, .reason = std::move(reason)};
+inline ended stop(std::string reason) {
+  return {outcome_kind::stop, {}, std::move(reason)};
 }
 
 } // namespace gd

@@ -205,7 +205,8 @@ CAF_TEST(an outcome that collides calls the handler with the winner) {
     inside.pass();
     return gd::next(probe_step::second, ctx.state);
   };
-  machine.handler = [](const gd::failure& why, probe_context& ctx) {
+  machine.handler = [](const gd::failure& why,
+                       probe_context& ctx) -> gd::outcome {
     if (ctx.state.n == 1)
       return gd::stop("handled: " + why.message());
     return gd::replay(ctx.state);

@@ -37,7 +37,9 @@ auto go_on(witness& seen, std::optional<Step> to, bool timed = false) {
     seen.begins(ctx, ctx.state.trail.size());
     if (timed)
       seen.ends(ctx);
-    return to ? next(*to, after(ctx)) : done(after(ctx));
+    if (to)
+      return next(*to, after(ctx));
+    return done(after(ctx));
   };
 }
 

@@ -243,7 +243,8 @@ gd::machine machine_by_hand(const std::string& name, const std::string& first,
   x.step_type = typeid(limit_step);
   x.check_state = [](const std::string&) { return gd::result<void>{}; };
   x.steps.push_back(
-    {.name = first, .run = [=](gd::context_base& ctx, const std::string&) {
+    {.name = first,
+     .run = [=](gd::context_base& ctx, const std::string&) -> gd::outcome {
        auto said = ctx.take<text_state>(waits_for);
        if (!said)
          return gd::await(waits_for, text_state{});
@@ -369,11 +370,13 @@ CAF_TEST(a mebibyte of state and payload and result goes through and a byte more
   need(payload(mebibyte));
   check_refused(payload(mebibyte + 1), errc::invalid_argument,
                 sentence("payload"));
-  auto machine = machine_of<text_state>([](gd::context<text_state>& ctx) {
-    auto said = ctx.take<text_state>("say");
-    return said->text == ctx.state.text ? gd::next(limit_step::end, *said)
-                                        : gd::stop("not what was sent");
-  });
+  auto machine = machine_of<text_state>(
+    [](gd::context<text_state>& ctx) -> gd::outcome {
+      auto said = ctx.take<text_state>("say");
+      if (said->text == ctx.state.text)
+        return gd::next(limit_step::end, *said);
+      return gd::stop("not what was sent");
+    });
   worker{db, machine}.run_all();
   auto end = need(client.look_up(id));
   CAF_CHECK_EQUAL(end.last_error.value_or(""), "");

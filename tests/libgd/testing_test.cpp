@@ -139,10 +139,10 @@ CAF_TEST(the most urgent row comes first and then the one that is due longest) {
 }
 
 CAF_TEST(rows that become due at the same time of the clock take turns) {
-  simulation sim{{puppet([](context& ctx) {
-    ++ctx.state.runs;
-    return ctx.state.runs < 3 ? gd::next(puppet_step::first, ctx.state)
-                              : gd::done();
+  simulation sim{{puppet([](context& ctx) -> gd::outcome {
+    if (++ctx.state.runs < 3)
+      return gd::next(puppet_step::first, ctx.state);
+    return gd::done();
   })}};
   auto a = insert(sim);
   auto b = insert(sim);
@@ -180,10 +180,11 @@ CAF_TEST(time does not go backwards) {
 }
 
 CAF_TEST(a deadline that was past from the beginning fires at once) {
-  simulation sim{{puppet([](context& ctx) {
-    return ctx.timed_out() ? gd::done()
-                           : gd::await("a", ctx.state)
-                               .until(std::chrono::sys_days{1970y / 1 / 2});
+  simulation sim{{puppet([](context& ctx) -> gd::outcome {
+    if (ctx.timed_out())
+      return gd::done();
+    return gd::await("a", ctx.state)
+      .until(std::chrono::sys_days{1970y / 1 / 2});
   })}};
   auto id = insert(sim);
   CAF_CHECK_EQUAL(must(sim.drain()), 2u);
@@ -220,7 +221,7 @@ CAF_TEST(
   a signal that came while the step ran wakes it and a seen one does not ) {
   simulation sim;
   bool sent = false;
-  must(sim.add(puppet([&](context& ctx) {
+  must(sim.add(puppet([&](context& ctx) -> gd::outcome {
     if (ctx.peek_all("a").size() == 2)
       return gd::done();
     if (!std::exchange(sent, true))

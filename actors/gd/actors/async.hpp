@@ -69,8 +69,8 @@ public:
     return &share_->shown;
   }
 
-  /// Delivers the outcome and ends the actor. The first one counts. From any
-  /// thread, if no other one uses the context at that time.
+  /// Delivers the outcome, of any of its types, and ends the actor. The first one
+  /// counts. From any thread, if no other one uses the context at that time.
   void finish(outcome x) const {
     share_->run->finish(std::move(x), share_->shown);
   }
