@@ -367,7 +367,7 @@ CAF_TEST(an asynchronous outcome that the database refuses reaches the
   auto engine = start(options({async_first(
     [](async_probe ctx) {
     ctx->state.n = 5;
-    ctx.finish(gd::next(probe_step::second, ctx->state));
+    ctx.finish(gd::next<probe_step::second>(ctx->state));
     },
     {},
     [](const gd::failure&, probe_context& ctx) {

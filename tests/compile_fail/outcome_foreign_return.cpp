@@ -1,0 +1,15 @@
+// expect: from 'moved<store_step>' to 'moved<shop_step>'
+#include <gd/machine.hpp>
+
+GD_ENUM(shop_step, pay, ship);
+GD_ENUM(store_step, pack, ship);
+
+struct order {
+  int id = 0;
+
+  GD_STATE(order, id);
+};
+
+gd::moved<shop_step> pay(gd::context<order>& ctx) {
+  return gd::next(store_step::ship, ctx.state);
+}

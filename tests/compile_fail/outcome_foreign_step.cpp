@@ -1,0 +1,16 @@
+// expect: this step goes on with a step of another machine
+#include <gd/machine.hpp>
+
+GD_ENUM(shop_step, pay, ship);
+GD_ENUM(store_step, pack, ship);
+
+struct order {
+  int id = 0;
+
+  GD_STATE(order, id);
+};
+
+auto machine = gd::define<order, shop_step>("Shop", 1).step(
+  shop_step::pay, [](gd::context<order>& ctx) {
+    return gd::next(store_step::ship, ctx.state);
+  });
