@@ -149,6 +149,38 @@ gd::machine billing() {
 }
 // [/machine]
 
+// -- outcomes by their types --------------------------------------------------
+
+GD_ENUM(trial_step, begin, try_out, bill, close);
+
+struct trial_state {
+  std::string customer;
+  GD_STATE(trial_state, customer);
+};
+
+// [types]
+gd::machine trial() {
+  using enum trial_step;
+  using context = gd::context<trial_state>;
+  return gd::define<trial_state, trial_step>("Trial", 1)
+    .step(begin, [](context& ctx) { return gd::next(try_out, ctx.state); })
+    .step(try_out, [](context& ctx) -> gd::to<bill, close> {
+      if (ctx.discard("cancelled"))
+        return gd::next<close>(ctx.state);
+      if (ctx.timed_out())
+        return gd::next<bill>(ctx.state);
+      return gd::await("cancelled", ctx.state).timeout(14 * 24h);
+    })
+    .step(bill, [](context&) { return gd::done(); })
+    .step(close, [](context&) { return gd::done(); })
+    .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
+      if (ctx.attempt < 8)
+        return gd::replay(ctx.state, gd::backoff(ctx.attempt));
+      return gd::stop(why.message());
+    });
+}
+// [/types]
+
 gd::machine parcels() {
   return gd::define<parcel_state, parcel_step>("Parcels", 1)
     .step(parcel_step::collect, guide::collect);
