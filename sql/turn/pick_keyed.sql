@@ -21,7 +21,7 @@ union all
 select null, null, null, null, null, null, null, null, null, null, null, null, null, null,
   (select count(l.priority) > 0 from (select * from keyed_level limit 1) l),
   (select count(*) from claimed) < least($5::int, $11::int)
-    and ((select count(*) from free) = $11::int
+    and ((select count(*) from candidate) = $11::int / 2
          or (select count(*) from walk) = $11::int
             and coalesce((select max(v.n) from visited v), $11::int) = $11::int),
   coalesce((select v.partition_key from visited v order by v.n desc limit 1), $13::text), statement_timestamp(),

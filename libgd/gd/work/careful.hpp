@@ -310,14 +310,15 @@ private:
     return why.sqlstate.starts_with("54") && why.sqlstate != "54001";
   }
 
-  /// For longer than before, but for the first one of many: it will tell when what
-  /// refuses them has gone.
+  /// For longer than before, but for one: it will tell when what refuses them has gone.
   void leave_out(accused& x, fate what, clock::time_point now) {
     x.what = what;
     auto& row = left_out_[x.row.id];
     if (row.until != clock::time_point{}) {
       back_at_once_ = first_back;
-      row.period = left_out_now_ == 0
+      if (!left_out_.contains(scout_))
+        scout_ = x.row.id;
+      row.period = scout_ == x.row.id
                      ? leave_out_for
                      : std::min<clock::duration>(2 * row.period, remember_for);
     }
@@ -361,6 +362,7 @@ private:
   std::size_t left_out_since_ = 0;
   std::size_t ever_picked_ = 0;
   std::unordered_map<std::int64_t, left_out_row> left_out_;
+  std::int64_t scout_ = 0;
   std::size_t back_at_once_ = first_back;
   clock::time_point let_back_at_ = clock::time_point::min();
   /// Of `left_out_`, those that are not back; and until when that is so.
