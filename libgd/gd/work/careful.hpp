@@ -158,12 +158,14 @@ public:
     under_way_ = false;
     auto n = group_size();
     auto end = to_try_.begin() + static_cast<std::ptrdiff_t>(n);
-    to_try_.erase(std::remove_if(to_try_.begin(), end,
-                                 [&answer](const store::candidate& x) {
-                    return answer.refused == 0 || answer.has(x.id);
-                  }),
+    to_try_.erase(std::remove_if(
+                    to_try_.begin(), end,
+                    [&answer](const store::candidate& x) {
+      return answer.refused == 0 || answer.has(x.id);
+                    }),
                   end);
-    most_at_once_ = answer.refused == 0 ? 2 * n : std::max<std::size_t>(n / 2, 1);
+    most_at_once_ = answer.refused == 0 ? 2 * n
+                                        : std::max<std::size_t>(n / 2, 1);
     picked_ += answer.rows.size();
     note_picked(answer.rows);
     if (picked_ >= want_)
