@@ -30,8 +30,11 @@ pick_plan::one pick_plan::begin(std::int32_t want, bool keyed,
   if (now >= look_at_) {
     look_everywhere();
     look_at_ = now + look_interval;
+    depth_pays_ = true;
   }
-  return {keyed ? std::min(want, keyed_pick_) : want, keyed, looks_};
+  return {.wanted = keyed ? std::min(want, keyed_pick_) : want,
+          .keyed = keyed,
+          .looks = looks_};
 }
 
 void pick_plan::ask(store::pick_request& what, const one& x,
@@ -54,12 +57,17 @@ bool pick_plan::note(const one& x, const store::pick_answer& answer) {
   remember(x, answer);
   auto found = static_cast<std::int32_t>(answer.rows.size());
   bool enough = found >= x.wanted;
-  bool deeper = answer.deeper && !enough;
+  bool only_keys = answer.keyed_rows && !x.left_out;
+  bool deeper = answer.deeper && !enough
+                && (!only_keys || found == 0 || depth_pays_);
   if (deeper) {
     depth_ = std::min(2 * std::max(2 * x.wanted, depth_), deepest);
     visit_ = x.keyed;
-  } else {
-    depth_ /= 2;
+  } else if (answer.refused == 0) { // who asks what it was looks as deep
+    if (depth_ > x.wanted)
+      depth_pays_ = enough || !only_keys;
+    depth_ = depth_pays_ ? depth_ / 2 : 0;
+    visit_ = visit_ && depth_ > x.wanted;
   }
   bool news = answer.keyed_rows && !keyed_;
   plenty_ = enough && !x.keyed && !answer.keyed_rows;

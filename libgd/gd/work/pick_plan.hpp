@@ -23,6 +23,8 @@ public:
     std::int32_t wanted = 0;
     /// It takes rows with a partition key, too.
     bool keyed = false;
+    /// Some rows are left out, whose place is that of others.
+    bool left_out = false;
     /// How often marks had been forgotten when it began.
     std::uint64_t looks = 0;
   };
@@ -91,6 +93,10 @@ private:
   /// turn: strangers had locked those that it found at first.
   std::int32_t depth_ = 0;
   bool visit_ = false;
+  /// Where there are keys, what a pick passes over is mostly rows of keys that execute.
+  /// If looking deeper has not found enough, it is not done for two seconds, unless
+  /// nothing at all is found.
+  bool depth_pays_ = true;
   /// How often marks were forgotten. A pick that began before tells nothing of what
   /// has come since.
   std::uint64_t looks_ = 0;

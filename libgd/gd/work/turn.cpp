@@ -249,6 +249,7 @@ void turn::pick(flight& next, pq::unit& work, std::int32_t want,
   next.token = draw_token();
   next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
                           picks_keyed(now), now);
+  next.pick.left_out = !careful_.left_out(now).empty();
   next.at.pick = append(work, store::pick(make_pick(next, now)));
   if (next.pick.keyed)
     check_keys(next, work);
