@@ -61,11 +61,13 @@ bool pick_plan::note(const one& x, const store::pick_answer& answer) {
   bool deeper = answer.deeper && !enough
                 && (!only_keys || found == 0 || depth_pays_);
   if (deeper) {
+    if (depth_ <= x.wanted)
+      found_before_ = found;
     depth_ = std::min(2 * std::max(2 * x.wanted, depth_), deepest);
     visit_ = x.keyed;
   } else if (answer.refused == 0) { // who asks what it was looks as deep
-    if (depth_ > x.wanted)
-      depth_pays_ = enough || !only_keys;
+    if (only_keys && depth_ > x.wanted && found_before_ > 0)
+      depth_pays_ = found > 2 * found_before_;
     depth_ = depth_pays_ ? depth_ / 2 : 0;
     visit_ = visit_ && depth_ > x.wanted;
   }

@@ -94,9 +94,10 @@ private:
   std::int32_t depth_ = 0;
   bool visit_ = false;
   /// Where there are keys, what a pick passes over is mostly rows of keys that execute.
-  /// If looking deeper has not found enough, it is not done for two seconds, unless
-  /// nothing at all is found.
+  /// If looking deeper has not found twice as many, it is not done for two seconds,
+  /// unless nothing at all is found.
   bool depth_pays_ = true;
+  std::int32_t found_before_ = 0;
   /// How often marks were forgotten. A pick that began before tells nothing of what
   /// has come since.
   std::uint64_t looks_ = 0;
