@@ -3,9 +3,9 @@ machine as materialized (
   select m.fsm, m.version from unnest($6::text[], $7::int[]) as m (fsm, version)
 ), stretch as materialized (
   select s.priority, lead(s.priority, 1, 32768) over (order by s.priority) as until, s.id,
-    case when s.since_us < 0 then '-infinity' else timestamptz '2000-01-01 00:00Z'
-      + s.since_us / 1000000 * interval '1 second' + s.since_us % 1000000 * interval '1 microsecond' end as since
-  from unnest($8::int[], $9::bigint[], $10::bigint[]) as s (priority, since_us, id)
+    case when s.since_us2000 < 0 then '-infinity' else timestamptz '2000-01-01 00:00Z'
+      + s.since_us2000 / 1000000 * interval '1 second' + s.since_us2000 % 1000000 * interval '1 microsecond' end as since
+  from unnest($8::int[], $9::bigint[], $10::bigint[]) as s (priority, since_us2000, id)
 -- The machines that have such rows in the queue, and where those begin: in front of that, the index may hold as many
 -- entries of rows that have gone as were worked off since the last vacuum, and they are passed over once, not twice.
 ), present as materialized (

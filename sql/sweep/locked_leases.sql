@@ -18,6 +18,6 @@ with ending as materialized (
   where g.id = any(array(select e.id from ending e))
   for no key update skip locked
 )
-select e.id, e.lease_expires_at as at_us, e.id not in (select f.id from free f) as locked
+select e.id, e.lease_expires_at as at_us2000, e.id not in (select f.id from free f) as locked
 from ending e
 order by e.lease_expires_at, e.id

@@ -6,7 +6,7 @@
 -- end of the last of the leases, in us since 2000, and $5 bigint its id
 -- A row for each: its id; of one whose lease is over, when that ended, in us since 2000.
 (
-  select g.id, null::timestamptz as expired_us
+  select g.id, null::timestamptz as expired_us2000
   from :"schema".gen_durable g
   where g.status = 'awaiting_signal' and g.wake_reason is not null and g.id > $3::bigint
   order by g.id

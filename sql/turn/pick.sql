@@ -15,7 +15,7 @@
 -- the time of their eligibility and then by id, are looked at; the first is -32768. What was worked off before that, and
 -- what strangers had locked, is not passed over again (see turn.hpp). $11 int how many rows are merged.
 -- A row without state: it is not shown, see show.
--- One row has no id: keyed_rows: there are rows with a key; deeper: there may be more rows than were merged; now_us: when
+-- One row has no id: keyed_rows: there are rows with a key; deeper: there may be more rows than were merged; now_us2000: when
 -- that was; refused: so many were claimed and then not updated (a trigger of somebody's returned null, or they have moved).
 -- Others have none of these.
 with recursive

@@ -10,7 +10,7 @@
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.
 -- One row has no id: keyed_rows: there are some; deeper: what was found was less than is wanted (strangers had
 -- locked it, or its keys execute or are to be left alone), and there may be more behind it;
--- last_key: the key that this visit ended with; now_us: when that was; refused: as in pick. Others have none of these.
+-- last_key: the key that this visit ended with; now_us2000: when that was; refused: as in pick. Others have none of these.
 -- Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
 -- include parts/pick_free.sql

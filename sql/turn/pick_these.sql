@@ -1,7 +1,7 @@
 -- Picks rows that candidates has told, as pick_keyed would; lock_keys, check_keys and hold_keys follow. No row: somebody
 -- else has it, or has locked it.
 -- For the status behind a select see pick_keyed.
--- $1 to $3 as in pick, $4 bigint[] id. Returns what pick_keyed returns, and in the row without id, nothing but now_us and
+-- $1 to $3 as in pick, $4 bigint[] id. Returns what pick_keyed returns, and in the row without id, nothing but now_us2000 and
 -- refused.
 with claimed as materialized (
   select g.ctid as tuple

@@ -24,7 +24,7 @@ constexpr std::int64_t second_us = 1'000'000;
 struct fixture {
   pick_plan plan;
   pick_plan::clock::time_point now{1h};
-  std::int64_t now_us = 100 * second_us;
+  std::int64_t now_us2000 = 100 * second_us;
 
   pick_plan::one begin(std::int32_t want, bool keyed = false) {
     return plan.begin(want, keyed, now);
@@ -41,7 +41,8 @@ struct fixture {
   }
 
   store::pick_answer found(std::size_t count) const {
-    return {.rows = std::vector<store::picked_row>(count), .now_us = now_us};
+    return {.rows = std::vector<store::picked_row>(count),
+            .now_us2000 = now_us2000};
   }
 };
 
@@ -52,13 +53,13 @@ CAF_TEST_FIXTURE_SCOPE(pick_plan_tests, fixture)
 CAF_TEST(
   a pick begins where the one before did and no later than a second ago) {
   auto answer = found(2);
-  answer.first = {{0, now_us - 5 * second_us, 7}, {1, now_us, 8}};
+  answer.first = {{0, now_us2000 - 5 * second_us, 7}, {1, now_us2000, 8}};
   plan.note(begin(10), answer);
   auto from = next().from;
   CAF_REQUIRE_EQUAL(from.size(), 2u);
-  CAF_CHECK_EQUAL(from[0].since_us, now_us - 5 * second_us);
+  CAF_CHECK_EQUAL(from[0].since_us2000, now_us2000 - 5 * second_us);
   CAF_CHECK_EQUAL(from[0].id, 7);
-  CAF_CHECK_EQUAL(from[1].since_us, now_us - second_us);
+  CAF_CHECK_EQUAL(from[1].since_us2000, now_us2000 - second_us);
   CAF_CHECK_EQUAL(from[1].id, store::mark{}.id); // all of that moment
 }
 

@@ -268,9 +268,9 @@ void reaper_actor::read_singles(const pq::reply& reply, std::size_t at) {
   std::int32_t expired = 0;
   for (const auto& x : store::read<store::returning_row>(reply.results[at])) {
     singles.push_back(x.id);
-    ++(x.expired_us ? expired : parked);
-    if (x.expired_us)
-      expired_ = store::page_end{.at_us = *x.expired_us, .id = x.id};
+    ++(x.expired_us2000 ? expired : parked);
+    if (x.expired_us2000)
+      expired_ = store::page_end{.at_us2000 = *x.expired_us2000, .id = x.id};
     else
       parked_ = x.id;
   }

@@ -100,8 +100,9 @@ static pq::call look_for_rows(const sql::statement& by,
   return make_call(by, what.token, what.inbox, what.lease, what.queue,
                    what.limit, column(what.machines, &machine_version::fsm),
                    column(what.machines, &machine_version::version),
-                   column(from, &mark::priority), column(from, &mark::since_us),
-                   column(from, &mark::id), what.depth);
+                   column(from, &mark::priority),
+                   column(from, &mark::since_us2000), column(from, &mark::id),
+                   what.depth);
 }
 
 static pq::call look_for_keyed_rows(const sql::statement& by,
@@ -338,7 +339,7 @@ pq::call heartbeat(const std::vector<lease_ptr>& leases,
 
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
                        const page_end& after) {
-  return make_call(sql::locked_leases, limit, soon, after.at_us, after.id);
+  return make_call(sql::locked_leases, limit, soon, after.at_us2000, after.id);
 }
 
 pq::call reap(std::int32_t limit,
@@ -356,7 +357,7 @@ pq::call due(std::int32_t limit) {
 
 pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
                    const page_end& expired) {
-  return make_call(sql::returning, limit, leases, parked, expired.at_us,
+  return make_call(sql::returning, limit, leases, parked, expired.at_us2000,
                    expired.id);
 }
 

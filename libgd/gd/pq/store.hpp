@@ -135,16 +135,17 @@ struct picked_row {
              partition_key, unique_scope);
 };
 
-/// A place in a priority's rows: the time of eligibility in microseconds since
-/// 2000 (UTC), PostgreSQL's own count, and the id.
+/// A place in a priority's rows: the time of eligibility and the id. A `_us2000` is
+/// in microseconds since 2000 (UTC), PostgreSQL's own count; other times are since
+/// 1970.
 struct mark {
   std::int32_t priority = 0;
-  std::int64_t since_us = 0;
+  std::int64_t since_us2000 = 0;
   std::int64_t id = std::numeric_limits<std::int64_t>::min();
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in it.
   auto operator<=>(const mark&) const = default;
-  GD_COLUMNS(priority, since_us, id);
+  GD_COLUMNS(priority, since_us2000, id);
 };
 
 struct pick_request {
@@ -179,8 +180,8 @@ struct pick_answer {
   std::string last_key{};
   /// The first rows of the priorities that were taken, by priority.
   std::vector<mark> first{};
-  /// When it was picked, as `mark::since_us`.
-  std::int64_t now_us = 0;
+  /// When it was picked.
+  std::int64_t now_us2000 = 0;
   /// Claimed, and not updated: a trigger of somebody's lets no update through.
   std::int64_t refused = 0;
 
@@ -188,7 +189,7 @@ struct pick_answer {
     return std::ranges::find(rows, id, &picked_row::id) != rows.end();
   }
 
-  GD_COLUMNS(keyed_rows, deeper, last_key, now_us, refused);
+  GD_COLUMNS(keyed_rows, deeper, last_key, now_us2000, refused);
 };
 /// In pick order, in which the statement does not return them.
 pick_answer read_pick(const pq::rows& rows);
@@ -358,8 +359,8 @@ struct beat {
 
 /// Where a page of rows ended: those of the next one come after it.
 struct page_end {
-  /// Since 2000, PostgreSQL's own count; by default, the year 0.
-  std::int64_t at_us = -63'115'200'000'000'000;
+  /// By default, the year 0.
+  std::int64_t at_us2000 = -63'115'200'000'000'000;
   std::int64_t id = std::numeric_limits<std::int64_t>::min();
 };
 
@@ -368,7 +369,7 @@ pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
 struct ending_lease : page_end {
   bool locked = false;
 
-  GD_COLUMNS(at_us, id, locked);
+  GD_COLUMNS(at_us2000, id, locked);
 };
 
 pq::call reap(std::int32_t limit,
@@ -399,9 +400,9 @@ pq::call returning(std::int32_t limit, bool leases, std::int64_t parked = 0,
 struct returning_row {
   std::int64_t id = 0;
   /// When its lease has ended, if that is why.
-  std::optional<std::int64_t> expired_us{};
+  std::optional<std::int64_t> expired_us2000{};
 
-  GD_COLUMNS(id, expired_us);
+  GD_COLUMNS(id, expired_us2000);
 };
 
 pq::call return_row(std::int64_t id, bool leases);
@@ -496,7 +497,7 @@ struct insert_row {
 pq::call draw_ids(std::size_t count);
 struct drawn_id {
   std::int64_t id = 0;
-  std::int64_t drawn_us = 0; ///< since 1970
+  std::int64_t drawn_us = 0;
 
   GD_COLUMNS(id, drawn_us);
 };

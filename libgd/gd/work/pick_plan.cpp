@@ -85,10 +85,10 @@ bool pick_plan::note(const one& x, const store::pick_answer& answer) {
 void pick_plan::remember(const one& x, const store::pick_answer& answer) {
   if (x.looks != looks_)
     return;
-  auto late = answer.now_us - late_us;
+  auto late = answer.now_us2000 - late_us;
   for (const auto& first : answer.first)
     if (from_.size() < most_marks || from_.contains(first.priority))
-      from_[first.priority] = first.since_us <= late
+      from_[first.priority] = first.since_us2000 <= late
                                 ? first
                                 : store::mark{first.priority, late};
 }
