@@ -175,7 +175,7 @@ CAF_TEST(as much is picked as there is memory for and for a free slot a row) {
   x.pace.hold(800);
   CAF_CHECK_EQUAL(x.pace.room(false), 0);
   CAF_CHECK_EQUAL(x.pace.wanted({}), 0);
-  CAF_CHECK_EQUAL(x.pace.wanted({.idle = true}), 1);
+  CAF_CHECK_EQUAL(x.pace.wanted({.slot_to_fill = true}), 1);
   x.pace.let_go(1'600);
   x.pace.picked(0, 0); // tells nothing
   CAF_CHECK_EQUAL(x.pace.wanted({}), 6);

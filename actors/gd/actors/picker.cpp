@@ -220,15 +220,15 @@ std::int32_t picker_actor::wanted() const {
   return pace_.wanted({.running = begun_.running(),
                        .waiting = steps_->waiting(),
                        .coming = coming,
-                       .idle = idle()});
+                       .slot_to_fill = has_slot_to_fill()});
 }
 
-bool picker_actor::idle() const {
+bool picker_actor::has_slot_to_fill() const {
   return ahead_.empty() && begun_.running() < queue_.slots;
 }
 
 std::int64_t picker_actor::room() const {
-  return pace_.room(idle());
+  return pace_.room(has_slot_to_fill());
 }
 
 void picker_actor::look_again() {

@@ -71,8 +71,8 @@ private:
   void arm();
   void look_again();
   std::int32_t wanted() const;
-  /// Nothing waits for a slot, and some are free.
-  bool idle() const;
+  /// A slot is free, and no row waits for it.
+  bool has_slot_to_fill() const;
   /// Bytes that may be picked or shown.
   std::int64_t room() const;
 

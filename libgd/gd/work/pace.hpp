@@ -94,15 +94,15 @@ public:
     std::size_t waiting = 0;
     /// Rows that will need a slot, and are not with the runners yet.
     std::int64_t coming = 0;
-    /// Nothing waits for a slot, and some are free.
-    bool idle = false;
+    /// A slot is free, and no row waits for it.
+    bool slot_to_fill = false;
   };
 
   /// How many rows to pick; it may be negative.
   std::int32_t wanted(const load& now) const;
 
   /// Bytes that may be picked or shown.
-  std::int64_t room(bool idle) const;
+  std::int64_t room(bool slot_to_fill) const;
 
   /// What has ended since the last transaction may be quicker than what ended in it.
   void hurry(duration in_use) {
