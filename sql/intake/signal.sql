@@ -3,7 +3,7 @@
 -- Membership is asked as a value ("is true", or inside a case): the planner makes a hash of the list then. As a plain
 -- condition it becomes a join, which a generic plan, expecting ten rows, does in nested loops.
 -- $1 bigint[] target id, $2 text[] name, $3 text[] payload (JSON), $4 text[] dedup key, or null, $5 int inbox limit
--- A row for each signal, in the order given: n from 1; answer: accepted, duplicate, no_such_target, target_finished,
+-- A row for each signal, in the order given: answer: accepted, duplicate, no_such_target, target_finished,
 -- inbox_full, or locked (by a stranger: try again); the queue of a target that it woke; the queue of one that
 -- was runnable, which a pick may have passed over because it was locked here.
 with entry as materialized (
@@ -65,7 +65,7 @@ with entry as materialized (
     )
   returning g.id
 )
-select e.n,
+select
   case when e.status is null then 'no_such_target'
        when not e.locked then 'locked'
        when e.id in (select id from accepted) then 'accepted'

@@ -214,11 +214,8 @@ CAF_TEST(a signal whose answer is unknown
   CAF_REQUIRE(intake.begin({}));
   pq::reply reply;
   reply.results.emplace_back();
-  auto row = [](std::uint32_t n, const std::string& tag) {
-    return std::vector<cell>{{oid_int8, number(n), "n"},
-                             {oid_text, tag, "answer"}};
-  };
-  reply.results.push_back(answer({row(1, "accepted"), row(2, "postponed")}));
+  reply.results.push_back(answer(
+    {{{oid_text, "accepted", "answer"}}, {{oid_text, "postponed", "answer"}}}));
   auto report = intake.finish(std::move(reply), {});
   CAF_REQUIRE_EQUAL(report.answers.size(), 3u);
   CAF_CHECK(report.answers[0].answer);

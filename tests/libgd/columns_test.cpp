@@ -1,0 +1,149 @@
+// What each statement returns is what the structs of `store` read by name: a
+// column that one of them has and the other has not would silently be null, or read
+// by nobody.
+
+#define CAF_SUITE columns
+
+#include <gd/instance.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/pq/text.hpp>
+#include <gd/sql.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <libpq-fe.h>
+
+#include <concepts>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace sql = gd::sql;
+namespace store = gd::store;
+
+namespace {
+
+using names = std::set<std::string>;
+
+using signals = std::vector<gd::raw_signal>;
+
+template <class T>
+concept inbox
+  = std::same_as<T, signals> || std::same_as<T, std::optional<signals>>;
+
+template <class Row>
+void add_columns(names& to) {
+  std::size_t n = 0;
+  auto add = [&]<class T>(const T&) {
+    if constexpr (inbox<T>)
+      to.insert({"ids", "names", "payloads"});
+    else
+      to.emplace(gd::detail::names_of<Row>[n]);
+    ++n;
+  };
+  Row row;
+  std::apply([&](const auto&... x) { (add(x), ...); }, row.gd_fields());
+}
+
+/// Those of the structs, and more, which are there for what they do.
+template <class... Rows>
+names columns_of(names more = {}) {
+  (add_columns<Rows>(more), ...);
+  return more;
+}
+
+using columns_by = std::map<const sql::statement*, names>;
+
+columns_by read_by_name() {
+  auto pick = columns_of<store::picked_row, store::mark, store::pick_answer>();
+  names flush{"id", "applied", "holder"}; // see `read_flush`
+  return {
+    {&sql::pick, pick},
+    {&sql::pick_keyed, pick},
+    {&sql::pick_these, pick},
+    {&sql::candidates, columns_of<store::candidate>()},
+    {&sql::show, columns_of<store::shown_row>()},
+    {&sql::check_keys, columns_of<store::lost_key>()},
+    {&sql::hold_keys, columns_of<store::held_key>({"held"})},
+    {&sql::flush, flush},
+    {&sql::flush_done, flush},
+    {&sql::flush_next, flush},
+    {&sql::flush_advance, flush},
+    {&sql::inbox, columns_of<store::inbox_row>()},
+    {&sql::heartbeat, columns_of<store::beat>()},
+    {&sql::locked_leases, columns_of<store::ending_lease>()},
+    {&sql::reap, columns_of<store::reaped_row>()},
+    {&sql::wake_due, columns_of<store::moved_row>()},
+    {&sql::due, {"id"}},
+    {&sql::returning, columns_of<store::returning_row>()},
+    {&sql::return_row, columns_of<store::returned_row>()},
+    {&sql::silent_sessions, columns_of<store::silent_session>()},
+    {&sql::foreign_sessions, columns_of<store::foreign_session>()},
+    {&sql::find_machines, columns_of<store::known_machine>()},
+    {&sql::draw_ids, columns_of<store::drawn_id>()},
+    {&sql::insert_claimed, columns_of<store::claimed_row>()},
+    {&sql::inserted, columns_of<store::inserted_row>()},
+    {&sql::signal, columns_of<store::signal_row>()},
+    {&sql::look_up, columns_of<gd::instance>()},
+    {&sql::stats, columns_of<gd::stats_row>()},
+  };
+}
+
+/// Of these, rows are counted, or one is read by position.
+const std::set<const sql::statement*> not_by_name{
+  &sql::fail_row,       &sql::lock_keys,     &sql::unlock_keys,
+  &sql::recheck,        &sql::lock_timeout,  &sql::lock,
+  &sql::release_lost,   &sql::sweep_lock,    &sql::end_silent_session,
+  &sql::end_session,    &sql::node_lock,     &sql::session,
+  &sql::lock_targets,   &sql::borrow,        &sql::restore,
+  &sql::schema_version, &sql::schema_exists, &sql::migration_lock,
+};
+
+struct cleared {
+  void operator()(PGresult* x) const {
+    PQclear(x);
+  }
+};
+
+/// As the server describes it.
+names returned_by(PGconn* on, const std::string& text) {
+  using answer = std::unique_ptr<PGresult, cleared>;
+  answer prepared{PQprepare(on, "", text.c_str(), 0, nullptr)};
+  answer described{PQdescribePrepared(on, "")};
+  for (const auto* x : {prepared.get(), described.get()})
+    if (PQresultStatus(x) != PGRES_COMMAND_OK)
+      CAF_FAIL(PQresultErrorMessage(x));
+  names out;
+  for (int i = 0; i < PQnfields(described.get()); ++i)
+    out.emplace(PQfname(described.get(), i));
+  return out;
+}
+
+std::string shown(const names& xs) {
+  std::string out;
+  for (const auto& x : xs)
+    out += x + " ";
+  return out;
+}
+
+} // namespace
+
+CAF_TEST(a statement returns the columns that its rows are read from) {
+  gd::test::temporary_database db;
+  db.migrate();
+  gd::test::session on{db.conninfo()};
+  auto known = read_by_name();
+  for (const auto* x : sql::all)
+    if (!not_by_name.contains(x)) {
+      CAF_MESSAGE(x->name);
+      auto text = gd::pq::substitute_schema(x->text, db.schema());
+      CAF_CHECK_EQUAL(shown(returned_by(on.handle(), text)), shown(known[x]));
+    }
+}
