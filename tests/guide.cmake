@@ -1,6 +1,7 @@
 # The guide tells everything that it should: its contents list each of its
 # sections, its table of options has each option of gd::config with its default,
-# and its table of events each event with its severity.
+# its table of events each event with its severity, and that of the context each
+# of its members.
 #
 # Run as cmake -P tests/guide.cmake [-DROOT=<tree>].
 
@@ -212,6 +213,46 @@ endforeach()
 foreach(name IN LISTS events)
   if(NOT name IN_LIST told)
     broken("its table of events lacks ${name} of event.hpp")
+  endif()
+endforeach()
+
+# -- the context ---------------------------------------------------------------
+
+# Members stand at the first level: types, a name, and what ends it.
+file(READ "${ROOT}/libgd/gd/machine.hpp" header)
+string(REGEX REPLACE "//[^\n]*" "" header "${header}")
+string(REGEX REPLACE "[][]" "" header "${header}")
+string(REPLACE ";" "," header "${header}")
+set(members "")
+foreach(class IN ITEMS "context_base" "context : public context_base")
+  string(FIND "${header}" "\nclass ${class} {\npublic:\n" begin)
+  string(SUBSTRING "${header}" ${begin} -1 text)
+  string(REGEX REPLACE "\n(private:|}).*$" "" text "${text}")
+  string(REGEX MATCHALL "\n  [^ \n}][^\n]*" lines "${text}")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^\n  ([^(]*[ &>])?([a-z_]+)([({,]| = )")
+      list(APPEND members "${CMAKE_MATCH_2}")
+    endif()
+  endforeach()
+endforeach()
+list(REMOVE_ITEM members context) # its constructor
+list(LENGTH members count)
+if(count LESS 10)
+  broken("only ${count} members of gd::context were found in machine.hpp")
+endif()
+
+section_of("The context" table)
+string(REGEX MATCHALL "\n\\| `[^|]*" rows "${table}")
+string(REGEX MATCHALL "`[a-z_]+" told "${rows}")
+string(REPLACE "`" "" told "${told}")
+foreach(name IN LISTS members)
+  if(NOT name IN_LIST told)
+    broken("its table of the context lacks ${name} of machine.hpp")
+  endif()
+endforeach()
+foreach(name IN LISTS told)
+  if(NOT name IN_LIST members)
+    broken("its table of the context has ${name}, and there is no such member")
   endif()
 endforeach()
 
