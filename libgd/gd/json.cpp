@@ -6,7 +6,6 @@
 #include <charconv>
 #include <iterator>
 #include <memory>
-#include <system_error>
 
 namespace gd {
 

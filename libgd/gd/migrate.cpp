@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <iterator>
-#include <optional>
 #include <string_view>
 #include <utility>
 

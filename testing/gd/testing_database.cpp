@@ -172,8 +172,8 @@ gd::result<std::optional<microseconds>> in_database::next_due() {
   auto rows = run(std::move(next));
   if (!rows)
     return rows.error();
-  auto us = rows->maybe_integer(0, 0);
-  return us ? std::optional{microseconds{*us}} : std::nullopt;
+  return rows->is_null(0, 0) ? std::nullopt
+                             : std::optional{microseconds{rows->integer(0, 0)}};
 }
 
 gd::result<harness::written> in_database::write(turn& work,

@@ -6,7 +6,6 @@
 #include <gd/config.hpp>
 #include <gd/error.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 /// \file
 /// Every message type on one page. Those of the gateway cross the network; the

@@ -45,10 +45,6 @@ public:
   std::int64_t backend() const noexcept {
     return backend_;
   }
-  /// By when the server must have answered a connection attempt.
-  std::chrono::steady_clock::time_point connect_by() const noexcept {
-    return connect_by_;
-  }
 
   /// Sends a unit. Only when idle.
   void send(const unit& work);
@@ -107,6 +103,7 @@ private:
   reply current_;
   std::optional<reply> done_;
   std::unordered_set<const sql::statement*> prepared_;
+  /// By when the server must have answered a connection attempt.
   std::chrono::steady_clock::time_point connect_by_;
 };
 

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <mutex>
 #include <random>
 #include <system_error>

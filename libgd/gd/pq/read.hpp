@@ -3,7 +3,6 @@
 #include <gd/pq/rows.hpp>
 #include <gd/state.hpp>
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -136,16 +135,6 @@ std::optional<Row> read_one(const rows& from) {
   if (from.size() == 0)
     return std::nullopt;
   return row_reader<Row>{from}.read(0);
-}
-
-/// One column of all rows.
-template <class T>
-std::vector<T> read_column(const rows& from, std::string_view name) {
-  cell_reader<T> reader{from, name};
-  std::vector<T> xs;
-  for (std::size_t i = 0; i < from.size(); ++i)
-    xs.push_back(reader.read(from, i));
-  return xs;
 }
 
 } // namespace gd::pq

@@ -140,19 +140,6 @@ std::string_view rows::text(std::size_t row, int column) const {
           static_cast<std::size_t>(PQgetlength(result_.get(), r, column))};
 }
 
-std::optional<std::int64_t> rows::maybe_integer(std::size_t row,
-                                                int column) const {
-  if (is_null(row, column))
-    return std::nullopt;
-  return integer(row, column);
-}
-
-std::optional<std::string> rows::maybe_text(std::size_t row, int column) const {
-  if (is_null(row, column))
-    return std::nullopt;
-  return std::string{text(row, column)};
-}
-
 std::vector<std::int64_t> rows::integers(std::size_t row, int column) const {
   std::vector<std::int64_t> xs;
   auto take = [&xs](std::string_view x) {

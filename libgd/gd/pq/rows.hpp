@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,8 +37,6 @@ public:
   bool boolean(std::size_t row, int column) const;
   /// Valid as long as this object.
   std::string_view text(std::size_t row, int column) const;
-  std::optional<std::int64_t> maybe_integer(std::size_t row, int column) const;
-  std::optional<std::string> maybe_text(std::size_t row, int column) const;
   std::vector<std::int64_t> integers(std::size_t row, int column) const;
   std::vector<std::string> texts(std::size_t row, int column) const;
 

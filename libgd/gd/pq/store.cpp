@@ -433,7 +433,11 @@ pq::call draw_ids(std::size_t count) {
 }
 
 std::vector<std::int64_t> read_ids(const pq::rows& rows) {
-  return pq::read_column<std::int64_t>(rows, "id");
+  std::vector<std::int64_t> xs;
+  auto id = rows.column("id");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back(rows.integer(i, id));
+  return xs;
 }
 
 /// `more`: behind the columns that all of them have.

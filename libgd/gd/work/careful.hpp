@@ -11,7 +11,6 @@
 #include <deque>
 #include <iterator>
 #include <limits>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>

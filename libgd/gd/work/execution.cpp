@@ -1,6 +1,5 @@
 #include <gd/work/execution.hpp>
 
-#include <cstdint>
 #include <exception>
 #include <utility>
 

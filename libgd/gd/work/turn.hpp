@@ -266,7 +266,6 @@ private:
 
   std::string draw_token();
   std::size_t under_way() const;
-  bool may_look(bool first, clock::time_point now) const;
   bool show_some(flight& next, pq::unit& work, std::int64_t room,
                  clock::time_point now);
   bool pick_carefully(flight& next, pq::unit& work, std::int32_t want,
