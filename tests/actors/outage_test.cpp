@@ -281,7 +281,8 @@ CAF_TEST(no insert waits for who counts all instances) {
     return ask<gd::stats>(engine, gd::stats_query{});
   });
   auto waits = "from pg_stat_activity where datname = '" + db.name()
-               + "' and wait_event_type = 'Lock' and query like '%held_back%'";
+               + "' and wait_event_type = 'Lock' and query like '%over "
+                 "(partition by g.partition_key%'";
   session observer{server()};
   auto give_up = std::chrono::steady_clock::now() + patience;
   while (observer.scalar("select count(*) " + waits) != "1")

@@ -557,7 +557,8 @@ CAF_TEST(
   }
 }
 
-CAF_TEST(rows whose updates a trigger drops without a word are told and left out) {
+CAF_TEST(
+  rows whose updates a trigger drops without a word are told and left out) {
   for (bool keyed : {false, true}) {
     CAF_MESSAGE((keyed ? "with keys" : "without keys"));
     db.rows("drop function if exists drop_it cascade; truncate gen_durable "
