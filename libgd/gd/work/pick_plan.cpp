@@ -65,7 +65,8 @@ bool pick_plan::note(const one& x, const store::pick_answer& answer) {
       found_before_ = found;
     depth_ = std::min(2 * std::max(2 * x.wanted, depth_), deepest);
     visit_ = x.keyed;
-  } else if (answer.refused == 0) { // who asks what it was looks as deep
+  } else if (answer.refused == 0 && (found > 0 || !x.left_out)) {
+    // Who asks which rows they were, or polls behind them, looks as deep as this.
     if (only_keys && depth_ > x.wanted && found_before_ > 0)
       depth_pays_ = found > 2 * found_before_;
     depth_ = depth_pays_ ? depth_ / 2 : 0;
