@@ -504,7 +504,7 @@ void picker_actor::release_held(const execution& x) {
 
 void picker_actor::on_drain(drain how) {
   if (!draining_)
-    draining_.emplace();
+    draining_ = draining{};
   draining_->who = current_sender();
   draining_->by = now() + how.grace;
   draining_->left.queue = queue_.name;
