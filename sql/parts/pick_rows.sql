@@ -24,7 +24,7 @@ select x.id, x.fsm, x.fsm_version, x.step,
   case when octet_length(x.state) <= 4096 then x.state
        when octet_length(x.state) > 68000 then nullif(set_config('gd.unchecked', 'on', true), 'on') end as state, x.attempt,
   x.wake_reason, x.ids, x.names, x.payloads, x.partition_key, x.unique_scope, x.priority, x.eligible_at as since_us2000,
-  null::bool as keyed_rows, null::bool as deeper, null::text as last_key, null::timestamptz as now_us2000, null::bigint as refused
+  null::text as summary
 from (
   select p.id, p.fsm, p.fsm_version, p.step,
     case when p.short and (p.id in (select a.target_id from addressed a)) is not true

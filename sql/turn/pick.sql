@@ -15,9 +15,9 @@
 -- the time of their eligibility and then by id, are looked at; the first is -32768. What was worked off before that, and
 -- what strangers had locked, is not passed over again (see turn.hpp). $11 int how many rows are merged.
 -- A row without state: it is not shown, see show.
--- One row has no id: keyed_rows: there are rows with a key; deeper: there may be more rows than were merged; now_us2000: when
--- that was; refused: so many were claimed and then not updated (a trigger of somebody's returned null, or they have moved).
--- Others have none of these.
+-- One row has no id, but a summary, as one column because each costs something in all rows. It is a JSON object; keyed_rows:
+-- there are rows with a key; deeper: there may be more rows than were merged; now_us2000: when that was; claimed: how many
+-- rows were, of which some may not have been updated (a trigger of somebody's returned null, or they have moved).
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -56,8 +56,8 @@ straight as materialized (
 ),
 -- include parts/pick_rows.sql
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-  (
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+  'keyed_rows', (
     select count(*) > 0
     from (
       select
@@ -71,5 +71,6 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
       limit 1
     ) keyed
   ),
-  (select count(*) from present) > 1 and (select count(*) from free) = $11::int, null, statement_timestamp(),
-  (select count(*) from claimed) - (select count(*) from picked)
+  'deeper', (select count(*) from present) > 1 and (select count(*) from free) = $11::int,
+-- include parts/claimed_now.sql
+)::text

@@ -62,7 +62,7 @@ names columns_of(names more = {}) {
 using columns_by = std::map<const sql::statement*, names>;
 
 columns_by read_by_name() {
-  auto pick = columns_of<store::picked_row, store::mark, store::pick_answer>();
+  auto pick = columns_of<store::picked_row, store::mark>({"summary"});
   names flush{"id", "applied", "holder"}; // see `read_flush`
   return {
     {&sql::pick, pick},

@@ -42,7 +42,7 @@ struct fixture {
 
   store::pick_answer found(std::size_t count) const {
     return {.rows = std::vector<store::picked_row>(count),
-            .now_us2000 = now_us2000};
+            .summary = {.now_us2000 = now_us2000}};
   }
 };
 
@@ -94,11 +94,11 @@ CAF_TEST(there may be more behind a pick that is full or has met locks
   CAF_CHECK(plan.note(begin(10), found(10)));
   CAF_CHECK(plan.plenty());
   auto locked = found(3);
-  locked.deeper = true;
+  locked.summary.deeper = true;
   CAF_CHECK(plan.note(begin(10), locked));
   CAF_CHECK(!plan.plenty());
   auto keyed = found(3);
-  keyed.keyed_rows = true;
+  keyed.summary.keyed_rows = true;
   CAF_CHECK(!plan.keyed());
   CAF_CHECK(plan.note(begin(10), keyed)); // which it did not take
   CAF_CHECK(plan.keyed());
@@ -110,7 +110,7 @@ CAF_TEST(there may be more behind a pick that is full or has met locks
 
 CAF_TEST(the more strangers have locked the deeper picks look until they find) {
   auto locked = found(0);
-  locked.deeper = true;
+  locked.summary.deeper = true;
   CAF_CHECK_EQUAL(next().depth, 10);
   std::int32_t last = 10;
   for (int i = 0; i < 5; ++i) {

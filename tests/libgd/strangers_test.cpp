@@ -232,8 +232,8 @@ CAF_TEST(three nodes that pick at the same time take rows of any mixture) {
                            .last_key = last_key,
                            .visit = tries > 0})));
         got = answer.rows.size();
-        last_key = answer.last_key;
-        CAF_CHECK(got == 10 || answer.deeper);
+        last_key = answer.summary.last_key;
+        CAF_CHECK(got == 10 || answer.summary.deeper);
         ++tries;
       }
       CAF_CHECK_EQUAL(got, 10u);

@@ -6,6 +6,7 @@
 #include <libpq-fe.h>
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
 #include <utility>
 
@@ -63,7 +64,14 @@ bool each_element(std::string_view array, F f) {
   return count >= 0 && array.empty();
 }
 
-/// Whether a value has the form of its type, as far as we read such values.
+/// Whether not every sequence of bytes is a value of the type.
+bool has_form(Oid type) {
+  static constexpr std::array types{oid_bool, oid_int8,       oid_int2,
+                                    oid_int4, oid_text_array, oid_int8_array};
+  return std::ranges::find(types, type) != types.end();
+}
+
+/// Whether a value has the form of its type, if that has one.
 bool well_formed(Oid type, std::string_view value) {
   switch (type) {
     case oid_bool:
@@ -177,17 +185,19 @@ error rows::failure() const {
 }
 
 result<void> rows::check() const {
-  auto columns = result_ ? PQnfields(result_.get()) : 0;
-  for (int column = 0; column < columns; ++column) {
-    auto type = PQftype(result_.get(), column);
-    for (std::size_t row = 0; row < size(); ++row)
+  auto count = result_ ? PQnfields(result_.get()) : 0;
+  std::vector<std::pair<int, Oid>> formed; // columns whose type has a form
+  for (int column = 0; column < count; ++column)
+    if (auto type = PQftype(result_.get(), column); has_form(type))
+      formed.emplace_back(column, type);
+  for (std::size_t row = 0; row < size(); ++row)
+    for (const auto& [column, type] : formed)
       if (!is_null(row, column) && !well_formed(type, text(row, column)))
         return error{errc::unavailable,
                      fmt::format("the server's answer is malformed: column {} "
                                  "of row {}",
                                  column + 1, row + 1),
                      {}};
-  }
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include <gd/pq/store.hpp>
 
+#include <gd/json_codecs.hpp>
 #include <gd/migrations.hpp>
 #include <gd/pq/bind.hpp>
 #include <gd/sql.hpp>
@@ -145,11 +146,12 @@ pick_answer read_pick(const pq::rows& rows) {
   std::vector<std::pair<mark, std::size_t>> order;
   order.reserve(rows.size());
   auto id = rows.column("id");
+  auto summary = rows.column("summary");
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (rows.is_null(i, id))
-      pq::row_reader<pick_answer>{rows}.read(i, out);
-    else
+    if (!rows.is_null(i, id))
       order.emplace_back(places.read(i), i);
+    else if (auto x = from_json<pick_summary>(rows.text(i, summary)); x)
+      out.summary = std::move(*x);
   std::sort(order.begin(), order.end()); // for less than the server would
   pq::row_reader<picked_row> picked{rows};
   out.rows.resize(order.size());

@@ -171,24 +171,34 @@ struct pick_request {
 };
 pq::call pick(const pick_request& what);
 
-struct pick_answer {
-  std::vector<picked_row> rows{};
+/// What a pick says of itself as a whole.
+struct pick_summary {
   bool keyed_rows = false; ///< there are some, whether wanted or not
   /// Strangers had locked some of what was looked at, and there may be more.
   bool deeper = false;
   std::string last_key{};
-  /// The first rows of the priorities that were taken, by priority.
-  std::vector<mark> first{};
   /// When it was picked.
   std::int64_t now_us2000 = 0;
-  /// Claimed, and not updated: a trigger of somebody's lets no update through.
-  std::int64_t refused = 0;
+  std::int64_t claimed = 0; ///< rows
+  GD_STATE(pick_summary, keyed_rows, deeper, last_key, now_us2000, claimed);
+};
+
+struct pick_answer {
+  std::vector<picked_row> rows{};
+  pick_summary summary{};
+  /// The first rows of the priorities that were taken, by priority.
+  std::vector<mark> first{};
+
+  /// How many were claimed and not updated: a trigger of somebody's lets no update
+  /// through.
+  std::size_t refused() const noexcept {
+    auto claimed = static_cast<std::size_t>(summary.claimed);
+    return claimed - std::min(claimed, rows.size());
+  }
 
   bool has(std::int64_t id) const {
     return std::ranges::find(rows, id, &picked_row::id) != rows.end();
   }
-
-  GD_COLUMNS(keyed_rows, deeper, last_key, now_us2000, refused);
 };
 /// In pick order, in which the statement does not return them.
 pick_answer read_pick(const pq::rows& rows);

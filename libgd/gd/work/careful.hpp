@@ -152,7 +152,7 @@ public:
   /// does.
   std::vector<accused> picked(const store::pick_answer& answer,
                               clock::time_point now) {
-    if (answer.refused > 0 && answer.rows.empty())
+    if (answer.refused() > 0 && answer.rows.empty())
       return not_picked({errc::rejected, no_update, {}}, now);
     under_way_ = false;
     auto n = group_size();
@@ -160,10 +160,10 @@ public:
     to_try_.erase(std::remove_if(
                     to_try_.begin(), end,
                     [&answer](const store::candidate& x) {
-      return answer.refused == 0 || answer.has(x.id);
+      return answer.refused() == 0 || answer.has(x.id);
                     }),
                   end);
-    most_at_once_ = answer.refused == 0 ? 2 * n
+    most_at_once_ = answer.refused() == 0 ? 2 * n
                                         : std::max<std::size_t>(n / 2, 1);
     picked_ += answer.rows.size();
     note_picked(answer.rows);

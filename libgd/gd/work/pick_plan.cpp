@@ -57,26 +57,26 @@ bool pick_plan::note(const one& x, const store::pick_answer& answer) {
   remember(x, answer);
   auto found = static_cast<std::int32_t>(answer.rows.size());
   bool enough = found >= x.wanted;
-  bool only_keys = answer.keyed_rows && !x.left_out;
-  bool deeper = answer.deeper && !enough
+  bool only_keys = answer.summary.keyed_rows && !x.left_out;
+  bool deeper = answer.summary.deeper && !enough
                 && (!only_keys || found == 0 || depth_pays_);
   if (deeper) {
     if (depth_ <= x.wanted)
       found_before_ = found;
     depth_ = std::min(2 * std::max(2 * x.wanted, depth_), deepest);
     visit_ = x.keyed;
-  } else if (answer.refused == 0 && (found > 0 || !x.left_out)) {
+  } else if (answer.refused() == 0 && (found > 0 || !x.left_out)) {
     // Who asks which rows they were, or polls behind them, looks as deep as this.
     if (only_keys && depth_ > x.wanted && found_before_ > 0)
       depth_pays_ = found > 2 * found_before_;
     depth_ = depth_pays_ ? depth_ / 2 : 0;
     visit_ = visit_ && depth_ > x.wanted;
   }
-  bool news = answer.keyed_rows && !keyed_;
-  plenty_ = enough && !x.keyed && !answer.keyed_rows;
-  keyed_ = answer.keyed_rows;
+  bool news = answer.summary.keyed_rows && !keyed_;
+  plenty_ = enough && !x.keyed && !answer.summary.keyed_rows;
+  keyed_ = answer.summary.keyed_rows;
   if (x.keyed) {
-    last_key_ = answer.last_key;
+    last_key_ = answer.summary.last_key;
     keyed_pick_ = !enough ? std::max(least_keyed_pick, found + found / 4)
                           : std::max(keyed_pick_, 2 * x.wanted);
   }
@@ -86,7 +86,7 @@ bool pick_plan::note(const one& x, const store::pick_answer& answer) {
 void pick_plan::remember(const one& x, const store::pick_answer& answer) {
   if (x.looks != looks_)
     return;
-  auto late = answer.now_us2000 - late_us;
+  auto late = answer.summary.now_us2000 - late_us;
   for (const auto& first : answer.first)
     if (from_.size() < most_marks || from_.contains(first.priority))
       from_[first.priority] = first.since_us2000 <= late

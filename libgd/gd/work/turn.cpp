@@ -319,9 +319,9 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     reply.results[static_cast<std::size_t>(x.at.pick)]);
   careful_.note_picked(answer.rows);
   to.full = plan_.note(x.pick, answer);
-  if (answer.refused > static_cast<std::int64_t>(answer.rows.size()))
+  if (answer.refused() > answer.rows.size())
     careful_.start();
-  to.full = to.full || answer.refused > 0;
+  to.full = to.full || answer.refused() > 0;
   to.exhausted = !to.full;
   to.picked = std::move(answer.rows);
   to.token = x.token;
