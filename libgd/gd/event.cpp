@@ -38,6 +38,8 @@ std::string_view to_string(severity level) noexcept {
 error without_data(error why) {
   if (why.code == errc::rejected)
     why.message = "refused for the data of a row, which the message may repeat";
+  else if (why.code == errc::codec)
+    why.message = "JSON that does not fit: last_error has the message, which may repeat it";
   return why;
 }
 
@@ -92,14 +94,42 @@ std::string text_of(const disconnected& e) {
                      to_string(e.why), times, e.retry_in.count());
 }
 
+/// "instance 7: step ship of Billing v2, attempt 0".
+std::string run_of(const step_run& e) {
+  return fmt::format("instance {}: step {} of {} v{}, attempt {}", e.id, e.step,
+                     e.fsm, e.version, e.attempt);
+}
+
+/// "12.345 ms".
+std::string ms_of(std::chrono::microseconds x) {
+  return fmt::format("{} ms", static_cast<double>(x.count()) / 1'000);
+}
+
 std::string text_of(const step_started& e) {
-  return fmt::format("instance {}: {} v{} begins step {}, attempt {}", e.id,
-                     e.fsm, e.version, e.step, e.attempt);
+  return run_of(e) + ": begins";
 }
 
 std::string text_of(const step_committed& e) {
-  return fmt::format("instance {}: {}{} committed", e.id, e.outcome,
-                     e.handled ? " (by the handler)" : "");
+  return fmt::format("{}: {}{} committed, after {}", run_of(e), e.outcome,
+                     e.handled ? " (by the handler)" : "", ms_of(e.took));
+}
+
+std::string text_of(const step_failed& e) {
+  auto delay = e.outcome == "replay" ? " in " + ms_of(e.delay) : "";
+  return fmt::format("{}: failed after {}: {}; what follows: {}{}", run_of(e),
+                     ms_of(e.took), printable(e.why), e.outcome, delay);
+}
+
+std::string text_of(const instance_failed& e) {
+  return fmt::format("{}: the instance has failed: {}", run_of(e),
+                     printable(e.why));
+}
+
+std::string text_of(const step_slow& e) {
+  return fmt::format("{}: kept one of CAF's threads for {}, on which other "
+                     "steps wait: declare it as blocking, .step({}, "
+                     "{{.blocking = true}}, ...)",
+                     run_of(e), ms_of(e.took), e.step);
 }
 
 std::string text_of(const outcome_stale& e) {
@@ -130,21 +160,19 @@ std::string text_of(const row_unusable& e) {
 }
 
 std::string text_of(const step_crashed& e) {
-  return fmt::format("instance {}: the step crashed ({}); the row waits "
-                     "for its lease",
-                     e.id, e.why);
+  return fmt::format("{}: crashed after {} ({}); the row waits for its lease",
+                     run_of(e), ms_of(e.took), e.why);
 }
 
 std::string text_of(const step_over_limit& e) {
-  return fmt::format("instance {}: step {} is over its limit of {} ms, the "
-                     "handler is called",
-                     e.id, e.step, e.limit.count());
+  return fmt::format("{}: over its limit of {} ms, the handler is called",
+                     run_of(e), e.limit.count());
 }
 
 std::string text_of(const step_returned_late& e) {
-  return fmt::format("instance {}: step {} has returned after its limit, "
-                     "its outcome is dropped",
-                     e.id, e.step);
+  return fmt::format("{}: has returned after its limit, after {}, its outcome "
+                     "is dropped",
+                     run_of(e), ms_of(e.took));
 }
 
 std::string text_of(const lease_lost& e) {
@@ -219,6 +247,11 @@ std::string text_of(const peer_cut_off& e) {
 std::string text_of(const queue_not_served& e) {
   return fmt::format("machine {}: its queue {} is not served by this node",
                      e.machine, e.queue);
+}
+
+std::string text_of(const more_like_it& e) {
+  return fmt::format("{} more like it in the last {} s: {}", e.times,
+                     static_cast<double>(e.within.count()) / 1'000, e.last);
 }
 
 } // namespace

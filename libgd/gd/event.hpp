@@ -12,7 +12,8 @@
 
 /// \file
 /// What happened, as plain structs, to one sink: logs, metrics and tests adapt
-/// to it. No event holds a state, a payload or a connection string.
+/// to it. No event holds a state, a payload or a connection string. What steps throw,
+/// and why they stop, is told in their own words.
 namespace gd {
 
 /// How much an event matters; later ones matter more.
@@ -59,20 +60,42 @@ struct disconnected {
   /// How often that has happened since it was told last.
   std::size_t times = 1;
 };
-/// A step begins.
-struct step_started {
+/// Which step is run, in the events that are about one.
+struct step_run {
   std::int64_t id = 0;      ///< the instance
   std::string fsm{};        ///< the machine
   std::int32_t version = 1; ///< the machine's
   std::string step{};       ///< its name
   std::int32_t attempt = 0; ///< 0: the first
-  std::string token{};      ///< its lease
+};
+/// A step begins.
+struct step_started : step_run {
+  std::string token{}; ///< its lease
 };
 /// The outcome is committed.
-struct step_committed {
-  std::int64_t id = 0;        ///< the instance
+struct step_committed : step_run {
   std::string_view outcome{}; ///< next, replay, await, done or stop
   bool handled = false;       ///< it is the handler's
+  /// For how long the step ran, the handler apart.
+  std::chrono::microseconds took{0};
+};
+/// A step has thrown, was over its time limit, or has returned what cannot be carried
+/// out, and there is an outcome in its place. Told before that is committed.
+struct step_failed : step_run {
+  std::string why{};                 ///< what the handler was given, or threw
+  std::string_view outcome{};        ///< the handler's; stop, if there is none
+  std::chrono::microseconds delay{0}; ///< of a replay
+  std::chrono::microseconds took{0};  ///< until it failed
+};
+/// An instance has failed, and that is committed: its step or the handler wants it so,
+/// there is no handler, or its row cannot be used.
+struct instance_failed : step_run {
+  std::string why{}; ///< as its last_error, without what is stored
+};
+/// A step that is not declared as blocking has kept one of CAF's threads for long.
+/// Told once of each step.
+struct step_slow : step_run {
+  std::chrono::microseconds took{0}; ///< it should have been less than 10 ms
 };
 /// Another lease holds the row: the outcome changed nothing.
 struct outcome_stale {
@@ -103,20 +126,17 @@ struct row_unusable {
   fate what = fate::failed; ///< what became of it
 };
 /// A step actor went down without an outcome: the row waits for its lease.
-struct step_crashed {
-  std::int64_t id = 0; ///< the instance
-  std::string why{};   ///< CAF's reason
+struct step_crashed : step_run {
+  std::string why{};                 ///< CAF's reason
+  std::chrono::microseconds took{0}; ///< until it was down
 };
 /// The handler is called; the step's slot is taken until its function returns.
-struct step_over_limit {
-  std::int64_t id = 0;                ///< the instance
-  std::string step{};                 ///< its name
+struct step_over_limit : step_run {
   std::chrono::milliseconds limit{0}; ///< that is over
 };
 /// It has returned at last: what it returned is dropped.
-struct step_returned_late {
-  std::int64_t id = 0; ///< the instance
-  std::string step{};  ///< its name
+struct step_returned_late : step_run {
+  std::chrono::microseconds took{0}; ///< until it did
 };
 /// The row is not this lease's any more, and its step has no outcome yet: another
 /// node may run it, and what comes of this one will be dropped. Not told of a step
@@ -198,6 +218,12 @@ struct queue_not_served {
   std::string machine{}; ///< with its version
   std::string queue{};   ///< its name
 };
+/// Events that `aggregated` has left out. No engine tells it.
+struct more_like_it {
+  std::string last{};                  ///< the last of them, described
+  std::size_t times = 0;               ///< how many
+  std::chrono::milliseconds within{0}; ///< since the first of their kind was told
+};
 
 } // namespace events
 
@@ -205,21 +231,22 @@ struct queue_not_served {
 using event = std::variant<
   events::node_started, events::node_stopped, events::node_failed,
   events::connected, events::disconnected, events::step_started,
-  events::step_committed, events::outcome_stale, events::outcome_unknown,
+  events::step_committed, events::step_failed, events::instance_failed,
+  events::step_slow, events::outcome_stale, events::outcome_unknown,
   events::outcome_refused, events::row_unusable, events::step_crashed,
   events::step_over_limit, events::step_returned_late, events::lease_lost,
   events::turn_failed, events::pick_lost, events::pick_recovered,
   events::sweep_failed, events::reaped, events::deadlines_fired,
   events::returned, events::sessions_ended, events::sessions_not_ended,
   events::given_back, events::sweep_skipped, events::actor_restarted,
-  events::peer_cut_off, events::queue_not_served>;
+  events::peer_cut_off, events::queue_not_served, events::more_like_it>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.
 using event_sink = std::function<void(const event&)>;
 
-/// `why` as an event may tell it: what the server says of a row that it refuses
-/// may repeat that row's data.
+/// `why` as an event may tell it: what the server says of a row that it refuses,
+/// and what is said of JSON, may repeat data.
 error without_data(error why);
 
 /// How much it matters.
@@ -228,7 +255,14 @@ severity level_of(const event& what);
 /// What happened, as one line without a line break.
 std::string describe(const event& what);
 
-/// Writes what is at least that severe to stderr, a line each.
+/// Tells `to` of warnings that are alike (of the same kind, about the same step, queue
+/// or task) the first `most` in each `window`, and at its end how many more there were,
+/// on a thread of its own: `more_like_it`. All else it passes on. For sinks that write.
+event_sink aggregated(event_sink to, std::size_t most = 10,
+                      std::chrono::milliseconds window
+                      = std::chrono::seconds{10});
+
+/// Writes what is at least that severe to stderr, a line each, `aggregated`.
 event_sink log_to_stderr(severity least = severity::warning);
 
 } // namespace gd

@@ -7,7 +7,8 @@
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of the signals
 -- consumed by all of them, $6 text[] outcome: next, replay, await, done, stop, release, $7 text[] result (JSON), $8 bigint[]
 -- replay's delay in us, $9 text[] awaited name, $10 bigint[] its timeout in us, or null, $11 bigint[] its deadline in us
--- since 1970, or null, $12 text[] reason. All but $1, $2, $5 and $6 may be shorter: what is missing is null.
+-- since 1970, or null, $12 text[] last_error: the reason of a stop, or the failure that led to another outcome. All but $1,
+-- $2, $5 and $6 may be shorter: what is missing is null.
 with held as materialized (
   select e.*, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
     g.unique_key, g.unique_scope,
@@ -17,7 +18,7 @@ with held as materialized (
     select *
     from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $6::text[], $7::text[], $8::bigint[], $9::text[],
                 $10::bigint[], $11::bigint[], $12::text[])
-      as e (id, token, step, state, outcome, result, delay_us, awaits, timeout_us, until_us, reason)
+      as e (id, token, step, state, outcome, result, delay_us, awaits, timeout_us, until_us, error)
     order by e.id
   ) e
 -- include parts/lock_row.sql
@@ -33,7 +34,7 @@ with held as materialized (
       step = case when h.outcome = 'next' then h.step else g.step end,
       state = case when h.outcome in ('next', 'replay', 'await') then h.state::jsonb else g.state end,
       result = case when h.outcome = 'done' then h.result::jsonb else g.result end,
-      last_error = case when h.outcome = 'stop' then h.reason else g.last_error end,
+      last_error = case when h.outcome = 'release' then g.last_error else h.error end,
       attempt = case h.outcome when 'next' then 0 when 'replay' then least(g.attempt, 2147483646) + 1 else g.attempt end,
       eligible_at = case h.outcome when 'next' then clock_timestamp()
                                    when 'replay' then clock_timestamp() + h.delay_us * interval '1 microsecond'

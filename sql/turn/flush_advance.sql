@@ -1,6 +1,7 @@
--- Writes `next` outcomes of rows that go on at once: they stay executing, under a new lease token. No indexed column
--- changes, so that the new version stays on its page and no index is written (HOT): the lease's end is the heartbeat's, and
--- eligible_at keeps the row's place in its queue. Signals that an applied outcome consumed go as in flush.
+-- Writes `next` outcomes, to which no failure led, of rows that go on at once: they stay executing, under a new lease
+-- token. No indexed column changes, so that the new version stays on its page and no index is written (HOT): the lease's end
+-- is the heartbeat's, and eligible_at keeps the row's place in its queue. Signals that an applied outcome consumed go as in
+-- flush.
 -- A row without id: the list of those that are done. A row: stale. No row: a stranger holds the row's lock (or it is
 -- deleted); try again.
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of
@@ -8,8 +9,8 @@
 -- include parts/held_next.sql
 applied as (
   update :"schema".gen_durable g
-  set step = h.step, state = h.state::jsonb, attempt = 0, deadline = null, wake_reason = null, locked_by = $6::text,
-      updated_at = clock_timestamp()
+  set step = h.step, state = h.state::jsonb, attempt = 0, last_error = null, deadline = null, wake_reason = null,
+      locked_by = $6::text, updated_at = clock_timestamp()
   from held h
   where g.id = any(array[h.id]) and h.fenced
   returning g.id

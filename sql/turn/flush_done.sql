@@ -1,5 +1,5 @@
--- Writes outcomes that are `done` with the result {}, of rows whose unique key cannot collide and that have consumed no
--- signal: what flush would write, for less, because no value differs from row to row.
+-- Writes outcomes that are `done` with the result {}, to which no failure led, of rows whose unique key cannot collide and
+-- that have consumed no signal: what flush would write, for less, because no value differs from row to row.
 -- Answers as flush does, without a holder. No row also for one that a stranger has changed since the snapshot.
 -- They are found by one scan for all ids, and their tokens by a hash table: one by one, as for flush, costs more. The sum
 -- in the order keeps a plan made for an empty table from reading all of the primary key in its order.
@@ -14,7 +14,7 @@ with held as materialized (
   for no key update skip locked
 ), applied as (
   update :"schema".gen_durable g
-  set status = 'done', result = '{}', awaits = null, deadline = null, wake_reason = null,
+  set status = 'done', result = '{}', last_error = null, awaits = null, deadline = null, wake_reason = null,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   where g.ctid = any(array(select h.tuple from held h where h.fenced))
   returning g.id

@@ -512,6 +512,10 @@ void simulation::change(row& x, store::outcome_row& what) {
     to.deadline_us.reset();
     to.wake_reason.reset();
   }
+  if (what.what == verb::stop)
+    to.last_error = std::move(what.reason);
+  else if (what.what != verb::release)
+    to.last_error = std::move(what.failure);
   switch (what.what) {
     case verb::next:
     case verb::advance:
@@ -533,8 +537,6 @@ void simulation::change(row& x, store::outcome_row& what) {
       to.result = json::raw(as_jsonb(std::move(what.result)));
       break;
     case verb::stop:
-      to.last_error = std::move(what.reason);
-      break;
     case verb::release:
       break;
   }

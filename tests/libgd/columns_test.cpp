@@ -69,6 +69,7 @@ columns_by read_by_name() {
     {&sql::pick_keyed, pick},
     {&sql::pick_these, pick},
     {&sql::candidates, columns_of<store::candidate>()},
+    {&sql::fail_row, columns_of<store::failed_row>()},
     {&sql::show, columns_of<store::shown_row>()},
     {&sql::check_keys, columns_of<store::lost_key>()},
     {&sql::hold_keys, columns_of<store::held_key>({"held"})},
@@ -98,12 +99,15 @@ columns_by read_by_name() {
 
 /// Of these, rows are counted, or one is read by position.
 const std::set<const sql::statement*> not_by_name{
-  &sql::fail_row,       &sql::lock_keys,     &sql::unlock_keys,
-  &sql::recheck,        &sql::lock_timeout,  &sql::lock,
-  &sql::release_lost,   &sql::sweep_lock,    &sql::end_silent_session,
-  &sql::end_session,    &sql::node_lock,     &sql::session,
-  &sql::lock_targets,   &sql::borrow,        &sql::restore,
-  &sql::schema_version, &sql::schema_exists, &sql::migration_lock,
+  &sql::lock_keys,      &sql::unlock_keys,
+  &sql::recheck,        &sql::lock_timeout,
+  &sql::lock,           &sql::release_lost,
+  &sql::sweep_lock,     &sql::end_silent_session,
+  &sql::end_session,    &sql::node_lock,
+  &sql::session,        &sql::lock_targets,
+  &sql::borrow,         &sql::restore,
+  &sql::schema_version, &sql::schema_exists,
+  &sql::migration_lock,
 };
 
 struct cleared {

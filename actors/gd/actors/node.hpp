@@ -24,6 +24,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -126,6 +127,20 @@ private:
   std::deque<caf::actor> waiting_;
 };
 
+/// Steps that have been told to be slow: each is told once.
+class told_steps {
+public:
+  /// False: it was added before.
+  bool add(const store::picked_row& of) {
+    std::lock_guard guard{mutex_};
+    return told_.emplace(of.fsm, of.fsm_version, of.step).second;
+  }
+
+private:
+  std::mutex mutex_;
+  std::set<std::tuple<std::string, std::int32_t, std::string>> told_;
+};
+
 /// What the actors of a node share.
 struct node {
   gd::config config;
@@ -142,6 +157,7 @@ struct node {
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
   actor_directory children;
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
+  told_steps slow_steps;
   std::shared_ptr<database> db;
 
   /// The reactor's lane beside those of `connections`: what takes long, and

@@ -391,7 +391,7 @@ void picker_actor::collect_shown(turn::report& report) {
 void picker_actor::end_unusable(execution_ptr row, const error& why,
                                 const std::string& reason) {
   home_->tell(events::row_unusable{row->under()->id, why});
-  auto outcome = row->fail_unrun(reason);
+  auto outcome = row->fail_unrun(reason, why.message);
   auto tag = begun_.draw_tag();
   begun_.add(
     tag,

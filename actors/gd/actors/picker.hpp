@@ -111,7 +111,8 @@ private:
   void expire_limits();
   caf::actor appoint(entry& x);
   void let_go(entry& x);
-  void crash(entry& x, const caf::error& why);
+  void crash(entry& x, const execution& what, const caf::error& why);
+  void tell_of(const execution& what, const store::outcome_row& outcome);
   void settle(entry& x);
   void forget_if_over(entry& x);
   void unlock(store::key_hold key);

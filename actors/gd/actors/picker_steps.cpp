@@ -18,6 +18,9 @@ namespace {
 
 using state = step_table::state;
 
+/// A step that keeps one of CAF's threads for so long is told.
+constexpr std::chrono::milliseconds slow_step{10};
+
 /// Whether the step's function runs on one of CAF's threads until it has an outcome.
 bool is_pooled(const machine::step_definition& x) {
   return !x.start && !x.how.blocking;
@@ -73,17 +76,20 @@ void picker_actor::begin(execution_ptr what,
   const auto* starter = dynamic_cast<const detail::async_starter*>(
     defined.start.get());
   bool pooled = is_pooled(defined);
-  step_table::row row{
-    .under = what->under(), .key = store::hold_of(what->row()), .bytes = bytes};
+  step_table::row row{.under = what->under(),
+                      .what = what,
+                      .key = store::hold_of(what->row()),
+                      .bytes = bytes};
   if (auto limit = defined.limit()) {
     row.care = std::make_unique<step_table::supervision>(
-      step_table::supervision{.step = what->row().step,
-                              .limit = *limit,
+      step_table::supervision{.limit = *limit,
                               .asynchronous = starter != nullptr,
                               .pooled = pooled});
-    if (!pooled)
-      row.care->due = now() + *limit;
     row.spare = std::make_shared<execution>(what->without_inbox());
+    if (!pooled) {
+      row.care->due = now() + *limit;
+      row.spare->started();
+    }
   }
   auto self = caf::actor_cast<caf::actor>(this);
   caf::actor step;
@@ -107,6 +113,7 @@ void picker_actor::on_step_begun(const step_begun& x) {
   if (found == nullptr || found->now() != state::queued)
     return;
   begun_.begin(*found, x.at);
+  found->spare->started();
   arm();
 }
 
@@ -145,7 +152,7 @@ void picker_actor::collect_ended() {
       found->unwritten = x.row->bytes();
       add_outcome(*found, std::move(x.row), handled, std::move(x.what));
     } else if (x.what) {
-      crash(*found, x.why);
+      crash(*found, *x.what, x.why);
     } else {
       settle(*found);
     }
@@ -155,8 +162,9 @@ void picker_actor::collect_ended() {
 void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
                                bool handled, execution_ptr after) {
   let_go(x);
+  tell_of(*after, *outcome);
   auto& what = outcome->what;
-  bool advances = what == store::verb::next && !draining_
+  bool advances = what == store::verb::next && !handled && !draining_
                   && after->may_run_ahead();
   if (advances) {
     what = store::verb::advance;
@@ -170,6 +178,18 @@ void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
   turn_.add(std::move(outcome), x.tag);
 }
 
+void picker_actor::tell_of(const execution& what,
+                           const store::outcome_row& outcome) {
+  if (what.failed())
+    home_->tell(what.failure_told(outcome));
+  if (what.took() < slow_step)
+    return;
+  const auto* defined = what.step();
+  if (defined != nullptr && is_pooled(*defined)
+      && home_->slow_steps.add(what.row()))
+    home_->tell(events::step_slow{what.which(), what.took()});
+}
+
 void picker_actor::collect_flushed(turn::flushed& x) {
   using verdict = turn::flushed::verdict;
   auto* found = begun_.find(x.tag);
@@ -181,7 +201,10 @@ void picker_actor::collect_flushed(turn::flushed& x) {
     case verdict::applied:
       if (x.row->what != store::verb::release)
         home_->tell(events::step_committed{
-          x.row->id, store::to_string(x.row->what), found->handled});
+          found->spare->which(), store::to_string(x.row->what), found->handled,
+          found->spare->took()});
+      if (x.row->what == store::verb::stop)
+        home_->tell(found->spare->end_told(*x.row));
       if (x.row->what == store::verb::advance) {
         auto after = std::make_shared<execution>(found->spare->after(
           std::move(*x.row), std::move(x.next_token), std::move(x.inbox)));
@@ -224,7 +247,7 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
   bool keyed = x.key.has_value(); // the key's other rows wait
   bool late = x.deputy != nullptr;
   if (late && had_slot && x.care)
-    home_->tell(events::step_returned_late{x.under->id, x.care->step});
+    home_->tell(events::step_returned_late{x.what->which(), x.what->took()});
   if (late || x.has_outcome()) {
     forget_if_over(x);
   } else if (x.now() == state::queued && x.under->lost) {
@@ -233,9 +256,10 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
                                              : std::nullopt) {
     begun_.lift_limit(x);
     x.deputy = appoint(x);
-    anon(x.deputy, step_failed{"step " + x.care->step + ": " + *failure});
+    anon(x.deputy,
+         step_failed{"step " + x.what->row().step + ": " + *failure});
   } else {
-    crash(x, why);
+    crash(x, *x.what, why);
   }
   if (had_slot)
     free_slot();
@@ -247,7 +271,7 @@ void picker_actor::deputy_down(std::uint64_t tag, const caf::error& why) {
   auto* found = begun_.find(tag);
   if (found == nullptr || found->has_outcome())
     return;
-  crash(*found, why);
+  crash(*found, *found->spare, why);
   drive();
 }
 
@@ -256,12 +280,12 @@ void picker_actor::expire_limits() {
   for (auto* x : begun_.late(now())) {
     if (!x->under->decide(decider::limit))
       continue; // the step's outcome is on its way
-    home_->tell(
-      events::step_over_limit{x->under->id, x->care->step, x->care->limit});
+    home_->tell(events::step_over_limit{x->what->which(), x->care->limit});
     late.push_back(x->under);
     x->deputy = appoint(*x);
     anon(x->deputy,
-         step_failed{execution::over_limit(x->care->step, x->care->limit)});
+         step_failed{
+           execution::over_limit(x->what->row().step, x->care->limit)});
     if (x->care->asynchronous)
       caf::anon_send_exit(x->step, caf::exit_reason::kill);
   }
@@ -291,8 +315,10 @@ void picker_actor::let_go(entry& x) {
   pace_.let_go(std::exchange(x.bytes, 0));
 }
 
-void picker_actor::crash(entry& x, const caf::error& why) {
-  home_->tell(events::step_crashed{x.under->id, render(system(), why)});
+void picker_actor::crash(entry& x, const execution& what,
+                         const caf::error& why) {
+  home_->tell(
+    events::step_crashed{what.which(), render(system(), why), what.took()});
   settle(x);
 }
 

@@ -242,9 +242,8 @@ step_queue::ended runner_actor::run(step_queue::job x) {
   step_queue::ended end{.tag = x.tag};
   if (x.what->under()->lost) // somebody else's by now
     return end;
-  const auto& row = x.what->row();
-  home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
-                                   row.attempt, x.what->under()->token});
+  home_->tell(
+    events::step_started{x.what->which(), x.what->under()->token});
   end.what = std::move(x.what);
   end.why = run_inside(
     this, spawn<plain_step_actor, brief>(home_, *end.what, end.row));

@@ -54,15 +54,13 @@ void step_actor::run_permitted() {
 }
 
 void step_actor::run() {
-  const auto& row = what_->row();
   const auto& under = what_->under();
   if (where_ == step_thread::shared) {
     if (under->lost) // while it waited: somebody else's by now
       return quit();
     anon(picker_, step_begun{tag_, system().clock().now()});
   }
-  home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
-                                   row.attempt, under->token});
+  home_->tell(events::step_started{what_->which(), under->token});
   // If it is too late for an outcome, our end says that the function has returned.
   if (auto outcome = what_->run_unless_decided())
     report(std::move(outcome));
@@ -159,9 +157,7 @@ caf::behavior async_step_actor::make_behavior() {
     auto& what = delivery_->what();
     if (what.under()->decided_by() != decider::nobody)
       return quit(); // too late
-    const auto& row = what.row();
-    home_->tell(events::step_started{row.id, row.fsm, row.fsm_version, row.step,
-                                     row.attempt, what.under()->token});
+    home_->tell(events::step_started{what.which(), what.under()->token});
     starter_->start(this, delivery_, what.begin(), what.row().state);
     },
     };

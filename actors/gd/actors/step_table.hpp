@@ -47,7 +47,6 @@ public:
 
   /// What a step needs that has a time limit, as asynchronous ones always do.
   struct supervision {
-    std::string step{};
     std::chrono::milliseconds limit{0};
     bool asynchronous = false;
     /// Its function runs on one of CAF's threads.
@@ -60,6 +59,8 @@ public:
     lease_ptr under;
     /// Null: down, the runner's, or there never was one.
     caf::actor step{};
+    /// Of a step with an actor of its own, which runs it: for what does not change.
+    execution_ptr what{};
     std::unique_ptr<supervision> care{};
     /// For a deputy: the step's own actor is down when its function has returned.
     execution_ptr spare{};

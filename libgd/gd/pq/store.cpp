@@ -197,7 +197,8 @@ std::string_view to_string(verb x) noexcept {
 }
 
 std::size_t outcome_row::bytes() const noexcept {
-  return state.size() + result.size() + reason.size() + 256
+  return state.size() + result.size() + reason.size()
+         + (failure ? failure->size() : 0) + 256
          + 8 * (consumed.size() + seen.size());
 }
 
@@ -234,6 +235,11 @@ pq::call flush(const row_refs<outcome_row>& rows) {
     return x.state.empty() ? std::nullopt
                            : std::optional<std::string_view>{x.state};
   };
+  auto last_error = [](const outcome_row& x) -> std::optional<std::string_view> {
+    if (x.what == verb::stop)
+      return x.reason;
+    return x.failure;
+  };
   return make_call(
     sql::flush, column(rows, &outcome_row::id),
     column(rows, &outcome_row::token),
@@ -244,13 +250,12 @@ pq::call flush(const row_refs<outcome_row>& rows) {
     column(rows, only_of(verb::replay, &outcome_row::delay_us)),
     column(rows, only_of(verb::await, &outcome_row::awaits)),
     column(rows, &outcome_row::timeout_us),
-    column(rows, &outcome_row::until_us),
-    column(rows, only_of(verb::stop, &outcome_row::reason)));
+    column(rows, &outcome_row::until_us), column(rows, last_error));
 }
 
 bool is_plain_done(const outcome_row& row) {
   return row.what == verb::done && row.result == "{}" && !row.may_collide
-         && row.consumed.empty();
+         && row.consumed.empty() && !row.failure;
 }
 
 pq::call flush_done(const row_refs<outcome_row>& rows) {
@@ -259,7 +264,8 @@ pq::call flush_done(const row_refs<outcome_row>& rows) {
 }
 
 bool is_plain_next(const outcome_row& row) {
-  return row.what == verb::next && !row.may_collide && row.consumed.empty();
+  return row.what == verb::next && !row.may_collide && row.consumed.empty()
+         && !row.failure;
 }
 
 pq::call flush_next(const row_refs<outcome_row>& rows) {

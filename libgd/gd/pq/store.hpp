@@ -293,7 +293,11 @@ struct outcome_row {
   std::string awaits{};
   std::optional<std::int64_t> timeout_us{};
   std::optional<std::int64_t> until_us{};
+  /// A stop's.
   std::string reason{};
+  /// What has failed, if the handler has decided. It is the row's last_error then, but
+  /// for a stop, which has a reason.
+  std::optional<std::string> failure{};
   /// Ids of signals that go with the outcome.
   std::vector<std::int64_t> consumed{};
   /// Ids of signals for which a parked row does not wake.
@@ -308,7 +312,7 @@ struct outcome_row {
 /// `what`.
 bool may_collide(const picked_row& row, verb what);
 
-/// Of several rows, each id once; none of them an `advance`.
+/// Of several rows, each id once; none of them an `advance`, to which no failure leads.
 pq::call flush(const row_refs<outcome_row>& rows);
 
 /// Whether `flush_done` does what `flush` would do to this row.

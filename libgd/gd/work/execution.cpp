@@ -1,5 +1,7 @@
 #include <gd/work/execution.hpp>
 
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <utility>
 
@@ -85,6 +87,7 @@ execution::row_ptr execution::run_unless_decided() {
 }
 
 context_base execution::begin() {
+  started();
   auto ctx = make_context();
   for (auto& x : row_.inbox)
     ctx.inbox_.push_back({std::move(x)});
@@ -103,30 +106,38 @@ outcome execution::call(context_base& ctx) {
 }
 
 execution::row_ptr execution::finish(outcome x, const context_base& ctx) {
+  ended_ = clock::now();
   try {
     auto encoded = encode(std::move(x), ctx, false);
     if (encoded)
       return std::move(*encoded);
-    return handle(failure{encoded.error().message});
+    return handle(failure{encoded.error().message},
+                  without_data(encoded.error()).message);
   } catch (...) {
     return fail(std::current_exception());
   }
 }
 
 execution::row_ptr execution::fail(const std::exception_ptr& thrown) {
+  ended_ = clock::now();
   try {
     std::rethrow_exception(thrown);
   } catch (const broken_row& e) {
-    return give_up(e.why);
+    return give_up(e.why, e.why);
   } catch (const undecodable_state& e) {
-    return give_up("state of " + machine_->title() + ": " + e.why.message);
+    return give_up(e.why);
+  } catch (const undecodable_signal& e) {
+    return handle(failure{e.what(), thrown},
+                  without_data({errc::codec, {}, {}}).message);
   } catch (...) {
-    return handle(failure{describe_exception(), thrown});
+    auto message = describe_exception();
+    return handle(failure{message, thrown}, message);
   }
 }
 
 execution::row_ptr execution::fail(const failure& why) {
-  return handle(why);
+  ended_ = clock::now();
+  return handle(why, why.message());
 }
 
 execution execution::without_inbox() {
@@ -164,38 +175,56 @@ std::string execution::over_limit(const std::string& step,
 execution::row_ptr execution::refused(const error& why) {
   if (failing_)
     return nullptr;
+  auto told = without_data(why).message;
   if (handling_)
-    return give_up(first_failure_
-                   + "; the database then refused the handler's "
-                     "outcome: "
-                   + why.message);
-  return handle(failure{"the database refused the outcome: " + why.message});
+    return give_up_handled("the database then refused the handler's outcome: ",
+                           why.message, told);
+  constexpr auto* refusal = "the database refused the outcome: ";
+  return handle(failure{refusal + why.message}, refusal + told);
 }
 
-execution::row_ptr execution::handle(const failure& why) {
+execution::row_ptr execution::handle(const failure& why, std::string told) {
   handling_ = true;
-  first_failure_ = why.message();
+  failure_ = why.message();
+  failure_told_ = std::move(told);
   if (!machine_->on_error)
-    return give_up(why.message());
+    return give_up(failure_, failure_told_);
   // It has looked at nothing and consumes nothing: no inbox.
   auto ctx = make_context();
   try {
     auto encoded = encode(machine_->on_error(why, ctx, row_.state), ctx, true);
-    if (encoded)
-      return std::move(*encoded);
-    return give_up(why.message()
-                   + "; the handler's outcome cannot be carried out: "
-                   + encoded.error().message);
+    if (!encoded)
+      return give_up_handled("the handler's outcome cannot be carried out: ",
+                             encoded.error().message,
+                             without_data(encoded.error()).message);
+    auto& row = *encoded;
+    row->failure = clean_text(failure_, limits_.reason);
+    return std::move(row);
   } catch (const undecodable_state& e) {
-    return give_up("state of " + machine_->title() + ": " + e.why.message);
+    return give_up(e.why);
   } catch (...) {
-    return give_up(why.message()
-                   + "; the handler threw: " + describe_exception());
+    auto message = describe_exception();
+    return give_up_handled("the handler threw: ", message, message);
   }
 }
 
-execution::row_ptr execution::give_up(const std::string& reason) {
+/// The handler's outcome has come to nothing, for another reason.
+execution::row_ptr execution::give_up_handled(const char* how,
+                                              const std::string& why,
+                                              const std::string& told) {
+  return give_up(failure_ + "; " + how + why, failure_told_ + "; " + how + told);
+}
+
+execution::row_ptr execution::give_up(const error& undecodable) {
+  auto what = "state of " + machine_->title() + ": ";
+  return give_up(what + undecodable.message,
+                 what + without_data(undecodable).message);
+}
+
+execution::row_ptr execution::give_up(const std::string& reason,
+                                      std::string told) {
   failing_ = true;
+  end_told_ = std::move(told);
   auto row = begin_row();
   row->what = store::verb::stop;
   row->reason = clean_text(reason, limits_.reason);
@@ -203,26 +232,63 @@ execution::row_ptr execution::give_up(const std::string& reason) {
   return row;
 }
 
+// -- what events tell ---------------------------------------------------------
+
+std::chrono::microseconds execution::took() const {
+  constexpr clock::time_point never{};
+  if (began_ == never)
+    return {};
+  auto end = ended_ == never ? clock::now() : ended_;
+  return std::chrono::duration_cast<std::chrono::microseconds>(end - began_);
+}
+
+events::step_run execution::which() const {
+  return {.id = row_.id,
+          .fsm = row_.fsm,
+          .version = row_.fsm_version,
+          .step = row_.step,
+          .attempt = row_.attempt};
+}
+
+events::step_failed
+execution::failure_told(const store::outcome_row& outcome) const {
+  return {which(), clean_text(failure_told_, limits_.reason),
+          store::to_string(outcome.what),
+          std::chrono::microseconds{outcome.delay_us}, took()};
+}
+
+events::instance_failed
+execution::end_told(const store::outcome_row& stop) const {
+  auto told = failing_                                    ? end_told_
+              : handling_ && failure_told_ != failure_ ? failure_told_
+                                                        : stop.reason;
+  return {which(), clean_text(told, limits_.reason)};
+}
+
+// -- outcomes -----------------------------------------------------------------
+
 result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
                                              bool by_handler) const {
-  auto refuse = [&](std::string text) {
-    return error{errc::invalid_argument,
-                 "outcome " + std::string{to_string(x.kind)} + " of step "
-                   + row_.step + ": " + std::move(text),
-                 {}};
+  auto refuse = [&](error why) {
+    why.message = "outcome " + std::string{to_string(x.kind)} + " of step "
+                  + row_.step + ": " + why.message;
+    return why;
+  };
+  auto refuse_for = [&](std::string text) {
+    return refuse({errc::invalid_argument, std::move(text), {}});
   };
   if (x.problem)
-    return refuse(x.problem->message);
+    return refuse(*x.problem);
   bool with_state = x.kind == outcome_kind::next
                     || x.kind == outcome_kind::replay
                     || x.kind == outcome_kind::await;
   if (with_state && x.state_type != machine_->state_type)
-    return refuse("its state is of another type than " + machine_->title()
+    return refuse_for("its state is of another type than " + machine_->title()
                   + "'s");
   if (auto ok = check_size(with_state ? "state" : "result", x.value,
                            with_state ? limits_.state : limits_.result);
       !ok)
-    return refuse(ok.error().message);
+    return refuse(ok.error());
   auto row = begin_row();
   if (with_state)
     row->state = x.value.text();
@@ -231,7 +297,7 @@ result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
       row->what = store::verb::next;
       if (x.step_type != machine_->step_type
           || machine_->find_step(x.step) == nullptr)
-        return refuse(machine_->title() + " has no step " + x.step
+        return refuse_for(machine_->title() + " has no step " + x.step
                       + ", expected one of " + machine_->step_names());
       row->step = std::move(x.step);
       break;
@@ -242,7 +308,7 @@ result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
     case outcome_kind::await:
       row->what = store::verb::await;
       if (auto ok = check_name("signal name", x.awaits, limits_); !ok)
-        return refuse(ok.error().message);
+        return refuse(ok.error());
       row->awaits = std::move(x.awaits);
       row->timeout_us = x.timeout_us;
       row->until_us = x.until_us;

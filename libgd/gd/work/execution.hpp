@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/event.hpp>
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/store.hpp>
@@ -53,9 +54,10 @@ public:
   static std::string over_limit(const std::string& step,
                                 std::chrono::milliseconds limit);
 
-  /// It is not to be run: its row holds what cannot be used.
-  row_ptr fail_unrun(const std::string& why) {
-    return give_up(why);
+  /// It is not to be run: its row holds what cannot be used. `told`: the same without
+  /// what is stored.
+  row_ptr fail_unrun(const std::string& why, const std::string& told) {
+    return give_up(why, told);
   }
 
   /// What was not shown when it was picked.
@@ -98,12 +100,36 @@ public:
     return handling_;
   }
 
+  /// The step begins: `took` counts from here.
+  void started() noexcept {
+    began_ = clock::now();
+    ended_ = {};
+  }
+
+  /// For how long the step ran until it had an outcome or failed; until now, if it has
+  /// done neither. Zero: it has not begun.
+  std::chrono::microseconds took() const;
+
+  // What events tell of it: nothing that is stored.
+
+  events::step_run which() const;
+
+  /// `outcome`: what the failure has led to.
+  events::step_failed failure_told(const store::outcome_row& outcome) const;
+
+  events::instance_failed end_told(const store::outcome_row& stop) const;
+
 private:
+  using clock = std::chrono::steady_clock;
+
   context_base make_context() const;
   row_ptr begin_row() const;
   outcome call(context_base& ctx);
-  row_ptr handle(const failure& why);
-  row_ptr give_up(const std::string& reason);
+  row_ptr handle(const failure& why, std::string told);
+  row_ptr give_up(const std::string& reason, std::string told);
+  row_ptr give_up(const error& undecodable);
+  row_ptr give_up_handled(const char* how, const std::string& why,
+                          const std::string& told);
   /// The outcome as a row, or why it cannot be carried out.
   result<row_ptr> encode(outcome x, const context_base& ctx,
                          bool by_handler) const;
@@ -112,9 +138,15 @@ private:
   store::picked_row row_;
   lease_ptr lease_;
   limits limits_;
+  clock::time_point began_{};
+  clock::time_point ended_{};
   bool handling_ = false;
   bool failing_ = false;
-  std::string first_failure_;
+  /// What the handler was given, and what events tell of that.
+  std::string failure_;
+  std::string failure_told_;
+  /// What events tell of the reason why the instance fails.
+  std::string end_told_;
 };
 
 using execution_ptr = std::shared_ptr<execution>;
