@@ -39,7 +39,8 @@ error without_data(error why) {
   if (why.code == errc::rejected)
     why.message = "refused for the data of a row, which the message may repeat";
   else if (why.code == errc::codec)
-    why.message = "JSON that does not fit: last_error has the message, which may repeat it";
+    why.message = "JSON that does not fit: last_error has the message, which "
+                  "may repeat it";
   return why;
 }
 
@@ -250,8 +251,9 @@ std::string text_of(const queue_not_served& e) {
 }
 
 std::string text_of(const more_like_it& e) {
-  return fmt::format("{} more like it in the last {} s: {}", e.times,
-                     static_cast<double>(e.within.count()) / 1'000, e.last);
+  return fmt::format("{} more like it in the last {:.3g} s, such as {}",
+                     e.times, static_cast<double>(e.within.count()) / 1'000,
+                     e.example);
 }
 
 } // namespace
@@ -263,15 +265,17 @@ std::string describe(const event& what) {
 }
 
 event_sink log_to_stderr(severity least) {
-  return [least](const event& what) {
-    auto level = level_of(what);
-    if (level < least)
-      return;
+  auto write = [](const event& what) {
     auto now = std::chrono::floor<std::chrono::milliseconds>(
       std::chrono::system_clock::now());
     auto line = fmt::format("{:%FT%T}Z {} gen_durable: {}\n", now,
-                            to_string(level), printable(describe(what)));
+                            to_string(level_of(what)),
+                            printable(describe(what)));
     std::fwrite(line.data(), 1, line.size(), stderr);
+  };
+  return [least, tell = aggregated(write)](const event& what) {
+    if (level_of(what) >= least)
+      tell(what);
   };
 }
 

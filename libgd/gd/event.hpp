@@ -82,8 +82,8 @@ struct step_committed : step_run {
 /// A step has thrown, was over its time limit, or has returned what cannot be carried
 /// out, and there is an outcome in its place. Told before that is committed.
 struct step_failed : step_run {
-  std::string why{};                 ///< what the handler was given, or threw
-  std::string_view outcome{};        ///< the handler's; stop, if there is none
+  std::string why{};                  ///< what the handler was given, or threw
+  std::string_view outcome{};         ///< the handler's; stop, if there is none
   std::chrono::microseconds delay{0}; ///< of a replay
   std::chrono::microseconds took{0};  ///< until it failed
 };
@@ -218,11 +218,12 @@ struct queue_not_served {
   std::string machine{}; ///< with its version
   std::string queue{};   ///< its name
 };
-/// Events that `aggregated` has left out. No engine tells it.
+/// Events that are like ones which were told before, and were left out for that, by
+/// `aggregated`. No engine tells it.
 struct more_like_it {
-  std::string last{};                  ///< the last of them, described
+  std::string example{};               ///< one of them, described
   std::size_t times = 0;               ///< how many
-  std::chrono::milliseconds within{0}; ///< since the first of their kind was told
+  std::chrono::milliseconds within{0}; ///< since the first like it
 };
 
 } // namespace events
@@ -255,12 +256,12 @@ severity level_of(const event& what);
 /// What happened, as one line without a line break.
 std::string describe(const event& what);
 
-/// Tells `to` of warnings that are alike (of the same kind, about the same step, queue
-/// or task) the first `most` in each `window`, and at its end how many more there were,
-/// on a thread of its own: `more_like_it`. All else it passes on. For sinks that write.
+/// For sinks that write: of warnings that are alike (of the same kind, about the same
+/// step, queue or task) `to` gets the first `most` in each `window`, and at its end how
+/// many more there were, as `more_like_it`, from another thread. All else it gets.
 event_sink aggregated(event_sink to, std::size_t most = 10,
-                      std::chrono::milliseconds window
-                      = std::chrono::seconds{10});
+                      std::chrono::milliseconds window = std::chrono::seconds{
+                        10});
 
 /// Writes what is at least that severe to stderr, a line each, `aggregated`.
 event_sink log_to_stderr(severity least = severity::warning);

@@ -1,8 +1,8 @@
--- Ends a row, as failed, that could not be picked for what it holds. No row: it has changed since, or a stranger has
--- locked it. False: a trigger of somebody's lets no update of it through.
+-- Ends a row, as failed, that could not be picked for what it holds, and says which step it was to run. No row: it has
+-- changed since, or a stranger has locked it. Not failed: a trigger of somebody's lets no update of it through.
 -- $1 bigint id, $2 text its place, as candidates told it, $3 text the reason
 with held as materialized (
-  select f.id
+  select f.id, left(f.fsm, 1025) as fsm, f.fsm_version as version, left(f.step, 1025) as step, f.attempt
   from :"schema".gen_durable f
   where f.id = $1::bigint and f.ctid = $2::text::tid and f.status = 'runnable'
   for no key update skip locked
@@ -12,4 +12,4 @@ with held as materialized (
   where g.id = any(array(select h.id from held h))
   returning g.id
 )
-select (select count(*) > 0 from failed) as failed from held
+select h.fsm, h.version, h.step, h.attempt, (select count(*) > 0 from failed) as failed from held h

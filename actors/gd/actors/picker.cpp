@@ -168,8 +168,13 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     collect_flushed(x);
   }
   collect_shown(report);
-  for (const auto& x : report.unpickable)
-    home_->tell(events::row_unusable{x.row.id, without_data(x.why), x.what});
+  for (const auto& x : report.unpickable) {
+    auto why = without_data(x.why);
+    home_->tell(events::row_unusable{x.row.id, why, x.what});
+    if (x.what == events::row_unusable::fate::failed)
+      home_->tell(events::instance_failed{x.run, "its row cannot be picked: "
+                                                   + why.message});
+  }
   if (report.failure)
     home_->tell(
       events::turn_failed{queue_.name, without_data(*report.failure)});

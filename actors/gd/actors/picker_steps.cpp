@@ -82,9 +82,8 @@ void picker_actor::begin(execution_ptr what,
                       .bytes = bytes};
   if (auto limit = defined.limit()) {
     row.care = std::make_unique<step_table::supervision>(
-      step_table::supervision{.limit = *limit,
-                              .asynchronous = starter != nullptr,
-                              .pooled = pooled});
+      step_table::supervision{
+        .limit = *limit, .asynchronous = starter != nullptr, .pooled = pooled});
     row.spare = std::make_shared<execution>(what->without_inbox());
     if (!pooled) {
       row.care->due = now() + *limit;
@@ -256,8 +255,7 @@ void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
                                              : std::nullopt) {
     begun_.lift_limit(x);
     x.deputy = appoint(x);
-    anon(x.deputy,
-         step_failed{"step " + x.what->row().step + ": " + *failure});
+    anon(x.deputy, step_failed{"step " + x.what->row().step + ": " + *failure});
   } else {
     crash(x, *x.what, why);
   }
@@ -283,9 +281,8 @@ void picker_actor::expire_limits() {
     home_->tell(events::step_over_limit{x->what->which(), x->care->limit});
     late.push_back(x->under);
     x->deputy = appoint(*x);
-    anon(x->deputy,
-         step_failed{
-           execution::over_limit(x->what->row().step, x->care->limit)});
+    anon(x->deputy, step_failed{execution::over_limit(x->what->row().step,
+                                                      x->care->limit)});
     if (x->care->asynchronous)
       caf::anon_send_exit(x->step, caf::exit_reason::kill);
   }

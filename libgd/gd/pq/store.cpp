@@ -235,7 +235,8 @@ pq::call flush(const row_refs<outcome_row>& rows) {
     return x.state.empty() ? std::nullopt
                            : std::optional<std::string_view>{x.state};
   };
-  auto last_error = [](const outcome_row& x) -> std::optional<std::string_view> {
+  auto last_error =
+    [](const outcome_row& x) -> std::optional<std::string_view> {
     if (x.what == verb::stop)
       return x.reason;
     return x.failure;

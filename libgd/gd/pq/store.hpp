@@ -216,6 +216,15 @@ pq::call pick_these(const std::vector<std::int64_t>& ids,
                     const pick_request& what);
 /// Fails a row that cannot be picked. No row: it has changed, or is locked.
 pq::call fail_row(const candidate& which, const std::string& reason);
+struct failed_row {
+  std::string fsm{};
+  std::int32_t version = 1;
+  std::string step{};
+  std::int32_t attempt = 0;
+  bool failed = false; ///< false: nothing could be changed
+
+  GD_COLUMNS(fsm, version, step, attempt, failed);
+};
 
 /// A row that is picked, and not shown.
 struct hidden_row {

@@ -41,6 +41,8 @@ public:
     store::candidate row{};
     error why{};
     fate what = fate::failed;
+    /// What it was to run, if it is failed.
+    events::step_run run{};
   };
 
   /// Whether an error of a pick, or of showing rows, may be for what one of them
@@ -184,12 +186,14 @@ public:
     return judge(now);
   }
 
-  /// `guilty()` is failed, or has changed.
-  void failed() {
+  /// `guilty()`, which is returned, is failed, or has changed.
+  accused failed() {
     under_way_ = false;
     ++failed_;
+    auto out = std::move(accused_.back());
     accused_.pop_back();
     end_if_done();
+    return out;
   }
 
   /// It cannot be.

@@ -177,8 +177,8 @@ execution::row_ptr execution::refused(const error& why) {
     return nullptr;
   auto told = without_data(why).message;
   if (handling_)
-    return give_up_handled("the database then refused the handler's outcome: ",
-                           why.message, told);
+    return give_up_handled(
+      "the database then refused the handler's outcome: ", why.message, told);
   constexpr auto* refusal = "the database refused the outcome: ";
   return handle(failure{refusal + why.message}, refusal + told);
 }
@@ -212,7 +212,8 @@ execution::row_ptr execution::handle(const failure& why, std::string told) {
 execution::row_ptr execution::give_up_handled(const char* how,
                                               const std::string& why,
                                               const std::string& told) {
-  return give_up(failure_ + "; " + how + why, failure_told_ + "; " + how + told);
+  return give_up(failure_ + "; " + how + why,
+                 failure_told_ + "; " + how + told);
 }
 
 execution::row_ptr execution::give_up(const error& undecodable) {
@@ -259,9 +260,9 @@ execution::failure_told(const store::outcome_row& outcome) const {
 
 events::instance_failed
 execution::end_told(const store::outcome_row& stop) const {
-  auto told = failing_                                    ? end_told_
+  auto told = failing_                                 ? end_told_
               : handling_ && failure_told_ != failure_ ? failure_told_
-                                                        : stop.reason;
+                                                       : stop.reason;
   return {which(), clean_text(told, limits_.reason)};
 }
 
@@ -284,7 +285,7 @@ result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
                     || x.kind == outcome_kind::await;
   if (with_state && x.state_type != machine_->state_type)
     return refuse_for("its state is of another type than " + machine_->title()
-                  + "'s");
+                      + "'s");
   if (auto ok = check_size(with_state ? "state" : "result", x.value,
                            with_state ? limits_.state : limits_.result);
       !ok)
@@ -298,7 +299,7 @@ result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
       if (x.step_type != machine_->step_type
           || machine_->find_step(x.step) == nullptr)
         return refuse_for(machine_->title() + " has no step " + x.step
-                      + ", expected one of " + machine_->step_names());
+                          + ", expected one of " + machine_->step_names());
       row->step = std::move(x.step);
       break;
     case outcome_kind::replay:

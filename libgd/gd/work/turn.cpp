@@ -365,12 +365,16 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
     to.picked = std::move(answer.rows);
     to.token = x.token;
     read_keys(x, reply, to, now);
-  } else if (rows.size() > 0 && !rows.boolean(0, rows.column("failed"))) {
+  } else if (auto row = store::read_one<store::failed_row>(rows);
+             row && !row->failed) {
     to.unpickable.push_back(careful_.not_failed(now));
   } else {
-    if (rows.size() > 0)
-      to.unpickable.push_back(careful_.guilty());
-    careful_.failed();
+    auto guilty = careful_.failed();
+    if (row) {
+      guilty.run = {guilty.row.id, std::move(row->fsm), row->version,
+                    std::move(row->step), row->attempt};
+      to.unpickable.push_back(std::move(guilty));
+    }
   }
   to.full = go_on_carefully(now);
   plan_.forget_marks(); // marks from before
