@@ -251,8 +251,8 @@ std::string text_of(const queue_not_served& e) {
 }
 
 std::string text_of(const more_like_it& e) {
-  return fmt::format("{} more like it in the last {:.3g} s, such as {}",
-                     e.times, static_cast<double>(e.within.count()) / 1'000,
+  return fmt::format("{} more like it in the last {} s, such as {}", e.times,
+                     std::chrono::round<std::chrono::seconds>(e.within).count(),
                      e.example);
 }
 

@@ -685,6 +685,131 @@ CAF_TEST(a stop token is asked to stop whether it was made before or after) {
   });
 }
 
+// -- what events tell ---------------------------------------------------------
+
+CAF_TEST(
+  a failure is told with the run that failed and what the handler made of it) {
+  auto row = run(
+    [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; },
+    [](const gd::failure&, context& ctx) { return gd::replay(ctx.state, 5s); });
+  CAF_CHECK(row.failure == "no stock");
+  auto told = under_test->failure_told(row);
+  CAF_CHECK_EQUAL(told.id, 42);
+  CAF_CHECK_EQUAL(told.fsm, "Order"s);
+  CAF_CHECK_EQUAL(told.version, 3);
+  CAF_CHECK_EQUAL(told.step, "collect"s);
+  CAF_CHECK_EQUAL(told.attempt, 2);
+  CAF_CHECK_EQUAL(told.why, "no stock"s);
+  CAF_CHECK_EQUAL(told.outcome, "replay"sv);
+  CAF_CHECK(told.delay == 5s);
+  CAF_CHECK(gd::describe(told).ends_with("no stock; what follows: replay in "
+                                         "5000 ms"));
+}
+
+CAF_TEST(an outcome that no failure led to carries none) {
+  for (auto step : {body{[](context& ctx) { return gd::replay(ctx.state); }},
+                    body{[](context&) { return gd::done(); }}})
+    CAF_CHECK(!run(step).failure);
+}
+
+CAF_TEST(what failed is text that the database takes whatever was thrown) {
+  bounds.reason = 40;
+  auto row = run(
+    [](context&) -> gd::outcome {
+      throw std::runtime_error{"a\xffz" + std::string(1'000, 'x')};
+    },
+    [](const gd::failure&, context& ctx) { return gd::replay(ctx.state); });
+  CAF_REQUIRE(row.failure);
+  CAF_CHECK(row.failure->starts_with("a?z"));
+  CAF_CHECK_LESS_OR_EQUAL(row.failure->size(), 40u);
+  CAF_CHECK_EQUAL(under_test->failure_told(row).why, *row.failure);
+}
+
+CAF_TEST(the end of an instance is told in the words of who wanted it) {
+  auto stopped = run([](context&) { return gd::stop("enough"); });
+  CAF_CHECK_EQUAL(under_test->end_told(stopped).why, "enough"s);
+  auto thrower = [](context&) -> gd::outcome {
+    throw std::runtime_error{"no stock"};
+  };
+  auto handled = run(thrower, [](const gd::failure& why, context&) {
+    return gd::stop("gave up: " + why.message());
+  });
+  CAF_CHECK_EQUAL(under_test->end_told(handled).why, "gave up: no stock"s);
+  auto unhandled = run(thrower);
+  CAF_CHECK_EQUAL(under_test->end_told(unhandled).why, "no stock"s);
+  auto both = run(thrower, [](const gd::failure&, context&) -> gd::outcome {
+    throw std::logic_error{"no idea"};
+  });
+  CAF_CHECK_EQUAL(under_test->end_told(both).why,
+                  "no stock; the handler threw: no idea"s);
+}
+
+CAF_TEST(no event tells what is stored however a step fails for it) {
+  auto secret = "s3cr3t"s;
+  auto stop = handler{[](const gd::failure& why, context&) {
+    return gd::stop("gave up: " + why.message());
+  }};
+  auto check = [&](const gd::store::outcome_row& row) {
+    CAF_CHECK(contains(row.reason, secret));
+    CAF_CHECK(!contains(under_test->end_told(row).why, secret));
+    CAF_CHECK(!contains(under_test->failure_told(row).why, secret));
+  };
+  CAF_MESSAGE("a payload that does not decode");
+  receive("paid", R"({"amount": "s3cr3t"})");
+  check(run(
+    [](context& ctx) {
+    ctx.take<payment>("paid");
+    return gd::done();
+    },
+    stop));
+  CAF_MESSAGE("what the database refuses");
+  auto step = [](context& ctx) {
+    return gd::next(parcel_phase::ship, ctx.state);
+  };
+  gd::error refusal{gd::errc::rejected, secret, "22P05"};
+  run(step, stop);
+  check(*under_test->refused(refusal));
+  CAF_MESSAGE("and of the handler's, too");
+  run(step,
+      [](const gd::failure&, context& ctx) { return gd::replay(ctx.state); });
+  static_cast<void>(under_test->refused({gd::errc::rejected, {}, "22P05"}));
+  check(*under_test->refused(refusal));
+  CAF_MESSAGE("a state that does not decode");
+  picked.state = R"({"number": "s3cr3t"})";
+  check(run(step, stop));
+}
+
+CAF_TEST(a step is timed until its function returns) {
+  auto run_for = [&](body step) {
+    run(std::move(step), [](const gd::failure&, context&) -> gd::outcome {
+      auto end = std::chrono::steady_clock::now() + 50ms;
+      while (std::chrono::steady_clock::now() < end)
+        ;
+      return gd::done();
+    });
+    return under_test->took();
+  };
+  auto wait = [] {
+    auto end = std::chrono::steady_clock::now() + 2ms;
+    while (std::chrono::steady_clock::now() < end)
+      ;
+  };
+  auto took = run_for([&](context&) {
+    wait();
+    return gd::done();
+  });
+  CAF_CHECK(took >= 2ms);
+  CAF_CHECK(under_test->took() == took);
+  CAF_MESSAGE("the handler's time is not the step's");
+  auto began = std::chrono::steady_clock::now();
+  took = run_for([&](context&) -> gd::outcome {
+    wait();
+    throw std::runtime_error{"no stock"};
+  });
+  CAF_CHECK(took >= 2ms);
+  CAF_CHECK(took <= std::chrono::steady_clock::now() - began - 50ms);
+}
+
 // -- time limits and other kinds of step --------------------------------------
 
 CAF_TEST(of two who decide about an execution the first one does) {

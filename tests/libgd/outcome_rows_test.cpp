@@ -168,10 +168,12 @@ struct fixture {
     }
   }
 
-  /// Writes one outcome.
+  /// Writes one outcome, to which no failure has led if nothing else is expected.
   void
   check(const outcome_row& written, changes expected,
         pq::call (*write)(const store::row_refs<outcome_row>&) = store::flush) {
+    if (written.what != verb::release)
+      expected.insert({"last_error", std::nullopt});
     expected.insert({{"locked_by", std::nullopt},
                      {"lease_expires_at", std::nullopt},
                      {"updated_at", moment{}}});
@@ -359,6 +361,35 @@ CAF_TEST(stop records the reason and leaves the state as it is) {
                               {"wake_reason", std::nullopt}});
 }
 
+CAF_TEST(an outcome that a failure led to keeps it as the last error until the
+           next one clears it) {
+  for (auto what : {verb::next, verb::replay, verb::await, verb::done}) {
+    auto x = outcome(what);
+    if (what == verb::done)
+      x.result = "{}";
+    x.failure = "no stock";
+    CAF_CHECK(!store::is_plain_next(x) && !store::is_plain_done(x));
+    run(store::flush({x}));
+    auto last_error = [&] { return row(x.id)["last_error"].value_or("none"); };
+    CAF_CHECK_EQUAL(last_error(), "no stock");
+    db.rows("update gen_durable set status = 'executing', locked_by = $2 where "
+            "id = $1::bigint",
+            {std::to_string(x.id), x.token});
+    x.failure.reset();
+    run(what == verb::next   ? store::flush_next({x})
+        : what == verb::done ? store::flush_done({x})
+                             : store::flush({x}));
+    CAF_CHECK_EQUAL(last_error(), "none");
+  }
+}
+
+CAF_TEST(a failure without words is the last error too) {
+  auto x = outcome(verb::replay);
+  x.failure = "";
+  run(store::flush({x}));
+  CAF_CHECK_EQUAL(row(x.id)["last_error"].value_or("none"), "");
+}
+
 CAF_TEST(a release undoes the pick and nothing else) {
   check(outcome(verb::release), {{"status", "runnable"}});
 }
@@ -392,6 +423,7 @@ CAF_TEST(an advance is a next that keeps its row executing under a new token) {
     {{"step", "ship"},
      {"state", R"({"n": 2})"},
      {"attempt", "0"},
+     {"last_error", std::nullopt},
      {"deadline", std::nullopt},
      {"wake_reason", std::nullopt},
      {"locked_by", "node/1/2"},
@@ -472,6 +504,7 @@ CAF_TEST(a group of all outcomes leaves each row as it would alone) {
                     verb::stop, verb::release})
     rows.push_back(outcome(what));
   rows[1].delay_us = 60'000'000;
+  rows[1].failure = "no stock";
   rows[2].timeout_us = 60'000'000;
   auto flushed = run(store::flush(rows));
   CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 6u);
@@ -483,10 +516,10 @@ CAF_TEST(a group of all outcomes leaves each row as it would alone) {
                                " from gen_durable order by id"))
     all += x.front().value() + "\n";
   CAF_CHECK_EQUAL(all,
-                  "ship runnable {\"n\": 2} 0 an old one f\n"
-                  "collect runnable {\"n\": 2} 5 an old one f timeout t\n"
-                  "collect awaiting_signal {\"n\": 2} paid 4 an old one t f\n"
-                  "collect done {\"n\": 1} {\"ok\": true} 4 an old one f\n"
+                  "ship runnable {\"n\": 2} 0 f\n"
+                  "collect runnable {\"n\": 2} 5 no stock f timeout t\n"
+                  "collect awaiting_signal {\"n\": 2} paid 4 t f\n"
+                  "collect done {\"n\": 1} {\"ok\": true} 4 f\n"
                   "collect failed {\"n\": 1} 4 enough f\n"
                   "collect runnable {\"n\": 1} 4 an old one f timeout f\n"s);
 }

@@ -1,0 +1,213 @@
+#define CAF_SUITE event
+
+// What events say of themselves, and how a log stays short.
+
+#include <gd/event.hpp>
+#include <gd/work/alike_events.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+using namespace std::literals;
+
+namespace events = gd::events;
+
+namespace {
+
+using clock_type = gd::alike_events::clock;
+
+events::step_failed failure(std::string step = "charge", std::int64_t id = 7) {
+  return {{.id = id, .fsm = "Billing", .version = 2, .step = std::move(step)},
+          "no stock",
+          "replay",
+          1500ms,
+          1234us};
+}
+
+/// A sink that is written to from several threads.
+class notes {
+public:
+  gd::event_sink sink() {
+    return [this](const gd::event& what) {
+      std::lock_guard guard{mutex_};
+      all_.push_back(what);
+      changed_.notify_all();
+    };
+  }
+
+  template <class T>
+  std::vector<T> all() {
+    std::lock_guard guard{mutex_};
+    return collect<T>();
+  }
+
+  template <class T>
+  bool wait_for(std::size_t count) {
+    std::unique_lock guard{mutex_};
+    return changed_.wait_for(guard, gd::test::patience,
+                             [&] { return collect<T>().size() >= count; });
+  }
+
+private:
+  template <class T>
+  std::vector<T> collect() const {
+    std::vector<T> xs;
+    for (const auto& x : all_)
+      if (const auto* one = std::get_if<T>(&x))
+        xs.push_back(*one);
+    return xs;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<gd::event> all_;
+};
+
+} // namespace
+
+CAF_TEST(a failure says which run of which step has failed and what follows) {
+  auto x = failure();
+  x.attempt = 3;
+  CAF_CHECK(gd::level_of(x) == gd::severity::warning);
+  CAF_CHECK_EQUAL(gd::describe(x),
+                  "instance 7: step charge of Billing v2, attempt 3: failed "
+                  "after 1.234 ms: no stock; what follows: replay in 1500 ms");
+  x.outcome = "next";
+  CAF_CHECK(gd::describe(x).ends_with("; what follows: next"));
+  events::instance_failed end{x, "enough"};
+  CAF_CHECK(gd::level_of(end) == gd::severity::warning);
+  CAF_CHECK_EQUAL(gd::describe(end),
+                  "instance 7: step charge of Billing v2, attempt 3: the "
+                  "instance has failed: enough");
+}
+
+CAF_TEST(what steps throw makes one line) {
+  auto x = failure();
+  x.why = "first\nsecond\x1b[2J";
+  CAF_CHECK(gd::describe(x).find_first_of("\n\x1b") == std::string::npos);
+  CAF_CHECK(gd::describe({events::instance_failed{x, x.why}}).find('\n')
+            == std::string::npos);
+}
+
+CAF_TEST(a slow step is told how to be declared) {
+  events::step_slow x{failure(), 25ms};
+  CAF_CHECK(gd::level_of(x) == gd::severity::warning);
+  CAF_CHECK(gd::describe(x).find("25 ms") != std::string::npos);
+  CAF_CHECK(gd::describe(x).find(".step(charge, {.blocking = true}, ...)")
+            != std::string::npos);
+}
+
+CAF_TEST(of events that are alike the first of a window are told and the others
+           are counted) {
+  gd::alike_events some{10, 10s};
+  clock_type::time_point begin{1h};
+  int told = 0;
+  for (int i = 0; i < 1'210; ++i)
+    told += some.note(failure("charge", i), begin + i * 1ms) ? 1 : 0;
+  CAF_CHECK_EQUAL(told, 10);
+  CAF_CHECK(some.due() == begin + 10s);
+  CAF_CHECK(some.take(begin + 9s).empty());
+  auto more = some.take(begin + 10s);
+  CAF_REQUIRE_EQUAL(more.size(), 1u);
+  CAF_CHECK_EQUAL(more.front().times, 1'200u);
+  CAF_CHECK(more.front().within == 10s);
+  CAF_CHECK_EQUAL(more.front().example, gd::describe(failure("charge", 10)));
+  CAF_CHECK(gd::describe(more.front())
+              .starts_with("1200 more like it in the last 10 s, such as "
+                           "instance 10: step charge"));
+  CAF_MESSAGE("and the next window begins anew");
+  CAF_CHECK(some.due() == clock_type::time_point::max());
+  CAF_CHECK(some.note(failure(), begin + 11s));
+}
+
+CAF_TEST(few that are alike are all told however long it takes) {
+  gd::alike_events some{2, 10s};
+  clock_type::time_point begin{1h};
+  for (int i = 0; i < 100; ++i)
+    CAF_CHECK(some.note(failure(), begin + i * 5s));
+  CAF_CHECK(some.take(begin + 1'000s).empty());
+}
+
+CAF_TEST(a storm hides no other event) {
+  gd::alike_events some{1, 10s};
+  clock_type::time_point now{1h};
+  CAF_CHECK(some.note(failure("charge"), now));
+  CAF_CHECK(!some.note(failure("charge"), now));
+  auto other_version = failure("charge");
+  other_version.version = 3;
+  CAF_CHECK(some.note(other_version, now));
+  CAF_CHECK(some.note(failure("ship"), now));
+  CAF_CHECK(some.note(events::instance_failed{failure("charge"), "x"}, now));
+  CAF_CHECK(some.note(events::turn_failed{"a", {}}, now));
+  CAF_CHECK(some.note(events::turn_failed{"b", {}}, now));
+  CAF_CHECK(some.note(events::sweep_failed{"leases", {}}, now));
+  CAF_CHECK(some.note(events::sweep_failed{"deadlines", {}}, now));
+  CAF_CHECK(!some.note(events::sweep_failed{"deadlines", {}}, now));
+  CAF_CHECK_EQUAL(some.take(now, true).size(), 2u);
+}
+
+CAF_TEST(kinds without number are counted together) {
+  gd::alike_events some{1, 10s};
+  clock_type::time_point now{1h};
+  for (int i = 0; i < 3'000; ++i)
+    some.note(failure(std::to_string(i)), now);
+  std::size_t left_out = 0;
+  for (const auto& x : some.take(now, true))
+    left_out += x.times;
+  CAF_CHECK_EQUAL(left_out, 3'000u - 1'001u);
+}
+
+CAF_TEST(a storm makes few lines and none of its events is forgotten) {
+  notes log;
+  auto tell = gd::aggregated(log.sink(), 10, 20ms);
+  constexpr std::size_t count = 10'001;
+  for (std::size_t i = 0; i < count; ++i)
+    tell(events::instance_failed{failure(), "enough"});
+  CAF_CHECK(log.wait_for<events::more_like_it>(1));
+  CAF_MESSAGE("what is still counted at the end is told then");
+  tell = nullptr;
+  std::size_t counted = 0;
+  for (const auto& x : log.all<events::more_like_it>())
+    counted += x.times;
+  auto told = log.all<events::instance_failed>().size();
+  CAF_CHECK_EQUAL(told + counted, count);
+  CAF_CHECK_GREATER_OR_EQUAL(told, 10u);
+  CAF_CHECK_LESS(told, count);
+}
+
+CAF_TEST(a lull behind a storm does not keep the rest of it back) {
+  notes log;
+  auto tell = gd::aggregated(log.sink(), 1, 5ms);
+  for (std::size_t round = 1; round <= 3; ++round) {
+    do
+      tell(events::instance_failed{failure(), "enough"});
+    while (log.all<events::more_like_it>().size() + 1 < round);
+    tell(events::instance_failed{failure(), "enough"});
+    tell(events::instance_failed{failure(), "enough"});
+    CAF_CHECK(log.wait_for<events::more_like_it>(round));
+  }
+}
+
+CAF_TEST(what is no warning is passed on whatever there is of it) {
+  notes log;
+  auto tell = gd::aggregated(log.sink(), 1, 1h);
+  for (int i = 0; i < 100; ++i) {
+    tell(events::step_started{failure(), "a/0/1"});
+    tell(events::node_failed{});
+    tell(events::given_back{"default", 1});
+  }
+  CAF_CHECK_EQUAL(log.all<events::step_started>().size(), 100u);
+  CAF_CHECK_EQUAL(log.all<events::node_failed>().size(), 100u);
+  CAF_CHECK_EQUAL(log.all<events::given_back>().size(), 100u);
+}
