@@ -1089,7 +1089,14 @@ CAF_TEST(a row that makes each pick fail is failed and the others run) {
     while (db->waiting())
       turn();
   }
-  CAF_CHECK_EQUAL(log.all<events::row_unusable>().size(), 2u);
+  auto unusable = log.all<events::row_unusable>();
+  auto ends = log.all<events::instance_failed>();
+  CAF_REQUIRE_EQUAL(unusable.size(), 2u);
+  CAF_REQUIRE_EQUAL(ends.size(), 2u);
+  CAF_CHECK_EQUAL(ends.front().step, "third"s);
+  CAF_CHECK_EQUAL(ends.front().fsm, "Probe"s);
+  CAF_CHECK_EQUAL(ends.front().id, unusable.front().id);
+  CAF_CHECK(ends.front().why.starts_with("its row cannot be picked: "));
 }
 
 CAF_TEST(rows that cannot be read end failed and the others run) {
@@ -1123,6 +1130,7 @@ CAF_TEST(rows that cannot be read end failed and the others run) {
                   "1");
   CAF_CHECK_EQUAL(handled, 0);
   CAF_CHECK_EQUAL(log.all<events::row_unusable>().size(), 3u);
+  CAF_CHECK(log.exactly<events::instance_failed>(3));
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

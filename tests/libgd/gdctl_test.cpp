@@ -454,6 +454,17 @@ CAF_TEST(an instance is inserted and shown) {
     "\n");
 }
 
+CAF_TEST(an instance that is tried again is shown with what failed) {
+  auto id = std::to_string(line_of(run({"insert", "Order"}).out).id);
+  CAF_CHECK(!contains(run({"show", id}).out, "last error"));
+  db.rows("update gen_durable set attempt = 2, last_error = 'no stock'");
+  auto shown = run({"show", id}).out;
+  CAF_CHECK(contains(shown, "runnable"));
+  CAF_CHECK(contains(shown, "last error     no stock\n"));
+  CAF_CHECK(
+    contains(run({"show", id, "--json"}).out, R"("last_error":"no stock")"));
+}
+
 CAF_TEST(an instance is shown whatever its state has become) {
   auto id = std::to_string(line_of(run({"insert", "Order"}).out).id);
   db.rows("set gd.checks_json = 'on'; update gen_durable set state = (select "

@@ -77,8 +77,8 @@ public:
 
   class entry : public row {
   public:
-    entry(std::uint64_t number, row what, state begins)
-      : row(std::move(what)), tag(number), now_(begins) {
+    entry(std::uint64_t number, row of, state begins)
+      : row(std::move(of)), tag(number), now_(begins) {
       // nop
     }
 

@@ -1,0 +1,309 @@
+// Nothing that fails does so in silence: events tell of it, and the row's last_error
+// while it is tried again.
+
+#define CAF_SUITE failures
+
+#include "actors/stepped.hpp"
+
+#include <gd/actors/async.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <stdexcept>
+#include <string>
+
+using namespace std::literals;
+using namespace gd::test;
+using namespace gd::actors;
+namespace events = gd::events;
+
+namespace {
+
+struct fixture : picker_fixture {
+  /// What the handler says; after the second failure it is a stop.
+  fixture() {
+    machine.handler = [](const gd::failure& why,
+                         probe_context& ctx) -> gd::outcome {
+      if (ctx.attempt < 1)
+        return gd::replay(ctx.state);
+      return gd::stop("gave up: " + why.message());
+    };
+  }
+
+  /// One row of the machine, until there is nothing more to do for it.
+  void run_all() {
+    insert(1);
+    spawn_picker({"default", 1, 0});
+    while (db->waiting())
+      turn();
+    for (int i = 0; i < 5; ++i)
+      pass(1s);
+  }
+
+  std::string last_error() {
+    return rows.scalar("select coalesce(last_error, 'none') from gen_durable");
+  }
+
+  /// The only one.
+  template <class T>
+  T told() {
+    auto all = log.all<T>();
+    CAF_REQUIRE_EQUAL(all.size(), 1u);
+    return all.front();
+  }
+
+  void check_run(const events::step_run& x, std::int32_t attempt = 0,
+                 const std::string& step = "first") {
+    CAF_CHECK_EQUAL(x.id, 1);
+    CAF_CHECK_EQUAL(x.fsm, "Probe"s);
+    CAF_CHECK_EQUAL(x.version, 1);
+    CAF_CHECK_EQUAL(x.step, step);
+    CAF_CHECK_EQUAL(x.attempt, attempt);
+  }
+};
+
+gd::outcome without_stock(probe_context&) {
+  throw std::runtime_error{"no stock"};
+}
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(failures_tests, fixture)
+
+CAF_TEST(a step that throws is told each time and its row has the
+           error while it is tried again) {
+  machine.first = [](probe_context& ctx) -> gd::outcome {
+    if (ctx.attempt == 0)
+      return without_stock(ctx);
+    return gd::done();
+  };
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  auto failed = told<events::step_failed>();
+  check_run(failed);
+  CAF_CHECK_EQUAL(failed.why, "no stock"s);
+  CAF_CHECK_EQUAL(failed.outcome, "replay"sv);
+  CAF_CHECK_EQUAL(last_error(), "none"); // not committed yet
+  turn();
+  CAF_CHECK_EQUAL(count("attempt = 1 and status in ('runnable', 'executing')"),
+                  "1");
+  CAF_CHECK_EQUAL(last_error(), "no stock");
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'done' and last_error is null"), "1");
+  CAF_CHECK_EQUAL(log.all<events::step_failed>().size(), 1u);
+  CAF_CHECK(log.all<events::instance_failed>().empty());
+}
+
+CAF_TEST(an instance that fails is told when that is committed) {
+  machine.first = without_stock;
+  run_all();
+  auto failures = log.all<events::step_failed>();
+  CAF_REQUIRE_EQUAL(failures.size(), 2u);
+  check_run(failures.back(), 1);
+  CAF_CHECK_EQUAL(failures.back().outcome, "stop"sv);
+  auto end = told<events::instance_failed>();
+  check_run(end, 1);
+  CAF_CHECK_EQUAL(end.why, "gave up: no stock"s);
+  CAF_CHECK_EQUAL(last_error(), end.why);
+}
+
+CAF_TEST(
+  an instance whose failure is never committed is not told to have failed) {
+  machine.first = [](probe_context&) { return gd::stop("enough"); };
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  rows.rows("update gen_durable set locked_by = 'another/0/1'");
+  while (db->waiting())
+    turn();
+  CAF_CHECK(log.exactly<events::outcome_stale>(1));
+  CAF_CHECK(log.all<events::instance_failed>().empty());
+}
+
+CAF_TEST(a step that stops by itself is no failure of the step) {
+  machine.first = [](probe_context&) { return gd::stop("enough"); };
+  run_all();
+  CAF_CHECK(log.all<events::step_failed>().empty());
+  CAF_CHECK_EQUAL(told<events::instance_failed>().why, "enough"s);
+}
+
+CAF_TEST(a replay that the step wants clears the last error) {
+  machine.first = [](probe_context& ctx) -> gd::outcome {
+    if (ctx.attempt == 0)
+      return without_stock(ctx);
+    return gd::replay(ctx.state, 1h);
+  };
+  run_all();
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 2"), "1");
+  CAF_CHECK_EQUAL(last_error(), "none");
+}
+
+CAF_TEST(
+  an outcome that cannot be carried out is told as what the step threw is) {
+  machine.first = [](probe_context&) -> gd::outcome {
+    return gd::await("", probe_state{});
+  };
+  machine.handler = [](const gd::failure&, probe_context& ctx) {
+    return gd::next(probe_step::second, ctx.state);
+  };
+  machine.second = [](probe_context& ctx) { return gd::replay(ctx.state, 1h); };
+  run_all();
+  auto failed = told<events::step_failed>();
+  CAF_CHECK(failed.why.starts_with("outcome await of step first: signal name"));
+  CAF_CHECK_EQUAL(failed.outcome, "next"sv);
+}
+
+CAF_TEST(a time limit that is over is told with what the handler made of it) {
+  begin_with({.limit = 30s}, async([&](const async_context<probe_state>& ctx) {
+               ctx.self->become([ctx](int) {});
+             }));
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  pass(30s);
+  check_run(told<events::step_over_limit>());
+  auto failed = told<events::step_failed>();
+  check_run(failed);
+  CAF_CHECK_EQUAL(failed.why, "step first took longer than 30s"s);
+  CAF_CHECK_EQUAL(failed.outcome, "replay"sv);
+  CAF_CHECK(failed.took > 0us);
+  CAF_CHECK_EQUAL(last_error(), failed.why);
+}
+
+CAF_TEST(what the database refuses is told without the data and kept with it) {
+  rows.rows(
+    "alter table gen_durable add constraint odd check (state ->> 'note' "
+    "is distinct from 's3cr3t')");
+  machine.first = [](probe_context& ctx) -> gd::outcome {
+    if (ctx.attempt > 0)
+      return gd::stop("enough");
+    ctx.state.note = "s3cr3t";
+    return gd::next(probe_step::second, ctx.state);
+  };
+  machine.handler = [](const gd::failure&, probe_context& ctx) {
+    return gd::replay(ctx.state, 1h);
+  };
+  run_all();
+  CAF_CHECK(log.exactly<events::outcome_refused>(1));
+  auto failed = told<events::step_failed>();
+  CAF_CHECK(failed.why.starts_with("the database refused the outcome: "));
+  CAF_CHECK(failed.why.find("violates") == std::string::npos);
+  CAF_CHECK_EQUAL(count("last_error like 'the database refused the outcome: "
+                        "%violates check constraint%'"),
+                  "1");
+}
+
+CAF_TEST(what a failure led to does not run ahead
+         and is seen before the next step) {
+  other = gd::define<probe_state, probe_step>("Probe", 1)
+            .step(probe_step::first, without_stock)
+            .step(
+              probe_step::second,
+              [](probe_context& ctx) {
+    return gd::next(probe_step::third, ctx.state);
+              })
+    .step(probe_step::third, [](probe_context&) { return gd::done(); })
+    .run_ahead(10)
+    .on_error([](const gd::failure&, probe_context& ctx) {
+      return gd::next(probe_step::second, ctx.state);
+    });
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  CAF_CHECK(db->next().find("flush ") != std::string::npos);
+  CAF_CHECK(db->next().find("flush_advance") == std::string::npos);
+  turn();
+  CAF_CHECK_EQUAL(count("step = 'second' and last_error = 'no stock'"), "1");
+  while (db->waiting() && count("step = 'third'") == "0")
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'executing' and last_error is null"), "1");
+  while (db->waiting())
+    turn();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+}
+
+CAF_TEST(an outcome without a failure is written as before) {
+  machine.first = [](probe_context& ctx) {
+    return gd::next(probe_step::second, ctx.state);
+  };
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  CAF_CHECK_EQUAL(db->next(), "begin flush_next pick commit");
+  turn();
+  CAF_CHECK_EQUAL(db->next().substr(0, 17), "begin flush_done ");
+}
+
+CAF_TEST(a commit is told with the step that ran and for how long) {
+  machine.first = [](probe_context& ctx) {
+    linger();
+    return gd::next(probe_step::second, ctx.state);
+  };
+  run_all();
+  auto commits = log.all<events::step_committed>();
+  CAF_REQUIRE_EQUAL(commits.size(), 2u);
+  check_run(commits.front());
+  CAF_CHECK(commits.front().took >= 2ms);
+  check_run(commits.back(), 0, "second");
+}
+
+CAF_TEST(a step that dies without an outcome is told by its name) {
+  begin_with({.limit = 1h}, async([](const async_context<probe_state>& ctx) {
+               anon_send_exit(ctx.self, caf::exit_reason::kill);
+               ctx.self->become([ctx](int) {});
+             }));
+  insert(1);
+  spawn_picker({"default", 1, 0});
+  turn();
+  check_run(told<events::step_crashed>());
+}
+
+// -- slow steps ---------------------------------------------------------------
+
+CAF_TEST(a slow step that is not declared as blocking is told once) {
+  auto slow = [](probe_context& ctx) -> gd::outcome {
+    for (int i = 0; i < 6; ++i)
+      linger();
+    if (ctx.step == "first")
+      return gd::next(probe_step::second, ctx.state);
+    return gd::done();
+  };
+  machine.first = machine.second = slow;
+  insert(3);
+  spawn_picker({"default", 3, 0});
+  while (db->waiting())
+    turn();
+  auto all = log.all<events::step_slow>();
+  CAF_REQUIRE_EQUAL(all.size(), 2u);
+  CAF_CHECK_EQUAL(all.front().step, "first"s);
+  CAF_CHECK(all.front().took >= 10ms);
+  CAF_CHECK_EQUAL(all.back().step, "second"s);
+}
+
+CAF_TEST(
+  a slow step with a time limit is told too and one that blocks is not ) {
+  for (bool blocks : {false, true}) {
+    begin_with({.blocking = blocks, .limit = 1h}, [](probe_context&) {
+      for (int i = 0; i < 6; ++i)
+        linger();
+      return gd::done();
+    });
+    insert(1);
+    auto picker = spawn_picker({"default", 1, 0});
+    while (count("status = 'done'") == "0") {
+      while (db->waiting())
+        turn();
+      pass(0s);
+    }
+    anon_send_exit(picker, caf::exit_reason::kill);
+    sched.run();
+    while (db->waiting())
+      turn();
+    rows.rows("truncate gen_durable cascade");
+    CAF_CHECK_EQUAL(log.all<events::step_slow>().size(), 1u);
+  }
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
