@@ -6,6 +6,7 @@
 #include "actors/stepped.hpp"
 
 #include <gd/actors/async.hpp>
+#include <gd/event.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -282,28 +283,78 @@ CAF_TEST(a slow step that is not declared as blocking is told once) {
   CAF_CHECK_EQUAL(all.back().step, "second"s);
 }
 
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- whole engines ------------------------------------------------------------
+
+CAF_TEST_FIXTURE_SCOPE(failures_of_engines, engine_fixture)
+
 CAF_TEST(
   a slow step with a time limit is told too and one that blocks is not ) {
-  for (bool blocks : {false, true}) {
-    begin_with({.blocking = blocks, .limit = 1h}, [](probe_context&) {
-      for (int i = 0; i < 6; ++i)
-        linger();
-      return gd::done();
-    });
-    insert(1);
-    auto picker = spawn_picker({"default", 1, 0});
-    while (count("status = 'done'") == "0") {
-      while (db->waiting())
-        turn();
-      pass(0s);
-    }
-    anon_send_exit(picker, caf::exit_reason::kill);
-    sched.run();
-    while (db->waiting())
-      turn();
-    rows.rows("truncate gen_durable cascade");
-    CAF_CHECK_EQUAL(log.all<events::step_slow>().size(), 1u);
-  }
+  auto slow = [](probe_context& ctx) -> gd::outcome {
+    for (int i = 0; i < 6; ++i)
+      picker_fixture::linger();
+    if (ctx.step == "first")
+      return gd::next(probe_step::second, ctx.state);
+    return gd::done();
+  };
+  insert(2);
+  auto engine = start(options(
+    {gd::define<probe_state, probe_step>("Probe", 1)
+       .step(probe_step::first, {.blocking = true, .limit = 1h}, slow)
+       .step(probe_step::second, {.limit = 1h}, slow)
+       .step(probe_step::third, [](probe_context&) { return gd::done(); })}));
+  wait_until_count("status = 'done'", 2);
+  CAF_REQUIRE(log.wait_for<events::step_committed>(4));
+  auto all = log.all<events::step_slow>();
+  CAF_REQUIRE_EQUAL(all.size(), 1u);
+  CAF_CHECK_EQUAL(all.front().step, "second"s);
+}
+
+CAF_TEST(a blocking step that returns late is told with the time that it took) {
+  gate slow;
+  insert(1);
+  auto engine = start(options(
+    {gd::define<probe_state, probe_step>("Probe", 1)
+       .step(
+         probe_step::first, {.blocking = true, .limit = 20ms},
+         [&](probe_context&) {
+    slow.pass();
+    return gd::done();
+         })
+       .step(probe_step::second, [](probe_context&) { return gd::done(); })
+       .step(probe_step::third, [](probe_context&) { return gd::done(); })}));
+  wait_until_count("status = 'failed' and last_error = 'step first took longer "
+                   "than 20ms'",
+                   1);
+  CAF_REQUIRE(log.wait_for<events::instance_failed>());
+  CAF_CHECK(log.all<events::step_failed>().front().took >= 20ms);
+  slow.open();
+  CAF_REQUIRE(log.wait_for<events::step_returned_late>());
+  auto late = log.all<events::step_returned_late>().front();
+  CAF_CHECK_EQUAL(late.step, "first"s);
+  CAF_CHECK(late.took >= 20ms);
+}
+
+CAF_TEST(
+  of ten thousand instances that fail each is an event and the log is short) {
+  probe x;
+  x.first = without_stock;
+  insert(10'001);
+  auto opts = options({x});
+  event_log lines;
+  opts.on_event =
+    [keep = log.sink(),
+     tell = gd::aggregated(lines.sink(), 10, 100ms)](const gd::event& what) {
+    keep(what);
+    tell(what);
+  };
+  auto engine = start(std::move(opts));
+  wait_until_count("status = 'failed' and last_error = 'no stock'", 10'001);
+  CAF_CHECK(log.exactly<events::instance_failed>(10'001));
+  CAF_CHECK(log.exactly<events::step_failed>(10'001));
+  CAF_CHECK(lines.wait_for<events::more_like_it>());
+  CAF_CHECK_LESS(lines.all<events::instance_failed>().size(), 10'001u);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
