@@ -1,7 +1,7 @@
 # The guide tells everything that it should: its contents list each of its
 # sections, its table of options has each option of gd::config with its default,
-# its table of events each event with its severity, and that of the context each
-# of its members.
+# its table of events each event with its severity, that of the events of steps
+# each of those, and that of the context each of its members.
 #
 # Run as cmake -P tests/guide.cmake [-DROOT=<tree>].
 
@@ -172,8 +172,9 @@ endforeach()
 # -- events --------------------------------------------------------------------
 
 file(READ "${ROOT}/libgd/gd/event.hpp" text)
-string(REGEX MATCHALL "\nstruct [a-z_]+ {" events "${text}")
-list(TRANSFORM events REPLACE "^\nstruct ([a-z_]+) {$" "\\1")
+string(REGEX REPLACE "^.*\nusing event = std::variant<([^>]*)>.*$" "\\1" text "${text}")
+string(REGEX MATCHALL "events::[a-z_]+" events "${text}")
+list(TRANSFORM events REPLACE "^events::" "")
 list(LENGTH events count)
 if(count LESS 20)
   broken("only ${count} events were found in event.hpp")
@@ -213,6 +214,26 @@ endforeach()
 foreach(name IN LISTS events)
   if(NOT name IN_LIST told)
     broken("its table of events lacks ${name} of event.hpp")
+  endif()
+endforeach()
+
+# What else the events of steps have.
+file(READ "${ROOT}/libgd/gd/event.hpp" text)
+string(REGEX MATCHALL "\nstruct [a-z_]+ : step_run {" of_steps "${text}")
+list(TRANSFORM of_steps REPLACE "^\nstruct ([a-z_]+) : step_run {$" "\\1")
+string(REGEX MATCHALL "\n\\| `[a-z_]+` \\|" rows "${table}")
+list(TRANSFORM rows REPLACE "^.*`(.*)`.*$" "\\1")
+if(NOT of_steps)
+  broken("no events of steps were found in event.hpp")
+endif()
+foreach(name IN LISTS of_steps)
+  if(NOT name IN_LIST rows)
+    broken("its table of the events of steps lacks ${name} of event.hpp")
+  endif()
+endforeach()
+foreach(name IN LISTS rows)
+  if(NOT name IN_LIST of_steps)
+    broken("its table of the events of steps has ${name}, which is none")
   endif()
 endforeach()
 

@@ -153,7 +153,8 @@ struct instance {
   std::optional<std::string> unique_key{};
   /// How often the step has been tried before.
   std::int32_t attempt = 0;
-  /// Why `stop`, or the engine, has failed it.
+  /// Why `stop`, or the engine, has failed it; or what has failed, and led to the last
+  /// outcome.
   std::optional<std::string> last_error{};
   /// The lease token of the node that executes it.
   std::optional<std::string> locked_by{};
