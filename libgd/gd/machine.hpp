@@ -315,7 +315,7 @@ public:
   /// instead of giving the row back to its queue: up to `steps` times in a row,
   /// 1 to 10,000. Faster for chains of short steps (docs/performance.md); what
   /// is more urgent waits for so many steps at the most. Not for instances with
-  /// a partition key.
+  /// a partition key, nor after a `next` of the handler's.
   machine_builder run_ahead(std::int32_t steps = 100) && {
     built_.run_ahead = steps;
     if (steps < 1 || steps > 10'000)

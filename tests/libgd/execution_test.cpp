@@ -744,6 +744,15 @@ CAF_TEST(the end of an instance is told in the words of who wanted it) {
                   "no stock; the handler threw: no idea"s);
 }
 
+CAF_TEST(who has the unique key is told) {
+  run([](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
+  gd::error taken{gd::errc::rejected, "instance 5 has its unique key", "23505"};
+  auto row = under_test->refused(taken, taken.message);
+  CAF_REQUIRE(row);
+  CAF_CHECK(contains(under_test->failure_told(*row).why, taken.message));
+  CAF_CHECK(contains(under_test->end_told(*row).why, taken.message));
+}
+
 CAF_TEST(no event tells what is stored however a step fails for it) {
   auto secret = "s3cr3t"s;
   auto stop = handler{[](const gd::failure& why, context&) {

@@ -114,9 +114,10 @@ struct step_failed {
   std::string why;
 };
 
-/// The database does not take the outcome.
+/// The database does not take the outcome. `told`: why, without what is stored.
 struct step_refused {
   gd::error why;
+  std::string told;
 };
 
 /// Begin no more, release what has not begun, write what ends within `grace`.

@@ -218,16 +218,17 @@ void picker_actor::collect_flushed(turn::flushed& x) {
       home_->tell(events::outcome_unknown{x.row->id, x.row->token});
       break;
     case verdict::refused:
-    case verdict::collided:
-      home_->tell(events::outcome_refused{
-        x.row->id, x.what == verdict::collided ? x.why : without_data(x.why)});
+    case verdict::collided: {
+      auto told = x.what == verdict::collided ? x.why : without_data(x.why);
+      home_->tell(events::outcome_refused{x.row->id, told});
       if (!found->spare)
         break;
       begun_.refuse(*found);
       if (!found->deputy)
         found->deputy = appoint(*found);
-      anon(found->deputy, step_refused{x.why});
+      anon(found->deputy, step_refused{x.why, std::move(told.message)});
       return;
+    }
   }
   settle(*found);
 }

@@ -31,8 +31,8 @@ caf::behavior step_actor::make_behavior() {
       [this, why = std::move(x.why)] { report(what_->fail(failure{why})); });
     },
     [this](step_refused& x) {
-    when_permitted([this, why = std::move(x.why)] {
-      if (auto row = what_->refused(why))
+    when_permitted([this, why = std::move(x.why), told = std::move(x.told)] {
+      if (auto row = what_->refused(why, told))
         report(std::move(row));
       else // not even the failure can be written
         quit(to_caf(why));

@@ -172,10 +172,10 @@ std::string execution::over_limit(const std::string& step,
                             : std::to_string(ms) + "ms");
 }
 
-execution::row_ptr execution::refused(const error& why) {
+execution::row_ptr execution::refused(const error& why,
+                                      const std::string& told) {
   if (failing_)
     return nullptr;
-  auto told = without_data(why).message;
   if (handling_)
     return give_up_handled(
       "the database then refused the handler's outcome: ", why.message, told);

@@ -69,8 +69,12 @@ public:
 
   /// The database has refused the row that `run` (or `refused`) returned, and it
   /// alone: the handler's turn, and if it was its outcome already, the end.
-  /// Null: the end has been refused, too.
-  row_ptr refused(const error& why);
+  /// Null: the end has been refused, too. `told`: the error's message without what is
+  /// stored.
+  row_ptr refused(const error& why, const std::string& told);
+  row_ptr refused(const error& why) {
+    return refused(why, without_data(why).message);
+  }
 
   /// Whether its instance may go on at once after a `next`.
   bool may_run_ahead() const noexcept {
