@@ -2,12 +2,14 @@
 
 #include <gd/work/alike_events.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace gd {
 

@@ -86,8 +86,8 @@ void picker_actor::begin(execution_ptr what,
         .limit = *limit, .asynchronous = starter != nullptr, .pooled = pooled});
     row.spare = std::make_shared<execution>(what->without_inbox());
     if (!pooled) {
-      row.care->due = now() + *limit;
       row.spare->started();
+      row.care->due = now() + *limit;
     }
   }
   auto self = caf::actor_cast<caf::actor>(this);
