@@ -95,7 +95,7 @@ endforeach()
 set(budgets
   libgd/gd 5080 libgd/gd/pq 3340 libgd/gd/work 4270 actors/gd/actors 5550
   testing/gd 1450 tools/gdctl 1600
-  sql/turn 455 sql/intake 210 sql/sweep 210 sql/session 130 sql/caller 30
+  sql/turn 460 sql/intake 210 sql/sweep 210 sql/session 130 sql/caller 30
   sql/testing 30 sql/parts 415)
 while(budgets)
   list(POP_FRONT budgets folder budget)

@@ -234,9 +234,9 @@ CAF_TEST(an outcome without a failure is written as before) {
   insert(1);
   spawn_picker({"default", 1, 0});
   turn();
-  CAF_CHECK_EQUAL(db->next(), "begin flush_next pick commit");
+  CAF_CHECK_EQUAL(db->next(), "begin gd_flush_next gd_pick commit");
   turn();
-  CAF_CHECK_EQUAL(db->next().substr(0, 17), "begin flush_done ");
+  CAF_CHECK_EQUAL(db->next().substr(0, 20), "begin gd_flush_done ");
 }
 
 CAF_TEST(a commit is told with the step that ran and for how long) {

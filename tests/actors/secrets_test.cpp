@@ -319,7 +319,7 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
     auto engine = start(secret_options({plain_machine(slow), async_machine()}));
     wait_until_count("status in ('done', 'failed')",
                      static_cast<int>(notes.size() + 2 + async.size() + 1));
-    need(std::stoi(count("last_error like '%s3cr3t%'")) >= 5,
+    need(std::stoi(count("last_error like '%s3cr3t%'")) == 4,
          "errors in the table");
     wait_for<events::instance_failed>(std::stoul(count("status = 'failed'")));
     for (const auto* told :

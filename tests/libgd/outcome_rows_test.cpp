@@ -823,6 +823,7 @@ CAF_TEST(a signal that came before the park wakes with its reason) {
     },
     {{"status", "runnable"},
      {"state", "{\"n\": 2}"},
+     {"last_error", std::nullopt},
      {"wake_reason", "signal"},
      {"deadline", moment{5s}},
      {"eligible_at", moment{}},

@@ -166,7 +166,7 @@ public:
                     }),
                   end);
     most_at_once_ = answer.refused() == 0 ? 2 * n
-                                        : std::max<std::size_t>(n / 2, 1);
+                                          : std::max<std::size_t>(n / 2, 1);
     picked_ += answer.rows.size();
     note_picked(answer.rows);
     if (picked_ >= want_)
