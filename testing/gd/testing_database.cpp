@@ -4,6 +4,7 @@
 #include <gd/pq/connection.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 #include <gd/testing_sql.hpp>
 #include <gd/work/key.hpp>
 #include <gd/work/lease.hpp>

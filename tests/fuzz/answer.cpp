@@ -3,6 +3,7 @@
 
 #include <gd/pq/rows.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 
 #include <libpq-fe.h>
 

@@ -6,6 +6,7 @@
 
 #include <gd/instance.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
 

@@ -6,6 +6,7 @@
 #include <gd/config.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 #include <gd/registry.hpp>
 #include <gd/work/claim.hpp>
 #include <gd/work/key.hpp>

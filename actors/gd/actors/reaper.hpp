@@ -3,6 +3,7 @@
 #include <gd/actors/node.hpp>
 
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 
 #include <caf/event_based_actor.hpp>
 

@@ -5,6 +5,7 @@
 #include <gd/actors/picker.hpp>
 #include <gd/actors/reaper.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 
 #include <caf/all.hpp>
 

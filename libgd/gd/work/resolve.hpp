@@ -3,6 +3,7 @@
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 
 #include <array>
 #include <string_view>
