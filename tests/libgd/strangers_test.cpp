@@ -1049,13 +1049,13 @@ CAF_TEST(poison that is taken apart does not hold up what is not poisoned) {
   for (int i = 0; i < 64; ++i)
     waiting.push({.id = i});
   CAF_REQUIRE(!waiting.split(waiting.take(now).entries));
-  bool suspected = false;
+  bool was_half = false;
   for (int i = 0; i < 20; ++i) {
     waiting.push({.id = 100 + i});
     auto group = waiting.take(now);
-    CAF_CHECK(group.suspect != suspected); // in turn
-    suspected = group.suspect;
-    if (suspected)
+    CAF_CHECK(group.half != was_half); // in turn
+    was_half = group.half;
+    if (was_half)
       static_cast<void>(waiting.split(std::move(group.entries)));
   }
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace gd::sql {
@@ -28,6 +29,12 @@ struct unit {
   /// From this call on, a failure may leave something in the session that a
   /// rollback does not undo: the connection is closed then.
   std::size_t leaves_traces_from = static_cast<std::size_t>(-1);
+
+  /// The call's position.
+  int add(call x) {
+    calls.push_back(std::move(x));
+    return static_cast<int>(calls.size()) - 1;
+  }
 };
 
 /// What became of a unit.

@@ -42,8 +42,8 @@ public:
   }
 
   bool empty() const noexcept {
-    return ready_.empty() && unsure_.empty() && suspects_.empty()
-           && unsure_suspects_.empty() && locked_.empty();
+    return ready_.empty() && unsure_.empty() && halves_.empty()
+           && unsure_halves_.empty() && locked_.empty();
   }
 
   /// How many entries wait for nothing but a group.
@@ -56,7 +56,7 @@ public:
     /// One entry that was found locked too often: to be waited for.
     bool alone = false;
     /// Part of a group that failed.
-    bool suspect = false;
+    bool half = false;
     /// Unset, unless the group may wait.
     std::optional<clock::time_point> waits_since{};
 
@@ -79,7 +79,7 @@ public:
       } else {
         ++i;
       }
-    bool at_once = others || !ready_.empty() || !suspects_.empty();
+    bool at_once = others || !ready_.empty() || !halves_.empty();
     if (!at_once || (now >= wait_again_at_ && !waited_)) {
       auto next = take_waiting(now);
       if (!next.entries.empty()) {
@@ -90,11 +90,11 @@ public:
       }
     }
     waited_ = false;
-    if (!suspects_.empty() && (ready_.empty() || !suspected_)) {
-      suspected_ = true;
-      return take_suspect(suspects_);
+    if (!halves_.empty() && (ready_.empty() || !was_half_)) {
+      was_half_ = true;
+      return take_half(halves_);
     }
-    suspected_ = false;
+    was_half_ = false;
     return {take_ready(ready_)};
   }
 
@@ -109,7 +109,7 @@ public:
   std::optional<Entry> split(std::vector<Entry> failed) {
     if (failed.size() == 1)
       return std::move(failed.front());
-    auto& pool = failed.front().unsure() ? unsure_suspects_ : suspects_;
+    auto& pool = failed.front().unsure() ? unsure_halves_ : halves_;
     auto middle = failed.begin()
                   + static_cast<std::ptrdiff_t>(failed.size() / 2);
     pool.emplace_back(std::make_move_iterator(middle),
@@ -154,7 +154,7 @@ public:
     };
     for (auto* pool : {&ready_, &unsure_})
       sift(*pool);
-    for (auto* pool : {&suspects_, &unsure_suspects_}) {
+    for (auto* pool : {&halves_, &unsure_halves_}) {
       for (auto& one : *pool)
         sift(one);
       std::erase_if(*pool, [](const auto& one) { return one.empty(); });
@@ -173,8 +173,8 @@ public:
 
   /// Whether `take` would return something now.
   bool has_due(clock::time_point now) const {
-    return !ready_.empty() || !unsure_.empty() || !suspects_.empty()
-           || !unsure_suspects_.empty() || due() <= now;
+    return !ready_.empty() || !unsure_.empty() || !halves_.empty()
+           || !unsure_halves_.empty() || due() <= now;
   }
 
 private:
@@ -197,8 +197,8 @@ private:
       waiting_kind_ = (waiting_kind_ + 1) % 3;
       if (waiting_kind_ == 0 && !unsure_.empty())
         return {take_ready(unsure_)};
-      if (waiting_kind_ == 1 && !unsure_suspects_.empty())
-        return take_suspect(unsure_suspects_);
+      if (waiting_kind_ == 1 && !unsure_halves_.empty())
+        return take_half(unsure_halves_);
       if (waiting_kind_ == 2)
         if (auto one = take_locked(now); !one.entries.empty())
           return one;
@@ -206,8 +206,8 @@ private:
     return {};
   }
 
-  static group take_suspect(groups& from) {
-    group next{.entries = std::move(from.back()), .suspect = true};
+  static group take_half(groups& from) {
+    group next{.entries = std::move(from.back()), .half = true};
     from.pop_back();
     return next;
   }
@@ -255,11 +255,11 @@ private:
   std::size_t bytes_;
   entries ready_;
   entries unsure_;
-  groups suspects_;
-  groups unsure_suspects_;
+  groups halves_;
+  groups unsure_halves_;
   std::vector<Entry> locked_;
-  /// The last group that would not wait was a suspect.
-  bool suspected_ = false;
+  /// The last group that would not wait was a half.
+  bool was_half_ = false;
   /// The last group might wait.
   bool waited_ = false;
   /// Which kind of those that may wait was the last.

@@ -21,8 +21,6 @@ constexpr milliseconds alone_wait{20};
 /// each statement of a group of them may take: it may have to wait for many.
 constexpr milliseconds unsure_wait{10};
 constexpr milliseconds unsure_group_wait{100};
-/// How long no pick follows one that failed for all.
-constexpr milliseconds pause_after_failure{1'000};
 /// A row that takes all of the server's time or memory alone is shown so often, and
 /// that long after the first time.
 constexpr int most_tries_to_show = 3;
@@ -76,35 +74,6 @@ std::int32_t turn::wanted() const {
   return n;
 }
 
-store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
-  store::pick_request out{.queue = how_.queue,
-                          .machines = how_.machines,
-                          .token = x.token,
-                          .lease = how_.lease,
-                          .inbox = how_.inbox};
-  if (x.pick.keyed && x.careful != careful_picks::step::these) {
-    out.keys_to_leave = how_.keys->all();
-    out.left_out = careful_.left_out(now);
-  }
-  plan_.ask(out, x.pick, now);
-  return out;
-}
-
-/// Whether a pick minds keys, or leaves out rows, which only such a pick can.
-bool turn::picks_keyed(clock::time_point now) {
-  return plan_.keyed() || !careful_.left_out(now).empty();
-}
-
-void turn::pause_picks(clock::time_point now) {
-  no_pick_before_ = now + pause_after_failure;
-}
-
-/// The call's position.
-static int append(pq::unit& work, pq::call x) {
-  work.calls.push_back(std::move(x));
-  return static_cast<int>(work.calls.size()) - 1;
-}
-
 std::optional<turn::started>
 turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
   if (occupied(want) || now < not_before_)
@@ -126,21 +95,21 @@ turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
     if (!unlocks_.empty() && first) {
       // First: unlocking takes effect at once, whatever becomes of the transaction.
       // If the connection is lost, so are its locks.
-      append(work, store::unlock_keys(unlocks_));
+      work.add(store::unlock_keys(unlocks_));
       for (const auto& x : unlocks_)
         how_.keys->remove(x.key);
       unlocks_.clear();
     }
     if (auto tokens = lost_.take(now); !tokens.empty())
-      next.at.release = append(work, store::release_lost(tokens));
+      next.at.release = work.add(store::release_lost(tokens));
     // Rows with a key are picked where their locks live; what is less urgent does
     // not overtake them elsewhere.
     bool may_pick = want > 0 && now >= no_pick_before_ && !careful_.active()
                     && (first || !picks_keyed(now));
     write_outcomes(next, work, may_pick, now);
-    // A group under suspicion, or one that waits for a lock, goes without a pick.
+    // Half of a group that failed, or one that waits for a lock, goes without a pick.
     const auto& group = next.group;
-    if (may_pick && !group.alone && !group.suspect && !group.unsure())
+    if (may_pick && !group.alone && !group.half && !group.unsure())
       pick(next, work, want, now);
   }
   if (work.calls.empty())
@@ -164,36 +133,7 @@ bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
   std::vector<store::hidden_row> rows;
   for (const auto& x : next.showing)
     rows.push_back(x.row);
-  append(work, store::show(rows, how_.inbox, room));
-  return true;
-}
-
-bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
-                          bool first, clock::time_point now) {
-  using step = careful_picks::step;
-  auto what = careful_.next();
-  // Where the locks of keys live: some of the rows may have one.
-  if (what == step::none || !first || now < no_pick_before_
-      || (what == step::ask && want <= 0))
-    return false;
-  next.careful = what;
-  next.pick.keyed = true;
-  if (what == step::ask) {
-    next.pick.wanted = static_cast<std::int32_t>(
-      careful_.ask(static_cast<std::size_t>(want), how_.rows));
-    append(work, store::candidates(make_pick(next, now)));
-  } else if (what == step::these) {
-    next.token = draw_token();
-    auto ids = careful_.group();
-    next.pick.wanted = static_cast<std::int32_t>(ids.size());
-    next.at.pick = append(work, store::pick_these(ids, make_pick(next, now)));
-    check_keys(next, work);
-  } else {
-    const auto& x = careful_.guilty();
-    auto reason = "its row cannot be picked: " + x.why.message;
-    append(work, store::fail_row(x.row, clean_text(reason, limits{}.reason)));
-  }
-  careful_.begin();
+  work.add(store::show(rows, how_.inbox, room));
   return true;
 }
 
@@ -204,13 +144,13 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   if (group.entries.empty())
     return;
   if (group.alone)
-    append(work, store::lock_timeout(alone_wait));
+    work.add(store::lock_timeout(alone_wait));
   else if (group.unsure())
-    append(work, group.entries.size() > 1
-                   ? store::lock_timeout(unsure_wait, unsure_group_wait)
-                   : store::lock_timeout(unsure_wait));
+    work.add(group.entries.size() > 1
+               ? store::lock_timeout(unsure_wait, unsure_group_wait)
+               : store::lock_timeout(unsure_wait));
   if (group.alone)
-    append(work, store::lock({group.entries.front().row->id}));
+    work.add(store::lock({group.entries.front().row->id}));
   // By the statement that writes them.
   outcome_refs completing;
   outcome_refs proceeding;
@@ -225,7 +165,7 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     by.add(row);
   }
   auto write = [&](pq::call x) {
-    next.at.outcomes.push_back(append(work, std::move(x)));
+    next.at.outcomes.push_back(work.add(std::move(x)));
   };
   if (!completing.empty())
     write(store::flush_done(completing));
@@ -234,32 +174,14 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   if (!others.empty()) {
     write(store::flush(others));
     if (auto parked = store::recheck(others))
-      append(work, std::move(*parked));
+      work.add(std::move(*parked));
   }
   if (!going_on.empty()) {
     next.next_token = draw_token();
     write(store::flush_advance(going_on, next.next_token));
     next.at.advance = next.at.outcomes.back();
-    next.at.inbox = append(work, store::inbox(going_on, how_.inbox));
+    next.at.inbox = work.add(store::inbox(going_on, how_.inbox));
   }
-}
-
-void turn::pick(flight& next, pq::unit& work, std::int32_t want,
-                clock::time_point now) {
-  next.token = draw_token();
-  next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
-                          picks_keyed(now), now);
-  next.pick.left_out = !careful_.left_out(now).empty();
-  next.at.pick = append(work, store::pick(make_pick(next, now)));
-  if (next.pick.keyed)
-    check_keys(next, work);
-}
-
-void turn::check_keys(flight& next, pq::unit& work) {
-  append(work, store::lock_keys());
-  next.at.check_keys = append(work, store::check_keys());
-  work.leaves_traces_from = work.calls.size();
-  next.at.hold_keys = append(work, store::hold_keys());
 }
 
 turn::leftovers turn::abandon() const {
@@ -311,73 +233,6 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
   else if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
   return out;
-}
-
-void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
-                     clock::time_point now) {
-  auto answer = store::read_pick(
-    reply.results[static_cast<std::size_t>(x.at.pick)]);
-  careful_.note_picked(answer.rows);
-  to.full = plan_.note(x.pick, answer);
-  if (answer.refused() > answer.rows.size())
-    careful_.start();
-  to.full = to.full || answer.refused() > 0;
-  to.exhausted = !to.full;
-  to.picked = std::move(answer.rows);
-  to.token = x.token;
-  if (x.pick.keyed)
-    read_keys(x, reply, to, now);
-}
-
-void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
-                     clock::time_point now) {
-  auto rows_of = [&reply](int i) -> const pq::rows& {
-    return reply.results[static_cast<std::size_t>(i)];
-  };
-  std::vector<std::string> locked;
-  for (auto& lost : store::read<store::lost_key>(rows_of(x.at.check_keys)))
-    if (lost.elsewhere)
-      locked.push_back(std::move(lost.partition_key));
-  plan_.note_locked(locked, now);
-  std::unordered_map<std::int64_t, std::string> held;
-  for (auto& one : store::read<store::held_key>(rows_of(x.at.hold_keys)))
-    held.emplace(one.id, std::move(one.session));
-  std::erase_if(to.picked, [&held](const auto& row) {
-    return row.partition_key && !held.contains(row.id);
-  });
-  for (auto& row : to.picked)
-    if (row.partition_key) {
-      row.key_session = held[row.id];
-      how_.keys->add(*row.partition_key);
-      plan_.note_free(*row.partition_key);
-    }
-}
-
-void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
-                        clock::time_point now) {
-  using step = careful_picks::step;
-  const auto& rows = reply.results.front();
-  if (x.careful == step::ask) {
-    careful_.asked(store::read<store::candidate>(rows));
-  } else if (x.careful == step::these) {
-    auto answer = store::read_pick(rows);
-    to.unpickable = careful_.picked(answer, now);
-    to.picked = std::move(answer.rows);
-    to.token = x.token;
-    read_keys(x, reply, to, now);
-  } else if (auto row = store::read_one<store::failed_row>(rows);
-             row && !row->failed) {
-    to.unpickable.push_back(careful_.not_failed(now));
-  } else {
-    auto guilty = careful_.failed();
-    if (row) {
-      guilty.run = {guilty.row.id, std::move(row->fsm), row->version,
-                    std::move(row->step), row->attempt};
-      to.unpickable.push_back(std::move(guilty));
-    }
-  }
-  to.full = go_on_carefully(now);
-  plan_.forget_marks(); // marks from before
 }
 
 void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
@@ -532,41 +387,6 @@ bool turn::fail_shown(flight& of, const error& why, report& to,
   else
     to.shown_rows.push_back({.which = std::move(guilty->row), .why = why});
   return true;
-}
-
-/// Outcomes do not wait for what becomes of a careful pick.
-bool turn::fail_careful(const flight& of, const error& why, report& to,
-                        clock::time_point now) {
-  using step = careful_picks::step;
-  if (of.careful == step::none)
-    return false;
-  bool of_a_row = careful_picks::may_be_of_a_row(why);
-  if (of.careful == step::these && of_a_row) {
-    to.unpickable = careful_.not_picked(why, now);
-  } else if (of.careful == step::fail && of_a_row) {
-    to.unpickable.push_back(careful_.not_failed(now));
-  } else {
-    if (of.careful == step::ask)
-      careful_.asked({});
-    else
-      careful_.again();
-    pause_picks(now);
-    to.failure = why;
-    if (of.careful == step::these && why.code == errc::unknown_fate) {
-      lose(of.token, now);
-      to.lost_pick = of.token;
-    }
-    return true;
-  }
-  to.full = go_on_carefully(now);
-  return true;
-}
-
-/// Whether there may be more; if not, the pick failed for something else.
-bool turn::go_on_carefully(clock::time_point now) {
-  if (careful_.in_vain())
-    pause_picks(now);
-  return !careful_.in_vain();
 }
 
 void turn::back_off(clock::time_point now) {

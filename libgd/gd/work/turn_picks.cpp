@@ -1,0 +1,193 @@
+// What a turn picks: rows as they come, and row by row after a pick that failed for
+// what a row holds.
+
+#include <gd/work/turn.hpp>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How long no pick follows one that failed for all.
+constexpr milliseconds pause_after_failure{1'000};
+
+} // namespace
+
+store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
+  store::pick_request out{.queue = how_.queue,
+                          .machines = how_.machines,
+                          .token = x.token,
+                          .lease = how_.lease,
+                          .inbox = how_.inbox};
+  if (x.pick.keyed && x.careful != careful_picks::step::these) {
+    out.keys_to_leave = how_.keys->all();
+    out.left_out = careful_.left_out(now);
+  }
+  plan_.ask(out, x.pick, now);
+  return out;
+}
+
+/// Whether a pick minds keys, or leaves out rows, which only such a pick can.
+bool turn::picks_keyed(clock::time_point now) {
+  return plan_.keyed() || !careful_.left_out(now).empty();
+}
+
+void turn::pause_picks(clock::time_point now) {
+  no_pick_before_ = now + pause_after_failure;
+}
+
+bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
+                          bool first, clock::time_point now) {
+  using step = careful_picks::step;
+  auto what = careful_.next();
+  // Where the locks of keys live: some of the rows may have one.
+  if (what == step::none || !first || now < no_pick_before_
+      || (what == step::ask && want <= 0))
+    return false;
+  next.careful = what;
+  next.pick.keyed = true;
+  if (what == step::ask) {
+    next.pick.wanted = static_cast<std::int32_t>(
+      careful_.ask(static_cast<std::size_t>(want), how_.rows));
+    work.add(store::candidates(make_pick(next, now)));
+  } else if (what == step::these) {
+    next.token = draw_token();
+    auto ids = careful_.group();
+    next.pick.wanted = static_cast<std::int32_t>(ids.size());
+    next.at.pick = work.add(store::pick_these(ids, make_pick(next, now)));
+    check_keys(next, work);
+  } else {
+    const auto& x = careful_.guilty();
+    auto reason = "its row cannot be picked: " + x.why.message;
+    work.add(store::fail_row(x.row, clean_text(reason, limits{}.reason)));
+  }
+  careful_.begin();
+  return true;
+}
+
+void turn::pick(flight& next, pq::unit& work, std::int32_t want,
+                clock::time_point now) {
+  next.token = draw_token();
+  next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
+                          picks_keyed(now), now);
+  next.pick.left_out = !careful_.left_out(now).empty();
+  next.at.pick = work.add(store::pick(make_pick(next, now)));
+  if (next.pick.keyed)
+    check_keys(next, work);
+}
+
+void turn::check_keys(flight& next, pq::unit& work) {
+  work.add(store::lock_keys());
+  next.at.check_keys = work.add(store::check_keys());
+  work.leaves_traces_from = work.calls.size();
+  next.at.hold_keys = work.add(store::hold_keys());
+}
+
+void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now) {
+  auto answer = store::read_pick(
+    reply.results[static_cast<std::size_t>(x.at.pick)]);
+  careful_.note_picked(answer.rows);
+  to.full = plan_.note(x.pick, answer);
+  if (answer.refused() > answer.rows.size())
+    careful_.start();
+  to.full = to.full || answer.refused() > 0;
+  to.exhausted = !to.full;
+  to.picked = std::move(answer.rows);
+  to.token = x.token;
+  if (x.pick.keyed)
+    read_keys(x, reply, to, now);
+}
+
+void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now) {
+  auto rows_of = [&reply](int i) -> const pq::rows& {
+    return reply.results[static_cast<std::size_t>(i)];
+  };
+  std::vector<std::string> locked;
+  for (auto& lost : store::read<store::lost_key>(rows_of(x.at.check_keys)))
+    if (lost.elsewhere)
+      locked.push_back(std::move(lost.partition_key));
+  plan_.note_locked(locked, now);
+  std::unordered_map<std::int64_t, std::string> held;
+  for (auto& one : store::read<store::held_key>(rows_of(x.at.hold_keys)))
+    held.emplace(one.id, std::move(one.session));
+  std::erase_if(to.picked, [&held](const auto& row) {
+    return row.partition_key && !held.contains(row.id);
+  });
+  for (auto& row : to.picked)
+    if (row.partition_key) {
+      row.key_session = held[row.id];
+      how_.keys->add(*row.partition_key);
+      plan_.note_free(*row.partition_key);
+    }
+}
+
+void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  const auto& rows = reply.results.front();
+  if (x.careful == step::ask) {
+    careful_.asked(store::read<store::candidate>(rows));
+  } else if (x.careful == step::these) {
+    auto answer = store::read_pick(rows);
+    to.unpickable = careful_.picked(answer, now);
+    to.picked = std::move(answer.rows);
+    to.token = x.token;
+    read_keys(x, reply, to, now);
+  } else if (auto row = store::read_one<store::failed_row>(rows);
+             row && !row->failed) {
+    to.unpickable.push_back(careful_.not_failed(now));
+  } else {
+    auto guilty = careful_.failed();
+    if (row) {
+      guilty.run = {guilty.row.id, std::move(row->fsm), row->version,
+                    std::move(row->step), row->attempt};
+      to.unpickable.push_back(std::move(guilty));
+    }
+  }
+  to.full = go_on_carefully(now);
+  plan_.forget_marks(); // marks from before
+}
+
+/// Outcomes do not wait for what becomes of a careful pick.
+bool turn::fail_careful(const flight& of, const error& why, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  if (of.careful == step::none)
+    return false;
+  bool of_a_row = careful_picks::may_be_of_a_row(why);
+  if (of.careful == step::these && of_a_row) {
+    to.unpickable = careful_.not_picked(why, now);
+  } else if (of.careful == step::fail && of_a_row) {
+    to.unpickable.push_back(careful_.not_failed(now));
+  } else {
+    if (of.careful == step::ask)
+      careful_.asked({});
+    else
+      careful_.again();
+    pause_picks(now);
+    to.failure = why;
+    if (of.careful == step::these && why.code == errc::unknown_fate) {
+      lose(of.token, now);
+      to.lost_pick = of.token;
+    }
+    return true;
+  }
+  to.full = go_on_carefully(now);
+  return true;
+}
+
+/// Whether there may be more; if not, the pick failed for something else.
+bool turn::go_on_carefully(clock::time_point now) {
+  if (careful_.in_vain())
+    pause_picks(now);
+  return !careful_.in_vain();
+}
+
+} // namespace gd
