@@ -589,7 +589,7 @@ sample measure_soak(const parameters& how) {
     sizes.more["indexes MB " + when]
       = db.number("select pg_indexes_size('gen_durable')") / 1e6;
     sizes.more["pick index MB " + when]
-      = db.number("select pg_relation_size('gen_durable_pick')") / 1e6;
+      = db.number("select pg_relation_size('gen_durable_pick_free')") / 1e6;
   };
   compare_drains(how, "start", sizes);
   note_sizes("start");

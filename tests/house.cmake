@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 5080 libgd/gd/pq 3340 libgd/gd/work 4300 actors/gd/actors 5550
+  libgd/gd 5110 libgd/gd/pq 3390 libgd/gd/work 4630 actors/gd/actors 5940
   testing/gd 1450 tools/gdctl 1600
-  sql/turn 460 sql/intake 210 sql/sweep 210 sql/session 130 sql/caller 30
-  sql/testing 30 sql/parts 415)
+  sql/turn 540 sql/intake 210 sql/sweep 220 sql/session 130 sql/caller 30
+  sql/testing 30 sql/parts 445)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

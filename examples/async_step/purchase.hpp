@@ -77,8 +77,8 @@ inline gd::machine purchase(const caf::actor& bank) {
     .step(print, {.blocking = true, .limit = 10min}, ::print)
     .step(ship, [](context& ctx) { return gd::done(ctx.state); })
     .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
-      if (ctx.attempt < 3)
-        return gd::replay(ctx.state, gd::backoff(ctx.attempt, 10ms));
+      if (ctx.failures() < 3)
+        return gd::replay(ctx.state, gd::backoff(ctx.failures(), 10ms));
       return gd::stop(why.message());
     });
 }

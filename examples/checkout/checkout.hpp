@@ -47,8 +47,8 @@ inline gd::machine checkout(std::chrono::milliseconds pay_within
           })
     .step(ship, [](context&) { return gd::done(receipt{.shipped = true}); })
     .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
-      if (ctx.attempt < 5)
-        return gd::replay(ctx.state, gd::backoff(ctx.attempt));
+      if (ctx.failures() < 5)
+        return gd::replay(ctx.state, gd::backoff(ctx.failures()));
       return gd::stop(why.message());
     });
 }

@@ -116,8 +116,8 @@ inline gd::outcome report(const outbox& out, gd::context<part_state>& ctx) {
 /// full of its children's signals slows them down.
 template <class State>
 gd::outcome try_again(const gd::failure& why, gd::context<State>& ctx) {
-  if (ctx.attempt < 20)
-    return gd::replay(ctx.state, gd::backoff(ctx.attempt));
+  if (ctx.failures() < 20)
+    return gd::replay(ctx.state, gd::backoff(ctx.failures()));
   return gd::stop(why.message());
 }
 

@@ -131,8 +131,8 @@ gd::outcome on_error(const gd::failure& why, gd::context<billing_state>& ctx) {
   } catch (...) {
     // Whatever else it was may be over by the next time.
   }
-  if (ctx.attempt < 8)
-    return gd::replay(ctx.state, gd::backoff(ctx.attempt, 500ms, 1min));
+  if (ctx.failures() < 8)
+    return gd::replay(ctx.state, gd::backoff(ctx.failures(), 500ms, 1min));
   return gd::stop(why.message());
 }
 // [/handler]
@@ -174,8 +174,8 @@ gd::machine trial() {
     .step(bill, [](context&) { return gd::done(); })
     .step(close, [](context&) { return gd::done(); })
     .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
-      if (ctx.attempt < 8)
-        return gd::replay(ctx.state, gd::backoff(ctx.attempt));
+      if (ctx.failures() < 8)
+        return gd::replay(ctx.state, gd::backoff(ctx.failures()));
       return gd::stop(why.message());
     });
 }

@@ -65,6 +65,7 @@ result<void> config::validate() const {
     check_time("connect_within", connect_within, milliseconds{0}));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
+  checks.push_back(check_range("max_crashes", max_crashes, 0, 1'000));
   checks.push_back(check_range("connections", connections, 3, 100));
   checks.push_back(check_range("rows_per_turn", rows_per_turn, 1, 10'000));
   checks.push_back(

@@ -53,6 +53,10 @@ struct config {
   /// Whether one node sweeps for all that share the schema; another takes over
   /// when it goes.
   bool single_sweeper = false;
+  /// How many trials of a step may end with its process, or executions with the
+  /// step's own actor, until its instance is failed unrun. 0 to 1,000; 0: any
+  /// number.
+  std::int32_t max_crashes = 5;
   /// What a stop gives to steps that are under way.
   std::chrono::milliseconds stop_grace{10'000};
   /// How long a request to the gateway may wait until it is sent to the database,

@@ -150,6 +150,12 @@ std::string text_of(const outcome_refused& e) {
                      to_string(e.why));
 }
 
+std::string text_of(const trial_begun& e) {
+  return fmt::format("{}: runs alone, its process has ended {} times while it "
+                     "ran, and {} times while it ran alone",
+                     run_of(e), e.crashes, e.trials);
+}
+
 std::string text_of(const row_unusable& e) {
   using fate = row_unusable::fate;
   const auto* outcome = e.what == fate::failed ? "failed"

@@ -125,6 +125,12 @@ struct row_unusable {
   error why{};              ///< what cannot be used
   fate what = fate::failed; ///< what became of it
 };
+/// A suspect runs, and nothing else begins, until it has an outcome or has run for a
+/// heartbeat. If its process ends before, it is to blame.
+struct trial_begun : step_run {
+  std::int32_t crashes = 0; ///< processes that have ended while it ran
+  std::int32_t trials = 0;  ///< that ended in this way
+};
 /// A step actor went down without an outcome: the row waits for its lease.
 struct step_crashed : step_run {
   std::string why{};                 ///< CAF's reason
@@ -240,7 +246,8 @@ using event = std::variant<
   events::sweep_failed, events::reaped, events::deadlines_fired,
   events::returned, events::sessions_ended, events::sessions_not_ended,
   events::given_back, events::sweep_skipped, events::actor_restarted,
-  events::peer_cut_off, events::queue_not_served, events::more_like_it>;
+  events::peer_cut_off, events::queue_not_served, events::trial_begun,
+  events::more_like_it>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

@@ -151,8 +151,12 @@ struct instance {
   std::optional<std::string> partition_key{};
   /// In hexadecimal digits: it may be any bytes.
   std::optional<std::string> unique_key{};
-  /// How often the step has been tried before.
+  /// How often the step has been tried before, since it last got anywhere.
   std::int32_t attempt = 0;
+  /// How many of these tries ended with their process.
+  std::int32_t crashes = 0;
+  /// Of how many of those that ran alone nobody has come back.
+  std::int32_t trials = 0;
   /// Why `stop`, or the engine, has failed it; or what has failed, and led to the last
   /// outcome.
   std::optional<std::string> last_error{};
@@ -172,8 +176,8 @@ struct instance {
   std::int64_t inbox = 0;
 
   GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
-           queue, priority, partition_key, unique_key, attempt, last_error,
-           locked_by, wake_reason, eligible_at_us, deadline_us,
+           queue, priority, partition_key, unique_key, attempt, crashes, trials,
+           last_error, locked_by, wake_reason, eligible_at_us, deadline_us,
            lease_expires_at_us, inserted_at_us, updated_at_us, inbox);
 };
 

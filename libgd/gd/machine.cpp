@@ -110,12 +110,12 @@ result<void> machine::validate() const {
   return {};
 }
 
-std::chrono::milliseconds backoff(std::int32_t attempt,
+std::chrono::milliseconds backoff(std::int32_t failures,
                                   std::chrono::milliseconds base,
                                   std::chrono::milliseconds most) {
   thread_local std::minstd_rand random{std::random_device{}()};
   auto full = static_cast<double>(base.count())
-              * std::exp2(std::min(std::max(attempt, 0), 62));
+              * std::exp2(std::min(std::max(failures, 0), 62));
   full = std::min(full, static_cast<double>(most.count()));
   std::uniform_real_distribution<double> part{0.5, 1.0};
   return std::chrono::milliseconds{

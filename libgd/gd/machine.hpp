@@ -58,8 +58,21 @@ public:
   std::string fsm{};            ///< the machine's name
   std::int32_t fsm_version = 1; ///< the machine's version
   std::string step{};           ///< the step that runs
-  /// How often this step has been tried before: 0 in its first execution.
+  /// How often this step has been tried before, since it last got anywhere: 0 in
+  /// its first execution, and again after each `next` and `await`.
   std::int32_t attempt = 0;
+
+  /// How many of these tries ended with their process, whoever was to blame for
+  /// that: another step, a power failure, a deploy.
+  std::int32_t crashes() const noexcept {
+    return crashes_;
+  }
+
+  /// How many of these tries the step itself has failed: what a handler compares
+  /// when it gives up, and what `backoff` takes.
+  std::int32_t failures() const noexcept {
+    return attempt - crashes_;
+  }
 
   /// Whether the deadline of the last `await`, and not a signal, has woken the
   /// instance. Truthful also after a crash.
@@ -125,6 +138,7 @@ private:
     return std::move(*x);
   }
 
+  std::int32_t crashes_ = 0;
   std::string wake_reason_{};
   std::vector<entry> inbox_{};
   std::shared_ptr<const lease> lease_;
@@ -409,10 +423,10 @@ machine_builder<State, Step> define(std::string name, std::int32_t version) {
   return {std::move(name), version};
 }
 
-/// A delay for a handler: `base` x 2^attempt, at most `most`, of which a random
+/// A delay for a handler: `base` x 2^failures, at most `most`, of which a random
 /// half is kept, so that what failed together does not return together.
 std::chrono::milliseconds
-backoff(std::int32_t attempt,
+backoff(std::int32_t failures,
         std::chrono::milliseconds base = std::chrono::seconds{1},
         std::chrono::milliseconds most = std::chrono::minutes{5});
 

@@ -4,7 +4,7 @@
 -- before anything is printed. Names, keys and reasons that are longer than any of ours are cut.
 select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 1025) as step, g.status::text as status,
   t.printed[1] as state, t.printed[2] as result, left(g.awaits, 1025) as awaits, left(g.queue, 1025) as queue, g.priority,
-  g.attempt, left(g.last_error, $2::int) as last_error, left(g.locked_by, 2048) as locked_by, g.wake_reason,
+  g.attempt, g.crashes, g.trials, left(g.last_error, $2::int) as last_error, left(g.locked_by, 2048) as locked_by, g.wake_reason,
   (extract(epoch from g.eligible_at) * 1000000)::bigint as eligible_at_us,
   (extract(epoch from g.deadline) * 1000000)::bigint as deadline_us,
   (extract(epoch from g.lease_expires_at) * 1000000)::bigint as lease_expires_at_us,

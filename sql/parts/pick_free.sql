@@ -1,4 +1,5 @@
--- Of those that pick, which say what the parameters are: the rows without partition key that come first.
+-- Of those that pick, which say what the parameters are: the rows without partition key that come first, suspects apart.
+-- What is said of a partition key is said as in gen_durable_pick_free.
 machine as materialized (
   select m.fsm, m.version from unnest($6::text[], $7::int[]) as m (fsm, version)
 ), stretch as materialized (
@@ -17,7 +18,7 @@ machine as materialized (
     cross join lateral (
       select g.priority, g.eligible_at, g.id
       from :"schema".gen_durable g
-      where g.status = 'runnable' and g.partition_key is null
+      where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
         and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version
         and (g.priority, g.eligible_at, g.id) >= (s.priority, s.since, s.id) and g.priority < s.until
       order by g.priority, g.eligible_at, g.id
@@ -42,7 +43,7 @@ machine as materialized (
       cross join lateral (
         select g.priority
         from :"schema".gen_durable g
-        where g.status = 'runnable' and g.partition_key is null
+        where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
           and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version
           and (g.priority, g.eligible_at) >= (greatest(s.priority, l.priority + 1),
                                               case when s.priority > l.priority then s.since else '-infinity' end)

@@ -1,4 +1,4 @@
--- Of those that pick rows with partition keys: of each key the first row, if none of the key executes.
+-- Of those that pick rows with partition keys: of each key the first row, if it is no suspect and none of the key executes.
 keyed_level as (
   select (
     select min(x.priority)
@@ -77,7 +77,7 @@ keyed_level as (
     select f.*
     from level l
     cross join lateral (
-      select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version
+      select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version, g.crashes
       from :"schema".gen_durable g
       where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
         and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority = l.priority
@@ -87,7 +87,7 @@ keyed_level as (
     ) f
     limit 1
   ) h
-  where k.partition_key not in (select unnest($12::text[]))
+  where k.partition_key not in (select unnest($12::text[])) and h.crashes < 2
     and h.queue = $4::text and (h.fsm, h.fsm_version) in (select m.fsm, m.version from machine m)
     and (select o.id from :"schema".gen_durable o
          where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')

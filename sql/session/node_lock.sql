@@ -12,10 +12,8 @@ with older as materialized (
 -- include parts/session_of.sql
   join pg_locks l on l.pid = a.pid
   where current_setting('gd.node_lock', true) is distinct from 'on'
-    and n.incarnation = $1::text and l.locktype = 'advisory' and l.granted and l.objsubid = 2
-    and l.database = (select d.oid from pg_database d where d.datname = current_database())
-    and l.classid::bigint = hashtext('gen_durable node')::bigint & 4294967295
-    and l.objid::bigint = hashtext($1::text)::bigint & 4294967295
+    and n.incarnation = $1::text and l.objid::bigint = hashtext($1::text)::bigint & 4294967295 and
+-- include parts/lock_of.sql
     and l.pid <> pg_backend_pid()
 ), ended as materialized (
   select count(*) as count from older

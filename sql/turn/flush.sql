@@ -35,16 +35,20 @@ with held as materialized (
       state = case when h.outcome in ('next', 'replay', 'await') then h.state::jsonb else g.state end,
       result = case when h.outcome = 'done' then h.result::jsonb else g.result end,
       last_error = case when h.outcome = 'release' then g.last_error else h.error end,
-      attempt = case h.outcome when 'next' then 0 when 'replay' then least(g.attempt, 2147483646) + 1 else g.attempt end,
+      attempt = case when h.outcome in ('next', 'await') then 0
+                     when h.outcome = 'replay' then least(greatest(g.attempt - g.crashes, 0), 2147483646) + 1
+                     else g.attempt end,
+      crashes = case when h.outcome = 'release' then g.crashes else 0 end,
+      trials = case when h.outcome = 'release' then g.trials else 0 end,
       eligible_at = case h.outcome when 'next' then clock_timestamp()
                                    when 'replay' then clock_timestamp() + h.delay_us * interval '1 microsecond'
                                    else g.eligible_at end,
       awaits = h.awaits,
-      deadline = case when h.outcome in ('replay', 'release') then g.deadline
+      deadline = case when h.outcome in ('replay', 'stop', 'release') then g.deadline
                       when h.timeout_us is not null then clock_timestamp() + h.timeout_us * interval '1 microsecond'
                       else timestamptz 'epoch' + h.until_us / 1000000 * interval '1 second'
                              + h.until_us % 1000000 * interval '1 microsecond' end,
-      wake_reason = case when h.outcome in ('replay', 'release') then g.wake_reason end,
+      wake_reason = case when h.outcome in ('replay', 'stop', 'release') then g.wake_reason end,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   from checked h
   where g.id = any(array[h.id]) and h.fenced and h.holder is null

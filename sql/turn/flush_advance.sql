@@ -9,8 +9,8 @@
 -- include parts/held_next.sql
 applied as (
   update :"schema".gen_durable g
-  set step = h.step, state = h.state::jsonb, attempt = 0, last_error = null, deadline = null, wake_reason = null,
-      locked_by = $6::text, updated_at = clock_timestamp()
+  set step = h.step, state = h.state::jsonb, attempt = 0, crashes = 0, trials = 0, last_error = null, deadline = null,
+      wake_reason = null, locked_by = $6::text, updated_at = clock_timestamp()
   from held h
   where g.id = any(array[h.id]) and h.fenced
   returning g.id

@@ -6,7 +6,7 @@
 applied as (
   update :"schema".gen_durable g
   set status = 'runnable', step = h.step, state = h.state::jsonb, attempt = 0, eligible_at = clock_timestamp(),
-      last_error = null, awaits = null, deadline = null, wake_reason = null,
+      crashes = 0, trials = 0, last_error = null, awaits = null, deadline = null, wake_reason = null,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   from held h
   where g.ctid = h.tuple and h.fenced

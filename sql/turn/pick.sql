@@ -17,7 +17,8 @@
 -- A row without state: it is not shown, see show.
 -- One row has no id, but a summary, as one column because each costs something in all rows. It is a JSON object; keyed_rows:
 -- there are rows with a key; deeper: there may be more rows than were merged; now_us2000: when that was; claimed: how many
--- rows were, of which some may not have been updated (a trigger of somebody's returned null, or they have moved).
+-- rows were, of which some may not have been updated (a trigger of somebody's returned null, or they have moved); suspects: there
+-- are some, which pick_suspects takes.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -56,7 +57,7 @@ straight as materialized (
 ),
 -- include parts/pick_rows.sql
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
   'keyed_rows', (
     select count(*) > 0
     from (
@@ -73,4 +74,6 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
   ),
   'deeper', (select count(*) from present) > 1 and (select count(*) from free) = $11::int,
 -- include parts/claimed_now.sql
+  , 'suspects',
+-- include parts/any_suspects.sql
 )::text

@@ -10,7 +10,7 @@
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.
 -- One row has no id, but a summary; keyed_rows: there are some; deeper: what was found was less than is wanted (strangers had
 -- locked it, or its keys execute or are to be left alone), and there may be more behind it;
--- last_key: the key that this visit ended with; now_us2000 and claimed: as in pick.
+-- last_key: the key that this visit ended with; now_us2000, claimed and suspects: as in pick.
 -- Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
 -- include parts/pick_free.sql
@@ -18,7 +18,7 @@ with recursive
 -- include parts/claim_keyed.sql
 -- include parts/pick_rows.sql
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
   'keyed_rows', (select count(l.priority) > 0 from (select * from keyed_level limit 1) l),
   'deeper', (select count(*) from claimed) < least($5::int, $11::int)
     and ((select count(*) from candidate) = $11::int / 2
@@ -26,5 +26,7 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
             and coalesce((select max(v.n) from visited v), $11::int) = $11::int),
   'last_key', coalesce((select v.partition_key from visited v order by v.n desc limit 1), $13::text, ''),
 -- include parts/claimed_now.sql
+  , 'suspects',
+-- include parts/any_suspects.sql
 )::text
 -- include parts/hand_on_keyed.sql

@@ -30,11 +30,11 @@ constexpr std::chrono::seconds patience{10};
 
 /// One transaction of a queue that has gone through.
 gd::result<turn::report> transact(pq::connection& db, turn& work,
-                                  std::int32_t want) {
+                                  std::int32_t want, bool suspects = false) {
   auto give_up = clock_type::now() + patience;
   while (true) {
     auto now = clock_type::now();
-    if (auto next = work.begin(want, now)) {
+    if (auto next = work.begin(want, now, 0, suspects)) {
       auto report = work.finish(next->flight, db.run(next->work),
                                 clock_type::now());
       if (!report.failure)
@@ -54,6 +54,7 @@ gd::result<turn::report> transact(pq::connection& db, turn& work,
 
 struct in_database::lane {
   std::string queue;
+  std::shared_ptr<isolation> suspects;
   turn work;
 };
 
@@ -94,12 +95,17 @@ gd::result<void> in_database::added() {
   lanes_.clear();
   std::set<std::string> there;
   for (const auto& x : queues)
-    if (there.insert(x).second)
-      lanes_.push_back({x, turn{{.queue = x,
-                                 .incarnation = make_incarnation("testing"),
-                                 .machines = known_->keys(),
-                                 .inbox = limits_.inbox,
-                                 .keys = keys_}}});
+    if (there.insert(x).second) {
+      auto suspects = std::make_shared<isolation>();
+      lanes_.push_back({x, suspects,
+                        turn{{.queue = x,
+                              .incarnation = make_incarnation("testing"),
+                              .machines = known_->keys(),
+                              .inbox = limits_.inbox,
+                              .keys = keys_,
+                              .suspects = suspects,
+                              .pause_without_suspects = {}}}});
+    }
   if (machines_.empty())
     return {};
   if (auto ok = run(store::register_machines(machines_)); !ok)
@@ -208,11 +214,13 @@ gd::result<void> in_database::lose(const lease_ptr& under) {
 gd::result<bool> in_database::run_one() {
   if (auto ok = sweep(); !ok)
     return ok.error();
-  for (auto& [queue, work] : lanes_) {
+  for (auto& [queue, suspects, work] : lanes_) {
     work.look_everywhere(); // each pick is a poll
     auto report = transact(*db_, work, 1);
     if (report && report->picked.empty() && report->full)
       report = transact(*db_, work, 1); // now also rows with a partition key
+    if (report && report->picked.empty() && work.sees_suspects())
+      report = transact(*db_, work, 1, true);
     if (!report)
       return report.error();
     if (report->picked.empty())
@@ -228,6 +236,10 @@ gd::result<bool> in_database::run_one() {
       return write(to, std::move(what));
       },
       [&] { return lose(under); });
+    if (report->suspects) {
+      suspects->ended(under->id, true);
+      suspects->end_trial();
+    }
     if (hold) {
       work.unlock(std::move(*hold));
       if (auto unlocked = transact(*db_, work, 0); !unlocked)

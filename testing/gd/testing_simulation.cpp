@@ -233,6 +233,7 @@ void simulation::return_rows() {
     } else if (std::exchange(x->expired, false)) {
       x->shown.status = "runnable";
       ++x->shown.attempt;
+      ++x->shown.crashes;
       x->shown.locked_by.reset();
       x->shown.lease_expires_at_us.reset();
     } else {
@@ -397,16 +398,23 @@ gd::result<void> simulation::pass(microseconds by) {
 // -- steps --------------------------------------------------------------------
 
 /// Of a partition key, only the first eligible row, whoever can run it, and only
-/// if none of the key is executing.
+/// if none of the key is executing. Rows whose process has ended twice or more come
+/// behind all others.
 simulation::row* simulation::pick() {
   std::map<std::string_view, row*> heads;
   std::set<std::string_view> taken;
   row* first = nullptr;
+  auto take_if_first = [&first](row& x) {
+    auto is_suspect = [](const row& y) { return y.shown.crashes >= 2; };
+    if (first == nullptr
+        || (is_suspect(x) == is_suspect(*first) ? before(x, *first)
+                                                : is_suspect(*first)))
+      first = &x;
+  };
   for (auto& [id, x] : rows_) {
     if (!x.shown.partition_key) {
-      if (is_eligible(x) && is_known(x)
-          && (first == nullptr || before(x, *first)))
-        first = &x;
+      if (is_eligible(x) && is_known(x))
+        take_if_first(x);
       continue;
     }
     const auto& key = *x.shown.partition_key;
@@ -419,9 +427,8 @@ simulation::row* simulation::pick() {
       head = &x;
   }
   for (auto [key, x] : heads)
-    if (!taken.contains(key) && is_known(*x)
-        && (first == nullptr || before(*x, *first)))
-      first = x;
+    if (!taken.contains(key) && is_known(*x))
+      take_if_first(*x);
   return first;
 }
 
@@ -433,6 +440,7 @@ store::picked_row simulation::show(const row& x) const {
   to.step = x.shown.step;
   to.state = x.shown.state.text();
   to.attempt = x.shown.attempt;
+  to.crashes = x.shown.crashes;
   to.wake_reason = x.shown.wake_reason.value_or("");
   std::size_t bytes = 0;
   for (const auto& y : x.inbox) {
@@ -507,7 +515,8 @@ void simulation::change(row& x, store::outcome_row& what) {
   auto& to = x.shown;
   if (!what.state.empty())
     to.state = json::raw(as_jsonb(std::move(what.state)));
-  bool same_inputs = what.what == verb::replay || what.what == verb::release;
+  bool same_inputs = what.what == verb::replay || what.what == verb::stop
+                     || what.what == verb::release;
   if (!same_inputs) {
     to.deadline_us.reset();
     to.wake_reason.reset();
@@ -516,6 +525,8 @@ void simulation::change(row& x, store::outcome_row& what) {
     to.last_error = std::move(what.reason);
   else if (what.what != verb::release)
     to.last_error = std::move(what.failure);
+  auto crashes = what.what == verb::release ? to.crashes
+                                            : std::exchange(to.crashes, 0);
   switch (what.what) {
     case verb::next:
     case verb::advance:
@@ -524,10 +535,11 @@ void simulation::change(row& x, store::outcome_row& what) {
       make_eligible(x, now_us());
       break;
     case verb::replay:
-      ++to.attempt;
+      to.attempt += 1 - crashes;
       make_eligible(x, now_us() + what.delay_us);
       break;
     case verb::await:
+      to.attempt = 0;
       to.awaits = std::move(what.awaits);
       to.deadline_us = what.until_us;
       if (what.timeout_us)

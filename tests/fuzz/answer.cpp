@@ -119,6 +119,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                store::returning_row, store::returned_row, store::silent_session,
                store::foreign_session, store::known_machine, store::drawn_id,
                store::claimed_row, store::inserted_row, store::signal_row,
-               gd::stats_row, store::failed_row>(from);
+               gd::stats_row, store::failed_row, store::noted_row>(from);
   return 0;
 }

@@ -112,6 +112,15 @@ CAF_TEST(a slow step is told how to be declared) {
             != std::string::npos);
 }
 
+CAF_TEST(a trial says which run of which step it is and what it has done) {
+  events::trial_begun x{failure(), 4, 2};
+  CAF_CHECK(gd::level_of(x) == gd::severity::warning);
+  CAF_CHECK_EQUAL(gd::describe(x),
+                  "instance 7: step charge of Billing v2, attempt 0: runs "
+                  "alone, its process has ended 4 times while it ran, and 2 "
+                  "times while it ran alone");
+}
+
 CAF_TEST(of events that are alike the first of a window are told and the others
            are counted) {
   gd::alike_events some{10, 10s};

@@ -288,6 +288,15 @@ struct million_rows {
       {.what = &sql::pick_these,
        .arguments = "'node/1/99', 1000, 60000000, " + due,
        .pages_per_row = 60},
+      {.what = &sql::pick_suspects,
+       .arguments = "'node/1/99', 1000, 60000000, 'default', 500, "
+                    "'{Order,Other}', '{1,7}', '{500}', '{}'",
+       .pages_per_row = 60,
+       .before = "update gen_durable set crashes = 2 where id = any(" + due
+                 + "::bigint[])"},
+      {.what = &sql::note_trials,
+       .arguments = running + ", " + tokens + ", " + each("1", "int"),
+       .pages_per_row = 60},
       {.what = &sql::show,
        .arguments = running + ", 1000, " + tokens + ", 100000000, 16777216",
        .pages_per_row = 40},
@@ -534,6 +543,10 @@ constexpr auto in_the_way = R"(
   select 'Order', 'collect', 'hot', 'hot' from generate_series(1, 50000);
   insert into gen_durable (fsm, step, queue, partition_key)
   select 'Order', 'collect', 'hot', 'key ' || n from generate_series(1, 1000) n;
+  insert into gen_durable (fsm, step, queue, crashes)
+  select 'Order', 'collect', 'suspects', 2 from generate_series(1, 200000);
+  insert into gen_durable (fsm, step, queue)
+  select 'Order', 'collect', 'suspects' from generate_series(1, 2000);
   insert into gen_durable (fsm, step, queue, eligible_at)
   select 'Order', 'collect', 'worked off', now() - interval '1 minute' from generate_series(1, 200000);
   update gen_durable set status = 'done' where queue = 'worked off';
@@ -584,7 +597,7 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
                    + std::to_string(2 * rows)
                    + (keyed ? ", '{}', '', false, '{}'" : "") + ")");
   };
-  for (const auto* queue : {"unknown", "future", "once", "hot"}) {
+  for (const auto* queue : {"unknown", "future", "once", "hot", "suspects"}) {
     bool keyed = queue == "hot"s;
     for (int rows : {10, 100, 500}) {
       auto cost = picked(queue, rows, keyed);
@@ -608,8 +621,8 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   CAF_CHECK_GREATER_OR_EQUAL(everything, 1'000);
   CAF_CHECK_LESS_OR_EQUAL(behind, 400);
   CAF_MESSAGE("with the original's index the same cost the whole backlog");
-  db.rows("drop index gen_durable_pick, gen_durable_pick_keyed, "
-          "gen_durable_pick_keys");
+  db.rows("drop index gen_durable_pick, gen_durable_pick_free, "
+          "gen_durable_pick_keyed, gen_durable_pick_keys");
   db.rows(naive_index);
   s.exec("prepare naive as "s + naive_pick);
   for (const auto* queue : {"unknown", "future", "once", "hot"}) {

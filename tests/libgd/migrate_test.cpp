@@ -299,6 +299,16 @@ CAF_TEST(instances and their inboxes survive going down and up) {
   CAF_CHECK_EQUAL(found->inbox, 1);
 }
 
+CAF_TEST(older libraries keep the index that they pick by) {
+  temporary_database db;
+  CAF_REQUIRE(gd::migrate_up(db.options(), 7));
+  auto of = "select indexdef from pg_indexes where indexname = "
+            "'gen_durable_pick'"s;
+  auto before = db.scalar(of);
+  CAF_REQUIRE(gd::migrate_up(db.options()));
+  CAF_CHECK_EQUAL(db.scalar(of), before);
+}
+
 CAF_TEST(a table that is not ours is left alone) {
   temporary_database db;
   db.rows("create table gen_durable (mine text)");

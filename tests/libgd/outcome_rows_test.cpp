@@ -134,7 +134,7 @@ struct fixture {
            " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 23u);
+    CAF_REQUIRE_EQUAL(xs.size(), 25u);
     return xs;
   }
 
@@ -264,10 +264,11 @@ CAF_TEST(
             {"eligible_at", moment{1'500ms}}});
 }
 
-CAF_TEST(await parks and leaves attempt and eligible_at alone) {
+CAF_TEST(await parks with attempt 0 and leaves eligible_at alone) {
   changes parked{{"status", "awaiting_signal"},
                  {"state", "{\"n\": 2}"},
                  {"awaits", "paid"},
+                 {"attempt", "0"},
                  {"wake_reason", std::nullopt}};
   auto with = [&](change deadline) {
     auto xs = parked;
@@ -354,11 +355,57 @@ CAF_TEST(what needs more than its status written does not complete) {
   CAF_CHECK(!store::is_plain_done(x));
 }
 
-CAF_TEST(stop records the reason and leaves the state as it is) {
-  check(outcome(verb::stop), {{"status", "failed"},
-                              {"last_error", "enough"},
-                              {"deadline", std::nullopt},
-                              {"wake_reason", std::nullopt}});
+CAF_TEST(
+  stop records the reason and leaves the state and the inputs as they are) {
+  check(outcome(verb::stop), {{"status", "failed"}, {"last_error", "enough"}});
+}
+
+CAF_TEST(every outcome forgets the crashes and a replay keeps the failures) {
+  for (auto what : {verb::next, verb::replay, verb::await, verb::done,
+                    verb::stop, verb::release}) {
+    auto x = outcome(what);
+    auto id = std::to_string(x.id);
+    db.rows("update gen_durable set crashes = 3, trials = 2 where id = " + id);
+    run(store::flush({x}));
+    // Of four tries one was the step's own failure.
+    const auto* left = what == verb::next || what == verb::await ? "0 0 0"
+                       : what == verb::replay                    ? "2 0 0"
+                       : what == verb::release                   ? "4 3 2"
+                                                                 : "4 0 0";
+    CAF_CHECK_EQUAL(db.scalar("select concat_ws(' ', attempt, crashes, trials) "
+                              "from gen_durable where id = "
+                              + id),
+                    left);
+  }
+}
+
+CAF_TEST(the short ways to write an outcome forget the crashes as well) {
+  auto counts_after = [&](verb what, auto write) {
+    auto x = outcome(what);
+    if (what == verb::done)
+      x.result = "{}";
+    auto id = std::to_string(x.id);
+    db.rows("update gen_durable set crashes = 3, trials = 2 where id = " + id);
+    run(write(x));
+    return db.scalar("select concat_ws(' ', attempt, crashes, trials) from "
+                     "gen_durable where id = "
+                     + id);
+  };
+  CAF_CHECK_EQUAL(
+    counts_after(verb::next,
+                 [](outcome_row& x) { return store::flush_next({x}); }),
+    "0 0 0");
+  CAF_CHECK_EQUAL(
+    counts_after(verb::done,
+                 [](outcome_row& x) { return store::flush_done({x}); }),
+    "4 0 0");
+  CAF_CHECK_EQUAL(counts_after(
+                    verb::next,
+                    [](outcome_row& x) {
+    x.what = verb::advance;
+    return store::flush_advance({x}, "node/1/2");
+                    }),
+                  "0 0 0");
 }
 
 CAF_TEST(an outcome that a failure led to keeps it as the last error until the
@@ -518,9 +565,9 @@ CAF_TEST(a group of all outcomes leaves each row as it would alone) {
   CAF_CHECK_EQUAL(all,
                   "ship runnable {\"n\": 2} 0 f\n"
                   "collect runnable {\"n\": 2} 5 no stock f timeout t\n"
-                  "collect awaiting_signal {\"n\": 2} paid 4 t f\n"
+                  "collect awaiting_signal {\"n\": 2} paid 0 t f\n"
                   "collect done {\"n\": 1} {\"ok\": true} 4 f\n"
-                  "collect failed {\"n\": 1} 4 enough f\n"
+                  "collect failed {\"n\": 1} 4 enough f timeout f\n"
                   "collect runnable {\"n\": 1} 4 an old one f timeout f\n"s);
 }
 
@@ -543,6 +590,7 @@ CAF_TEST(delays and timeouts of sixty days and a hundred years arrive to the
     check(x, {{"status", "awaiting_signal"},
               {"state", "{\"n\": 2}"},
               {"awaits", "paid"},
+              {"attempt", "0"},
               {"deadline", moment{d}},
               {"wake_reason", std::nullopt}});
   }
@@ -696,6 +744,33 @@ CAF_TEST(an inbox of any size can be picked) {
   CAF_CHECK_EQUAL(shown.front().inbox.size(), 9u);
 }
 
+CAF_TEST(the reaper counts the end of a process if the one that had the lease is
+           gone) {
+  gd::test::session living{db.conninfo()};
+  living.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
+              "hashtext('host:7/abc'))");
+  auto with = [&](const std::string& token) {
+    auto id = executing();
+    db.rows("update gen_durable set locked_by = $2, lease_expires_at = now() - "
+            "interval '1 ms' where id = $1",
+            {std::to_string(id), token});
+    return id;
+  };
+  auto alive = with("host:7/abc/12");
+  auto gone = with("host:7/abd/12");
+  auto alone = with("host:7/abe/1");
+  run(store::return_row(alone, true));
+  CAF_CHECK_EQUAL(run(store::reap(10)).size(), 2u);
+  auto counts = [&](std::int64_t id) {
+    return db.scalar("select concat_ws(' ', status, attempt, crashes) from "
+                     "gen_durable where id = $1",
+                     {std::to_string(id)});
+  };
+  CAF_CHECK_EQUAL(counts(alive), "runnable 5 0");
+  CAF_CHECK_EQUAL(counts(gone), "runnable 5 1");
+  CAF_CHECK_EQUAL(counts(alone), "runnable 5 1");
+}
+
 CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
   auto id = executing();
   db.rows("update gen_durable set lease_expires_at = now() - interval '1 ms'");
@@ -709,6 +784,7 @@ CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
     },
     {{"status", "runnable"},
      {"attempt", "5"},
+     {"crashes", "1"},
      {"locked_by", std::nullopt},
      {"lease_expires_at", std::nullopt},
      {"updated_at", moment{}}});
@@ -867,7 +943,7 @@ CAF_TEST(a sweep of deadlines leaves what waits without one or has time left) {
 
 CAF_TEST(exactly the consumed signals go and those with a dedup key leave a
            tombstone) {
-  for (auto what : {verb::next, verb::await, verb::done, verb::stop}) {
+  for (auto what : {verb::next, verb::await, verb::done}) {
     auto x = outcome(what);
     auto plain = received(x.id, "paid");
     auto dedup = received(x.id, "paid", "evt-1");

@@ -263,6 +263,7 @@ struct instance_model {
   std::string step = "s0";
   std::int64_t n = 0; ///< outcomes that have changed its state
   std::int64_t attempt = 0;
+  std::int64_t crashes = 0; ///< nobody here holds a node's lock
   std::string token{};
   std::string awaits{};
   std::string woken{}; ///< wake reason
@@ -359,7 +360,8 @@ struct model {
              const std::string& new_token) {
     const auto& row = what.row;
     auto slot = slot_of(x.id);
-    bool keeps = row.what == verb::replay || row.what == verb::release;
+    bool keeps = row.what == verb::replay || row.what == verb::stop
+                 || row.what == verb::release;
     if (row.what == verb::next || row.what == verb::advance
         || row.what == verb::replay || row.what == verb::await) {
       require(what.n == x.n + 1,
@@ -384,11 +386,12 @@ struct model {
         break;
       case verb::replay:
         end_lease(x, "runnable");
-        ++x.attempt;
+        x.attempt += 1 - x.crashes;
         x.eligible = row.delay_us == 0;
         break;
       case verb::await:
         end_lease(x, "awaiting_signal");
+        x.attempt = 0;
         x.awaits = row.awaits;
         x.deadline = row.timeout_us || row.until_us;
         x.deadline_over = row.until_us.has_value();
@@ -403,6 +406,8 @@ struct model {
         end_lease(x, "runnable");
         break;
     }
+    if (row.what != verb::release)
+      x.crashes = 0;
     for (auto& s : signals)
       if (std::count(row.consumed.begin(), row.consumed.end(), s.id) > 0) {
         require(s.target == slot, "a signal of another instance is consumed");
@@ -582,6 +587,7 @@ struct party {
 
   // Of a node:
   std::string incarnation{};
+  std::shared_ptr<gd::isolation> suspects{};
   std::unique_ptr<gd::turn> work{};
   clock_type::time_point now{};
   std::map<std::uint64_t, held_row> holding{}; // by tag
@@ -822,7 +828,8 @@ private:
         woken(t, rows);
       else if (what == &sql::return_row)
         returned(rows);
-      else if (what == &sql::pick || what == &sql::pick_keyed) {
+      else if (what == &sql::pick || what == &sql::pick_keyed
+               || what == &sql::pick_suspects) {
         picked = store::read_pick(rows).rows;
         token = args[0];
       } else if (what == &sql::hold_keys) {
@@ -859,7 +866,7 @@ private:
     require(x.status == "runnable", which + " that is " + x.status);
     require(x.eligible, which + " before its time");
     require(row.step == x.step && row.attempt == x.attempt
-              && row.wake_reason == x.woken,
+              && row.crashes == x.crashes && row.wake_reason == x.woken,
             which + ": " + row.step + ", attempt " + text(row.attempt)
               + ", woken [" + row.wake_reason + "], committed is " + x.step
               + ", attempt " + text(x.attempt) + ", woken [" + x.woken + "]");
@@ -990,6 +997,7 @@ private:
       [this](auto& x) {
       model_.end_lease(x, "runnable");
       ++x.attempt;
+      ++x.crashes;
     });
   }
 
@@ -1016,8 +1024,10 @@ private:
     require(row->runnable == (model_.holder() == nullptr),
             "a row returns though its unique key is taken, or does not "
             "though it is free");
-    if (row->runnable && x.status == "executing")
+    if (row->runnable && x.status == "executing") {
       ++x.attempt;
+      ++x.crashes;
+    }
     x.lease_over = false;
     if (!row->runnable)
       return;
@@ -1037,6 +1047,7 @@ private:
 
   void make_turn(party& x) {
     x.now = clock_type::time_point{} + 1h;
+    x.suspects = std::make_shared<gd::isolation>();
     x.work = std::make_unique<gd::turn>(
       gd::turn::settings{.queue = "default",
                          .incarnation = x.incarnation,
@@ -1044,6 +1055,7 @@ private:
                          .machines = {{"Order", 1}},
                          .lease = 1h,
                          .inbox = 100,
+                         .suspects = x.suspects,
                          .flights = 2,
                          .worth_a_flight = 1});
   }
@@ -1069,8 +1081,12 @@ private:
 
   void finish(party& x, std::size_t which, pq::reply reply) {
     auto report = x.work->finish(which, std::move(reply), x.now);
-    for (auto& row : report.picked)
+    if (report.on_trial)
+      x.suspects->end_trial();
+    for (auto& row : report.picked) {
+      x.suspects->ended(row.id, false);
       x.holding.emplace(++x.tags, held_row{std::move(row), report.token});
+    }
     for (auto& row : report.rows)
       collect(x, row);
   }
@@ -1158,7 +1174,7 @@ private:
     }
     row.may_collide = row.what != verb::advance
                       && store::may_collide(held.row, what);
-    if (what != verb::replay && what != verb::release)
+    if (what != verb::replay && what != verb::stop && what != verb::release)
       for (std::size_t i = 0; i < held.row.inbox.size() && i < 4; ++i) {
         auto look = choices >> (2 * i) & 3U;
         if (look > 1)
@@ -1680,7 +1696,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 16> mutants{{
+  const std::array<mutant, 18> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -1700,7 +1716,13 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"an advance that keeps the old token", sql::flush_advance,
      "locked_by = $6::text", "locked_by = coalesce(g.locked_by, $6::text)"},
     {"a replay that does not count", sql::flush,
-     "least(g.attempt, 2147483646) + 1", "g.attempt"},
+     "least(greatest(g.attempt - g.crashes, 0), 2147483646) + 1",
+     "greatest(g.attempt - g.crashes, 0)"},
+    {"a replay that counts a crash as a failure", sql::flush,
+     "greatest(g.attempt - g.crashes, 0)", "g.attempt"},
+    {"a stop that forgets why it was woken", sql::flush,
+     "wake_reason = case when h.outcome in ('replay', 'stop', 'release')",
+     "wake_reason = case when h.outcome in ('replay', 'release')"},
     {"a dedup key that does not outlive its signal", sql::flush,
      "set consumed_at = clock_timestamp(), payload = '{}'",
      "set consumed_at = clock_timestamp(), payload = '{}', dedup_key = null"},

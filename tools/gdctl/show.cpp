@@ -48,6 +48,10 @@ std::string text_of(const gd::instance& x) {
     value("result", *x.result);
   maybe("last error", x.last_error);
   line("attempt", std::to_string(x.attempt));
+  if (x.crashes > 0)
+    line("crashes", std::to_string(x.crashes));
+  if (x.trials > 0)
+    line("trials", std::to_string(x.trials));
   line("inbox", fmt::format("{} signal{}", x.inbox, x.inbox == 1 ? "" : "s"));
   line("queue", x.queue);
   line("priority", std::to_string(x.priority));

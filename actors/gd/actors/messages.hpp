@@ -96,6 +96,9 @@ struct steps_ended {};
 /// Inserts have claimed rows for the receiver: look at the desk.
 struct rows_claimed {};
 
+/// A suspect has ended, or a trial begins, ends or may begin.
+struct suspects_changed {};
+
 /// A step has an outcome: to be written.
 struct step_outcome {
   /// The picker's number for the execution.
@@ -180,6 +183,7 @@ GD_LOCAL_MESSAGE(may_run)
 GD_LOCAL_MESSAGE(step_begun)
 GD_LOCAL_MESSAGE(steps_ended)
 GD_LOCAL_MESSAGE(rows_claimed)
+GD_LOCAL_MESSAGE(suspects_changed)
 GD_LOCAL_MESSAGE(step_outcome)
 GD_LOCAL_MESSAGE(step_settled)
 GD_LOCAL_MESSAGE(step_failed)
@@ -226,6 +230,7 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::may_run))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_begun))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::steps_ended))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_claimed))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::suspects_changed))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_failed))

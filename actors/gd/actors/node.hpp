@@ -9,6 +9,7 @@
 #include <gd/pq/store_nodes.hpp>
 #include <gd/registry.hpp>
 #include <gd/work/claim.hpp>
+#include <gd/work/isolation.hpp>
 #include <gd/work/key.hpp>
 #include <gd/work/lease.hpp>
 
@@ -156,6 +157,7 @@ struct node {
   lease_table leases;
   std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
+  std::shared_ptr<gd::isolation> isolation = std::make_shared<gd::isolation>();
   actor_directory children;
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   told_steps slow_steps;
@@ -165,6 +167,13 @@ struct node {
   /// nobody else may wait for.
   std::size_t spare_lane() const {
     return static_cast<std::size_t>(config.connections);
+  }
+
+  /// A step begins.
+  void begin(lease& under, database::clock::time_point at) const {
+    under.begin(at);
+    if (under.suspect)
+      isolation->began(under.id, at);
   }
 
   void tell(const event& what) const {

@@ -34,6 +34,7 @@ turn::settings turn_settings(node& home, const queue_config& queue,
           .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
           .inbox = cfg.limits.inbox,
           .keys = home.keys,
+          .suspects = home.isolation,
           .flights = flights};
 }
 
@@ -66,18 +67,26 @@ caf::behavior picker_actor::make_behavior() {
   auto self = caf::actor_cast<caf::actor>(this);
   steps_->open(self, runners_);
   home_->claims->enter(queue_.name, [self] { anon(self, rows_claimed{}); });
+  home_->isolation->enter(queue_.name, queue_.slots, home_->config.heartbeat,
+                          [self] { anon(self, suspects_changed{}); });
   poll_at_ = now();
   anon(self, tick{generation_});
   return {
     [this](tick x) { on_tick(x); },
     [this](hint x) { on_hint(x); },
     [this](rows_claimed) { on_rows_claimed(); },
-    [this](unit_done& x) { on_unit_done(x.ticket, std::move(*x.reply)); },
+    [this](unit_done& x) {
+    if (x.ticket == notes_ticket)
+      on_notes_written(*x.reply);
+    else
+      on_unit_done(x.ticket, std::move(*x.reply));
+    },
+    [this](suspects_changed) { on_suspects_changed(); },
     [this](steps_ended) { on_steps_ended(); },
     [this](step_begun x) { on_step_begun(x); },
     [this](step_outcome& x) { on_step_outcome(x); },
     [this](drain x) { on_drain(x); },
-  };
+    };
 }
 
 void picker_actor::on_exit() {
@@ -113,6 +122,7 @@ void picker_actor::on_exit() {
     leave_row(*x);
   for (const auto& [which, x] : hidden_)
     leave_row(*x);
+  home_->isolation->leave(queue_.name);
   for (auto& x : home_->claims->leave(queue_.name))
     turn_.lose(std::move(x.token), now());
   auto left = turn_.abandon();
@@ -133,6 +143,9 @@ void picker_actor::on_exit() {
   claimed_.clear();
   ahead_.clear();
   hidden_.clear();
+  if (trial_ && trial_->row)
+    leave_row(*trial_->row);
+  trial_.reset();
   draining_.reset();
 }
 
@@ -201,7 +214,11 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   if (turn_.plenty())
     begin_transactions();
   coming_ = 0;
-  take(lease_all(std::move(report.picked), report.token));
+  auto rows = lease_all(std::move(report.picked), report.token);
+  if (report.suspects)
+    take_suspects(std::move(rows), report.on_trial);
+  else
+    take(std::move(rows));
   if (pick > 0)
     take_claimed(pick);
   drive();
@@ -214,7 +231,7 @@ picker_actor::clock::time_point picker_actor::now() {
 }
 
 std::int32_t picker_actor::wanted() const {
-  if (draining_ || home_->machines->empty())
+  if (draining_ || home_->isolation->held() || home_->machines->empty())
     return 0;
   auto waiting = ahead_.size() + hidden_.size();
   for (const auto& x : claimed_)
@@ -246,12 +263,13 @@ void picker_actor::drive() {
     collect_ended();
     expire_limits();
     release_late();
+    see_to_trials();
     begin_transactions();
   } while (steps_->tell_at(turn_.missing()));
   // A pick under way will hardly take what it wants: the last one did not. (If only
   // a pick's end opened the desk, each insert would have to be picked, and that pick
   // would keep the desk closed for the next insert.)
-  if (exhausted_)
+  if (exhausted_ && !home_->isolation->held())
     home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
   arm();
@@ -270,7 +288,8 @@ void picker_actor::begin_transactions() {
     // A flush takes a pick along: it costs little in a transaction anyway. But
     // a few outcomes that leave nothing to pick need not wait for it.
     bool pick = look_again_ || turn_.crowded() || turn_.plenty();
-    auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t, room());
+    auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t, room(),
+                            turn_.sees_suspects() && may_run_suspects());
     if (!next)
       return;
     look_again_ = !next->picks && (look_again_ || pick_follows_);
@@ -289,6 +308,10 @@ void picker_actor::arm() {
     at = std::min({at, poll_at_, turn_.due(t, room() > 0)});
   if (draining_) // the last unit may wait for a connection
     at = std::min(at, draining_->by);
+  if (trial_)
+    at = std::min({at, trial_->until, trial_begins_at()});
+  if (!notes_.empty() && notes_sent_.empty())
+    at = std::min(at, notes_at_);
   if (at >= wake_at_)
     return;
   wake_at_ = at;
@@ -333,11 +356,16 @@ void picker_actor::let_go(const execution& x) {
 }
 
 void picker_actor::put_ahead(execution_ptr row) {
-  if (draining_)
-    return release(*row);
-  hold(*row);
   const auto& under = row->under();
-  if (row->row().shown) {
+  bool tried = is_on_trial(under);
+  if (draining_ || (home_->isolation->held() && !tried))
+    return release(*row);
+  if (is_failed_unrun(row->row()))
+    return fail_unrun(std::move(row));
+  hold(*row);
+  if (row->row().shown && tried) {
+    trial_->row = std::move(row);
+  } else if (row->row().shown) {
     ahead_.push_back(std::move(row));
   } else {
     turn_.show({under->id, under->token});
@@ -408,6 +436,10 @@ void picker_actor::end_unusable(execution_ptr row, const error& why,
 /// The row's lease is somebody else's by now.
 void picker_actor::drop(const execution& x) {
   home_->leases.remove(x.under());
+  if (x.under()->suspect)
+    home_->isolation->ended(x.under()->id, false);
+  if (is_on_trial(x.under()))
+    end_trial();
   if (auto key = store::hold_of(x.row()))
     unlock(std::move(*key));
 }
@@ -514,27 +546,51 @@ void picker_actor::on_drain(drain how) {
   draining_->by = now() + how.grace;
   draining_->left.queue = queue_.name;
   home_->claims->close(queue_.name);
-  for (const auto& x : steps_->take_waiting())
-    release_job(x);
-  for (const auto& x : ahead_)
-    release_held(*x);
-  ahead_.clear();
-  for (const auto& [which, x] : hidden_)
-    release_held(*x);
-  hidden_.clear();
-  turn_.forget_hidden([](const auto&) { return true; });
+  if (trial_ && trial_->now == trial::stage::waiting) {
+    auto row = std::move(trial_->row);
+    end_trial();
+    if (row)
+      release_held(*row);
+  }
+  release_ahead();
   drive();
+}
+
+/// All that has not begun, but for what is to run alone.
+void picker_actor::release_ahead() {
+  for (const auto& x : steps_->take_waiting()) {
+    if (!is_on_trial(x.what->under()))
+      release_job(x);
+    else
+      steps_->put({x});
+  }
+  for (const auto& x : std::exchange(ahead_, {}))
+    if (!is_on_trial(x->under()))
+      release_held(*x);
+    else
+      ahead_.push_back(x);
+  std::erase_if(hidden_, [this](const auto& x) {
+    if (is_on_trial(x.second->under()))
+      return false;
+    release_held(*x.second);
+    return true;
+  });
+  turn_.forget_hidden([this](const auto& row) {
+    return !hidden_.contains({row.id, row.token});
+  });
 }
 
 void picker_actor::stop_if_drained() {
   if (!draining_)
     return;
-  bool all = begun_.empty() && turn_.empty()
+  bool all = begun_.empty() && turn_.empty() && !trial_ && notes_.empty()
+             && notes_sent_.empty()
              && home_->claims->under_way(queue_.name) == 0;
   if (!all && now() < draining_->by)
     return;
   // What still runs waits for its lease: its row, released, would run twice.
   draining_->left.abandoned = begun_.unfinished();
+  abandon_trial();
   anon(caf::actor_cast<caf::actor>(draining_->who), draining_->left);
   quit();
 }

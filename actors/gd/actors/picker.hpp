@@ -47,6 +47,27 @@ private:
     std::vector<execution_ptr> rows{};
   };
 
+  /// The suspect of this queue that runs alone, or is to.
+  struct trial {
+    enum class stage : std::uint8_t {
+      waiting, ///< for its content, and until nothing else runs
+      noting,  ///< the trial is noted on its row
+      running, ///< until its outcome, or `until`
+    };
+    lease_ptr under{};
+    stage now = stage::waiting;
+    /// Null: it has no content yet, or has begun.
+    execution_ptr row{};
+    /// Noted on its row when it was picked.
+    std::int32_t trials = 0;
+    clock::time_point until = clock::time_point::max();
+  };
+
+  /// Of trials, to be written on its row, but not for ever.
+  struct pending_note : store::trials_note {
+    clock::time_point until{};
+  };
+
   /// Where to tell what is left, and until when to wait.
   struct draining {
     caf::strong_actor_ptr who{};
@@ -62,6 +83,7 @@ private:
   void on_steps_ended();
   void on_step_begun(const step_begun& x);
   void on_step_outcome(step_outcome& x);
+  void on_suspects_changed();
   void on_drain(drain x);
 
   // Driving.
@@ -90,6 +112,7 @@ private:
   void release(const execution& x);
   void release_held(const execution& x);
   void release_late();
+  void release_ahead();
 
   // Claims.
   /// Whether pick `last` is under way, or one that began before it.
@@ -113,11 +136,36 @@ private:
   void let_go(entry& x);
   void crash(entry& x, const execution& what, const caf::error& why);
   void tell_of(const execution& what, const store::outcome_row& outcome);
-  void settle(entry& x);
+  void settle(entry& x, bool well = false);
   void forget_if_over(entry& x);
   void unlock(store::key_hold key);
 
+  // Suspects: picker_trials.cpp.
+  void take_suspects(std::vector<execution_ptr> rows,
+                     std::optional<std::size_t> on_trial);
+  bool is_failed_unrun(const store::picked_row& row) const;
+  void fail_unrun(execution_ptr row);
+  bool is_on_trial(const lease_ptr& under) const;
+  void see_to_trials();
+  clock::time_point trial_begins_at() const;
+  bool may_run_suspects();
+  clock::time_point rests_at();
+  void note_trial();
+  void begin_trial();
+  void survive_trial();
+  void end_trial();
+  void abandon_trial();
+  void note(const lease& of, std::int32_t trials);
+  void write_notes();
+  void send_notes();
+  void on_notes_written(const pq::reply& reply);
+  void on_trial_noted(std::optional<bool> fenced);
+  void note_again(pending_note x);
+
   void stop_if_drained();
+
+  /// Behind those of the turn's flights.
+  static constexpr std::uint64_t notes_ticket = 2;
 
   node_ptr home_;
   queue_config queue_;
@@ -150,6 +198,11 @@ private:
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;
   std::optional<draining> draining_{};
+  std::optional<trial> trial_{};
+  /// To be written; those under way; and not before this time.
+  std::vector<pending_note> notes_;
+  std::vector<pending_note> notes_sent_;
+  clock::time_point notes_at_{};
 };
 
 } // namespace gd::actors

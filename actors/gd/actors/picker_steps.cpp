@@ -51,6 +51,7 @@ void picker_actor::start_steps() {
       begun_.add(tag,
                  {.under = next->under(),
                   .key = store::hold_of(next->row()),
+                  .trials = next->row().trials,
                   .bytes = bytes},
                  state::queued);
       plain.push_back({tag, std::move(next)});
@@ -79,6 +80,7 @@ void picker_actor::begin(execution_ptr what,
   step_table::row row{.under = what->under(),
                       .what = what,
                       .key = store::hold_of(what->row()),
+                      .trials = what->row().trials,
                       .bytes = bytes};
   if (auto limit = defined.limit()) {
     row.care = std::make_unique<step_table::supervision>(
@@ -164,7 +166,7 @@ void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
   tell_of(*after, *outcome);
   auto& what = outcome->what;
   bool advances = what == store::verb::next && !handled && !draining_
-                  && after->may_run_ahead();
+                  && !home_->isolation->held() && after->may_run_ahead();
   if (advances) {
     what = store::verb::advance;
     outcome->may_collide = false; // it executes as before
@@ -230,7 +232,8 @@ void picker_actor::collect_flushed(turn::flushed& x) {
       return;
     }
   }
-  settle(*found);
+  settle(*found,
+         x.what == verdict::applied && x.row->what != store::verb::release);
 }
 
 // -- ends ---------------------------------------------------------------------
@@ -317,11 +320,18 @@ void picker_actor::crash(entry& x, const execution& what,
                          const caf::error& why) {
   home_->tell(
     events::step_crashed{what.which(), render(system(), why), what.took()});
+  if (x.under->began() != clock::time_point::min())
+    note(*x.under, x.trials + 1);
   settle(x);
 }
 
-void picker_actor::settle(entry& x) {
+/// `well`: its outcome is committed.
+void picker_actor::settle(entry& x, bool well) {
   begun_.settle(x);
+  if (x.under->suspect)
+    home_->isolation->ended(x.under->id, well);
+  if (is_on_trial(x.under))
+    end_trial();
   let_go(x);
   home_->leases.remove(x.under);
   if (x.deputy)

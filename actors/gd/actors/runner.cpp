@@ -242,6 +242,7 @@ step_queue::ended runner_actor::run(step_queue::job x) {
   step_queue::ended end{.tag = x.tag};
   if (x.what->under()->lost) // somebody else's by now
     return end;
+  home_->begin(*x.what->under(), system().clock().now());
   home_->tell(events::step_started{x.what->which(), x.what->under()->token});
   end.what = std::move(x.what);
   end.why = run_inside(

@@ -60,6 +60,7 @@ void step_actor::run() {
       return quit();
     anon(picker_, step_begun{tag_, system().clock().now()});
   }
+  home_->begin(*under, system().clock().now());
   home_->tell(events::step_started{what_->which(), under->token});
   // If it is too late for an outcome, our end says that the function has returned.
   if (auto outcome = what_->run_unless_decided())
@@ -157,6 +158,7 @@ caf::behavior async_step_actor::make_behavior() {
     auto& what = delivery_->what();
     if (what.under()->decided_by() != decider::nobody)
       return quit(); // too late
+    home_->begin(*what.under(), system().clock().now());
     home_->tell(events::step_started{what.which(), what.under()->token});
     starter_->start(this, delivery_, what.begin(), what.row().state);
     },

@@ -69,6 +69,8 @@ public:
     bool handled = false;
     /// To be unlocked when the row is over.
     std::optional<store::key_hold> key{};
+    /// Noted on the row when it was picked.
+    std::int32_t trials = 0;
     /// Of the picked row, until there is an outcome; of the outcome, until that is
     /// written.
     std::size_t bytes = 0;

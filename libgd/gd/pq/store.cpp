@@ -130,6 +130,14 @@ pq::call pick_these(const std::vector<std::int64_t>& ids,
   return make_call(sql::pick_these, what.token, what.inbox, what.lease, ids);
 }
 
+pq::call pick_suspects(const pick_request& what,
+                       const std::vector<std::int32_t>& most) {
+  return make_call(
+    sql::pick_suspects, what.token, what.inbox, what.lease, what.queue,
+    what.limit, column(what.machines, &machine_version::fsm),
+    column(what.machines, &machine_version::version), most, what.keys_to_leave);
+}
+
 pq::call fail_row(const candidate& which, const std::string& reason) {
   return make_call(sql::fail_row, which.id, which.place, reason);
 }
@@ -186,6 +194,14 @@ std::optional<key_hold> hold_of(const picked_row& row) {
 pq::call unlock_keys(const std::vector<key_hold>& holds) {
   return make_call(sql::unlock_keys, column(holds, &key_hold::key),
                    column(holds, &key_hold::session));
+}
+
+// -- trials -------------------------------------------------------------------
+
+pq::call note_trials(const std::vector<trials_note>& notes) {
+  return make_call(sql::note_trials, column(notes, &trials_note::id),
+                   column(notes, &trials_note::token),
+                   column(notes, &trials_note::trials));
 }
 
 // -- outcomes -----------------------------------------------------------------

@@ -114,6 +114,8 @@ struct picked_row {
   std::string step{};
   std::string state{};
   std::int32_t attempt = 0;
+  std::int32_t crashes = 0;
+  std::int32_t trials = 0;
   std::string wake_reason{};
   std::vector<raw_signal> inbox{};
   std::optional<std::string> partition_key{};
@@ -129,8 +131,8 @@ struct picked_row {
   /// Of state and inbox.
   std::size_t bytes() const noexcept;
 
-  GD_COLUMNS(id, fsm, fsm_version, step, state, attempt, wake_reason, inbox,
-             partition_key, unique_scope);
+  GD_COLUMNS(id, fsm, fsm_version, step, state, attempt, crashes, trials,
+             wake_reason, inbox, partition_key, unique_scope);
 };
 
 /// A place in a priority's rows: the time of eligibility and the id. A `_us2000` is
@@ -179,7 +181,9 @@ struct pick_summary {
   /// When it was picked.
   std::int64_t now_us2000 = 0;
   std::int64_t claimed = 0; ///< rows
-  GD_STATE(pick_summary, keyed_rows, deeper, last_key, now_us2000, claimed);
+  bool suspects = false;    ///< there are some, for `pick_suspects`
+  GD_STATE(pick_summary, keyed_rows, deeper, last_key, now_us2000, claimed,
+           suspects);
 };
 
 struct pick_answer {
@@ -213,6 +217,11 @@ struct candidate {
 /// Of `what`, the token, the lease and the inbox count. Read by `read_pick`.
 pq::call pick_these(const std::vector<std::int64_t>& ids,
                     const pick_request& what);
+/// Of `what`, no marks and no depth; `most`: how many rows may be taken with and
+/// before one of two crashes, of three, and so on. `lock_keys`, `check_keys` and
+/// `hold_keys` follow. Read by `read_pick`.
+pq::call pick_suspects(const pick_request& what,
+                       const std::vector<std::int32_t>& most);
 /// Fails a row that cannot be picked. No row: it has changed, or is locked.
 pq::call fail_row(const candidate& which, const std::string& reason);
 struct failed_row {
@@ -273,6 +282,24 @@ struct key_hold {
 /// What is to be unlocked when a picked row is over; nullopt: it has no key.
 std::optional<key_hold> hold_of(const picked_row& row);
 pq::call unlock_keys(const std::vector<key_hold>& holds);
+
+// -- trials -------------------------------------------------------------------
+
+/// How many trials a row has had from which nobody has come back.
+struct trials_note {
+  std::int64_t id = 0;
+  std::string token{};
+  std::int32_t trials = 0;
+};
+/// Each id once.
+pq::call note_trials(const std::vector<trials_note>& notes);
+/// Who is left out is locked, or deleted.
+struct noted_row {
+  std::int64_t id = 0;
+  bool fenced = false; ///< its lease is in force, and the note is made
+
+  GD_COLUMNS(id, fenced);
+};
 
 // -- outcomes -----------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 #include <gd/work/execution.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -48,6 +49,7 @@ context_base execution::make_context() const {
   ctx.fsm_version = row_.fsm_version;
   ctx.step = row_.step;
   ctx.attempt = row_.attempt;
+  ctx.crashes_ = std::min(row_.crashes, row_.attempt);
   ctx.wake_reason_ = row_.wake_reason;
   ctx.lease_ = lease_;
   return ctx;
@@ -324,7 +326,9 @@ result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
       break;
   }
   row->may_collide = store::may_collide(row_, row->what);
-  if (x.kind == outcome_kind::replay || by_handler)
+  bool same_inputs = x.kind == outcome_kind::replay
+                     || x.kind == outcome_kind::stop;
+  if (same_inputs || by_handler)
     return row;
   for (const auto& entry : ctx.inbox_) {
     if (entry.state == context_base::mark::consumed)

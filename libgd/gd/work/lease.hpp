@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -37,6 +38,17 @@ public:
   /// The row's `locked_by`: "<node>/<incarnation>/<pick number>".
   const std::string token;
   std::atomic<bool> lost = false;
+  /// The row counts among the suspects that its process runs. Set before anybody
+  /// else knows the lease.
+  bool suspect = false;
+
+  /// When the step began; min(): it has not.
+  std::chrono::steady_clock::time_point began() const noexcept {
+    return began_;
+  }
+  void begin(std::chrono::steady_clock::time_point at) noexcept {
+    began_ = at;
+  }
 
   /// False: somebody else was first.
   bool decide(decider who) noexcept {
@@ -80,6 +92,8 @@ private:
   friend class lease_table;
 
   std::atomic<decider> decided_ = decider::nobody;
+  std::atomic<std::chrono::steady_clock::time_point> began_
+    = std::chrono::steady_clock::time_point::min();
   mutable std::mutex mutex_;
   mutable std::stop_source source_{std::nostopstate};
   bool stopped_ = false;

@@ -74,8 +74,9 @@ std::int32_t turn::wanted() const {
   return n;
 }
 
-std::optional<turn::started>
-turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
+std::optional<turn::started> turn::begin(std::int32_t want,
+                                         clock::time_point now,
+                                         std::int64_t room, bool suspects) {
   if (occupied(want) || now < not_before_)
     return std::nullopt;
   auto free = std::find_if(flights_.begin(), flights_.end(),
@@ -89,7 +90,8 @@ turn::begin(std::int32_t want, clock::time_point now, std::int64_t room) {
   bool apart = !std::exchange(outcomes_next_, false) || !waiting_.has_due(now);
   if (apart
       && (show_some(next, work, room, now)
-          || pick_carefully(next, work, want, first, now))) {
+          || pick_carefully(next, work, want, first, now)
+          || pick_suspects(next, work, suspects ? want : 0, first, now))) {
     outcomes_next_ = waiting_.has_due(now);
   } else {
     if (!unlocks_.empty() && first) {
@@ -230,6 +232,8 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
     read_shown(x, reply, out);
   else if (x.careful != careful_picks::step::none)
     read_careful(x, reply, out, now);
+  else if (x.suspects)
+    read_suspects(x, reply, out, now);
   else if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
   return out;
@@ -315,7 +319,8 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
                 clock::time_point now) {
   const auto& why = *reply.failure;
   plan_.failed();
-  if (fail_shown(of, why, to, now) || fail_careful(of, why, to, now))
+  if (fail_shown(of, why, to, now) || fail_suspects(of, why, to, now)
+      || fail_careful(of, why, to, now))
     return;
   auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);

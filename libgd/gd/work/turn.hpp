@@ -3,6 +3,7 @@
 #include <gd/pq/store.hpp>
 #include <gd/work/batch.hpp>
 #include <gd/work/careful.hpp>
+#include <gd/work/isolation.hpp>
 #include <gd/work/key.hpp>
 #include <gd/work/lost.hpp>
 #include <gd/work/pick_plan.hpp>
@@ -40,6 +41,9 @@ public:
     std::int32_t inbox = 1'000;
     /// Of the whole node.
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
+    std::shared_ptr<isolation> suspects = std::make_shared<isolation>();
+    /// How long suspects are not looked for after none could be taken.
+    std::chrono::milliseconds pause_without_suspects{100};
     /// Transactions at the same time, each on its own connection. 1 or 2.
     std::size_t flights = 1;
     /// A second transaction begins when so many outcomes wait: fewer are better off
@@ -105,9 +109,15 @@ public:
 
   /// The next transaction, which picks at most `want` rows, or shows as many bytes
   /// of picked ones as there is `room` for; nullopt if there is nothing to do,
-  /// enough is under way, or it is too early after a failure.
+  /// enough is under way, or it is too early after a failure. `suspects`: whether
+  /// what it picks may be some, where there are.
   std::optional<started> begin(std::int32_t want, clock::time_point now,
-                               std::int64_t room = 0);
+                               std::int64_t room = 0, bool suspects = true);
+
+  /// There are suspects, as far as the last pick could tell.
+  bool sees_suspects() const noexcept {
+    return suspects_;
+  }
 
   /// What became of an outcome that was added.
   struct flushed {
@@ -145,6 +155,10 @@ public:
     std::vector<shown> shown_rows{};
     /// There was not enough room to show these.
     std::vector<store::hidden_row> still_hidden{};
+    /// `picked` are suspects: `isolation::ended` is to be called for each.
+    bool suspects = false;
+    /// Which of these is to have a trial.
+    std::optional<std::size_t> on_trial{};
     /// Rows that could not be picked for what they hold, and are failed or left out.
     std::vector<careful_picks::accused> unpickable{};
     /// The pick took as many as it wanted, or failed for one of them: there may be
@@ -257,6 +271,7 @@ private:
     batcher<entry>::group group{};
     std::vector<hidden_entry> showing{};
     careful_picks::step careful = careful_picks::step::none;
+    bool suspects = false;
     layout at{};
     pick_plan::one pick{};
     std::string token{};
@@ -270,6 +285,8 @@ private:
                  clock::time_point now);
   bool pick_carefully(flight& next, pq::unit& work, std::int32_t want,
                       bool first, clock::time_point now);
+  bool pick_suspects(flight& next, pq::unit& work, std::int32_t want,
+                     bool first, clock::time_point now);
   void write_outcomes(flight& next, pq::unit& work, bool may_pick,
                       clock::time_point now);
   void pick(flight& next, pq::unit& work, std::int32_t want,
@@ -282,6 +299,8 @@ private:
                  clock::time_point now);
   void read_keys(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
+  void read_suspects(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now);
   void read_careful(const flight& x, const pq::reply& reply, report& to,
                     clock::time_point now);
   void read_shown(flight& x, const pq::reply& reply, report& to);
@@ -291,6 +310,8 @@ private:
             clock::time_point now);
   bool fail_shown(flight& of, const error& why, report& to,
                   clock::time_point now);
+  bool fail_suspects(const flight& of, const error& why, report& to,
+                     clock::time_point now);
   bool fail_careful(const flight& of, const error& why, report& to,
                     clock::time_point now);
   bool go_on_carefully(clock::time_point now);
@@ -310,6 +331,9 @@ private:
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};
+  /// See `sees_suspects`; and before when they are not looked for again.
+  bool suspects_ = false;
+  clock::time_point suspects_at_{};
 };
 
 } // namespace gd

@@ -1,5 +1,5 @@
-// What a turn picks: rows as they come, and row by row after a pick that failed for
-// what a row holds.
+// What a turn picks: rows as they come, suspects, and row by row after a pick that
+// failed for what a row holds.
 
 #include <gd/work/turn.hpp>
 
@@ -70,6 +70,26 @@ bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
   return true;
 }
 
+bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
+                         bool first, clock::time_point now) {
+  // Where the locks of keys live: some of the rows may have one.
+  if (!suspects_ || !first || want <= 0 || now < no_pick_before_
+      || now < suspects_at_)
+    return false;
+  auto most = how_.suspects->look(how_.queue, now);
+  if (!most)
+    return false;
+  next.suspects = true;
+  next.token = draw_token();
+  next.pick.wanted = std::min(want,
+                              *std::max_element(most->begin(), most->end()));
+  next.pick.keyed = true;
+  auto what = make_pick(next, now);
+  next.at.pick = work.add(store::pick_suspects(what, *most));
+  check_keys(next, work);
+  return true;
+}
+
 void turn::pick(flight& next, pq::unit& work, std::int32_t want,
                 clock::time_point now) {
   next.token = draw_token();
@@ -94,6 +114,8 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     reply.results[static_cast<std::size_t>(x.at.pick)]);
   careful_.note_picked(answer.rows);
   to.full = plan_.note(x.pick, answer);
+  if (!std::exchange(suspects_, answer.summary.suspects) && suspects_)
+    to.full = true; // they are to be looked for
   if (answer.refused() > answer.rows.size())
     careful_.start();
   to.full = to.full || answer.refused() > 0;
@@ -128,6 +150,22 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
     }
 }
 
+void turn::read_suspects(const flight& x, const pq::reply& reply, report& to,
+                         clock::time_point now) {
+  to.picked
+    = store::read_pick(reply.results[static_cast<std::size_t>(x.at.pick)]).rows;
+  to.token = x.token;
+  read_keys(x, reply, to, now);
+  to.suspects = true;
+  to.full = true; // others may be waiting
+  std::vector<isolation::taken> taken;
+  for (const auto& row : to.picked)
+    taken.push_back({row.id, row.crashes});
+  to.on_trial = how_.suspects->looked(how_.queue, taken, now);
+  if (taken.empty())
+    suspects_at_ = now + how_.pause_without_suspects;
+}
+
 void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
                         clock::time_point now) {
   using step = careful_picks::step;
@@ -153,6 +191,22 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
   }
   to.full = go_on_carefully(now);
   plan_.forget_marks(); // marks from before
+}
+
+/// Whatever it failed for, other rows do not wait for suspects.
+bool turn::fail_suspects(const flight& of, const error& why, report& to,
+                         clock::time_point now) {
+  if (!of.suspects)
+    return false;
+  how_.suspects->looked(how_.queue, {}, now);
+  suspects_at_ = now + pause_after_failure;
+  if (why.code == errc::unknown_fate) {
+    lose(of.token, now);
+    to.lost_pick = of.token;
+  }
+  to.failure = why;
+  to.full = true;
+  return true;
 }
 
 /// Outcomes do not wait for what becomes of a careful pick.

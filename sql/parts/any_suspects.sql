@@ -1,0 +1,14 @@
+-- Of those that pick: whether the queue has suspects of a machine that this node knows.
+  (
+    select count(*) > 0
+    from (
+      select
+      from machine m
+      cross join lateral (
+        select g.priority
+-- include parts/suspect_rows.sql
+        limit 1
+      ) x
+      limit 1
+    ) s
+  )
