@@ -5,16 +5,20 @@
 #include <caf/test/unit_test.hpp>
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace std::literals;
@@ -36,6 +40,8 @@ public:
     if (pid_ == 0) {
       setenv("ASAN_OPTIONS", little.c_str(), 1);
       prctl(PR_SET_PDEATHSIG, SIGKILL); // if the test is aborted
+      rlimit none{0, 0};
+      setrlimit(RLIMIT_CORE, &none); // of those that abort
       dup2(fileno(out_), STDOUT_FILENO);
       execl(GD_TEST_WORKER, GD_TEST_WORKER, (db.conninfo() + more).c_str(),
             node.c_str(), mode, static_cast<char*>(nullptr));
@@ -50,7 +56,15 @@ public:
   }
 
   void send(int signal) const {
-    kill(pid_, signal);
+    if (pid_ > 0) // else it would go to everybody
+      kill(pid_, signal);
+  }
+
+  /// It has ended by itself.
+  bool has_ended() {
+    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_)
+      pid_ = -1;
+    return pid_ < 0;
   }
 
   /// The most memory that it has ever had, in MiB.
@@ -65,8 +79,11 @@ public:
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
-  /// Sends a signal, waits for the end, and returns the exit code; -1: killed.
+  /// Sends a signal, waits for the end, and returns the exit code; -1: killed, or
+  /// ended before.
   int end(int signal) {
+    if (pid_ <= 0)
+      return -1;
     kill(pid_, signal);
     int status = 0;
     waitpid(pid_, &status, 0);
@@ -87,6 +104,59 @@ public:
 private:
   pid_t pid_ = -1;
   std::FILE* out_;
+};
+
+/// Starts workers again that have ended, as systemd does.
+class supervisor {
+public:
+  supervisor(temporary_database& db, int count) : db_(db) {
+    for (int i = 0; i < count; ++i)
+      start(workers_.emplace_back());
+  }
+
+  /// Until the query says so.
+  void run_until(const std::string& query, const std::string& expected) {
+    using real = std::chrono::steady_clock;
+    auto until = real::now() + 200s;
+    while (db_.scalar(query) != expected) {
+      CAF_REQUIRE(real::now() < until);
+      look();
+      std::this_thread::sleep_for(20ms);
+    }
+  }
+
+  void look() {
+    for (auto& x : workers_)
+      if (x->has_ended())
+        start(x);
+  }
+
+  void kill_one(std::size_t which) {
+    workers_[which]->end(SIGKILL);
+  }
+
+  void kill_all() {
+    for (auto& x : workers_)
+      x->send(SIGKILL);
+    for (auto& x : workers_)
+      x->end(SIGKILL);
+  }
+
+  /// How often one had to be started again.
+  int starts() const {
+    return starts_ - static_cast<int>(workers_.size());
+  }
+
+private:
+  void start(std::unique_ptr<worker>& x) {
+    ++starts_;
+    x = std::make_unique<worker>(db_, "n" + std::to_string(starts_), "",
+                                 "brief");
+  }
+
+  temporary_database& db_;
+  std::vector<std::unique_ptr<worker>> workers_;
+  int starts_ = 0;
 };
 
 struct process_fixture {
@@ -120,7 +190,7 @@ CAF_TEST(the rows of a killed process come back after their leases with one more
   wait_until_count("status = 'executing' and locked_by like 'a/%'", "5");
   CAF_CHECK_EQUAL(a.end(SIGKILL), -1);
   worker b{db, "b"};
-  db.wait_until("select count(*) from gen_durable_machines", "3");
+  db.wait_until("select count(*) from gen_durable_machines", "4");
   // Living leases are nobody else's.
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
                             "'executing' and locked_by like 'a/%'"),
@@ -283,6 +353,75 @@ CAF_TEST(a process that is stopped under load releases all rows) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
                             "'executing' or attempt > 0"),
                   "0");
+}
+
+// -- rows that end their process ----------------------------------------------
+
+namespace {
+
+constexpr auto unfinished
+  = "select count(*) from gen_durable where status not in ('done', 'failed')";
+
+/// Of each machine how many are done and failed, and the most failures that a
+/// handler has seen.
+constexpr auto what_became
+  = "select string_agg(format('%s %s %s', fsm, status, count), ', ' order by "
+    "fsm) || ', ' || (select coalesce(max((result ->> 'attempt')::int), 0) "
+    "from "
+    "gen_durable) from (select fsm, status, count(*) from gen_durable group by "
+    "fsm, status) x";
+
+} // namespace
+
+CAF_TEST(one killer among three thousand rows is failed and nobody else) {
+  insert("Doze", "doze", 1'500);
+  insert("Kill", "kill", 1);
+  insert("Doze", "doze", 1'499);
+  supervisor all{db, 1};
+  all.run_until(unfinished, "0");
+  CAF_CHECK_EQUAL(db.scalar(what_became), "Doze done 2999, Kill failed 1, 0");
+  CAF_MESSAGE("the process has ended " << all.starts() << " times");
+  CAF_CHECK_LESS_OR_EQUAL(all.starts(), 12);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where last_error "
+                            "like 'step kill has taken its process%'"),
+                  "1");
+}
+
+CAF_TEST(three killers are failed by two nodes and nobody else) {
+  for (int i = 0; i < 3; ++i) {
+    insert("Kill", "kill", 1);
+    insert("Doze", "doze", 999);
+  }
+  supervisor all{db, 2};
+  all.run_until(unfinished, "0");
+  CAF_CHECK_EQUAL(db.scalar(what_became), "Doze done 2997, Kill failed 3, 0");
+  CAF_MESSAGE("processes have ended " << all.starts() << " times");
+  CAF_CHECK_LESS_OR_EQUAL(all.starts(), 36);
+}
+
+CAF_TEST(nobody is failed when healthy nodes are killed or the power fails) {
+  insert("Doze", "doze", 6'000);
+  supervisor all{db, 2};
+  auto done = [](int count) {
+    return "select count(*) >= " + std::to_string(count)
+           + " from gen_durable where status = 'done'";
+  };
+  for (int i = 0; i < 4; ++i) {
+    all.run_until(done(500 * (i + 1)), "t");
+    all.kill_one(static_cast<std::size_t>(i % 2));
+  }
+  for (int i = 0; i < 2; ++i) {
+    all.run_until("select count(*) > 0 from gen_durable where status = "
+                  "'executing'",
+                  "t");
+    all.kill_all();
+  }
+  all.run_until("select count(*) > 0 from gen_durable where crashes > 0", "t");
+  auto since = std::chrono::steady_clock::now();
+  all.run_until(unfinished, "0");
+  CAF_CHECK_EQUAL(db.scalar(what_became), "Doze done 6000, 0");
+  // As long as the rows take, and seconds.
+  CAF_CHECK(std::chrono::steady_clock::now() - since < 60s);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,7 +1,7 @@
 /// A worker process for tests that kill it. Prints "begin ID STEP ATTEMPT" for
 /// each step that begins, "lost ID" for each lease and "stale ID" for each outcome
 /// that is lost, and runs until SIGTERM. With "short": as one that has little time
-/// (leases of 3 s, 8 slots).
+/// (leases of 3 s, 8 slots), with "brief": less (leases of 1.5 s).
 
 #include <gd/actors/engine.hpp>
 #include <gd/machine.hpp>
@@ -21,6 +21,7 @@
 GD_ENUM(hang_step, hang);
 GD_ENUM(walk_step, one, two, three);
 GD_ENUM(doze_step, doze);
+GD_ENUM(kill_step, kill);
 
 struct nothing {
   GD_STATE(nothing);
@@ -61,24 +62,33 @@ gd::machine walk() {
 /// Keeps its thread for 20 ms.
 gd::machine doze() {
   return gd::define<nothing, doze_step>("Doze", 1).step(
-    doze_step::doze, [](gd::context<nothing>&) {
+    doze_step::doze, [](gd::context<nothing>& ctx) {
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
-      return gd::done();
+      return gd::done(attempts{ctx.failures()});
     });
+}
+
+/// Ends its process.
+gd::machine killer() {
+  return gd::define<nothing, kill_step>("Kill", 1).step(
+    kill_step::kill,
+    [](gd::context<nothing>&) -> gd::outcome { std::abort(); });
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  bool is_short = argc == 4 && std::string_view{argv[3]} == "short";
+  std::string_view mode = argc == 4 ? argv[3] : "";
+  bool is_brief = mode == "brief";
+  bool is_short = mode == "short" || is_brief;
   if (argc != 3 && !is_short) {
-    std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE [short]\n");
+    std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE [short|brief]\n");
     return 2;
   }
   gd::config options;
   options.database = argv[1];
   options.node = argv[2];
-  options.machines = {hang(), walk(), doze()};
+  options.machines = {hang(), walk(), doze(), killer()};
   options.poll = std::chrono::milliseconds{50};
   options.heartbeat = std::chrono::milliseconds{100};
   options.reaper = std::chrono::milliseconds{50};
@@ -87,6 +97,11 @@ int main(int argc, char** argv) {
     options.lease = std::chrono::seconds{3};
     options.heartbeat = std::chrono::seconds{1};
     options.reaper = std::chrono::seconds{1};
+  }
+  if (is_brief) {
+    options.lease = std::chrono::milliseconds{1'500};
+    options.heartbeat = std::chrono::milliseconds{300};
+    options.reaper = std::chrono::milliseconds{200};
   }
   options.on_event = [log = gd::log_to_stderr()](const gd::event& what) {
     if (auto* x = std::get_if<gd::events::step_started>(&what)) {
