@@ -93,7 +93,7 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 5110 libgd/gd/pq 3390 libgd/gd/work 4630 actors/gd/actors 5940
+  libgd/gd 5110 libgd/gd/pq 3390 libgd/gd/work 4630 actors/gd/actors 5950
   testing/gd 1450 tools/gdctl 1600
   sql/turn 540 sql/intake 210 sql/sweep 220 sql/session 130 sql/caller 30
   sql/testing 30 sql/parts 445)

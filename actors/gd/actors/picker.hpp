@@ -98,7 +98,7 @@ private:
   /// Bytes that may be picked or shown.
   std::int64_t room() const;
 
-  // Rows that were picked, and have not begun.
+  // Rows that were picked, and have not begun: picker_rows.cpp.
   std::vector<execution_ptr> lease_all(std::vector<store::picked_row> rows,
                                        const std::string& token);
   void take(std::vector<execution_ptr> rows);
