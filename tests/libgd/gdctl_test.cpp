@@ -308,7 +308,7 @@ CAF_TEST(migrations go up and down and tell where they are) {
   CAF_CHECK(contains(status.out, "nothing installed"));
   auto up = run({"migrate", "up"});
   CAF_CHECK_EQUAL(up.code, 0);
-  CAF_CHECK(contains(up.out, "schema public: 7 migrations; version 7"));
+  CAF_CHECK(contains(up.out, "schema public: 8 migrations; version 8"));
   CAF_CHECK(contains(run({"migrate", "up"}).out, "0 migrations"));
   CAF_CHECK_EQUAL(run({"migrate", "status"}).code, 0);
   CAF_CHECK_EQUAL(run({"migrate", "down"}).code, 2);
