@@ -3,6 +3,7 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/signal_intake.hpp>
 
@@ -50,7 +51,12 @@ struct client::impl {
   /// `meanwhile` runs while the server works.
   template <class Meanwhile>
   pq::reply run(const pq::unit& work, Meanwhile meanwhile);
-  result<pq::rows> read(pq::call what);
+  /// The rows of the last statement. Sent again where that may help: it must not
+  /// matter how often it is done.
+  result<pq::rows> ask(pq::unit work);
+  result<pq::rows> read(pq::call what) {
+    return ask({{std::move(what)}, false});
+  }
   template <class Answer, class Intake, class Request>
   std::vector<result<Answer>> drive(Intake& intake,
                                     std::vector<Request> requests);
@@ -177,13 +183,12 @@ result<signalled> client::signal(gd::signal what) {
   return std::move(signal_all(std::move(one)).front());
 }
 
-result<pq::rows> client::impl::read(pq::call what) {
+result<pq::rows> client::impl::ask(pq::unit work) {
   gave_up_.reset();
-  pq::unit work{{std::move(what)}, false};
   for (int failures = 0;;) {
     auto reply = run(work, [] {});
     if (reply.ok())
-      return std::move(reply.results.front());
+      return std::move(reply.results.back());
     auto why = std::move(*reply.failure);
     if (gave_up_ || !retryable(why.code) || ++failures == read_tries) {
       if (why.code == errc::unknown_fate)
@@ -210,6 +215,71 @@ result<std::vector<stats_row>> client::stats() {
   if (!rows)
     return rows.error();
   return store::read<stats_row>(*rows);
+}
+
+result<std::vector<machine_row>> client::machines() {
+  auto rows = impl_->read(store::machines());
+  if (!rows)
+    return rows.error();
+  return store::read<machine_row>(*rows);
+}
+
+result<std::vector<node_row>> client::nodes() {
+  auto rows = impl_->read(store::nodes());
+  if (!rows)
+    return rows.error();
+  return store::read<node_row>(*rows);
+}
+
+result<std::vector<not_served_row>> client::not_served() {
+  auto rows = impl_->read(store::not_served());
+  if (!rows)
+    return rows.error();
+  return store::read<not_served_row>(*rows);
+}
+
+static error unknown_version(const std::string& fsm, std::int32_t version) {
+  auto what = version == 0 ? fsm : fmt::format("{} v{}", fsm, version);
+  return {
+    errc::unknown_machine, fmt::format("no node has made {} known", what), {}};
+}
+
+result<void> client::retire(const std::string& fsm, std::int32_t version,
+                            bool retired) {
+  auto rows = impl_->ask({{store::retire(fsm, version, retired)}});
+  if (!rows)
+    return rows.error();
+  switch (store::read_answer(*rows)) {
+    case store::version_answer::done:
+      return {};
+    case store::version_answer::pinned:
+      return error{
+        errc::invalid_argument,
+        fmt::format("{} v{} is pinned: expected another to be pinned "
+                    "first, or none",
+                    fsm, version),
+        {}};
+    default:
+      return unknown_version(fsm, version);
+  }
+}
+
+result<void> client::pin(const std::string& fsm, std::int32_t version) {
+  auto rows = impl_->ask({{store::machines_lock(), store::unpin(fsm, version),
+                           store::pin(fsm, version)}});
+  if (!rows)
+    return rows.error();
+  switch (store::read_answer(*rows)) {
+    case store::version_answer::done:
+      return {};
+    case store::version_answer::retired:
+      return error{
+        errc::version_retired,
+        fmt::format("{} v{} is retired, and takes no inserts", fsm, version),
+        {}};
+    default:
+      return unknown_version(fsm, version);
+  }
 }
 
 } // namespace gd

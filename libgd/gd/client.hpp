@@ -47,8 +47,8 @@ public:
 
   /// Makes an instance; answered after the commit. Errors: `invalid_argument` and
   /// `codec` (a value or a state that cannot be used), `unknown_machine`,
-  /// `unknown_step`, `rejected` (the server refuses the row), `unavailable`,
-  /// `unknown_fate`.
+  /// `unknown_step`, `version_retired`, `rejected` (the server refuses the row),
+  /// `unavailable`, `unknown_fate`.
   result<inserted> insert(gd::insert what);
   /// Any number of rows, in transactions of bounded size; each is accepted or
   /// refused by itself. Answers are in the order of the rows.
@@ -65,6 +65,22 @@ public:
 
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
+
+  /// The machines that nodes have made known, by name and version.
+  result<std::vector<machine_row>> machines();
+  /// The nodes that live, and those that have gone lately without a word.
+  result<std::vector<node_row>> nodes();
+  /// What is runnable, or would be inserted, where no node that lives runs it; a
+  /// hundred at most.
+  result<std::vector<not_served_row>> not_served();
+
+  /// This version takes no more inserts; its instances go on. False: it takes them
+  /// again. Errors: `unknown_machine`; `invalid_argument`, if it is pinned.
+  result<void> retire(const std::string& fsm, std::int32_t version,
+                      bool retired = true);
+  /// Inserts that name no version mean this one from now on; with 0, again what is
+  /// served. Errors: `unknown_machine`, `version_retired`.
+  result<void> pin(const std::string& fsm, std::int32_t version);
 
 private:
   struct impl;

@@ -38,6 +38,10 @@ std::string_view to_string(errc code) noexcept {
       return "stopped";
     case errc::overloaded:
       return "overloaded";
+    case errc::machine_differs:
+      return "machine_differs";
+    case errc::version_retired:
+      return "version_retired";
   }
   return "unknown";
 }
@@ -73,6 +77,10 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
     return errc::conflict;
   if (sqlstate == "55P03")
     return errc::busy;
+  if (sqlstate == "MV001")
+    return errc::machine_differs;
+  if (sqlstate == "MV002")
+    return errc::version_retired;
   auto of_class = sqlstate.substr(0, 2);
   if (of_class == "22" || of_class == "23" || of_class == "54"
       || of_class == "P0")

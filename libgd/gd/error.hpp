@@ -29,6 +29,8 @@ enum class errc : std::uint8_t {
   not_found,       ///< a look-up that found nothing
   stopped,         ///< the engine is shutting down
   overloaded, ///< too much waits already: nothing has happened, and later there may be room
+  machine_differs, ///< a node that lives has other steps under that machine's version
+  version_retired, ///< an insert of a version that takes no more of them
 };
 
 /// The code's name, for logs and for programs that print errors.
@@ -52,8 +54,9 @@ struct error {
 std::string to_string(const error& why);
 
 /// The code that an SQLSTATE stands for: 40001 and 40P01 are `conflict`, 55P03
-/// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, the
-/// rest is `sql`.
+/// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, MV001
+/// and MV002 are our own `machine_differs` and `version_retired`, the rest is
+/// `sql`.
 errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 
 /// A value or an error; what libgd returns wherever something can fail.

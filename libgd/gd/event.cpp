@@ -60,7 +60,7 @@ severity level_of(const event& what) {
                       },
                       [](const given_back&) { return severity::debug; },
                       [](const sweep_skipped&) { return severity::debug; },
-                      [](const queue_not_served&) { return severity::info; },
+                      [](const machine_changed&) { return severity::info; },
                       // All others. The guide's table is compared with this.
                       [](const auto&) { return severity::warning; },
   },
@@ -251,8 +251,34 @@ std::string text_of(const peer_cut_off& e) {
                      e.port, e.unread);
 }
 
+std::string text_of(const machine_replaced& e) {
+  return fmt::format("machine {}: it has other steps than before under the "
+                     "same version, now {}, before {}; instances at steps that "
+                     "are no more will fail",
+                     e.machine, e.now, e.before);
+}
+
+std::string text_of(const machine_changed& e) {
+  return fmt::format("machine {}: inserts that leave it open begin at {}, and "
+                     "not at {}",
+                     e.machine, e.now, e.before);
+}
+
+std::string text_of(const machine_withdrawn& e) {
+  return fmt::format("machine {}: not served by this node any more, another "
+                     "has given it other steps meanwhile: {}",
+                     e.machine, e.now);
+}
+
 std::string text_of(const queue_not_served& e) {
-  return fmt::format("machine {}: its queue {} is not served by this node",
+  return fmt::format("machine {}: no node that lives runs it in queue {}; "
+                     "others do in other queues",
+                     e.machine, e.queue);
+}
+
+std::string text_of(const version_not_served& e) {
+  return fmt::format("machine {}: instances wait in queue {}, and no node that "
+                     "lives has this version",
                      e.machine, e.queue);
 }
 

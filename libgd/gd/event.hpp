@@ -219,10 +219,37 @@ struct peer_cut_off {
   std::uint16_t port = 0; ///< the peer's
   std::size_t unread = 0; ///< bytes, beside those under way
 };
-/// A machine's queue is not served here: other nodes have to.
+/// A machine has other steps than it had when a node served it last; none lives
+/// that has those. Instances that stand at steps which are no more will fail.
+struct machine_replaced {
+  std::string machine{}; ///< with its version
+  std::string before{};  ///< the steps that it had: "a|b|c"
+  std::string now{};     ///< those that it has
+};
+/// Where inserts begin, or in which queue, is not what it was: the last start of a
+/// node counts.
+struct machine_changed {
+  std::string machine{}; ///< with its version
+  std::string before{};  ///< "step start, queue default"
+  std::string now{};     ///< the same
+};
+/// While this node was away from the database, another has given the machine other
+/// steps: this one does not serve it any more.
+struct machine_withdrawn {
+  std::string machine{}; ///< with its version
+  std::string now{};     ///< the steps that it has by now: "a|b|c"
+};
+/// Instances wait in a queue, or inserts go there, where no node that lives runs
+/// their machine; some run it in other queues. Told again while it is so.
 struct queue_not_served {
   std::string machine{}; ///< with its version
   std::string queue{};   ///< its name
+};
+/// Instances of a version wait that no node which lives has. Told again while it is
+/// so.
+struct version_not_served {
+  std::string machine{}; ///< with its version
+  std::string queue{};   ///< the name of that where they wait
 };
 /// Events that are like ones which were told before, and were left out for that, by
 /// `aggregated`. No engine tells it.
@@ -246,8 +273,9 @@ using event = std::variant<
   events::sweep_failed, events::reaped, events::deadlines_fired,
   events::returned, events::sessions_ended, events::sessions_not_ended,
   events::given_back, events::sweep_skipped, events::actor_restarted,
-  events::peer_cut_off, events::queue_not_served, events::trial_begun,
-  events::more_like_it>;
+  events::peer_cut_off, events::machine_replaced, events::machine_changed,
+  events::machine_withdrawn, events::queue_not_served,
+  events::version_not_served, events::trial_begun, events::more_like_it>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

@@ -36,7 +36,8 @@ struct insert {
   std::string fsm{};
   /// Encoded by `to_json(state)`. Fields that it leaves out take their defaults.
   json state{};
-  /// Zero: the newest version known.
+  /// Zero: the one that operators have pinned; else the newest that the program has;
+  /// else the newest that a node serves, or has served last.
   std::int32_t version = 0;
   /// Empty: the machine's initial step.
   std::string step{};
@@ -192,9 +193,56 @@ struct stats_row {
   std::int64_t future = 0;
   /// Of those, runnable now, but behind another of their partition key.
   std::int64_t held_back = 0;
+  /// A node that lives has the machine, and serves the queue.
+  bool served = false;
 
-  GD_STATE(stats_row, queue, fsm, version, status, instances, future,
-           held_back);
+  GD_STATE(stats_row, queue, fsm, version, status, instances, future, held_back,
+           served);
+};
+
+/// A version of a machine, as nodes have made it known.
+struct machine_row {
+  std::string fsm{};                ///< its name
+  std::int32_t version = 0;         ///< its version
+  std::string initial_step{};       ///< of inserts that name none
+  std::string queue{};              ///< of inserts that name none
+  std::vector<std::string> steps{}; ///< in no particular order
+  std::int64_t nodes = 0;           ///< that live, and serve it
+  /// When it was known to be served last; microseconds since 1970.
+  std::optional<std::int64_t> last_served_us{};
+  bool pinned = false;  ///< inserts that name no version mean this one
+  bool retired = false; ///< it takes no more inserts; its instances go on
+
+  GD_STATE(machine_row, fsm, version, initial_step, queue, steps, nodes,
+           last_served_us, pinned, retired);
+};
+
+/// A node, as it has made itself known.
+struct node_row {
+  std::string node{};                ///< `config::node`
+  std::string incarnation{};         ///< what its lease tokens begin with
+  std::string host{};                ///< its host's name
+  std::int32_t process = 0;          ///< its number there
+  std::string library{};             ///< the version of this library
+  bool lives = false;                ///< it has its connection to the database
+  std::int64_t started_at_us = 0;    ///< microseconds since 1970
+  std::int64_t seen_at_us = 0;       ///< when it was heard of last
+  std::int32_t slots = 0;            ///< of all its queues
+  std::vector<std::string> queues{}; ///< that it serves
+  std::vector<std::string> machines{}; ///< that it serves: "Order v2"
+
+  GD_STATE(node_row, node, incarnation, host, process, library, lives,
+           started_at_us, seen_at_us, slots, queues, machines);
+};
+
+/// Where something may wait that no node which lives runs.
+struct not_served_row {
+  std::string queue{};         ///< its name
+  std::string fsm{};           ///< the machine's name
+  std::int32_t version = 0;    ///< the machine's
+  bool version_served = false; ///< in another queue, it is run
+
+  GD_STATE(not_served_row, queue, fsm, version, version_served);
 };
 
 /// Asks for the counts of everything. Reads the whole table.

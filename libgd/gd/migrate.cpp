@@ -4,6 +4,7 @@
 #include <gd/migrations.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 #include <gd/sql.hpp>
 
 #include <fmt/format.h>
@@ -29,34 +30,23 @@ public:
     // nop
   }
 
-  result<int> up(int to) {
+  result<int> up(int to, std::vector<unrunnable>* failed) {
     if (to < 1 || to > newest_schema())
       return error{errc::invalid_argument,
                    fmt::format("up: expected a version from 1 to {}, got {}",
                                newest_schema(), to),
                    {}};
-    return transaction([&](const store::schema_state& now) -> result<int> {
-      if (now.works_from > newest_schema())
-        return refuse(fmt::format("it has version {} and works with libraries "
-                                  "from {}, this library knows {}: update the "
-                                  "program",
-                                  now.version, now.works_from,
-                                  newest_schema()));
-      if (now.version == 0)
-        if (auto ok = create_schema(); !ok)
-          return ok.error();
-      int applied = 0;
-      for (const auto& x : sql::migrations)
-        if (x.number > now.version && x.number <= to) {
-          if (auto ok = apply(x, x.up, "up"); !ok)
-            return ok.error();
-          ++applied;
-        }
+    auto applied = transaction(
+      [&](const store::schema_state& now) { return install(now, to); });
+    if (!applied)
       return applied;
-    });
+    // By itself, since it may have to read the whole table.
+    auto checked = transaction(
+      [&](const store::schema_state& now) { return check_rows(now, failed); });
+    return checked ? applied : checked;
   }
 
-  result<int> down(int to) {
+  result<int> down(int to, bool with_instances) {
     if (to < 0 || to > newest_schema())
       return error{errc::invalid_argument,
                    fmt::format("down: expected a version from 0 to {}, got {}",
@@ -68,6 +58,9 @@ public:
                                   "only a library that knows a migration can "
                                   "take it back",
                                   now.version, newest_schema()));
+      if (now.version > to && !with_instances)
+        if (auto ok = expect_no_instance(); !ok)
+          return ok.error();
       int applied = 0;
       for (auto x = std::rbegin(sql::migrations);
            x != std::rend(sql::migrations); ++x)
@@ -78,6 +71,26 @@ public:
         }
       return applied;
     });
+  }
+
+  result<void> activate(bool anyway) {
+    auto done = transaction([&](const store::schema_state& now) -> result<int> {
+      if (now.version != newest_schema())
+        return refuse(
+          fmt::format("it has version {}, this library knows {}: "
+                      "only the newest version can be activated, by "
+                      "a library that knows it",
+                      now.version, newest_schema()));
+      if (!anyway)
+        if (auto ok = expect_no_older_node(); !ok)
+          return ok.error();
+      if (auto ok = leave_older_behind(); !ok)
+        return ok.error();
+      return 0;
+    });
+    if (!done)
+      return done.error();
+    return {};
   }
 
   result<schema_status> status() {
@@ -100,6 +113,98 @@ private:
     return opts;
   }
 
+  result<int> install(const store::schema_state& now, int to) {
+    if (now.works_from > newest_schema())
+      return refuse(fmt::format("it has version {} and works with libraries "
+                                "from {}, this library knows {}: update the "
+                                "program",
+                                now.version, now.works_from, newest_schema()));
+    if (now.version == 0)
+      if (auto ok = create_schema(); !ok)
+        return ok.error();
+    int applied = 0;
+    for (const auto& x : sql::migrations)
+      if (x.number > now.version && x.number <= to) {
+        if (auto ok = apply(x, x.up, "up"); !ok)
+          return ok.error();
+        ++applied;
+      }
+    if (applied == 0 || to < newest_schema())
+      return applied;
+    auto any = ask({&sql::any_instance, {}});
+    if (!any)
+      return any.error();
+    if (!any->boolean(0, 0))
+      if (auto ok = leave_older_behind(); !ok)
+        return ok.error();
+    return applied;
+  }
+
+  /// Libraries that do not know the newest version.
+  result<void> leave_older_behind() {
+    if (auto ok = db_.execute(sql::drop_old_pick.text); !ok)
+      return ok;
+    return db_.execute(sql::activate.text);
+  }
+
+  /// Those from before rows were checked. How many could never be run.
+  result<int> check_rows(const store::schema_state& now,
+                         std::vector<unrunnable>* failed) {
+    if (now.version < newest_schema())
+      return 0;
+    auto open = ask({&sql::open_checks, {}});
+    if (!open)
+      return open.error();
+    if (!open->boolean(0, 0))
+      return 0;
+    auto rows = ask({&sql::fail_unrunnable, {}});
+    if (!rows)
+      return rows.error();
+    for (auto& x : store::read<store::unrunnable_row>(*rows))
+      if (failed != nullptr)
+        failed->push_back({x.id, std::move(x.why)});
+    if (auto ok = db_.execute(sql::validate_checks.text); !ok)
+      return ok.error();
+    return static_cast<int>(rows->size());
+  }
+
+  result<void> expect_no_instance() {
+    if (auto ok = db_.execute(sql::lock_instances.text); !ok)
+      return ok;
+    auto any = ask({&sql::any_instance, {}});
+    if (!any)
+      return any.error();
+    if (!any->boolean(0, 0))
+      return {};
+    return error{
+      errc::invalid_argument,
+      fmt::format("schema {}: there are instances, and going back "
+                  "takes from them what the older version does not "
+                  "have; with 0 they all go: expected to be told that "
+                  "this is meant (--with-instances)",
+                  schema_),
+      {}};
+  }
+
+  result<void> expect_no_older_node() {
+    auto rows = ask(store::older_nodes(newest_schema()));
+    if (!rows)
+      return rows.error();
+    std::string names;
+    for (const auto& x : store::read<store::older_node>(*rows))
+      names += fmt::format("{}{} (host {}, process {}, library {})",
+                           names.empty() ? "" : ", ", x.node, x.host, x.process,
+                           x.library);
+    if (names.empty())
+      return {};
+    return error{
+      errc::busy,
+      fmt::format("schema {}: nodes with older libraries live, which "
+                  "could not connect any more: {}",
+                  schema_, names),
+      {}};
+  }
+
   template <class F>
   result<int> transaction(F body) {
     if (auto ok = check_name("schema", schema_, {.name = longest_schema_name});
@@ -107,7 +212,7 @@ private:
       return ok.error();
     if (auto ok = db_.execute(sql::begin.text); !ok)
       return ok.error();
-    if (auto locked = ask(sql::migration_lock); !locked)
+    if (auto locked = ask({&sql::migration_lock, {}}); !locked)
       return locked.error();
     auto now = installed();
     if (!now)
@@ -121,7 +226,7 @@ private:
   }
 
   result<store::schema_state> installed() {
-    auto rows = ask(sql::schema_version);
+    auto rows = ask({&sql::schema_version, {}});
     if (!rows)
       return rows.error();
     auto now = store::read_schema_version(*rows);
@@ -131,7 +236,7 @@ private:
   }
 
   result<void> create_schema() {
-    auto exists = ask(sql::schema_exists);
+    auto exists = ask({&sql::schema_exists, {}});
     if (!exists)
       return exists.error();
     if (exists->boolean(0, 0))
@@ -150,8 +255,8 @@ private:
     return why;
   }
 
-  result<pq::rows> ask(const sql::statement& what) {
-    auto reply = db_.run({{{&what, {}}}, false});
+  result<pq::rows> ask(pq::call what) {
+    auto reply = db_.run({{std::move(what)}, false});
     if (!reply.ok())
       return *reply.failure;
     return reply.results.front();
@@ -172,12 +277,17 @@ int newest_schema() noexcept {
   return static_cast<int>(std::size(sql::migrations));
 }
 
-result<int> migrate_up(pq::options opts, int to) {
-  return migrator{std::move(opts)}.up(to);
+result<int> migrate_up(pq::options opts, int to,
+                       std::vector<unrunnable>* failed) {
+  return migrator{std::move(opts)}.up(to, failed);
 }
 
-result<int> migrate_down(pq::options opts, int to) {
-  return migrator{std::move(opts)}.down(to);
+result<int> migrate_down(pq::options opts, int to, bool with_instances) {
+  return migrator{std::move(opts)}.down(to, with_instances);
+}
+
+result<void> migrate_activate(pq::options opts, bool anyway) {
+  return migrator{std::move(opts)}.activate(anyway);
 }
 
 result<schema_status> migration_status(pq::options opts) {

@@ -2,6 +2,7 @@
 
 #include <gd/machine.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,17 +30,30 @@ public:
     return machines_.empty();
   }
 
-  /// Null: unknown. Version 0 stands for the newest.
+  /// Null: unknown, or withdrawn. Version 0 stands for the newest.
   std::shared_ptr<const machine> find(std::string_view fsm,
                                       std::int32_t version) const;
 
-  /// All of them, as `pick` wants to know them.
+  /// Also one that is withdrawn: for rows that were picked before.
+  std::shared_ptr<const machine> find_any(std::string_view fsm,
+                                          std::int32_t version) const;
+
+  /// From now on it is not found. Other threads may read meanwhile.
+  void withdraw(std::string_view fsm, std::int32_t version) const;
+
+  /// All that can be found, as `pick` wants to know them.
   std::vector<machine_version> keys() const;
 
 private:
-  std::map<std::string, std::map<std::int32_t, std::shared_ptr<const machine>>,
-           std::less<>>
-    machines_;
+  struct entry {
+    std::shared_ptr<const machine> known;
+    std::shared_ptr<std::atomic<bool>> withdrawn
+      = std::make_shared<std::atomic<bool>>(false);
+  };
+
+  const entry* at(std::string_view fsm, std::int32_t version) const;
+
+  std::map<std::string, std::map<std::int32_t, entry>, std::less<>> machines_;
 };
 
 } // namespace gd

@@ -1,7 +1,9 @@
 -- How many instances of each machine are in each status, by queue; of those, how many are runnable later than now, and
--- how many wait for another row of their partition key. Reads the whole table: for people, not for loops. Names that are
+-- how many wait for another row of their partition key; whether a node that lives runs their steps. Reads the whole table: for people, not for loops. Names that are
 -- longer than any of ours count by their beginnings.
-with keyed as (
+with serves as materialized (
+-- include parts/serves.sql
+), keyed as (
   select g.id,
     bool_or(g.status = 'executing') over (partition by g.partition_key) as executing,
     row_number() over (partition by g.partition_key, g.status = 'runnable' and g.eligible_at <= statement_timestamp()
@@ -12,7 +14,8 @@ with keyed as (
 select g.queue, g.fsm, g.fsm_version as version, g.status::text as status, count(*) as instances,
   count(*) filter (where g.status = 'runnable' and g.eligible_at > statement_timestamp()) as future,
   count(*) filter (where g.status = 'runnable' and g.eligible_at <= statement_timestamp()
-                     and (k.executing or k.nth > 1)) as held_back
+                     and (k.executing or k.nth > 1)) as held_back,
+  ((g.queue, g.fsm, g.fsm_version::text) in (select s.queue, s.fsm, s.version from serves s)) is true as served
 from (
   select g.id, left(g.queue, 1025) as queue, left(g.fsm, 1025) as fsm, g.fsm_version, g.status, g.eligible_at
   from :"schema".gen_durable g) g

@@ -108,7 +108,7 @@ gd::result<void> in_database::added() {
     }
   if (machines_.empty())
     return {};
-  if (auto ok = run(store::register_machines(machines_)); !ok)
+  if (auto ok = run(store::register_machines(store::known(machines_))); !ok)
     return ok.error();
   return {};
 }

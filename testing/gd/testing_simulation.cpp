@@ -275,11 +275,10 @@ gd::result<inserted> simulation::insert(gd::insert what) {
   auto scope = what.unique_scope;
   if (what.unique_key && scope.empty())
     scope.assign(default_scope.begin(), default_scope.end());
-  auto mine = known_->find(what.fsm, what.version);
-  auto resolved = resolve(std::move(what), mine.get(), known);
-  if (!resolved)
-    return resolved.error();
-  auto made = make_row(std::move(*resolved));
+  auto resolved = row_of(std::move(what));
+  if (auto ok = resolve(resolved, *known_, known); !ok)
+    return ok.error();
+  auto made = make_row(std::move(resolved));
   made.unique_scope = std::move(scope);
   auto id = ++ids_; // drawn before the key can turn out to be taken
   made.shown.id = id;

@@ -81,7 +81,7 @@ struct fixture : engine_fixture {
     CAF_REQUIRE(client);
     need(client->insert({.fsm = "Probe"}));
     CAF_CHECK_EQUAL(need(client->stats()).size(), 2u);
-    CAF_CHECK_EQUAL(need(gd::migrate_down(opts, 0)), gd::newest_schema());
+    CAF_CHECK_EQUAL(need(gd::migrate_down(opts, 0, true)), gd::newest_schema());
     for (const char* left :
          {"pg_class where relnamespace", "pg_type where typnamespace",
           "pg_proc where pronamespace"})

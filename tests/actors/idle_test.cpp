@@ -92,8 +92,11 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
                                       {"0: locked_leases", 4},
                                       {"0: reap", 4},
                                       {"0: forget_nodes silent_sessions", 4},
+                                      {"0: lock_timeout machines_lock "
+                                       "mark_served not_served",
+                                       4},
                                       {"0: lock_timeout node_lock "
-                                       "register_session",
+                                       "replaced_machines register_session",
                                        6},
                                       {"1: lock_timeout register_session", 6},
                                       {"2: lock_timeout register_session", 6},
@@ -115,7 +118,10 @@ CAF_TEST(sweeps that find nothing come at longer intervals if they may) {
   std::map<std::string, int> expected{{"0: wake_due returning", 122},
                                       {"0: locked_leases", 5},
                                       {"0: reap", 5},
-                                      {"0: forget_nodes silent_sessions", 5}};
+                                      {"0: forget_nodes silent_sessions", 5},
+                                      {"0: lock_timeout machines_lock "
+                                       "mark_served not_served",
+                                       5}};
   CAF_CHECK_EQUAL(db->units, expected);
 }
 

@@ -167,11 +167,10 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
     home->config.on_event = log.sink();
     home->machines = std::make_shared<gd::registry>(home->config.machines);
     home->incarnation = "a/0";
-    home->record = {.incarnation = home->incarnation,
-                    .node = "a",
-                    .lease = 60s,
-                    .queues = "[]",
-                    .machines = "[]"};
+    home->known_as = std::make_shared<registration>(
+      gd::store::node_record{
+        .incarnation = home->incarnation, .node = "a", .lease = 60s},
+      home->machines);
     home->db = db;
   }
 

@@ -33,6 +33,10 @@ struct supervisor_fixture : engine_fixture {
     home->config = options({machine});
     home->machines = std::make_shared<gd::registry>(home->config.machines);
     home->incarnation = gd::make_incarnation("a");
+    home->known_as = std::make_shared<registration>(
+      gd::store::node_record{
+        .incarnation = home->incarnation, .node = "a", .lease = 60s},
+      home->machines);
     home->db = std::make_shared<gd::reactor>(home->config.connection_options(),
                                              4, log.sink(), [](gd::error) {});
     end->on_failure = [](const gd::error&) {};
@@ -124,12 +128,7 @@ CAF_TEST(a node that stops is not made known again by a beat on its way) {
   };
   db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Probe', "
           "'first', now() + interval '1 day')");
-  home->record = {.incarnation = home->incarnation,
-                  .node = "a",
-                  .lease = 60s,
-                  .queues = "[]",
-                  .machines = "[]"};
-  run(0, introduce(home->record, 0, 100ms));
+  run(0, home->known_as->beat(0, 100ms));
   db.wait_until(known, "1");
   // A lane has work that a stranger holds up, and a beat waits behind it.
   session stranger{db.conninfo()};
@@ -138,7 +137,7 @@ CAF_TEST(a node that stops is not made known again by a beat on its way) {
   auto id = std::stoll(db.scalar("select id from gen_durable"));
   run(lane, {{gd::store::lock_timeout(30s), gd::store::lock({id})}});
   stranger.wait_until_someone_is_blocked();
-  run(lane, introduce(home->record, lane, 100ms));
+  run(lane, home->known_as->beat(lane, 100ms));
   anon(supervisor, drain{1s});
   db.wait_until(known, "0");
   stranger.exec("rollback");

@@ -113,12 +113,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   store::read_flush(answer({"id", "applied", "holder"}));
   store::read_ids(answer({"id"}));
   store::read_instance(answer(columns_of<gd::instance>()));
-  read_as_each<store::candidate, store::shown_row, store::lost_key,
-               store::held_key, store::inbox_row, store::beat,
-               store::ending_lease, store::moved_row, store::reaped_row,
-               store::returning_row, store::returned_row, store::silent_session,
-               store::foreign_session, store::known_machine, store::drawn_id,
-               store::claimed_row, store::inserted_row, store::signal_row,
-               gd::stats_row, store::failed_row, store::noted_row>(from);
+  read_as_each<
+    store::candidate, store::shown_row, store::lost_key, store::held_key,
+    store::inbox_row, store::beat, store::ending_lease, store::moved_row,
+    store::reaped_row, store::returning_row, store::returned_row,
+    store::silent_session, store::foreign_session, store::known_machine,
+    store::changed_machine, store::replaced_machine, store::older_node,
+    store::unrunnable_row, gd::machine_row, gd::node_row, gd::not_served_row,
+    store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
+    gd::stats_row, store::failed_row, store::noted_row>(from);
   return 0;
 }

@@ -308,7 +308,7 @@ CAF_TEST(migrations go up and down and tell where they are) {
   CAF_CHECK(contains(status.out, "nothing installed"));
   auto up = run({"migrate", "up"});
   CAF_CHECK_EQUAL(up.code, 0);
-  CAF_CHECK(contains(up.out, "schema public: 8 migrations; version 8"));
+  CAF_CHECK(contains(up.out, "schema public: 9 migrations; version 9"));
   CAF_CHECK(contains(run({"migrate", "up"}).out, "0 migrations"));
   CAF_CHECK_EQUAL(run({"migrate", "status"}).code, 0);
   CAF_CHECK_EQUAL(run({"migrate", "down"}).code, 2);
@@ -317,7 +317,7 @@ CAF_TEST(migrations go up and down and tell where they are) {
   CAF_CHECK_EQUAL(status.code, 4);
   CAF_CHECK(contains(status.out, "version 1"));
   CAF_CHECK_EQUAL(run({"migrate", "down", "--to", "0"}).code, 0);
-  CAF_CHECK_EQUAL(run({"migrate", "up", "--to", "9"}).code, 2);
+  CAF_CHECK_EQUAL(run({"migrate", "up", "--to", "10"}).code, 2);
 }
 
 CAF_TEST(the schema comes from an option or the environment) {
@@ -450,7 +450,7 @@ CAF_TEST(an instance is inserted and shown) {
   CAF_CHECK_EQUAL(
     run({"stats", "--json"}).out,
     R"({"queue":"fast","fsm":"Order","version":1,)"
-    R"("status":"runnable","instances":1,"future":1,"held_back":0})"
+    R"("status":"runnable","instances":1,"future":1,"held_back":0,"served":false})"
     "\n");
 }
 

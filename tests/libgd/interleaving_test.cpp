@@ -661,7 +661,8 @@ CAF_TEST(a stale lease changes nothing of a row that is parked or finished
   for (const auto* status : {"runnable", "awaiting_signal", "done", "failed"}) {
     auto id = executing();
     // Even if the token were still there.
-    db.rows("update gen_durable set status = $2::durable_status where id = $1",
+    db.rows("update gen_durable set status = $2::durable_status, awaits = "
+            "'paid' where id = $1",
             {std::to_string(id), status});
     auto before = whole_row(id);
     transaction flush{zombie, flushing({next_row(id)})};
@@ -1152,7 +1153,8 @@ CAF_TEST(
     caller.finish();
     caller.exec("rollback");
     db.rows(
-      "update gen_durable set status = 'executing', locked_by = 'node/1/1'");
+      "update gen_durable set status = 'executing', locked_by = 'node/1/1', "
+      "lease_expires_at = now() + interval '1 min'");
   }
 }
 

@@ -245,8 +245,9 @@ CAF_TEST(without locks and checks two picks run two rows of a key) {
   insert("k", 0, "now() - interval '1 s'");
   auto naive = [&](session& on, const std::string& token) {
     on.exec("begin");
-    on.exec("update gen_durable set status = 'executing', locked_by = $1 where "
-            "id = (select id from gen_durable g where status = 'runnable' and "
+    on.exec("update gen_durable set status = 'executing', locked_by = $1, "
+            "lease_expires_at = now() + interval '1 min' where id = (select id "
+            "from gen_durable g where status = 'runnable' and "
             "not exists (select from gen_durable o where o.partition_key = "
             "g.partition_key and o.status = 'executing') order by priority, "
             "eligible_at limit 1 for update skip locked)",

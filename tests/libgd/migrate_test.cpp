@@ -148,7 +148,7 @@ CAF_TEST(any name will do for a schema) {
     auto found = client->look_up(row->id);
     CAF_REQUIRE(found);
     CAF_CHECK_EQUAL(found->inbox, 1);
-    CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), 0)),
+    CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), 0, true)),
                     newest_schema());
     CAF_CHECK_EQUAL(shape_of(db), "");
   }
@@ -188,7 +188,7 @@ CAF_TEST(a role needs no more than a schema of its own) {
   auto client = gd::client::connect(opts);
   CAF_REQUIRE(client);
   CAF_CHECK(client->insert({.fsm = "m", .step = "s", .queue = "q"}));
-  CAF_CHECK_EQUAL(count_of(gd::migrate_down(opts, 0)), newest_schema());
+  CAF_CHECK_EQUAL(count_of(gd::migrate_down(opts, 0, true)), newest_schema());
 }
 
 CAF_TEST(a role without rights is told so and leaves nothing behind) {
@@ -289,7 +289,7 @@ CAF_TEST(instances and their inboxes survive going down and up) {
   CAF_REQUIRE(
     client->signal({.target = row->id, .name = "consumed", .dedup_key = "k"}));
   db.rows("update signals set consumed_at = now() where name = 'consumed'");
-  CAF_REQUIRE(gd::migrate_down(db.options(), 1));
+  CAF_REQUIRE(gd::migrate_down(db.options(), 1, true));
   CAF_CHECK_EQUAL(db.scalar("select string_agg(name, ' ') from signals"),
                   "kept");
   CAF_REQUIRE(gd::migrate_up(db.options()));
@@ -299,13 +299,19 @@ CAF_TEST(instances and their inboxes survive going down and up) {
   CAF_CHECK_EQUAL(found->inbox, 1);
 }
 
-CAF_TEST(older libraries keep the index that they pick by) {
+CAF_TEST(older libraries keep the index that they pick by until the schema is
+           activated) {
   temporary_database db;
   CAF_REQUIRE(gd::migrate_up(db.options(), 7));
-  auto of = "select indexdef from pg_indexes where indexname = "
-            "'gen_durable_pick'"s;
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  auto of = "select string_agg(indexdef, '; ') from pg_indexes where indexname "
+            "= 'gen_durable_pick'"s;
   auto before = db.scalar(of);
   CAF_REQUIRE(gd::migrate_up(db.options()));
+  CAF_CHECK_EQUAL(db.scalar(of), before);
+  CAF_REQUIRE(gd::migrate_activate(db.options()));
+  CAF_CHECK_EQUAL(db.scalar(of), "");
+  CAF_REQUIRE(gd::migrate_down(db.options(), 8, true));
   CAF_CHECK_EQUAL(db.scalar(of), before);
 }
 
@@ -374,4 +380,176 @@ CAF_TEST(a migration that fails takes all of its run with it) {
   CAF_CHECK_EQUAL(shape_of(db), before);
   db.rows("drop table gen_durable_machines");
   CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema());
+}
+
+// -- the way back -------------------------------------------------------------
+
+CAF_TEST(nothing is taken back while there are instances unless it is meant) {
+  temporary_database db;
+  db.migrate();
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  auto before = shape_of(db);
+  for (auto to : {0, newest_schema() - 1}) {
+    auto down = gd::migrate_down(db.options(), to);
+    CAF_CHECK_EQUAL(code_of(down), errc::invalid_argument);
+    CAF_CHECK(contains(message_of(down), "there are instances"));
+  }
+  CAF_CHECK_EQUAL(shape_of(db), before);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "1");
+  CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), newest_schema())), 0);
+  CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), 0, true)),
+                  newest_schema());
+}
+
+CAF_TEST(an instance that is being made counts as one when all is taken back) {
+  temporary_database db;
+  db.migrate();
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("insert into gen_durable (fsm, step) values ('m', 's')");
+  auto down = std::async(std::launch::async,
+                         [&db] { return gd::migrate_down(db.options(), 0); });
+  stranger.wait_until_someone_is_blocked();
+  stranger.exec("commit");
+  CAF_CHECK_EQUAL(code_of(down.get()), errc::invalid_argument);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "1");
+}
+
+// -- older libraries ----------------------------------------------------------
+
+CAF_TEST(
+  a schema with instances works with older libraries until it is activated) {
+  temporary_database db;
+  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  CAF_REQUIRE(gd::migrate_up(db.options()));
+  CAF_CHECK_LESS(status_of(db.options()).works_from, newest_schema());
+  CAF_CHECK(gd::migrate_activate(db.options()));
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
+  CAF_CHECK_EQUAL(status_of(db.options()).installed, newest_schema());
+  CAF_CHECK(gd::migrate_activate(db.options()));
+  CAF_CHECK(gd::client::connect(db.options()));
+}
+
+CAF_TEST(a schema without instances is activated at once) {
+  temporary_database db;
+  db.migrate();
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
+}
+
+CAF_TEST(nothing is activated while a node of an older library lives) {
+  temporary_database db;
+  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  auto too_early = gd::migrate_activate(db.options());
+  CAF_CHECK_EQUAL(code_of(too_early), errc::schema_mismatch);
+  CAF_REQUIRE(gd::migrate_up(db.options()));
+  const std::string add_node
+    = "insert into gen_durable_nodes (incarnation, node, host, process, "
+      "library, lease, slots, queues, machines, knows) values ($1, $2, 'web3', "
+      "412, '0.0.9', interval '1 min', 1, '[]', '[]', $3::int)";
+  db.rows(add_node, {"old/0", "old", std::nullopt});
+  db.rows(add_node, {"new/0", "new", std::to_string(newest_schema())});
+  db.rows(add_node, {"gone/0", "gone", std::nullopt});
+  session nodes{db.conninfo()};
+  nodes.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
+             "hashtext(x)) from unnest('{old/0,new/0}'::text[]) x");
+  auto refused = gd::migrate_activate(db.options());
+  CAF_CHECK_EQUAL(code_of(refused), errc::busy);
+  CAF_CHECK(contains(message_of(refused),
+                     "old (host web3, process 412, library 0.0.9)"));
+  CAF_CHECK(!contains(message_of(refused), "new ("));
+  CAF_CHECK(!contains(message_of(refused), "gone ("));
+  CAF_CHECK_LESS(status_of(db.options()).works_from, newest_schema());
+  CAF_CHECK(gd::migrate_activate(db.options(), true));
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
+}
+
+// -- rows that nobody could run -----------------------------------------------
+
+CAF_TEST(rows that nobody could ever run are failed by the migration and told) {
+  temporary_database db;
+  CAF_REQUIRE(gd::migrate_up(db.options(), 8));
+  db.rows("set gd.checks_json = 'on';"
+          "insert into gen_durable (fsm, step, status) values"
+          " ('m', 's', 'executing'), ('m', 's', 'awaiting_signal');"
+          "insert into gen_durable (fsm, step, status, locked_by) values"
+          " ('m', 's', 'executing', 'n/1/1');"
+          "insert into gen_durable (fsm, step, state) values"
+          " ('m', 's', '[1]'), ('m', 's', '{}');"
+          "insert into gen_durable (fsm, step, status, state) values"
+          " ('m', 's', 'done', '[1]')");
+  std::vector<gd::unrunnable> failed;
+  CAF_CHECK_EQUAL(
+    count_of(gd::migrate_up(db.options(), newest_schema(), &failed)),
+    newest_schema() - 8);
+  std::sort(failed.begin(), failed.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  CAF_REQUIRE_EQUAL(failed.size(), 4u);
+  for (std::size_t i = 0; i < failed.size(); ++i)
+    CAF_CHECK_EQUAL(failed[i].id, static_cast<std::int64_t>(i) + 1);
+  CAF_CHECK_EQUAL(failed[0].why,
+                  "it executed without a lease token, or without an end of its "
+                  "lease");
+  CAF_CHECK_EQUAL(failed[1].why, "it waited for a signal without a name");
+  CAF_CHECK_EQUAL(failed[3].why, "its state is no object");
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(status::text, ' ' order by id) "
+                            "from gen_durable"),
+                  "failed failed failed failed runnable done");
+  CAF_CHECK_EQUAL(db.scalar("select last_error from gen_durable where id = 2"),
+                  "nobody could ever run it: it waited for a signal without a "
+                  "name");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from pg_constraint where not "
+                            "convalidated"),
+                  "0");
+}
+
+CAF_TEST(a row that is failed for what it is lets go of a key that is taken) {
+  temporary_database db;
+  CAF_REQUIRE(gd::migrate_up(db.options(), 8));
+  db.rows("insert into gen_durable (fsm, step, status, unique_key, "
+          "unique_scope) values ('m', 's', 'awaiting_signal', 'k', '{failed}'),"
+          " ('m', 's', 'failed', 'k', '{failed}')");
+  CAF_REQUIRE(gd::migrate_up(db.options()));
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(status || ' ' || "
+                            "unique_scope::text, ', ' order by id) from "
+                            "gen_durable"),
+                  "failed {}, failed {failed}");
+}
+
+CAF_TEST(
+  what a migration that was cut off has not looked at the next one does) {
+  temporary_database db;
+  db.migrate();
+  db.rows("alter table gen_durable drop constraint gen_durable_awaiting;"
+          "insert into gen_durable (fsm, step, status) values ('m', 's', "
+          "'awaiting_signal');"
+          "alter table gen_durable add constraint gen_durable_awaiting check "
+          "(status <> 'awaiting_signal' or awaits is not null) not valid");
+  std::vector<gd::unrunnable> failed;
+  CAF_CHECK_EQUAL(
+    count_of(gd::migrate_up(db.options(), newest_schema(), &failed)), 0);
+  CAF_CHECK_EQUAL(failed.size(), 1u);
+}
+
+CAF_TEST(nobody stores a row that nobody could run) {
+  temporary_database db;
+  db.migrate();
+  for (const auto& values : {"'executing', null, null, null, '{}'"s,
+                             "'executing', 'n/1/1', null, null, '{}'"s,
+                             "'executing', null, now(), null, '{}'"s,
+                             "'awaiting_signal', null, null, null, '{}'"s,
+                             "'runnable', null, null, null, '[1]'"s}) {
+    CAF_MESSAGE(values);
+    std::string state;
+    try {
+      db.rows("insert into gen_durable (fsm, step, status, locked_by, "
+              "lease_expires_at, awaits, state) values ('m', 's', "
+              + values + ")");
+    } catch (const gd::test::sql_error& e) {
+      state = e.sqlstate();
+    }
+    CAF_CHECK(state == "23514" || state == "22023");
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "0");
 }

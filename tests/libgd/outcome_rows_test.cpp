@@ -419,8 +419,9 @@ CAF_TEST(an outcome that a failure led to keeps it as the last error until the
     run(store::flush({x}));
     auto last_error = [&] { return row(x.id)["last_error"].value_or("none"); };
     CAF_CHECK_EQUAL(last_error(), "no stock");
-    db.rows("update gen_durable set status = 'executing', locked_by = $2 where "
-            "id = $1::bigint",
+    db.rows("update gen_durable set status = 'executing', locked_by = $2, "
+            "lease_expires_at = now() + interval '1 minute' where id = "
+            "$1::bigint",
             {std::to_string(x.id), x.token});
     x.failure.reset();
     run(what == verb::next   ? store::flush_next({x})
@@ -446,7 +447,8 @@ CAF_TEST(an await after an await starts from nothing) {
   x.timeout_us = 5'000'000;
   run(store::flush({x}));
   db.rows("update gen_durable set status = 'executing', locked_by = "
-          "'node/1/2', wake_reason = 'signal'");
+          "'node/1/2', lease_expires_at = now() + interval '1 minute', "
+          "wake_reason = 'signal'");
   x.token = "node/1/2";
   x.timeout_us.reset();
   check(x, {{"status", "awaiting_signal"},

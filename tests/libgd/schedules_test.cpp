@@ -662,12 +662,10 @@ private:
   /// As a session of this node's.
   std::unique_ptr<pq::connection> connect(const party& x) {
     auto made = connect(x.application);
-    ask(*made, store::register_session({.incarnation = x.incarnation,
-                                        .node = "n",
-                                        .host = "h",
-                                        .lease = 1h,
-                                        .queues = "[]",
-                                        .machines = "[]"}));
+    ask(
+      *made,
+      store::register_session(
+        {.incarnation = x.incarnation, .node = "n", .host = "h", .lease = 1h}));
     return made;
   }
 

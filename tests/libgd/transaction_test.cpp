@@ -143,9 +143,10 @@ struct fixture {
                         const std::string& awaits = "") {
     return std::stoll(
       db.scalar("insert into gen_durable (fsm, step, queue, status, awaits,"
-                " locked_by) values ('m', 's', 'q', $1::durable_status,"
-                " nullif($2, ''), case when $1 = 'executing' then 'node/1/1'"
-                " end) returning id",
+                " locked_by, lease_expires_at) values ('m', 's', 'q',"
+                " $1::durable_status, nullif($2, ''), case when $1 ="
+                " 'executing' then 'node/1/1' end, case when $1 = 'executing'"
+                " then now() + interval '1 minute' end) returning id",
                 {status, awaits}));
   }
 
@@ -1306,9 +1307,12 @@ CAF_TEST(gd signal does what the library does) {
             if (status != "missing")
               caller.exec(
                 "insert into gen_durable (id, fsm, step, status, awaits,"
-                " deadline, unique_key, unique_scope) overriding system value"
+                " locked_by, lease_expires_at, deadline, unique_key,"
+                " unique_scope) overriding system value"
                 " values (1, 'm', 's', $1::durable_status, case when $1 ="
-                " 'awaiting_signal' then $2 end, '2100-01-01', case when $3 <>"
+                " 'awaiting_signal' then $2 end, case when $1 = 'executing'"
+                " then 'node/1/1' end, case when $1 = 'executing' then"
+                " '2100-01-01'::timestamptz end, '2100-01-01', case when $3 <>"
                 " '' then 'k'::bytea end,"
                 " string_to_array($3, ',')::durable_status[])",
                 {status, awaits, scope});

@@ -173,7 +173,9 @@ CAF_TEST(a key is taken in the statuses of its scope and free in the others) {
       db.rows("truncate gen_durable cascade");
       auto made = client.insert(order("k", in));
       CAF_REQUIRE(made);
-      db.rows("update gen_durable set status = $1::durable_status", {status});
+      db.rows("update gen_durable set status = $1::durable_status, locked_by "
+              "= 'node/1/1', lease_expires_at = now(), awaits = 'paid'",
+              {status});
       auto effective = in.empty()
                          ? scope{"runnable", "executing", "awaiting_signal"}
                          : in;
@@ -457,7 +459,8 @@ CAF_TEST(an outcome waits alone for an uncommitted insert of its key) {
     if (commits)
       CAF_CHECK_EQUAL(std::to_string(rows.front().holder), theirs);
     db.rows("update gen_durable set status = 'executing', locked_by = "
-            "'node/1/1' where id <> $1",
+            "'node/1/1', lease_expires_at = now() + interval '1 minute' where "
+            "id <> $1",
             {theirs});
   }
 }

@@ -103,7 +103,7 @@ int main() {
   try {
     value(gd::migrate_up(connection));
     run(std::move(options));
-    value(gd::migrate_down(connection, 0));
+    value(gd::migrate_down(connection, 0, true));
   } catch (const std::exception& e) {
     std::cerr << "smoke: " << e.what() << '\n';
     return EXIT_FAILURE;

@@ -24,7 +24,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -55,14 +54,6 @@ struct known_queue {
   GD_STATE(known_queue, name, slots);
 };
 
-struct known_machine {
-  std::string name;
-  std::int32_t version = 0;
-  std::vector<std::string> steps;
-
-  GD_STATE(known_machine, name, version, steps);
-};
-
 std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
@@ -76,13 +67,6 @@ store::node_record describe(const config& cfg, const std::string& incarnation) {
     queues.push_back({x.name, x.slots});
     slots += x.slots;
   }
-  std::vector<known_machine> machines;
-  for (const auto& x : cfg.machines) {
-    std::vector<std::string> steps;
-    for (const auto& step : x.steps)
-      steps.push_back(step.name);
-    machines.push_back({x.name, x.version, std::move(steps)});
-  }
   return {.incarnation = incarnation,
           .node = cfg.node,
           .host = host_name(),
@@ -91,7 +75,7 @@ store::node_record describe(const config& cfg, const std::string& incarnation) {
           .lease = cfg.lease,
           .slots = slots,
           .queues = to_json(queues).text(),
-          .machines = to_json(machines).text()};
+          .machines = store::known(cfg.machines)};
 }
 
 /// Of all engines in an actor system: they share its threads.
@@ -105,6 +89,18 @@ std::shared_ptr<run_permits> permits_of(caf::actor_system& sys) {
   if (!permits)
     mine = permits = std::make_shared<run_permits>(runners_at_most(sys));
   return permits;
+}
+
+/// A session is known to the other nodes before it takes a key's lock, and the
+/// machines are before any of their rows is picked.
+reactor::greeting greeting_of(std::shared_ptr<registration> who) {
+  return {
+    [who](std::size_t lane) {
+    return who->greeting(lane, milliseconds{1'000});
+    },
+    [who](std::size_t lane, const pq::reply& reply, std::vector<event>& to) {
+    return who->heard(lane, reply, database::clock::now(), to);
+  }};
 }
 
 extern "C" void gd_on_signal(int) {
@@ -225,16 +221,14 @@ result<engine> start(caf::actor_system& sys, config options) {
   home->config = std::move(options);
   home->machines = std::make_shared<registry>(home->config.machines);
   home->incarnation = make_incarnation(home->config.node);
-  home->record = describe(home->config, home->incarnation);
+  home->known_as = std::make_shared<registration>(
+    describe(home->config, home->incarnation), home->machines,
+    [weak = std::weak_ptr<node>(home)] {
+    if (auto mine = weak.lock())
+      mine->tell_withdrawn();
+    });
   home->permits = permits_of(sys);
   x->home = home;
-  std::set<std::string> served;
-  for (const auto& queue : home->config.queues)
-    served.insert(queue.name);
-  for (const auto& machine : home->config.machines)
-    if (!served.contains(machine.queue))
-      home->tell(events::queue_not_served{machine.title(), machine.queue});
-
   auto* self = x.get();
   x->end->on_failure = [self](const error& why) {
     {
@@ -253,12 +247,8 @@ result<engine> start(caf::actor_system& sys, config options) {
     if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
       anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
     },
-    longest_pause(home->config),
-    // A session is known to the other nodes before it takes a key's lock.
-    [node = home->record](std::size_t lane) {
-    return introduce(node, lane, milliseconds{1'000});
-  },
-  home->config.connect_within);
+    longest_pause(home->config), greeting_of(home->known_as),
+    home->config.connect_within);
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);
   auto door = sys.spawn<gateway_door>(worker);

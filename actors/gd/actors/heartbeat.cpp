@@ -126,14 +126,19 @@ void heartbeat_actor::say_alive() {
   auto lanes = static_cast<std::size_t>(home_->config.connections);
   for (std::size_t lane = 0; lane < lanes; ++lane)
     if (saying_.insert(lane).second)
-      submit(this, *home_->db, lane, introduce(home_->record, lane, alone_wait),
+      submit(this, *home_->db, lane, home_->known_as->beat(lane, alone_wait),
              lane, database::clock::duration::zero());
 }
 
 void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
   auto node = under_way_.extract(ticket);
   if (node.empty()) {
-    saying_.erase(static_cast<std::size_t>(ticket));
+    auto lane = static_cast<std::size_t>(ticket);
+    saying_.erase(lane);
+    std::vector<event> heard;
+    home_->known_as->heard_beat(lane, reply, heard);
+    for (const auto& x : heard)
+      home_->tell(x);
     if (!reply.ok() && !retryable(reply.failure->code))
       complain("registration of a session", *reply.failure);
     return;

@@ -155,8 +155,11 @@ struct give_up {
   gd::error why;
 };
 
-/// The machines are to be made known, as they could not be before.
-struct register_again {};
+/// Who else is there is to be asked again, as it could not be before.
+struct look_again {};
+
+/// Some of the node's machines have been withdrawn.
+struct machines_withdrawn {};
 
 /// The node has waited for its last word for as long as it means to.
 struct farewell_over {};
@@ -194,7 +197,8 @@ GD_LOCAL_MESSAGE(set_worker)
 GD_LOCAL_MESSAGE(close_portal)
 GD_LOCAL_MESSAGE(peer_unread)
 GD_LOCAL_MESSAGE(give_up)
-GD_LOCAL_MESSAGE(register_again)
+GD_LOCAL_MESSAGE(look_again)
+GD_LOCAL_MESSAGE(machines_withdrawn)
 GD_LOCAL_MESSAGE(farewell_over)
 GD_LOCAL_MESSAGE(restart)
 #undef GD_LOCAL_MESSAGE
@@ -241,7 +245,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::register_again))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_again))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::machines_withdrawn))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::farewell_over))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 #endif

@@ -2,6 +2,7 @@
 
 #include <gd/actors/compat.hpp>
 #include <gd/actors/messages.hpp>
+#include <gd/actors/registration.hpp>
 
 #include <gd/config.hpp>
 #include <gd/pq/database.hpp>
@@ -150,7 +151,8 @@ struct node {
   /// "<node>/<random 128 bits>".
   std::string incarnation;
   /// As it is known to the others.
-  store::node_record record;
+  std::shared_ptr<registration> known_as = std::make_shared<registration>(
+    store::node_record{});
   /// Of numbers of picks and claims, over all queues and restarts: each picker and
   /// each gateway starts a range of its own.
   std::atomic<std::uint64_t> token_ranges = 0;
@@ -180,6 +182,14 @@ struct node {
     config.on_event(what);
   }
 
+  void tell_not_served(not_served_row x) const {
+    auto machine = x.fsm + " v" + std::to_string(x.version);
+    if (x.version_served)
+      tell(events::queue_not_served{std::move(machine), std::move(x.queue)});
+    else
+      tell(events::version_not_served{std::move(machine), std::move(x.queue)});
+  }
+
   /// There may be rows to pick in these queues: tells their pickers, those that
   /// there are. What is inserted from now on does not overtake them.
   void wake(const std::vector<std::string>& queues, bool anywhere) {
@@ -189,21 +199,16 @@ struct node {
         anon(picker, hint{anywhere});
     }
   }
+
+  /// Some of the machines have been withdrawn: tells the pickers.
+  void tell_withdrawn() {
+    for (const auto& queue : config.queues)
+      if (auto picker = children.find(role::picker, queue.name))
+        anon(picker, machines_withdrawn{});
+  }
 };
 
 using node_ptr = std::shared_ptr<node>;
-
-/// Makes a session of a node known to the others, and says that the node lives.
-/// Neither strangers nor an older session of its own can hold it up for longer
-/// than `wait`, each.
-inline pq::unit introduce(const store::node_record& who, std::size_t lane,
-                          std::chrono::milliseconds wait) {
-  pq::unit work{{store::lock_timeout(wait)}};
-  if (lane == database::control_lane)
-    work.calls.push_back(store::node_lock(who.incarnation, wait));
-  work.calls.push_back(store::register_session(who));
-  return work;
-}
 
 class engine;
 

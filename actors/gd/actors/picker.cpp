@@ -84,6 +84,7 @@ caf::behavior picker_actor::make_behavior() {
     [this](steps_ended) { on_steps_ended(); },
     [this](step_begun x) { on_step_begun(x); },
     [this](step_outcome& x) { on_step_outcome(x); },
+    [this](machines_withdrawn) { on_machines_withdrawn(); },
     [this](drain x) { on_drain(x); },
     };
 }
@@ -230,7 +231,7 @@ picker_actor::clock::time_point picker_actor::now() {
 }
 
 std::int32_t picker_actor::wanted() const {
-  if (draining_ || home_->isolation->held() || home_->machines->empty())
+  if (draining_ || home_->isolation->held() || !turn_.serves())
     return 0;
   auto waiting = ahead_.size() + hidden_.size();
   for (const auto& x : claimed_)
@@ -327,12 +328,7 @@ void picker_actor::on_drain(drain how) {
   draining_->by = now() + how.grace;
   draining_->left.queue = queue_.name;
   home_->claims->close(queue_.name);
-  if (trial_ && trial_->now == trial::stage::waiting) {
-    auto row = std::move(trial_->row);
-    end_trial();
-    if (row)
-      release_held(*row);
-  }
+  cancel_trial();
   release_ahead();
   drive();
 }

@@ -79,6 +79,7 @@ private:
   void on_tick(tick x);
   void on_hint(hint x);
   void on_rows_claimed();
+  void on_machines_withdrawn();
   void on_unit_done(std::size_t flight, pq::reply reply);
   void on_steps_ended();
   void on_step_begun(const step_begun& x);
@@ -111,6 +112,7 @@ private:
   void drop(const execution& x);
   void release(const execution& x);
   void release_held(const execution& x);
+  bool is_withdrawn(const store::picked_row& row) const;
   void release_late();
   void release_ahead();
 
@@ -154,6 +156,7 @@ private:
   void begin_trial();
   void survive_trial();
   void end_trial();
+  void cancel_trial();
   void abandon_trial();
   void note(const lease& of, std::int32_t trials);
   void write_notes();
@@ -194,6 +197,8 @@ private:
   bool pick_follows_ = false;
   /// The last pick that has ended left nothing that could have been taken.
   bool exhausted_ = false;
+  /// Rows of machines that are withdrawn may still come in.
+  bool some_withdrawn_ = false;
   clock::time_point poll_at_;
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;

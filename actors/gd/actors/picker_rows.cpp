@@ -22,7 +22,7 @@ picker_actor::lease_all(std::vector<store::picked_row> rows,
   for (auto& row : rows) {
     auto under = std::make_shared<lease>(row.id, token);
     home_->leases.add(under);
-    auto machine = home_->machines->find(row.fsm, row.fsm_version);
+    auto machine = home_->machines->find_any(row.fsm, row.fsm_version);
     out.push_back(std::make_shared<execution>(std::move(machine),
                                               std::move(row), std::move(under),
                                               home_->config.limits));
@@ -51,7 +51,8 @@ void picker_actor::let_go(const execution& x) {
 void picker_actor::put_ahead(execution_ptr row) {
   const auto& under = row->under();
   bool tried = is_on_trial(under);
-  if (draining_ || (home_->isolation->held() && !tried))
+  if (draining_ || is_withdrawn(row->row())
+      || (home_->isolation->held() && !tried))
     return release(*row);
   if (is_failed_unrun(row->row()))
     return fail_unrun(std::move(row));
@@ -171,6 +172,15 @@ void picker_actor::release_late() {
   home_->tell(events::given_back{queue_.name, n});
 }
 
+/// What runs ends as it is.
+void picker_actor::on_machines_withdrawn() {
+  some_withdrawn_ = true;
+  turn_.serve(home_->machines->keys());
+  cancel_trial();
+  release_ahead();
+  drive();
+}
+
 void picker_actor::on_rows_claimed() {
   for (auto& x : home_->claims->collect(queue_.name)) {
     if (x.lost) {
@@ -225,6 +235,11 @@ void picker_actor::release(const execution& x) {
   turn_.add(std::move(row), tag);
   if (draining_)
     ++draining_->left.released;
+}
+
+/// Its machine was withdrawn after it was picked.
+bool picker_actor::is_withdrawn(const store::picked_row& row) const {
+  return some_withdrawn_ && !home_->machines->find(row.fsm, row.fsm_version);
 }
 
 void picker_actor::release_held(const execution& x) {

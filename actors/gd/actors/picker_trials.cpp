@@ -29,7 +29,7 @@ void picker_actor::take_suspects(std::vector<execution_ptr> rows,
     x->under()->suspect = true;
   if (on_trial) {
     const auto& row = rows[*on_trial]->row();
-    if (!is_failed_unrun(row) && !draining_)
+    if (!is_failed_unrun(row) && !draining_ && !is_withdrawn(row))
       trial_.emplace(
         trial{.under = rows[*on_trial]->under(), .trials = row.trials});
     else
@@ -156,6 +156,16 @@ void picker_actor::survive_trial() {
 void picker_actor::end_trial() {
   trial_.reset();
   home_->isolation->end_trial();
+}
+
+/// One that does not begin, for now.
+void picker_actor::cancel_trial() {
+  if (!trial_ || trial_->now != trial::stage::waiting)
+    return;
+  auto row = std::move(trial_->row);
+  end_trial();
+  if (row)
+    release_held(*row);
 }
 
 /// The node stops, and it is not to blame.

@@ -3,6 +3,7 @@
 #include <gd/pq/store.hpp>
 
 #include <caf/all.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -141,6 +142,8 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
       return end_next();
     case stage::end_one:
       return read_end(reply);
+    case stage::served:
+      return read_served(reply);
   }
 }
 
@@ -148,7 +151,9 @@ void reaper_actor::fail(sweep what, const error& why) {
   auto& at = of(what);
   bool lost = why.code == errc::stopped || why.code == errc::unavailable
               || why.code == errc::unknown_fate;
-  bool locked = at.under_way == stage::one_row && why.code == errc::busy;
+  bool locked = (at.under_way == stage::one_row
+                 || at.under_way == stage::served)
+                && why.code == errc::busy;
   if (why.code != errc::stopped && why.code != errc::unavailable && !locked)
     home_->tell(events::sweep_failed{title(what), without_data(why)});
   if (lost) {
@@ -356,12 +361,30 @@ void reaper_actor::end_next() {
   }
   if (auto count = std::exchange(ended_, 0); count > 0)
     home_->tell(events::sessions_ended{count});
-  pause(sweep::leases);
+  look_for_served();
 }
 
 void reaper_actor::read_end(const pq::reply& reply) {
   ended_ += reply.results.front().size();
   end_next();
+}
+
+// -- what is served -----------------------------------------------------------
+
+void reaper_actor::look_for_served() {
+  send(sweep::leases, stage::served,
+       {{store::lock_timeout(single_wait), store::machines_lock(),
+         store::mark_served({}, true), store::not_served()}});
+}
+
+void reaper_actor::read_served(const pq::reply& reply) {
+  auto now = system().clock().now();
+  for (auto& x : store::read<not_served_row>(reply.results.back()))
+    if (complaints_.note(fmt::format("{}\n{}\n{}", x.queue, x.fsm, x.version),
+                         now)
+        > 0)
+      home_->tell_not_served(std::move(x));
+  pause(sweep::leases);
 }
 
 void reaper_actor::pause(sweep what) {

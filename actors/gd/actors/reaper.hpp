@@ -2,6 +2,7 @@
 
 #include <gd/actors/node.hpp>
 
+#include <gd/pq/complaints.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
 
@@ -24,7 +25,7 @@ namespace gd::actors {
 /// Returns rows whose lease is over, and wakes rows whose deadline has passed:
 /// two sweeps with jittered intervals and bounded batches.
 /// Rows whose unique key might collide by that are returned one by one. Ends the sessions of nodes that are silent for longer than their
-/// lease.
+/// lease, keeps up which machines are served, and tells of what waits for nobody.
 class reaper_actor : public caf::event_based_actor {
 public:
   reaper_actor(caf::actor_config& cfg, node_ptr home);
@@ -47,6 +48,7 @@ private:
     one_row, ///< one of these, by itself
     silent,  ///< sessions of silent nodes
     end_one, ///< one of these
+    served,  ///< which machines are served, and what waits for nobody
   };
 
   struct progress {
@@ -85,6 +87,8 @@ private:
   void read_silent(std::vector<store::silent_session> found);
   void end_next();
   void read_end(const pq::reply& reply);
+  void look_for_served();
+  void read_served(const pq::reply& reply);
   void pause(sweep what);
   bool may_reap();
   void remember();
@@ -109,6 +113,8 @@ private:
   /// Those of nodes that were silent for so long.
   std::deque<store::silent_session> silent_;
   std::size_t ended_ = 0;
+  /// What nobody serves.
+  complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.
   std::set<std::string> told_;
 };

@@ -23,14 +23,14 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds healthy_after{30};
 constexpr milliseconds first_backoff{50};
 constexpr milliseconds longest_backoff{10'000};
-/// Between attempts to make the machines known.
-constexpr milliseconds register_pause{1'000};
+/// Between attempts to begin.
+constexpr milliseconds look_pause{1'000};
 /// What the last word of a node may take: the others do without it.
 constexpr milliseconds leave_at_most{1'000};
 constexpr milliseconds leave_wait{100};
 
 /// The tickets of the supervisor's units.
-enum unit : std::uint64_t { machines, strangers, farewell };
+enum unit : std::uint64_t { look, farewell };
 
 /// As events name a child.
 std::string title_of(role what, const std::string& queue) {
@@ -67,11 +67,11 @@ caf::behavior supervisor_actor::make_behavior() {
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
   add_pickers();
-  register_machines();
+  look_around();
   return {
     [this](restart x) { start(x.child); },
     [this](unit_done& x) { finish(x.ticket, *x.reply); },
-    [this](register_again) { register_machines(); },
+    [this](look_again) { look_around(); },
     [this](give_up& x) { fail(x.why); },
     [this](drain x) { begin_draining(x.grace); },
     [this](drained& x) { count(x); },
@@ -106,36 +106,35 @@ void supervisor_actor::add_pickers() {
 
 void supervisor_actor::finish(std::uint64_t ticket, const pq::reply& reply) {
   switch (static_cast<unit>(ticket)) {
-    case machines:
-      return read_registered(reply);
-    case strangers:
-      if (reply.ok())
-        for (auto& x :
-             store::read<store::foreign_session>(reply.results.front()))
-          home_->tell(events::sessions_not_ended{std::move(x.node)});
-      return;
+    case look:
+      return read_look(reply);
     case farewell:
       if (--farewells_ == 0)
         quit();
   }
 }
 
-void supervisor_actor::register_machines() {
-  if (draining_)
-    return;
-  pq::unit work{{store::register_machines(home_->config.machines)}, true};
-  submit(this, *home_->db, database::control_lane, std::move(work), machines);
+/// Answered when the control connection is ready, and with it the machines are
+/// registered: the node has started.
+void supervisor_actor::look_around() {
+  if (!draining_)
+    submit(this, *home_->db, database::control_lane,
+           {{store::foreign_sessions(home_->incarnation), store::not_served()},
+            false},
+           look);
 }
 
-void supervisor_actor::read_registered(const pq::reply& reply) {
+void supervisor_actor::read_look(const pq::reply& reply) {
   if (reply.ok()) {
     home_->tell(events::node_started{home_->config.node});
-    submit(this, *home_->db, database::control_lane,
-           {{store::foreign_sessions(home_->incarnation)}, false}, strangers);
+    for (auto& x : store::read<store::foreign_session>(reply.results.front()))
+      home_->tell(events::sessions_not_ended{std::move(x.node)});
+    for (auto& x : store::read<not_served_row>(reply.results.back()))
+      home_->tell_not_served(std::move(x));
   } else if (!draining_) {
-    home_->tell(events::sweep_failed{"making the machines known",
+    home_->tell(events::sweep_failed{"looking who else is there",
                                      without_data(*reply.failure)});
-    send_self_after(this, register_pause, register_again{});
+    send_self_after(this, look_pause, look_again{});
   }
 }
 
@@ -217,12 +216,18 @@ void supervisor_actor::finish_if_drained() {
 
 void supervisor_actor::say_farewell() {
   // On each lane, behind the last beat there, which would make the node known again.
-  farewells_ = static_cast<std::size_t>(home_->config.connections);
-  for (std::size_t lane = 0; lane < farewells_; ++lane)
-    submit(this, *home_->db, lane,
-           {{store::lock_timeout(leave_wait),
-             store::leave_nodes(home_->incarnation)}},
-           farewell, database::clock::duration::zero());
+  auto lanes = static_cast<std::size_t>(home_->config.connections);
+  farewells_ = lanes + 1;
+  auto say = [this](std::size_t lane, pq::unit work) {
+    submit(this, *home_->db, lane, std::move(work), farewell,
+           database::clock::duration::zero());
+  };
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    say(lane, {{store::lock_timeout(leave_wait),
+                store::leave_nodes(home_->incarnation)}});
+  say(database::control_lane,
+      {{store::lock_timeout(leave_wait), store::machines_lock(),
+        store::mark_served(home_->incarnation, true)}});
   send_self_after(this, leave_at_most, farewell_over{});
 }
 

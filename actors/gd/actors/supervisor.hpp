@@ -56,8 +56,8 @@ private:
   void start(std::size_t index);
   void down(std::size_t index, const caf::error& why);
   void finish(std::uint64_t ticket, const pq::reply& reply);
-  void register_machines();
-  void read_registered(const pq::reply& reply);
+  void look_around();
+  void read_look(const pq::reply& reply);
   /// The engine gives up by itself.
   void fail(const error& why);
   /// What a picker has left behind.

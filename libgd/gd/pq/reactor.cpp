@@ -360,7 +360,8 @@ void reactor::lost(lane_state& lane, news& told) {
   disconnect(lane);
   if (fatal_)
     return;
-  if (why.code == errc::schema_mismatch || why.code == errc::invalid_argument)
+  if (why.code == errc::schema_mismatch || why.code == errc::invalid_argument
+      || why.code == errc::machine_differs)
     return fail(std::move(why), told);
   lane.why_lost = why;
   thread_local std::minstd_rand random{std::random_device{}()};
@@ -379,15 +380,17 @@ void reactor::lost(lane_state& lane, news& told) {
 void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
   using beginning = lane_state::beginning;
   auto& conn = *lane.connection;
-  result<void> ok;
-  if (!reply.ok())
-    ok = *reply.failure;
-  else if (lane.next == beginning::check_schema)
-    ok = store::check_schema(reply.results.front(), opts_.schema);
   bool greeted = lane.next == beginning::greet;
-  if (!ok && !(greeted && ok.error().code == errc::busy))
+  result<void> ok;
+  if (greeted)
+    ok = greet_.heard(lane.index, reply, told.events);
+  else if (!reply.ok())
+    ok = *reply.failure;
+  else
+    ok = store::check_schema(reply.results.front(), opts_.schema);
+  if (!ok)
     return conn.abandon(ok.error());
-  if (greet_ && !greeted) {
+  if (greet_.say && !greeted) {
     lane.next = beginning::greet;
     return;
   }
@@ -404,13 +407,15 @@ void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
 void reactor::start_next(lane_state& lane) {
   if (lane.connection->state() != pq::connection::phase::idle)
     return;
+  bool greets = !lane.ready && lane.next == lane_state::beginning::greet;
+  if (greets && lane.index > 0 && lanes_.front()->since == 0)
+    return;
   // A unit of several statements may take several timeouts.
   lane.give_up_at = clock::now() + 2 * opts_.statement_timeout;
-  if (!lane.ready) {
-    if (lane.next == lane_state::beginning::greet)
-      lane.connection->send(greet_(lane.index));
-    else
-      lane.connection->send({{store::schema_version()}, false});
+  if (greets) {
+    lane.connection->send(greet_.say(lane.index));
+  } else if (!lane.ready) {
+    lane.connection->send({{store::schema_version()}, false});
   } else if (!lane.waiting.empty()) {
     auto next = std::move(lane.waiting.front());
     lane.waiting.pop_front();

@@ -24,12 +24,18 @@ namespace gd {
 class reactor : public database {
 public:
   /// Called once, on the reactor's thread, when no connection will ever do: the
-  /// schema is missing or incompatible, or there has been none in time. From then
-  /// on every reply is that error.
+  /// schema is missing or incompatible, another node that lives has other machines,
+  /// or there has been none in time. From then on every reply is that error.
   using fatal_callback = std::function<void(error)>;
-  /// What a lane's new connection runs before anything else. That a stranger
-  /// has locked what it needs (`busy`) hinders nobody.
-  using greeting = std::function<pq::unit(std::size_t lane)>;
+  /// What a lane's new connection runs before anything else, and what is made of
+  /// the reply: an error ends the connection, events are told. The first lane's
+  /// comes first: until it is connected, no other has a new connection that is.
+  struct greeting {
+    std::function<pq::unit(std::size_t lane)> say;
+    std::function<result<void>(std::size_t lane, const pq::reply& reply,
+                               std::vector<event>& to)>
+      heard;
+  };
 
   /// Beside so many lanes there is one more, the last: its connection is made
   /// when something is submitted to it, and ends with that. `longest_pause`:

@@ -13,6 +13,8 @@
 #include <charconv>
 #include <iterator>
 #include <limits>
+#include <set>
+#include <tuple>
 
 namespace gd::pq {
 
@@ -399,6 +401,18 @@ pq::call end_session() {
 }
 
 // -- inserts, signals, reading ------------------------------------------------
+
+pq::call refuse_versions(const row_refs<insert_row>& rows) {
+  using version = std::tuple<std::string_view, std::int32_t, std::int32_t>;
+  std::set<version> versions;
+  for (const auto& x : rows)
+    versions.emplace(x.fsm, x.version, x.open.version ? 0 : x.version);
+  return make_call(
+    sql::refuse_versions,
+    column(versions, [](const version& x) { return std::get<0>(x); }),
+    column(versions, [](const version& x) { return std::get<1>(x); }),
+    column(versions, [](const version& x) { return std::get<2>(x); }));
+}
 
 pq::call draw_ids(std::size_t count) {
   return make_call(sql::draw_ids, static_cast<std::int32_t>(count));

@@ -483,8 +483,18 @@ struct insert_row {
   std::optional<std::string> unique_key{};
   std::string unique_scope{}; ///< statuses, joined by commas
   std::string token{};        ///< of the lease it begins under; empty: none
+  /// What the insert has left open, and its machine fills in.
+  struct open_fields {
+    bool version = false;
+    bool step = false;
+    bool queue = false;
+  };
+  open_fields open{};
 };
 
+/// Before the rows in their transaction: an error, `version_retired`, that ends it,
+/// if one of them is not to be inserted as it is.
+pq::call refuse_versions(const row_refs<insert_row>& rows);
 pq::call draw_ids(std::size_t count);
 struct drawn_id {
   std::int64_t id = 0;

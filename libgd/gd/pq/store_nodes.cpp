@@ -1,7 +1,13 @@
 #include <gd/pq/store_nodes.hpp>
 
+#include <gd/migrations.hpp>
 #include <gd/pq/bind.hpp>
 #include <gd/sql.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <iterator>
 
 namespace gd::store {
 
@@ -10,17 +16,79 @@ using pq::make_call;
 
 // -- machines -----------------------------------------------------------------
 
-pq::call register_machines(const std::vector<machine>& machines) {
-  auto joined = [](const machine& m) {
-    std::string names;
-    for (const auto& step : m.steps)
-      names += (names.empty() ? "" : ",") + step.name;
-    return names;
-  };
-  return make_call(sql::register_machines, column(machines, &machine::name),
-                   column(machines, &machine::version),
-                   column(machines, &machine::initial_step),
-                   column(machines, &machine::queue), column(machines, joined));
+std::vector<known_machine> known(const std::vector<machine>& machines) {
+  std::vector<known_machine> xs;
+  for (const auto& x : machines) {
+    xs.push_back({.fsm = x.name,
+                  .version = x.version,
+                  .initial_step = x.initial_step,
+                  .queue = x.queue});
+    for (const auto& step : x.steps)
+      xs.back().steps.push_back(step.name);
+  }
+  return xs;
+}
+
+static std::string joined_steps(const known_machine& x) {
+  return fmt::format("{}", fmt::join(x.steps, ","));
+}
+
+pq::call machines_lock() {
+  return make_call(sql::machines_lock);
+}
+
+pq::call refuse_other_steps(const std::string& incarnation,
+                            const std::vector<known_machine>& machines) {
+  return make_call(
+    sql::refuse_other_steps, incarnation, column(machines, &known_machine::fsm),
+    column(machines, &known_machine::version), column(machines, joined_steps));
+}
+
+pq::call register_machines(const std::vector<known_machine>& machines) {
+  return make_call(
+    sql::register_machines, column(machines, &known_machine::fsm),
+    column(machines, &known_machine::version),
+    column(machines, &known_machine::initial_step),
+    column(machines, &known_machine::queue), column(machines, joined_steps));
+}
+
+pq::call replaced_machines(const std::vector<known_machine>& machines) {
+  return make_call(
+    sql::replaced_machines, column(machines, &known_machine::fsm),
+    column(machines, &known_machine::version), column(machines, joined_steps));
+}
+
+pq::call mark_served(const std::string& leaving, bool also_not) {
+  return make_call(sql::mark_served, leaving, also_not);
+}
+
+pq::call not_served() {
+  return make_call(sql::not_served, std::int32_t{100});
+}
+
+pq::call machines() {
+  return make_call(sql::machines);
+}
+
+pq::call nodes() {
+  return make_call(sql::nodes);
+}
+
+pq::call retire(const std::string& fsm, std::int32_t version, bool retired) {
+  return make_call(sql::retire, fsm, version, retired);
+}
+
+pq::call unpin(const std::string& fsm, std::int32_t version) {
+  return make_call(sql::unpin, fsm, version);
+}
+
+pq::call pin(const std::string& fsm, std::int32_t version) {
+  return make_call(sql::pin, fsm, version);
+}
+
+version_answer read_answer(const pq::rows& rows) {
+  auto row = read_one<answered_row>(rows);
+  return row ? row->answer : version_answer::unknown;
 }
 
 pq::call find_machines(const std::vector<std::string>& names) {
@@ -29,10 +97,23 @@ pq::call find_machines(const std::vector<std::string>& names) {
 
 // -- nodes --------------------------------------------------------------------
 
+/// As a node's row has it.
+struct served_machine {
+  std::string name;
+  std::int32_t version = 0;
+  std::vector<std::string> steps;
+
+  GD_STATE(served_machine, name, version, steps);
+};
+
 pq::call register_session(const node_record& what) {
+  std::vector<served_machine> machines;
+  for (const auto& x : what.machines)
+    machines.push_back({x.fsm, x.version, x.steps});
   return make_call(sql::register_session, what.incarnation, what.node,
                    what.host, what.process, what.library, what.lease,
-                   what.slots, what.queues, what.machines);
+                   what.slots, what.queues, to_json(machines).text(),
+                   static_cast<std::int32_t>(std::size(sql::migrations)));
 }
 
 pq::call node_lock(const std::string& incarnation,
@@ -59,6 +140,12 @@ pq::call end_silent_session(const silent_session& which) {
 
 pq::call foreign_sessions(const std::string& incarnation) {
   return make_call(sql::foreign_sessions, incarnation);
+}
+
+// -- migrations ---------------------------------------------------------------
+
+pq::call older_nodes(int version) {
+  return make_call(sql::older_nodes, std::int32_t{version});
 }
 
 } // namespace gd::store

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/instance.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/read.hpp>
 #include <gd/pq/unit.hpp>
@@ -9,7 +10,8 @@
 #include <string>
 #include <vector>
 
-/// What `store` is for instances and signals, for machines and nodes.
+/// What `store` is for instances and signals, for machines, nodes and what
+/// migrations ask.
 namespace gd::store {
 
 using pq::read;
@@ -17,17 +19,65 @@ using pq::read_one;
 
 // -- machines -----------------------------------------------------------------
 
-pq::call register_machines(const std::vector<machine>& machines);
-
 struct known_machine {
   std::string fsm{};
   std::int32_t version = 1;
   std::string initial_step{};
   std::string queue{};
   std::vector<std::string> steps{};
+  bool pinned = false;  ///< inserts that name no version mean this one
+  bool retired = false; ///< it takes no more inserts
 
-  GD_COLUMNS(fsm, version, initial_step, queue, steps);
+  GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired);
 };
+std::vector<known_machine> known(const std::vector<machine>& machines);
+
+/// Behind this one, until the transaction ends, machines are compared and
+/// registered by one node at a time.
+pq::call machines_lock();
+/// An error, `machine_differs`, which ends the transaction: a node that lives has
+/// other steps.
+pq::call refuse_other_steps(const std::string& incarnation,
+                            const std::vector<known_machine>& machines);
+pq::call register_machines(const std::vector<known_machine>& machines);
+/// What a machine was before, if that was something else.
+struct changed_machine : known_machine {
+  bool replaced = false; ///< it had other steps
+
+  GD_COLUMNS(fsm, version, initial_step, queue, steps, replaced);
+};
+pq::call replaced_machines(const std::vector<known_machine>& machines);
+struct replaced_machine {
+  std::string fsm{};
+  std::int32_t version = 1;
+  std::vector<std::string> steps{}; ///< that it has by now
+
+  GD_COLUMNS(fsm, version, steps);
+};
+/// `leaving`: an incarnation that does not count; or empty. `also_not`: those that
+/// are served no more, too.
+pq::call mark_served(const std::string& leaving, bool also_not);
+/// Read as `not_served_row`.
+pq::call not_served();
+/// Read as `machine_row`, `node_row`.
+pq::call machines();
+pq::call nodes();
+
+pq::call retire(const std::string& fsm, std::int32_t version, bool retired);
+/// Before `pin`, in its transaction; version 0: none is to be pinned.
+pq::call unpin(const std::string& fsm, std::int32_t version);
+pq::call pin(const std::string& fsm, std::int32_t version);
+GD_ENUM(version_answer, unknown, done, pinned, retired);
+/// What came of `retire` or `pin`.
+struct answered_row {
+  version_answer answer = version_answer::unknown;
+
+  GD_COLUMNS(answer);
+};
+version_answer read_answer(const pq::rows& rows);
+
+/// Read as `known_machine`: of each name, in the order in which inserts that name
+/// no version mean them.
 pq::call find_machines(const std::vector<std::string>& names);
 
 // -- nodes --------------------------------------------------------------------
@@ -41,8 +91,8 @@ struct node_record {
   std::string library{};
   std::chrono::microseconds lease{0};
   std::int32_t slots = 0;
-  std::string queues{};   ///< JSON
-  std::string machines{}; ///< JSON
+  std::string queues = "[]"; ///< JSON
+  std::vector<known_machine> machines{};
 };
 /// For each session of a node, before it does anything else.
 pq::call register_session(const node_record& what);
@@ -70,6 +120,27 @@ struct foreign_session {
   std::string node{};
 
   GD_COLUMNS(node);
+};
+
+// -- migrations ---------------------------------------------------------------
+
+/// Nodes that live whose library does not know this version.
+pq::call older_nodes(int version);
+struct older_node {
+  std::string node{};
+  std::string host{};
+  std::int32_t process = 0;
+  std::string library{};
+
+  GD_COLUMNS(node, host, process, library);
+};
+
+/// Of `fail_unrunnable`.
+struct unrunnable_row {
+  std::int64_t id = 0;
+  std::string why{};
+
+  GD_COLUMNS(id, why);
 };
 
 } // namespace gd::store

@@ -64,21 +64,23 @@ result<void> insert_intake::add(std::uint64_t ticket, insert what) {
               + (what.unique_key ? what.unique_key->size() : 0);
   if (auto ok = room_for(size); !ok)
     return ok;
-  auto machine = how_.machines->find(what.fsm, what.version);
+  auto machine = looked_up_first_.contains(what.fsm)
+                   ? nullptr
+                   : how_.machines->find(what.fsm, what.version);
   // What a machine's state is read from need not be read twice.
   if (!machine || !begins_object(what.state))
     if (auto ok = check_object(what.state); !ok)
       return ok;
   // In the order of arrival: in the caller's transaction it is that of unique keys.
+  auto row = row_of(std::move(what));
   if (!machine || !unresolved_.empty() || !looking_up_.empty()) {
-    unresolved_.push_back({ticket, std::move(what), size});
+    unresolved_.push_back({ticket, std::move(row), size});
     waiting_bytes_ += size;
     return {};
   }
-  auto row = resolve(std::move(what), machine.get(), {});
-  if (!row)
-    return row.error();
-  resolved_.push({ticket, std::move(*row), size});
+  if (auto ok = resolve(row, *how_.machines, {}); !ok)
+    return ok;
+  resolved_.push({ticket, std::move(row), size});
   waiting_bytes_ += size;
   return {};
 }
@@ -108,7 +110,7 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
     unresolved_.erase(unresolved_.begin(), end);
     std::set<std::string> names;
     for (const auto& x : looking_up_)
-      names.insert(x.what.fsm);
+      names.insert(x.row.fsm);
     work.calls.push_back(store::find_machines({names.begin(), names.end()}));
     under_way_ = true;
   } else {
@@ -144,8 +146,14 @@ pq::unit insert_intake::send(std::size_t missing) {
     claim();
   store::row_refs<store::insert_row> claimed;
   store::row_refs<store::insert_row> rows;
-  for (const auto& x : group_.entries)
+  store::row_refs<store::insert_row> sent_first;
+  for (const auto& x : group_.entries) {
     (x.row.token.empty() ? rows : claimed).add(x.row);
+    if (!x.resent) // else it may be stored
+      sent_first.add(x.row);
+  }
+  if (!sent_first.empty())
+    work.calls.push_back(store::refuse_versions(sent_first));
   if (asking_) {
     work.calls.push_back(store::insert(rows));
     work.calls.push_back(store::inserted(rows));
@@ -291,6 +299,10 @@ bool insert_intake::fail_some(report& to, batcher<entry>::group& failed,
     resolved_.retry(std::move(group));
     return true;
   }
+  if (why.code == errc::version_retired) {
+    look_up_versions(std::move(group));
+    return true;
+  }
   if (why.code == errc::rejected) {
     if (auto guilty = resolved_.split(std::move(group)))
       answer(to, *guilty, why);
@@ -309,6 +321,25 @@ bool insert_intake::fail_some(report& to, batcher<entry>::group& failed,
     answer(to, *held,
            with_fate(unsure ? key_locked(why.sqlstate) : why, held->resent));
   return true;
+}
+
+void insert_intake::look_up_versions(std::vector<entry> group) {
+  std::vector<unresolved_entry> looked_up;
+  std::vector<entry> resent;
+  for (auto& x : group) {
+    if (x.resent) {
+      resent.push_back(std::move(x));
+      continue;
+    }
+    looked_up_first_.insert(x.row.fsm);
+    reopen(x.row);
+    x.row.id = 0;
+    looked_up.push_back({x.ticket, std::move(x.row), x.size});
+  }
+  unresolved_.insert(unresolved_.begin(),
+                     std::make_move_iterator(looked_up.begin()),
+                     std::make_move_iterator(looked_up.end()));
+  resolved_.retry(std::move(resent));
 }
 
 void insert_intake::fail_all(report& to,
@@ -332,13 +363,16 @@ void insert_intake::resolve_all(report& to,
                                 std::vector<unresolved_entry> looked_up,
                                 const pq::reply& reply) {
   auto known = store::read<store::known_machine>(reply.results.back());
-  for (auto& x : looked_up) {
-    auto mine = how_.machines->find(x.what.fsm, x.what.version);
-    if (auto row = resolve(std::move(x.what), mine.get(), known))
-      resolved_.push({x.ticket, std::move(*row), x.size});
+  for (const auto& x : looked_up)
+    looked_up_first_.erase(x.row.fsm);
+  for (const auto& x : known)
+    if (x.pinned || x.retired)
+      looked_up_first_.insert(x.fsm);
+  for (auto& x : looked_up)
+    if (auto ok = resolve(x.row, *how_.machines, known); ok)
+      resolved_.push({x.ticket, std::move(x.row), x.size});
     else
-      answer(to, x, row.error());
-  }
+      answer(to, x, ok.error());
 }
 
 void insert_intake::read_group(report& to, std::vector<entry> group,

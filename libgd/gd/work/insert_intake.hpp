@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,10 +87,11 @@ private:
     }
   };
 
-  /// An insert whose machine the program does not have, or that came behind one.
+  /// An insert whose machine the program does not have, or whose version may be
+  /// another, or that came behind one.
   struct unresolved_entry {
     std::uint64_t ticket;
-    insert what;
+    store::insert_row row;
     std::size_t size;
   };
 
@@ -104,6 +106,8 @@ private:
   /// A failure for nobody's sake: all try again, or are answered.
   void fail_all(report& to, std::vector<unresolved_entry> looking_up,
                 std::vector<entry> group, const error& why, bool again);
+  /// A version of the group is not to be inserted: they are looked up.
+  void look_up_versions(std::vector<entry> group);
   void resolve_all(report& to, std::vector<unresolved_entry> looked_up,
                    const pq::reply& reply);
   /// `told`: what became of each row; null: they are all there.
@@ -111,6 +115,8 @@ private:
 
   intake_settings how_;
   std::vector<unresolved_entry> unresolved_;
+  /// Names of which a version is pinned or retired: all their inserts are looked up.
+  std::set<std::string, std::less<>> looked_up_first_;
   batcher<entry> resolved_;
   /// Drawn and not used yet, and until when they are good.
   std::deque<store::drawn_id> ids_;

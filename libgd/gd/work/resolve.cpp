@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -47,27 +49,6 @@ result<void> check_scope(const insert& x) {
   return {};
 }
 
-/// A row without its machine.
-store::insert_row row_of(insert x) {
-  store::insert_row row;
-  row.fsm = std::move(x.fsm);
-  row.version = x.version;
-  row.step = std::move(x.step);
-  row.state = std::move(x.state).text();
-  row.queue = std::move(x.queue);
-  row.priority = x.priority;
-  row.at_us = x.eligible_at_us;
-  if (x.delay_us > 0)
-    row.delay_us = x.delay_us;
-  row.partition_key = std::move(x.partition_key);
-  row.unique_key = std::move(x.unique_key);
-  if (row.unique_key)
-    row.unique_scope = x.unique_scope.empty()
-                         ? fmt::format("{}", fmt::join(default_scope, ","))
-                         : fmt::format("{}", fmt::join(x.unique_scope, ","));
-  return row;
-}
-
 std::string names_of_steps(const machine& of) {
   return of.step_names();
 }
@@ -98,6 +79,54 @@ result<void> fill_in(store::insert_row& row, const Machine& by) {
                            names_of_steps(by), row.fsm, row.version, row.step),
                {}};
 }
+
+/// What is known of the versions of one name.
+struct versions_of_name {
+  versions_of_name(const std::string& fsm,
+                   const std::vector<store::known_machine>& known)
+    : name(fsm) {
+    for (const auto& x : known)
+      if (x.fsm == fsm) {
+        first = first == nullptr ? &x : first;
+        pinned = x.pinned ? x.version : pinned;
+        by_version.emplace(x.version, &x);
+      }
+  }
+
+  const store::known_machine* find(std::int32_t version) const {
+    auto found = by_version.find(version);
+    return found != by_version.end() ? found->second : nullptr;
+  }
+
+  bool retired(std::int32_t version) const {
+    const auto* x = find(version);
+    return x != nullptr && x->retired;
+  }
+
+  /// Zero: of those that take inserts, the program has none.
+  std::int32_t newest_of(const registry& mine) const {
+    std::int32_t newest = 0;
+    if (by_version.empty()) {
+      auto own = mine.find(name, 0);
+      return own ? own->version : 0;
+    }
+    for (const auto& x : mine.keys())
+      if (x.fsm == name && !retired(x.version))
+        newest = std::max(newest, x.version);
+    return newest;
+  }
+
+  /// "1|2"
+  std::string names() const {
+    return fmt::format("{}", fmt::join(std::views::keys(by_version), "|"));
+  }
+
+  const std::string& name;
+  /// What an insert means that names no version; null: nothing is known.
+  const store::known_machine* first = nullptr;
+  std::int32_t pinned = 0; ///< zero: none is
+  std::map<std::int32_t, const store::known_machine*> by_version;
+};
 
 error unknown_machine(const store::insert_row& row,
                       const std::string& versions) {
@@ -170,38 +199,66 @@ result<void> check_object(const json& state) {
   return {};
 }
 
-result<store::insert_row>
-resolve(insert x, const machine* mine,
-        const std::vector<store::known_machine>& known) {
-  auto row = row_of(std::move(x));
-  if (mine != nullptr) {
-    if (auto ok = fill_in(row, *mine); !ok)
-      return ok.error();
-    if (auto ok = mine->check_state(row.state); !ok)
-      return error{ok.error().code, "state: " + ok.error().message, {}};
-    return row;
-  }
-  const store::known_machine* found = nullptr;
-  std::string versions;
-  for (const auto& candidate : known) {
-    if (candidate.fsm != row.fsm)
-      continue;
-    versions += fmt::format("{}{}", versions.empty() ? "" : "|",
-                            candidate.version);
-    if (row.version == 0
-          ? found == nullptr || candidate.version > found->version
-          : candidate.version == row.version)
-      found = &candidate;
-  }
-  if (found != nullptr) {
-    if (auto ok = fill_in(row, *found); !ok)
-      return ok.error();
-    return row;
-  }
-  if (row.step.empty() || row.queue.empty())
-    return unknown_machine(row, versions);
-  row.version = std::max(row.version, 1);
+store::insert_row row_of(insert x) {
+  store::insert_row row;
+  row.open = {.version = x.version == 0,
+              .step = x.step.empty(),
+              .queue = x.queue.empty()};
+  row.fsm = std::move(x.fsm);
+  row.version = x.version;
+  row.step = std::move(x.step);
+  row.state = std::move(x.state).text();
+  row.queue = std::move(x.queue);
+  row.priority = x.priority;
+  row.at_us = x.eligible_at_us;
+  if (x.delay_us > 0)
+    row.delay_us = x.delay_us;
+  row.partition_key = std::move(x.partition_key);
+  row.unique_key = std::move(x.unique_key);
+  if (row.unique_key)
+    row.unique_scope = x.unique_scope.empty()
+                         ? fmt::format("{}", fmt::join(default_scope, ","))
+                         : fmt::format("{}", fmt::join(x.unique_scope, ","));
   return row;
+}
+
+void reopen(store::insert_row& row) {
+  if (row.open.version)
+    row.version = 0;
+  if (row.open.step)
+    row.step.clear();
+  if (row.open.queue)
+    row.queue.clear();
+}
+
+result<void> resolve(store::insert_row& row, const registry& mine,
+                     const std::vector<store::known_machine>& known) {
+  versions_of_name all{row.fsm, known};
+  auto version = row.version != 0 ? row.version : all.pinned;
+  if (version == 0)
+    version = all.newest_of(mine);
+  if (version == 0 && all.first != nullptr)
+    version = all.first->version;
+  if (all.retired(version))
+    return error{errc::version_retired,
+                 row.version != 0
+                   ? fmt::format("version: {} v{} is retired", row.fsm, version)
+                   : fmt::format("version: all versions of {} are retired: {}",
+                                 row.fsm, all.names()),
+                 {}};
+  if (auto own = version != 0 ? mine.find(row.fsm, version) : nullptr) {
+    if (auto ok = fill_in(row, *own); !ok)
+      return ok;
+    if (auto ok = own->check_state(row.state); !ok)
+      return error{ok.error().code, "state: " + ok.error().message, {}};
+    return {};
+  }
+  if (const auto* found = all.find(version))
+    return fill_in(row, *found);
+  if (row.step.empty() || row.queue.empty())
+    return unknown_machine(row, all.names());
+  row.version = std::max(row.version, 1);
+  return {};
 }
 
 } // namespace gd

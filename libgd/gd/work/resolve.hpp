@@ -4,6 +4,7 @@
 #include <gd/machine.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/registry.hpp>
 
 #include <array>
 #include <string_view>
@@ -27,12 +28,18 @@ bool begins_object(const json& state);
 /// Whether a state is the JSON text of an object.
 result<void> check_object(const json& state);
 
-/// The row that an insert makes. What it leaves open is filled in by its machine:
-/// `mine`, if this program has it, else that of the same name in `known` which
-/// it names, or the newest. Without a machine nothing may be open. The errors say
-/// what was expected.
-result<store::insert_row>
-resolve(insert x, const machine* mine,
-        const std::vector<store::known_machine>& known);
+/// A row without what its machine fills in.
+store::insert_row row_of(insert x);
+
+/// Fills in what an insert leaves open, by its machine. That is the version that it
+/// names; else the one that is pinned; else the newest of this program's own,
+/// `mine`; else the first of that name in `known`, which tells of all of a name or of
+/// none. Without a machine nothing may be open, and no version that is retired is
+/// taken. The errors say what was expected.
+result<void> resolve(store::insert_row& row, const registry& mine,
+                     const std::vector<store::known_machine>& known);
+
+/// Forgets what was filled in.
+void reopen(store::insert_row& row);
 
 } // namespace gd

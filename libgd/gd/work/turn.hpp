@@ -80,6 +80,14 @@ public:
     hidden_.remove_if([&which](const auto& x) { return which(x.row); });
   }
 
+  /// Picks take rows of these machines from now on.
+  void serve(std::vector<machine_version> machines) {
+    how_.machines = std::move(machines);
+  }
+  bool serves() const noexcept {
+    return !how_.machines.empty();
+  }
+
   /// The next pick looks at everything. Others begin where the rows of the one
   /// before began, and what appears behind that is not seen: this is to be called
   /// in each poll, and when such rows are known to have come.

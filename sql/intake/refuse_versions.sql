@@ -1,0 +1,12 @@
+-- Ends the transaction with an error, MV002, if one of these versions takes no more inserts, or is not the one that is
+-- pinned, where the insert names none.
+-- $1 text[] fsm, $2 int[] version, $3 int[] the version that the insert names, or 0
+select :"schema".gd_refuse('MV002', format(case when m.retired then 'version: %s v%s is retired'
+                                                else 'version: of %s, v%s is pinned' end, m.fsm, m.version))
+from unnest($1::text[], $2::int[], $3::int[]) as e (fsm, version, named)
+cross join lateral (
+  select k.fsm, k.version, k.retired
+  from :"schema".gen_durable_machines k
+  where k.fsm = e.fsm and (k.version = e.version and k.retired or e.named = 0 and k.pinned and k.version <> e.version)
+  offset 0) m
+limit 1

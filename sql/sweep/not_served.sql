@@ -1,0 +1,76 @@
+-- What is runnable, and no node that lives runs it; and where inserts go that nobody looks at. Jumps from one machine, version
+-- and queue to the next in the indexes of picks: what they hold of each does not matter.
+-- $1 int limit of rows. A row for each: queue, fsm, version; whether a node that lives serves that version, elsewhere.
+with recursive serves as materialized (
+-- include parts/serves.sql
+), free as (
+  (
+    select g.queue, g.fsm, g.fsm_version
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+    order by g.queue, g.fsm, g.fsm_version
+    limit 1
+  )
+  union all
+  select g.*
+  from free p
+  cross join lateral (
+    select g.queue, g.fsm, g.fsm_version
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+      and (g.queue, g.fsm, g.fsm_version) > (p.queue, p.fsm, p.fsm_version)
+    order by g.queue, g.fsm, g.fsm_version
+    limit 1) g
+), keyed as (
+  (
+    select g.queue, g.fsm, g.fsm_version
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and g.partition_key is not null
+    order by g.queue, g.fsm, g.fsm_version
+    limit 1
+  )
+  union all
+  select g.*
+  from keyed p
+  cross join lateral (
+    select g.queue, g.fsm, g.fsm_version
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and g.partition_key is not null
+      and (g.queue, g.fsm, g.fsm_version) > (p.queue, p.fsm, p.fsm_version)
+    order by g.queue, g.fsm, g.fsm_version
+    limit 1) g
+), suspect as (
+  (
+    select g.queue, g.fsm, g.fsm_version
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and g.crashes >= 2
+    order by g.queue, g.fsm, g.fsm_version
+    limit 1
+  )
+  union all
+  select g.*
+  from suspect p
+  cross join lateral (
+    select g.queue, g.fsm, g.fsm_version
+    from :"schema".gen_durable g
+    where g.status = 'runnable' and g.crashes >= 2
+      and (g.queue, g.fsm, g.fsm_version) > (p.queue, p.fsm, p.fsm_version)
+    order by g.queue, g.fsm, g.fsm_version
+    limit 1) g
+), wanted as (
+  (select * from free limit 1000)
+  union
+  (select * from keyed limit 1000)
+  union
+  (select * from suspect limit 1000)
+  union
+  select m.queue, m.fsm, m.version
+  from :"schema".gen_durable_machines m
+  where m.served
+)
+select left(w.queue, 1025) as queue, left(w.fsm, 1025) as fsm, w.fsm_version as version,
+  ((w.fsm, w.fsm_version::text) in (select s.fsm, s.version from serves s)) is true as version_served
+from wanted w
+where ((w.queue, w.fsm, w.fsm_version::text) in (select s.queue, s.fsm, s.version from serves s)) is not true
+order by w.queue, w.fsm, w.fsm_version
+limit $1::int
