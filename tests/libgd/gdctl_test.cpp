@@ -320,6 +320,48 @@ CAF_TEST(migrations go up and down and tell where they are) {
   CAF_CHECK_EQUAL(run({"migrate", "up", "--to", "10"}).code, 2);
 }
 
+CAF_TEST(going back asks while there are instances) {
+  CAF_REQUIRE_EQUAL(run({"migrate", "up"}).code, 0);
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  auto refused = run({"migrate", "down", "--to", "0"});
+  CAF_CHECK_EQUAL(refused.code, 2);
+  CAF_CHECK(contains(refused.err, "there are instances"));
+  CAF_CHECK(contains(refused.err, "--with-instances"));
+  CAF_CHECK_EQUAL(count(), "1");
+  CAF_CHECK_EQUAL(
+    run({"migrate", "down", "--to", "0", "--with-instances"}).code, 0);
+  CAF_CHECK_EQUAL(run({"migrate", "status"}).code, 4);
+}
+
+CAF_TEST(instances that nobody could run are told when they are failed) {
+  CAF_REQUIRE_EQUAL(run({"migrate", "up", "--to", "8"}).code, 0);
+  db.rows("insert into gen_durable (fsm, step, status) values ('m', 's', "
+          "'awaiting_signal')");
+  auto up = run({"migrate", "up"});
+  CAF_CHECK_EQUAL(up.code, 0);
+  CAF_CHECK(contains(up.out, "instance 1: failed, it waited for a signal "
+                             "without a name"));
+  CAF_CHECK(contains(up.out, "works with libraries from 3"));
+  auto activated = run({"migrate", "activate"});
+  CAF_CHECK_EQUAL(activated.code, 0);
+  CAF_CHECK(contains(activated.out, "works with libraries from 9"));
+}
+
+CAF_TEST(activation names the older nodes that it would cut off) {
+  CAF_REQUIRE_EQUAL(run({"migrate", "up", "--to", "8"}).code, 0);
+  CAF_CHECK_EQUAL(run({"migrate", "activate"}).code, 4);
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  CAF_REQUIRE_EQUAL(run({"migrate", "up"}).code, 0);
+  session node{db.conninfo()};
+  db.add_silent_node("old/0", node.pid());
+  node.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
+            "hashtext('old/0'))");
+  auto refused = run({"migrate", "activate"});
+  CAF_CHECK_EQUAL(refused.code, 1);
+  CAF_CHECK(contains(refused.err, "silent (host host, process 1, library 0)"));
+  CAF_CHECK_EQUAL(run({"migrate", "activate", "--anyway"}).code, 0);
+}
+
 CAF_TEST(the schema comes from an option or the environment) {
   auto vars = env();
   vars["GD_SCHEMA"] = "it's \"mine\"";
@@ -361,6 +403,9 @@ CAF_TEST(every command explains itself) {
        {arguments{"--help"}, arguments{"migrate", "--help"},
         arguments{"migrate", "up", "--help"},
         arguments{"migrate", "down", "--help"},
+        arguments{"migrate", "activate", "--help"},
+        arguments{"machines", "--help"}, arguments{"machines", "pin", "--help"},
+        arguments{"machines", "retire", "--help"}, arguments{"nodes", "--help"},
         arguments{"migrate", "status", "--help"}, arguments{"insert", "--help"},
         arguments{"signal", "--help"}, arguments{"show", "--help"},
         arguments{"stats", "--help"}}) {
@@ -401,6 +446,11 @@ CAF_TEST(what cannot be meant is refused before anything happens) {
         arguments{"signal", "--file", "-", "--targets", "-"},
         arguments{"signal", "--file", "-", "--targets", "/nonexistent/rows"},
         arguments{"show"},
+        arguments{"machines", "pin", "Order"},
+        arguments{"machines", "pin", "Order", "1", "--undo"},
+        arguments{"machines", "pin", "Order", "0"},
+        arguments{"machines", "retire", "Order"},
+        arguments{"machines", "frobnicate"},
         arguments{"show", "x"},
         arguments{"show", "9223372036854775808"}}) {
     auto x = run(args);
@@ -463,6 +513,89 @@ CAF_TEST(an instance that is tried again is shown with what failed) {
   CAF_CHECK(contains(shown, "last error     no stock\n"));
   CAF_CHECK(
     contains(run({"show", id, "--json"}).out, R"("last_error":"no stock")"));
+}
+
+// -- machines and nodes -------------------------------------------------------
+
+CAF_TEST(machines are listed with who serves them and their instances) {
+  CAF_REQUIRE_EQUAL(run({"insert", "Order"}).code, 0);
+  db.rows("insert into gen_durable (fsm, fsm_version, step, status) values "
+          "('Lost', 4, 's', 'done')");
+  auto table = run({"machines"}).out;
+  CAF_CHECK(contains(table, "machine  version  inserts  served by"));
+  CAF_CHECK(contains(table, "nobody yet"));
+  CAF_CHECK(contains(table, "Lost           4"));
+  db.rows(
+    "insert into gen_durable_nodes (incarnation, node, host, process, "
+    "library, lease, slots, queues, machines) values ('n/0', 'n', 'h', 1, "
+    "'0', interval '1 min', 1, '[{\"name\": \"fast\"}]', '[{\"name\": "
+    "\"Order\", \"version\": 1}]')");
+  {
+    session node{db.conninfo()};
+    node.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
+              "hashtext('n/0'))");
+    CAF_CHECK(contains(run({"machines"}).out, "1 node "));
+    auto lines = run({"machines", "--json"}).out;
+    CAF_CHECK(contains(lines, R"("fsm":"Order","version":1)"));
+    CAF_CHECK(contains(lines, R"("nodes":1)"));
+    CAF_CHECK(contains(lines, R"("instances":{"runnable":1})"));
+  }
+  CAF_CHECK_EQUAL(run({"machines", "extra"}).code, 2);
+}
+
+CAF_TEST(a version is pinned and retired and both are undone) {
+  db.rows("insert into gen_durable_machines values"
+          " ('Order', 2, 'start', 'fast', '{start,ship}')");
+  auto version = [this] {
+    auto x = run({"insert", "Order"});
+    if (x.code != 0)
+      return "exit " + std::to_string(x.code);
+    return db.scalar("select fsm_version from gen_durable where id = (select "
+                     "max(id) from gen_durable)");
+  };
+  CAF_CHECK_EQUAL(version(), "2");
+  auto pinned = run({"machines", "pin", "Order", "1"});
+  CAF_CHECK_EQUAL(pinned.code, 0);
+  CAF_CHECK(contains(pinned.out, "inserts that name no version take v1"));
+  CAF_CHECK(contains(run({"machines"}).out, "pinned"));
+  CAF_CHECK_EQUAL(version(), "1");
+  auto refused = run({"machines", "retire", "Order", "1"});
+  CAF_CHECK_EQUAL(refused.code, 2);
+  CAF_CHECK(contains(refused.err, "is pinned"));
+  CAF_CHECK_EQUAL(run({"machines", "pin", "Order", "--undo"}).code, 0);
+  CAF_CHECK_EQUAL(run({"machines", "retire", "Order", "2"}).code, 0);
+  CAF_CHECK(contains(run({"machines"}).out, "retired"));
+  CAF_CHECK_EQUAL(version(), "1");
+  auto named = run({"insert", "Order", "--version", "2"});
+  CAF_CHECK_EQUAL(named.code, 1);
+  CAF_CHECK(contains(named.err, "Order v2 is retired"));
+  CAF_CHECK_EQUAL(run({"machines", "pin", "Order", "2"}).code, 1);
+  CAF_CHECK_EQUAL(run({"machines", "retire", "Order", "2", "--undo"}).code, 0);
+  CAF_CHECK_EQUAL(version(), "2");
+  CAF_CHECK_EQUAL(run({"machines", "retire", "Nobody", "1"}).code, 1);
+}
+
+CAF_TEST(nodes are listed with what none of them serves) {
+  CAF_REQUIRE_EQUAL(run({"insert", "Order"}).code, 0);
+  auto before = run({"nodes"});
+  CAF_CHECK_EQUAL(before.code, 0);
+  CAF_CHECK(contains(before.out, "Order v1 in queue fast is served by nobody: "
+                                 "no node that lives has it"));
+  session node{db.conninfo()};
+  db.add_silent_node("n/0", node.pid());
+  CAF_CHECK(contains(run({"nodes"}).out, "silent  no     host"));
+  node.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
+            "hashtext('n/0'))");
+  CAF_CHECK(contains(run({"nodes"}).out, "silent  yes    host"));
+  db.rows("update gen_durable_nodes set queues = '[{\"name\": \"slow\"}]', "
+          "machines = '[{\"name\": \"Order\", \"version\": 1}]'");
+  CAF_CHECK(contains(run({"nodes"}).out, "nodes that have it serve other "
+                                         "queues"));
+  CAF_CHECK(contains(run({"stats"}).out, "no\n"));
+  db.rows("update gen_durable_nodes set queues = '[{\"name\": \"fast\"}]'");
+  CAF_CHECK(!contains(run({"nodes"}).out, "served by nobody"));
+  CAF_CHECK(contains(run({"stats"}).out, "yes\n"));
+  CAF_CHECK(contains(run({"nodes", "--json"}).out, R"("lives":true)"));
 }
 
 CAF_TEST(an instance is shown whatever its state has become) {

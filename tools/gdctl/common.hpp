@@ -1,6 +1,8 @@
 #pragma once
 
 #include <gd/error.hpp>
+#include <gd/instance.hpp>
+#include <gd/json.hpp>
 #include <gd/options.hpp>
 
 #include <cstdint>
@@ -68,6 +70,8 @@ void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
 void add_stats(CLI::App& app, const globals& global, action& chosen);
+void add_machines(CLI::App& app, const globals& global, action& chosen);
+void add_nodes(CLI::App& app, const globals& global, action& chosen);
 
 /// An instance's id, as the command line gives it.
 gd::result<std::int64_t> parse_id(std::string_view text);
@@ -86,5 +90,14 @@ std::string time_text(std::int64_t us);
 
 /// A string's JSON form, whatever it holds.
 std::string json_string(std::string_view text);
+
+/// A value as a line of JSON. An error: it has a state that could not be read.
+template <class T>
+gd::result<std::string> json_line(const T& x) {
+  auto json = gd::to_json(x);
+  if (!json.ok())
+    return *json.failure();
+  return gd::printable(json.text()) + '\n';
+}
 
 } // namespace gdctl

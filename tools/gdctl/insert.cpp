@@ -168,8 +168,9 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
   auto* fsm = sub->add_option("FSM", x.fsm, "The machine's name");
   sub->add_option("--state", opts->state,
                   "A JSON object; fields left out take their defaults");
-  sub->add_option("--version", x.version,
-                  "The machine's version; default: the newest known");
+  sub->add_option(
+    "--version", x.version,
+    "The machine's version; default: the pinned one, or what is served");
   sub->add_option("--step", x.step, "Default: the machine's initial step");
   sub->add_option("--queue", x.queue, "Default: the machine's queue");
   sub->add_option("--priority", x.priority,

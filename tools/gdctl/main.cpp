@@ -68,6 +68,8 @@ int main(int argc, char** argv) {
   gdctl::add_signal(app, global, chosen);
   gdctl::add_show(app, global, chosen);
   gdctl::add_stats(app, global, chosen);
+  gdctl::add_machines(app, global, chosen);
+  gdctl::add_nodes(app, global, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {

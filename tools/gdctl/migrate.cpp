@@ -8,6 +8,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace gdctl {
 
@@ -21,15 +23,32 @@ std::string versions(const gd::schema_status& now) {
     now.installed, now.works_from, now.newest);
 }
 
-int report(const globals& global, const gd::result<int>& count) {
+int report(const globals& global, const gd::result<int>& count,
+           std::string text = {}) {
   if (!count)
     return fail(count.error());
   auto now = gd::migration_status(global.connection());
   if (!now)
     return fail(now.error());
-  return print(fmt::format("schema {}: {} migration{}; {}\n",
-                           gd::printable(global.schema), *count,
-                           *count == 1 ? "" : "s", versions(*now)));
+  text += fmt::format("schema {}: {} migration{}; {}\n",
+                      gd::printable(global.schema), *count,
+                      *count == 1 ? "" : "s", versions(*now));
+  return print(text);
+}
+
+int go_up(const globals& global, int to) {
+  std::vector<gd::unrunnable> failed;
+  auto count = gd::migrate_up(global.connection(), to, &failed);
+  std::string text;
+  for (const auto& x : failed)
+    text += fmt::format("instance {}: failed, {}\n", x.id, x.why);
+  return report(global, count, std::move(text));
+}
+
+int activate(const globals& global, bool anyway) {
+  if (auto ok = gd::migrate_activate(global.connection(), anyway); !ok)
+    return fail(ok.error());
+  return report(global, 0);
 }
 
 int status(const globals& global) {
@@ -60,7 +79,8 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
               "  gdctl migrate status\n"
               "  gdctl migrate up\n"
               "  gdctl --schema workflows migrate up\n"
-              "  gdctl migrate down --to 0     (drops all instances)\n"
+              "  gdctl migrate activate\n"
+              "  gdctl migrate down --to 0 --with-instances   (drops all)\n"
               "\n"
               + std::string{exit_code_help});
   auto* up = sub->add_subcommand("up", "Install what is missing");
@@ -68,9 +88,7 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
     ->capture_default_str();
   up->footer("Example: gdctl migrate up\n\n" + std::string{exit_code_help});
   up->callback([=, &global, &chosen] {
-    chosen = [to, &global] {
-      return report(global, gd::migrate_up(global.connection(), *to));
-    };
+    chosen = [to, &global] { return go_up(global, *to); };
   });
   auto* down = sub->add_subcommand("down", "Take migrations back");
   down
@@ -78,12 +96,28 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
                  "The last migration to keep; 0 removes everything, with "
                  "all instances")
     ->required();
+  auto with_instances = std::make_shared<bool>(false);
+  down->add_flag("--with-instances", *with_instances,
+                 "Also if there are instances");
   down->footer("Example: gdctl migrate down --to 1\n\n"
                + std::string{exit_code_help});
   down->callback([=, &global, &chosen] {
-    chosen = [to, &global] {
-      return report(global, gd::migrate_down(global.connection(), *to));
+    chosen = [to, with_instances, &global] {
+      return report(
+        global, gd::migrate_down(global.connection(), *to, *with_instances));
     };
+  });
+  auto anyway = std::make_shared<bool>(false);
+  auto* activation = sub->add_subcommand(
+    "activate", "Let only programs work with it that know the newest version");
+  activation->add_flag("--anyway", *anyway,
+                       "Also while nodes of older programs live");
+  activation->footer("When the last older program is replaced: what has been "
+                     "kept for them may go.\n\n"
+                     "Example: gdctl migrate activate\n\n"
+                     + std::string{exit_code_help});
+  activation->callback([=, &global, &chosen] {
+    chosen = [anyway, &global] { return activate(global, *anyway); };
   });
   auto* now = sub->add_subcommand("status", "Tell what is installed");
   now->footer("Ends with 4 if this gdctl cannot work with what is there.\n\n"

@@ -6,14 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace gdctl {
 
@@ -66,15 +63,6 @@ std::string text_of(const gd::instance& x) {
   return text;
 }
 
-/// An error: it has a state that could not be read.
-template <class T>
-gd::result<std::string> json_line(const T& x) {
-  auto json = gd::to_json(x);
-  if (!json.ok())
-    return *json.failure();
-  return gd::printable(json.text()) + '\n';
-}
-
 int show(const globals& global, const std::string& which, bool as_json) {
   auto id = parse_id(which);
   if (!id)
@@ -89,43 +77,6 @@ int show(const globals& global, const std::string& which, bool as_json) {
     return print(text_of(*found));
   auto line = json_line(*found);
   return line ? print(*line) : fail(line.error());
-}
-
-std::string text_of(const std::vector<gd::stats_row>& rows) {
-  using cells = std::array<std::string, 7>;
-  std::vector<cells> table{{"queue", "machine", "version", "status",
-                            "instances", "future", "held back"}};
-  for (const auto& x : rows)
-    table.push_back({gd::printable(x.queue), gd::printable(x.fsm),
-                     std::to_string(x.version), x.status,
-                     std::to_string(x.instances), std::to_string(x.future),
-                     std::to_string(x.held_back)});
-  std::array<std::size_t, 7> widths{};
-  for (const auto& row : table)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : table)
-    text += fmt::format("{:{}}  {:{}}  {:>{}}  {:{}}  {:>{}}  {:>{}}  {:>{}}\n",
-                        row[0], widths[0], row[1], widths[1], row[2], widths[2],
-                        row[3], widths[3], row[4], widths[4], row[5], widths[5],
-                        row[6], widths[6]);
-  return text;
-}
-
-int stats(const globals& global, bool as_json) {
-  auto db = gd::client::connect(global.connection());
-  if (!db)
-    return fail(db.error());
-  auto rows = db->stats();
-  if (!rows)
-    return fail(rows.error());
-  if (!as_json)
-    return print(text_of(*rows));
-  std::string lines;
-  for (const auto& x : *rows)
-    lines += *json_line(x);
-  return print(lines);
 }
 
 } // namespace
@@ -147,25 +98,6 @@ void add_show(CLI::App& app, const globals& global, action& chosen) {
               + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
     chosen = [opts, &global] { return show(global, opts->id, opts->as_json); };
-  });
-}
-
-void add_stats(CLI::App& app, const globals& global, action& chosen) {
-  auto as_json = std::make_shared<bool>(false);
-  auto* sub = app.add_subcommand(
-    "stats", "Count the instances by queue, machine and status");
-  sub->add_flag("--json", *as_json, "A JSON object for each line of the table");
-  sub->footer("Reads the whole table. \"future\": of the instances, those that "
-              "are\nnot to start yet. \"held back\": those that wait for "
-              "another of their partition key.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl stats\n"
-              "  gdctl stats --json | jq 'select(.status == \"failed\")'\n"
-              "\n"
-              + std::string{exit_code_help});
-  sub->callback([=, &global, &chosen] {
-    chosen = [as_json, &global] { return stats(global, *as_json); };
   });
 }
 

@@ -1,0 +1,332 @@
+#include "common.hpp"
+
+#include <gd/client.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gdctl {
+
+namespace {
+
+using cells = std::vector<std::string>;
+
+/// Columns below each other: those marked `>` are numbers.
+std::string table_of(const std::vector<cells>& rows, std::string_view marks) {
+  std::vector<std::size_t> widths(marks.size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      bool last = i + 1 == row.size();
+      text += marks[i] == '>'
+                ? fmt::format("{:>{}}", row[i], widths[i])
+                : fmt::format("{:{}}", row[i], last ? 0 : widths[i]);
+      text += last ? "\n" : "  ";
+    }
+  return text;
+}
+
+std::string yes_or_no(bool x) {
+  return x ? "yes" : "no";
+}
+
+template <class T>
+std::string lines_of(const std::vector<T>& rows) {
+  std::string lines;
+  for (const auto& x : rows)
+    lines += *json_line(x);
+  return lines;
+}
+
+std::string joined(const std::vector<std::string>& xs) {
+  if (xs.empty())
+    return "-";
+  return gd::printable(fmt::format("{}", fmt::join(xs, ", ")));
+}
+
+// -- stats --------------------------------------------------------------------
+
+std::string text_of(const std::vector<gd::stats_row>& rows) {
+  std::vector<cells> table{{"queue", "machine", "version", "status",
+                            "instances", "future", "held back", "served"}};
+  for (const auto& x : rows)
+    table.push_back({gd::printable(x.queue), gd::printable(x.fsm),
+                     std::to_string(x.version), x.status,
+                     std::to_string(x.instances), std::to_string(x.future),
+                     std::to_string(x.held_back), yes_or_no(x.served)});
+  return table_of(table, "<<><>>><");
+}
+
+int stats(const globals& global, bool as_json) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto rows = db->stats();
+  if (!rows)
+    return fail(rows.error());
+  return print(as_json ? lines_of(*rows) : text_of(*rows));
+}
+
+// -- nodes --------------------------------------------------------------------
+
+std::string text_of(const std::vector<gd::node_row>& rows) {
+  std::vector<cells> table{{"node", "lives", "host", "process", "slots",
+                            "queues", "machines", "library", "started",
+                            "last seen"}};
+  for (const auto& x : rows)
+    table.push_back({gd::printable(x.node), yes_or_no(x.lives),
+                     gd::printable(x.host), std::to_string(x.process),
+                     std::to_string(x.slots), joined(x.queues),
+                     joined(x.machines), gd::printable(x.library),
+                     time_text(x.started_at_us), time_text(x.seen_at_us)});
+  return table_of(table, "<<<>><<<<<");
+}
+
+std::string text_of(const std::vector<gd::not_served_row>& rows) {
+  std::string text;
+  for (const auto& x : rows)
+    text += fmt::format("{} v{} in queue {} is served by nobody: {}\n",
+                        gd::printable(x.fsm), x.version, gd::printable(x.queue),
+                        x.version_served
+                          ? "nodes that have it serve other queues"
+                          : "no node that lives has it");
+  return text;
+}
+
+int nodes(const globals& global, bool as_json) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto rows = db->nodes();
+  if (!rows)
+    return fail(rows.error());
+  if (as_json)
+    return print(lines_of(*rows));
+  auto nobody = db->not_served();
+  if (!nobody)
+    return fail(nobody.error());
+  return print(text_of(*rows) + text_of(*nobody));
+}
+
+// -- machines -----------------------------------------------------------------
+
+struct machine_line {
+  gd::machine_row machine{};
+  /// By status.
+  std::map<std::string, std::int64_t> instances{};
+
+  GD_STATE(machine_line, machine, instances);
+};
+
+std::string served_by(const gd::machine_row& x) {
+  if (x.nodes > 0)
+    return fmt::format("{} node{}", x.nodes, x.nodes == 1 ? "" : "s");
+  if (x.last_served_us)
+    return "nobody since " + time_text(*x.last_served_us);
+  return "nobody yet";
+}
+
+std::string text_of(const std::vector<machine_line>& lines) {
+  std::vector<cells> table{{"machine", "version", "inserts", "served by",
+                            "runnable", "executing", "awaiting", "done",
+                            "failed"}};
+  for (const auto& [x, instances] : lines) {
+    auto& row = table.emplace_back(cells{gd::printable(x.fsm),
+                                         std::to_string(x.version),
+                                         x.pinned    ? "pinned"
+                                         : x.retired ? "retired"
+                                                     : "",
+                                         served_by(x)});
+    for (const auto* status :
+         {"runnable", "executing", "awaiting_signal", "done", "failed"}) {
+      auto found = instances.find(status);
+      row.push_back(
+        std::to_string(found != instances.end() ? found->second : 0));
+    }
+  }
+  return table_of(table, "<><<>>>>>");
+}
+
+/// Versions that were inserted with step and queue may be known to nobody.
+std::vector<machine_line> lines_of(std::vector<gd::machine_row> known,
+                                   const std::vector<gd::stats_row>& counts) {
+  std::vector<machine_line> lines;
+  for (auto& x : known)
+    lines.push_back({.machine = std::move(x)});
+  for (const auto& x : counts) {
+    auto found = std::find_if(lines.begin(), lines.end(), [&x](const auto& y) {
+      return y.machine.fsm == x.fsm && y.machine.version == x.version;
+    });
+    if (found == lines.end())
+      found = lines.insert(
+        lines.end(),
+        {.machine = {.fsm = x.fsm, .version = x.version, .queue = x.queue}});
+    found->instances[x.status] += x.instances;
+  }
+  return lines;
+}
+
+int machines(const globals& global, bool as_json) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto known = db->machines();
+  if (!known)
+    return fail(known.error());
+  auto counts = db->stats();
+  if (!counts)
+    return fail(counts.error());
+  auto lines = lines_of(std::move(*known), *counts);
+  return print(as_json ? lines_of(lines) : text_of(lines));
+}
+
+struct named_version {
+  std::string fsm{};
+  std::int32_t version = 0;
+  bool undo = false;
+};
+
+int retire(const globals& global, const named_version& what) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  if (auto ok = db->retire(what.fsm, what.version, !what.undo); !ok)
+    return fail(ok.error());
+  return print(fmt::format("{} v{} {}\n", gd::printable(what.fsm), what.version,
+                           what.undo
+                             ? "takes inserts again"
+                             : "takes no more inserts; its instances go on"));
+}
+
+int pin(const globals& global, const named_version& what) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  if (auto ok = db->pin(what.fsm, what.undo ? 0 : what.version); !ok)
+    return fail(ok.error());
+  auto takes = what.undo ? "what is served" : fmt::format("v{}", what.version);
+  return print(fmt::format("{}: inserts that name no version take {}\n",
+                           gd::printable(what.fsm), takes));
+}
+
+void add_retire(CLI::App& to, const globals& global, action& chosen) {
+  auto opts = std::make_shared<named_version>();
+  auto* sub = to.add_subcommand("retire", "Let a version take no more inserts");
+  sub->add_option("MACHINE", opts->fsm, "Its name")->required();
+  sub->add_option("VERSION", opts->version, "Its version")
+    ->required()
+    ->check(CLI::PositiveNumber);
+  sub->add_flag("--undo", opts->undo, "Let it take them again");
+  sub->footer("Its instances go on.\n"
+              "\n"
+              "Example: gdctl machines retire Checkout 2\n\n"
+              + std::string{exit_code_help});
+  sub->callback([opts, &global, &chosen] {
+    chosen = [opts, &global] { return retire(global, *opts); };
+  });
+}
+
+void add_pin(CLI::App& to, const globals& global, action& chosen) {
+  auto opts = std::make_shared<named_version>();
+  auto* sub = to.add_subcommand(
+    "pin", "Let inserts that name no version take this one");
+  sub->add_option("MACHINE", opts->fsm, "Its name")->required();
+  auto* version = sub->add_option("VERSION", opts->version, "Its version")
+                    ->check(CLI::PositiveNumber);
+  auto* undo = sub->add_flag("--undo", opts->undo,
+                             "Let them take what is served");
+  sub->footer("Until it is undone, also on programs that have a newer one.\n"
+              "\n"
+              "Examples:\n"
+              "  gdctl machines pin Checkout 1\n"
+              "  gdctl machines pin Checkout --undo\n"
+              "\n"
+              + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    if (version->count() + undo->count() != 1)
+      throw CLI::ValidationError("pin", "expected a VERSION, or --undo");
+    chosen = [opts, &global] { return pin(global, *opts); };
+  });
+}
+
+} // namespace
+
+void add_stats(CLI::App& app, const globals& global, action& chosen) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand(
+    "stats", "Count the instances by queue, machine and status");
+  sub->add_flag("--json", *as_json, "A JSON object for each line of the table");
+  sub->footer(
+    "Reads the whole table. \"future\": of the instances, those that "
+    "are\nnot to start yet. \"held back\": those that wait for "
+    "another of their partition key.\n\"served\": whether a node that "
+    "lives runs them.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl stats\n"
+    "  gdctl stats --json | jq 'select(.status == \"failed\")'\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [as_json, &global] { return stats(global, *as_json); };
+  });
+}
+
+void add_nodes(CLI::App& app, const globals& global, action& chosen) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand(
+    "nodes", "List the nodes, and what none of them serves");
+  sub->add_flag("--json", *as_json, "A JSON object for each node");
+  sub->footer("A node that stops leaves the list; one that was killed is in it "
+              "for a day.\n"
+              "\n"
+              "Examples:\n"
+              "  gdctl nodes\n"
+              "  gdctl nodes --json | jq 'select(.lives)'\n"
+              "\n"
+              + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [as_json, &global] { return nodes(global, *as_json); };
+  });
+}
+
+void add_machines(CLI::App& app, const globals& global, action& chosen) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand(
+    "machines", "List the machines' versions, or choose what inserts take");
+  sub->add_flag("--json", *as_json, "A JSON object for each version");
+  sub->require_subcommand(0, 1);
+  sub->footer("Inserts that name no version take the pinned one; else the "
+              "newest that a\nnode which lives serves; else the one that was "
+              "served last. Reads the whole table.\n"
+              "\n"
+              "Examples:\n"
+              "  gdctl machines\n"
+              "  gdctl machines pin Checkout 1\n"
+              "  gdctl machines retire Checkout 2\n"
+              "\n"
+              + std::string{exit_code_help});
+  add_retire(*sub, global, chosen);
+  add_pin(*sub, global, chosen);
+  sub->callback([=, &global, &chosen] {
+    if (!chosen)
+      chosen = [as_json, &global] { return machines(global, *as_json); };
+  });
+}
+
+} // namespace gdctl
