@@ -15,8 +15,8 @@ int newest_schema() noexcept;
 
 /// An instance that nobody could ever run, and why.
 struct unrunnable {
-  std::int64_t id = 0;
-  std::string why{};
+  std::int64_t id = 0; ///< of its row
+  std::string why{};   ///< a sentence
 };
 
 /// Installs what is missing of the migrations up to number `to`, and the schema

@@ -1,4 +1,5 @@
--- Returns rows whose lease is over; what they run counts as crashed, and where its process has gone, that counts by itself. As many rows as the limit: there may be more.
+-- Returns rows whose lease is over; what they run counts as crashed, and where its process has gone, that counts by itself.
+-- As many rows as the limit: there may be more.
 -- A row whose unique key would be taken again by that is left to return_row.
 -- A row for each: its id, queue, and, if it has one, its partition key with the token of the lease that is over.
 -- $1 int limit, $2 bigint[] ids to leave alone

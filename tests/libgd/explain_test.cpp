@@ -310,7 +310,8 @@ struct million_rows {
        .arguments = "'node/1/99', 1000, 60000000, 'default', 500, "
                     "'{Order,Other}', '{1,7}', '{500}', '{}'",
        .pages_per_row = 60,
-       .before = "update gen_durable set crashes = 2 where id = any(" + due
+       .before = "update " + db.schema()
+                 + ".gen_durable set crashes = 2 where id = any(" + due
                  + "::bigint[])"},
       {.what = &sql::note_trials,
        .arguments = running + ", " + tokens + ", " + each("1", "int"),

@@ -279,7 +279,7 @@ CAF_TEST(a winner of the lock that is no longer first is released and one that
     bool between = false; ///< is there by then
     bool first = false;   ///< the late one still is
   } cases[] = {
-    {"status = 'executing'"},
+    {"status = 'executing', locked_by = 'node/9/1', lease_expires_at = now()"},
     {"status = 'runnable'"},
     {"status = 'runnable', eligible_at = now() + interval '1 h'", false, true},
     {"status = 'runnable', priority = -3"},

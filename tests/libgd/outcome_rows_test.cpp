@@ -665,7 +665,9 @@ CAF_TEST(a pick leaves what is not for this node) {
   db.rows("update gen_durable set eligible_at = now()");
   for (const auto* status :
        {"executing", "awaiting_signal", "done", "failed"}) {
-    db.rows("update gen_durable set status = $1", {status});
+    db.rows("update gen_durable set status = $1, awaits = 'paid', locked_by = "
+            "'node/9/1', lease_expires_at = now()",
+            {status});
     CAF_CHECK_EQUAL(picked("checkout", {version{"Order", 3}}), 0u);
   }
   db.rows("update gen_durable set status = 'runnable'");

@@ -329,6 +329,7 @@ CAF_TEST(an instance can be described) {
   CAF_CHECK_EQUAL(sim.describe(id),
                   "instance 1: Puppet v1, failed in step first, attempt 0\n"
                   "  state: {\"runs\": 0, \"seed\": 0, \"seen\": \"\"}\n"
+                  "  woken by: timeout\n"
                   "  last error: timeout\n"
                   "  signals in the inbox: 0\n"
                   "  executions:\n"

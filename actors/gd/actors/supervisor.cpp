@@ -173,9 +173,10 @@ void supervisor_actor::down(std::size_t index, const caf::error& why) {
 }
 
 void supervisor_actor::fail(const error& why) {
-  home_->tell(events::node_failed{why});
   end_->why = why;
   end_->on_failure(why);
+  home_->tell(
+    events::node_failed{why}); // whoever hears of it can ask the engine
   begin_draining(milliseconds{0});
 }
 
