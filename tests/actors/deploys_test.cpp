@@ -266,10 +266,10 @@ CAF_TEST(a queue or version that nobody serves is warned of at the start) {
   CAF_REQUIRE(log.wait_for<events::queue_not_served>());
   CAF_REQUIRE(log.wait_for<events::version_not_served>());
   auto queue = log.all<events::queue_not_served>().front();
+  auto version = log.all<events::version_not_served>().front();
   CAF_CHECK_EQUAL(queue.machine, "Probe v1");
   CAF_CHECK_EQUAL(queue.queue, "default");
-  CAF_CHECK_EQUAL(log.all<events::version_not_served>().front().machine,
-                  "Probe v2");
+  CAF_CHECK_EQUAL(version.machine, "Probe v2");
   CAF_CHECK(gd::level_of(queue) == gd::severity::warning);
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -118,7 +117,10 @@ struct versions_of_name {
 
   /// "1|2"
   std::string names() const {
-    return fmt::format("{}", fmt::join(std::views::keys(by_version), "|"));
+    std::string all;
+    for (const auto& [version, x] : by_version)
+      all += fmt::format("{}{}", all.empty() ? "" : "|", version);
+    return all;
   }
 
   const std::string& name;
