@@ -415,8 +415,8 @@ struct million_rows {
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
-                    + ", " + each("1", "smallint") + ", " + tokens
-                    + ", 60000000, '{0}'",
+                    + ", " + each("1", "smallint") + ", "
+                    + each("'node/1/99'", "text") + ", 60000000, '{0}'",
        .pages_per_row = 60},
       {.what = &sql::insert,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "

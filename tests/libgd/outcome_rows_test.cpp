@@ -605,6 +605,7 @@ CAF_TEST(points in time arrive to the microsecond) {
     x.until_us = us;
     check(x, {{"status", "awaiting_signal"},
               {"state", "{\"n\": 2}"},
+              {"attempt", "0"},
               {"awaits", "paid"},
               {"deadline", std::to_string(us)},
               {"wake_reason", std::nullopt}});
@@ -903,6 +904,7 @@ CAF_TEST(a signal that came before the park wakes with its reason) {
     },
     {{"status", "runnable"},
      {"state", "{\"n\": 2}"},
+     {"attempt", "0"},
      {"last_error", std::nullopt},
      {"wake_reason", "signal"},
      {"deadline", moment{5s}},
@@ -1123,6 +1125,8 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"priority", "-32768"},
                         {"partition_key", std::nullopt},
                         {"attempt", "0"},
+                        {"crashes", "0"},
+                        {"trials", "0"},
                         {"last_error", std::nullopt},
                         {"locked_by", std::nullopt},
                         {"lease_expires_at", std::nullopt},
