@@ -81,7 +81,7 @@ std::string each(const std::string& value, const std::string& type) {
 // -- what a plan tells --------------------------------------------------------
 
 struct costs {
-  std::string scanned;       ///< tables that were read from end to end
+  std::string scanned;       ///< large tables that were read from end to end
   std::int64_t sorted = 0;   ///< rows into the largest sort
   std::int64_t filtered = 0; ///< rows read in vain
   std::int64_t buffers
@@ -98,7 +98,8 @@ constexpr auto read_plan = R"(
   )
   select
     (select coalesce(string_agg(n ->> 'Relation Name', ','), '') from node
-     where n ->> 'Node Type' = 'Seq Scan'),
+     where n ->> 'Node Type' = 'Seq Scan'
+       and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'pg_database')),
     (select coalesce(max((input ->> 'Actual Rows')::numeric * (input ->> 'Actual Loops')::numeric), 0)::bigint
      from node, jsonb_array_elements(n -> 'Plans') input
      where n ->> 'Node Type' in ('Sort', 'Incremental Sort')),
