@@ -18,7 +18,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace std::literals;
@@ -121,7 +120,6 @@ public:
     while (db_.scalar(query) != expected) {
       CAF_REQUIRE(real::now() < until);
       look();
-      std::this_thread::sleep_for(20ms);
     }
   }
 

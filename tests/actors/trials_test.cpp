@@ -25,11 +25,12 @@ struct trials_fixture : picker_fixture {
   /// Rows that were reaped so often because their process had gone.
   void insert_suspects(int count, int crashes = 2, int trials = 0,
                        const std::string& queue = "default") {
-    rows.rows("insert into gen_durable (fsm, step, queue, attempt, crashes, "
-              "trials) select 'Probe', 'first', $4, $2::int, $2::int, $3::int "
-              "from generate_series(1, $1::int)",
-              {std::to_string(count), std::to_string(crashes),
-               std::to_string(trials), queue});
+    rows.rows(
+      "insert into gen_durable (fsm, step, queue, attempt, crashes, "
+      "trials) select 'Probe', 'first', $4, greatest($2::int, $3::int), "
+      "$2::int, $3::int from generate_series(1, $1::int)",
+      {std::to_string(count), std::to_string(crashes), std::to_string(trials),
+       queue});
   }
 
   /// What happens without time, and with a poll now and then.
@@ -183,6 +184,14 @@ CAF_TEST(a row that was on trial too often is failed unrun with a sentence) {
   CAF_CHECK(log.exactly<events::row_unusable>(2));
   CAF_CHECK_EQUAL(handled, 0);
   CAF_CHECK(!home->isolation->held());
+}
+
+CAF_TEST(trials that an older library has left standing fail nobody) {
+  rows.rows("insert into gen_durable (fsm, step, attempt, crashes, trials) "
+            "values ('Probe', 'first', 1, 0, 5)");
+  spawn_picker({"default", 4, 10});
+  settle();
+  CAF_CHECK_EQUAL(count("status = 'done' and trials = 0"), "1");
 }
 
 CAF_TEST(without a limit no row is failed for its trials) {

@@ -5,6 +5,8 @@
 #define CAF_SUITE columns
 
 #include <gd/instance.hpp>
+#include <gd/json_codecs.hpp>
+#include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/text.hpp>
@@ -16,6 +18,7 @@
 
 #include <libpq-fe.h>
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <map>
@@ -175,4 +178,26 @@ CAF_TEST(a statement returns the columns that its rows are read from) {
       auto text = gd::pq::substitute_schema(x->text, db.schema());
       CAF_CHECK_EQUAL(shown(returned_by(on.handle(), text)), shown(known[x]));
     }
+}
+
+CAF_TEST(a summary of a pick has the members that are read from it) {
+  gd::test::temporary_database db;
+  db.migrate();
+  gd::pq::connection on{db.options()};
+  CAF_REQUIRE(on.wait_ready());
+  store::pick_request what{
+    .queue = "default", .token = "node/1/1", .lease = std::chrono::seconds{60}};
+  for (bool keyed : {false, true}) {
+    what.keyed = keyed;
+    auto reply = on.run({{store::pick(what)}});
+    CAF_REQUIRE(reply.ok());
+    const auto& rows = reply.results.front();
+    CAF_REQUIRE_EQUAL(rows.size(), 1u);
+    std::string text{rows.text(0, rows.column("summary"))};
+    CAF_MESSAGE(text);
+    CAF_CHECK(gd::from_json_strict<store::pick_summary>(text));
+    for (auto name : gd::detail::names_of<store::pick_summary>)
+      CAF_CHECK((text.find('"' + std::string{name} + '"') != std::string::npos)
+                || (!keyed && name == "last_key"));
+  }
 }

@@ -6,7 +6,6 @@
 #include <libpq-fe.h>
 
 #include <algorithm>
-#include <array>
 #include <type_traits>
 #include <utility>
 
@@ -64,14 +63,8 @@ bool each_element(std::string_view array, F f) {
   return count >= 0 && array.empty();
 }
 
-/// Whether not every sequence of bytes is a value of the type.
-bool has_form(Oid type) {
-  static constexpr std::array types{oid_bool, oid_int8,       oid_int2,
-                                    oid_int4, oid_text_array, oid_int8_array};
-  return std::ranges::find(types, type) != types.end();
-}
-
-/// Whether a value has the form of its type, if that has one.
+/// Whether a value has the form of its type, as far as we read such values. No type
+/// that has one takes the empty value.
 bool well_formed(Oid type, std::string_view value) {
   switch (type) {
     case oid_bool:
@@ -188,7 +181,7 @@ result<void> rows::check() const {
   auto count = result_ ? PQnfields(result_.get()) : 0;
   std::vector<std::pair<int, Oid>> formed; // columns whose type has a form
   for (int column = 0; column < count; ++column)
-    if (auto type = PQftype(result_.get(), column); has_form(type))
+    if (auto type = PQftype(result_.get(), column); !well_formed(type, {}))
       formed.emplace_back(column, type);
   for (std::size_t row = 0; row < size(); ++row)
     for (const auto& [column, type] : formed)
