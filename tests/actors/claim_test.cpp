@@ -19,10 +19,8 @@ namespace events = gd::events;
 
 namespace {
 
-constexpr auto claimed
-  = "begin gd_refuse_versions gd_insert_claimed gd_draw_ids commit";
-constexpr auto inserted
-  = "begin gd_refuse_versions gd_insert_new gd_draw_ids commit";
+constexpr auto claimed = "begin gd_insert_claimed gd_draw_ids commit";
+constexpr auto inserted = "begin gd_insert_new gd_draw_ids commit";
 constexpr auto done = "begin gd_flush_done commit";
 
 /// A picker that has found nothing, and a gateway beside it.
@@ -433,8 +431,7 @@ CAF_TEST(what a pick has taken is not overtaken when another ends before it) {
   db->run_one_and_hold(); // the first pick has it
   ran.clear();
   send(row("second"));
-  CAF_CHECK_EQUAL(db->newest(),
-                  "begin gd_refuse_versions gd_insert_claimed commit");
+  CAF_CHECK_EQUAL(db->newest(), "begin gd_insert_claimed commit");
   db->run_newest();
   sched.run();
   CAF_CHECK_EQUAL(db->next(), "begin gd_flush_done gd_pick commit");
@@ -472,10 +469,9 @@ CAF_TEST(delayed rows need no place and take none) {
   auto delayed = row("delayed");
   delayed.delay_us = 60'000'000;
   send({delayed, row("a"), delayed});
-  CAF_CHECK_EQUAL(
-    db->next(),
-    "begin gd_refuse_versions gd_insert_new gd_insert_claimed gd_draw_ids "
-    "commit");
+  CAF_CHECK_EQUAL(db->next(),
+                  "begin gd_insert_new gd_insert_claimed gd_draw_ids "
+                  "commit");
   finish_all();
   CAF_CHECK_EQUAL(ran, names{"a"});
   CAF_CHECK_EQUAL(count("status = 'runnable' and eligible_at > "

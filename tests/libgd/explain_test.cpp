@@ -153,7 +153,6 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::retire,
                                                 &sql::unpin,
                                                 &sql::pin,
-                                                &sql::refuse_versions,
                                                 &sql::machines_lock,
                                                 &sql::refuse_other_steps,
                                                 &sql::register_machines,
@@ -255,6 +254,8 @@ struct million_rows {
     auto unique = list(column("select 'unique ' || n"
                               " from generate_series(1, 500) n"));
     auto nothing = each("null", "bigint");
+    auto versions = each("'Order'", "text") + ", " + each("1", "int") + ", "
+                    + each("0", "int");
     auto keyed_ids = list(column("select id from gen_durable where status = "
                                  "'runnable' and partition_key is not null"
                                  " order by md5(id::text) limit 500"));
@@ -409,23 +410,24 @@ struct million_rows {
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
-                    + ", " + each("1", "smallint") + ", " + nothing + ", "
-                    + nothing + ", " + keys + ", '{}', '{}', '{0}'",
+                    + ", " + each("1", "smallint") + ", " + versions + ", "
+                    + nothing + ", " + nothing + ", " + keys
+                    + ", '{}', '{}', '{0}'",
        .pages_per_row = 60},
       {.what = &sql::insert_claimed,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
-                    + ", " + each("1", "smallint") + ", "
+                    + ", " + each("1", "smallint") + ", " + versions + ", "
                     + each("'node/1/99'", "text") + ", 60000000, '{0}'",
        .pages_per_row = 60},
       {.what = &sql::insert,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
-                    + ", " + each("1", "smallint") + ", " + nothing + ", "
-                    + nothing + ", " + keys + ", " + unique + ", "
-                    + each("'runnable,executing'", "text") + ", '{0}'",
+                    + ", " + each("1", "smallint") + ", " + versions + ", "
+                    + nothing + ", " + nothing + ", " + keys + ", " + unique
+                    + ", " + each("'runnable,executing'", "text") + ", '{0}'",
        .pages_per_row = 60},
       {.what = &sql::inserted,
        .arguments = any_id + ", " + each("'k'", "bytea") + ", "

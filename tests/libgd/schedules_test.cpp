@@ -1738,7 +1738,7 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"a give-back that counts", sql::release_lost, "set status = 'runnable',",
      "set status = 'runnable', attempt = g.attempt + 1,"},
     {"a claim without an end", sql::insert_claimed,
-     "clock_timestamp() + $9::bigint", "null::timestamptz + $9::bigint"},
+     "clock_timestamp() + $12::bigint", "null::timestamptz + $12::bigint"},
   }};
   world here;
   for (const auto& x : mutants) {

@@ -402,18 +402,6 @@ pq::call end_session() {
 
 // -- inserts, signals, reading ------------------------------------------------
 
-pq::call refuse_versions(const row_refs<insert_row>& rows) {
-  using version = std::tuple<std::string_view, std::int32_t, std::int32_t>;
-  std::set<version> versions;
-  for (const auto& x : rows)
-    versions.emplace(x.fsm, x.version, x.open.version ? 0 : x.version);
-  return make_call(
-    sql::refuse_versions,
-    column(versions, [](const version& x) { return std::get<0>(x); }),
-    column(versions, [](const version& x) { return std::get<1>(x); }),
-    column(versions, [](const version& x) { return std::get<2>(x); }));
-}
-
 pq::call draw_ids(std::size_t count) {
   return make_call(sql::draw_ids, static_cast<std::int32_t>(count));
 }
@@ -426,16 +414,25 @@ std::vector<std::int64_t> read_ids(const pq::rows& rows) {
   return xs;
 }
 
-/// `more`: behind the columns that all of them have.
+/// `more`: behind the columns that all of them have, and the versions that are to
+/// take inserts: not of rows that may be stored.
 template <class... Args>
 static pq::call insert_by(const sql::statement& what,
                           const row_refs<insert_row>& rows,
                           const Args&... more) {
+  using version = std::tuple<std::string_view, std::int32_t, std::int32_t>;
+  std::set<version> versions;
+  for (const auto& x : rows)
+    if (!x.resent)
+      versions.emplace(x.fsm, x.version, x.open.version ? 0 : x.version);
   return make_call(
     what, column(rows, &insert_row::id), alike(rows, &insert_row::fsm),
     alike(rows, &insert_row::version), alike(rows, &insert_row::step),
     column(rows, &insert_row::state), alike(rows, &insert_row::queue),
-    alike(rows, &insert_row::priority), more...);
+    alike(rows, &insert_row::priority),
+    column(versions, [](const version& x) { return std::get<0>(x); }),
+    column(versions, [](const version& x) { return std::get<1>(x); }),
+    column(versions, [](const version& x) { return std::get<2>(x); }), more...);
 }
 
 static auto unique_keys(const row_refs<insert_row>& rows) {

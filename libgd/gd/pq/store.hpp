@@ -483,6 +483,7 @@ struct insert_row {
   std::optional<std::string> unique_key{};
   std::string unique_scope{}; ///< statuses, joined by commas
   std::string token{};        ///< of the lease it begins under; empty: none
+  bool resent = false;        ///< sent before, with unknown fate
   /// What the insert has left open, and its machine fills in.
   struct open_fields {
     bool version = false;
@@ -492,9 +493,6 @@ struct insert_row {
   open_fields open{};
 };
 
-/// Before the rows in their transaction: an error, `version_retired`, that ends it,
-/// if one of them is not to be inserted as it is.
-pq::call refuse_versions(const row_refs<insert_row>& rows);
 pq::call draw_ids(std::size_t count);
 struct drawn_id {
   std::int64_t id = 0;
@@ -504,7 +502,9 @@ struct drawn_id {
 };
 /// Of rows of whatever.
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
-/// Of rows without unique keys that were not sent before: all or none.
+/// Of rows without unique keys that were not sent before: all or none. As the two
+/// below it ends its transaction with an error, `version_retired`, if a row is not to be
+/// inserted as it is.
 pq::call insert_new(const row_refs<insert_row>& rows);
 /// Of rows with a token, which begin as picked under it; otherwise as insert_new.
 pq::call insert_claimed(const row_refs<insert_row>& rows,

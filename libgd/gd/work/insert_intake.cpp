@@ -140,20 +140,14 @@ pq::unit insert_intake::send(std::size_t missing) {
       x.row.drawn_us = ids_.front().drawn_us;
       ids_.pop_front();
     }
-    asking_ = asking_ || x.resent;
+    asking_ = asking_ || x.row.resent;
   }
   if (how_.claiming && !asking_)
     claim();
   store::row_refs<store::insert_row> claimed;
   store::row_refs<store::insert_row> rows;
-  store::row_refs<store::insert_row> sent_first;
-  for (const auto& x : group_.entries) {
+  for (const auto& x : group_.entries)
     (x.row.token.empty() ? rows : claimed).add(x.row);
-    if (!x.resent) // else it may be stored
-      sent_first.add(x.row);
-  }
-  if (!sent_first.empty())
-    work.calls.push_back(store::refuse_versions(sent_first));
   if (asking_) {
     work.calls.push_back(store::insert(rows));
     work.calls.push_back(store::inserted(rows));
@@ -271,7 +265,7 @@ insert_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
     if (sent && fail_some(out, group, why, now))
       return out;
     for (auto& x : group.entries)
-      x.resent = x.resent || (sent && why.code == errc::unknown_fate);
+      x.row.resent = x.row.resent || (sent && why.code == errc::unknown_fate);
     bool again = withdrawn || (how_.patient && try_again(why, now));
     fail_all(out, std::move(looking_up), std::move(group.entries), why, again);
     return out;
@@ -318,8 +312,9 @@ bool insert_intake::fail_some(report& to, batcher<entry>::group& failed,
   if (held && how_.patient && held->locked_tries < locked_tries_at_most)
     resolved_.put_locked(std::move(*held), now);
   else if (held)
-    answer(to, *held,
-           with_fate(unsure ? key_locked(why.sqlstate) : why, held->resent));
+    answer(
+      to, *held,
+      with_fate(unsure ? key_locked(why.sqlstate) : why, held->row.resent));
   return true;
 }
 
@@ -327,7 +322,7 @@ void insert_intake::look_up_versions(std::vector<entry> group) {
   std::vector<unresolved_entry> looked_up;
   std::vector<entry> resent;
   for (auto& x : group) {
-    if (x.resent) {
+    if (x.row.resent) {
       resent.push_back(std::move(x));
       continue;
     }
@@ -356,7 +351,7 @@ void insert_intake::fail_all(report& to,
   for (const auto& x : looking_up) // an id that nobody uses does no harm
     answer(to, x, with_fate(why, false));
   for (const auto& x : group)
-    answer(to, x, with_fate(why, x.resent));
+    answer(to, x, with_fate(why, x.row.resent));
 }
 
 void insert_intake::resolve_all(report& to,
@@ -404,7 +399,7 @@ void insert_intake::read_group(report& to, std::vector<entry> group,
       // that had lost its last moments has drawn it again, and lost what may
       // have been stored under it.
       x.row.id = 0;
-      x.resent = false;
+      x.row.resent = false;
       ids_.clear();
       resolved_.push(std::move(x));
     }
@@ -422,7 +417,7 @@ insert_intake::give_up(std::uint64_t last, error why, clock::time_point now) {
   std::erase_if(unresolved_, late);
   auto end = [&](const entry& x) {
     bool held = x.locked_tries > 0 && x.unsure();
-    answer(out, x, with_fate(held ? key_locked() : why, x.resent));
+    answer(out, x, with_fate(held ? key_locked() : why, x.row.resent));
   };
   for (const auto& x : resolved_.remove_if(late))
     end(x);

@@ -70,8 +70,6 @@ private:
     /// The row's id is zero until it is sent.
     store::insert_row row;
     std::size_t size;
-    /// Sent before, with unknown fate.
-    bool resent = false;
     int id_tries = 0;
     int locked_tries = 0;
     clock::time_point not_before{};
