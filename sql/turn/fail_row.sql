@@ -8,7 +8,7 @@ with held as materialized (
   for no key update skip locked
 ), failed as (
   update :"schema".gen_durable g
-  set status = 'failed', last_error = $3::text, updated_at = clock_timestamp()
+  set status = 'failed', last_error = $3::text, crashes = 0, trials = 0, updated_at = clock_timestamp()
   where g.id = any(array(select h.id from held h))
   returning g.id
 )

@@ -1,14 +1,23 @@
--- Picks rows that candidates has told, as pick_keyed would; lock_keys, check_keys and hold_keys follow. No row: somebody
--- else has it, or has locked it.
+-- Picks rows that candidates or suspect_candidates has told, as pick_keyed would; lock_keys, check_keys and hold_keys follow.
+-- No row: somebody else has it, or has locked it; or it has become a suspect, or ceased to be one; or, of suspects, no more
+-- may be taken now.
 -- For the status behind a select see pick_keyed.
--- $1 to $3 as in pick, $4 bigint[] id. Returns what pick_keyed returns, and in the summary nothing but now_us2000 and claimed.
-with claimed as materialized (
-  select g.ctid as tuple
+-- $1 to $3 as in pick, $4 bigint[] id. $5 int[] of suspects, how many may be taken, as $8 of pick_suspects; of others empty.
+-- Returns what pick_keyed returns, and in the summary nothing but now_us2000 and claimed.
+with locked as materialized (
+  select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.crashes
   from :"schema".gen_durable g
   where g.id = any($4::bigint[]) and g.status = (select cast('runnable' as :"schema".durable_status))
     and g.eligible_at <= statement_timestamp()
+    and (g.crashes >= 2) = (cardinality($5::int[]) > 0)
   order by g.id + 0
   for no key update skip locked
+), claimed as materialized (
+  select n.tuple
+  from (
+    select l.*, row_number() over (order by l.priority, l.eligible_at, l.id) as nth
+    from locked l) n
+  where coalesce(n.nth <= ($5::int[])[least(n.crashes - 1, cardinality($5::int[]))], true)
 ),
 -- include parts/pick_rows.sql
 union all

@@ -302,6 +302,59 @@ CAF_TEST(suspects of a large node run beside others and few at once) {
   open.clear();
 }
 
+CAF_TEST(a suspect that makes its pick fail is told and those behind it run) {
+  for (int slots : {4, 64}) // one at once, or eight
+    for (const auto* key : {"null", "'key ' || id"}) {
+      CAF_MESSAGE(slots << " slots, " << key);
+      rows.rows("truncate gen_durable restart identity cascade");
+      insert_suspects(3);
+      rows.rows("update gen_durable set partition_key = "s + key);
+      rows.rows("drop function if exists refuse cascade; create function "
+                "refuse() returns trigger language plpgsql as $$ begin raise "
+                "exception 'not this one'; end $$; create trigger refuse "
+                "before update on gen_durable for each row when (old.id = 1 "
+                "and new.status = 'executing') execute function refuse()");
+      auto told = log.all<events::row_unusable>().size();
+      auto picker = spawn_picker({"default", slots, 10});
+      settle(6);
+      CAF_CHECK_EQUAL(count("status = 'done' and id > 1"), "2");
+      auto unusable = log.all<events::row_unusable>();
+      CAF_REQUIRE_EQUAL(unusable.size(), told + 1);
+      CAF_CHECK_EQUAL(unusable.back().id, 1);
+      CAF_MESSAGE("at the latest when others were picked that tell that it is");
+      settle(70);
+      CAF_CHECK_EQUAL(count("status = 'failed' and crashes = 0 and last_error "
+                            "= 'its row cannot be picked: not this one'"),
+                      "1");
+      CAF_CHECK(!home->isolation->held());
+      anon_send_exit(picker, caf::exit_reason::kill);
+      settle(1);
+    }
+}
+
+CAF_TEST(
+  a suspect whose updates a trigger drops is told and those behind it run) {
+  insert_suspects(3);
+  rows.rows("create function drop_it() returns trigger language plpgsql as $$ "
+            "begin return null; end $$; create trigger drop_it before update "
+            "on gen_durable for each row when (old.id = 1) execute function "
+            "drop_it()");
+  spawn_picker({"default", 4, 10});
+  settle(6);
+  CAF_CHECK_EQUAL(count("status = 'done' and id > 1"), "2");
+  auto unusable = log.all<events::row_unusable>();
+  CAF_REQUIRE_EQUAL(unusable.size(), 1u);
+  CAF_CHECK_EQUAL(unusable.front().id, 1);
+  CAF_MESSAGE("not in a loop");
+  auto before = db->submitted;
+  settle(20);
+  CAF_CHECK_LESS(db->submitted - before, 20 * 4);
+  CAF_MESSAGE("it runs when it can");
+  rows.rows("drop function drop_it cascade");
+  settle(70);
+  CAF_CHECK_EQUAL(count("status = 'done'"), "3");
+}
+
 CAF_TEST(
   a suspect with a partition key runs when its key is free and it comes first) {
   rows.rows("insert into gen_durable (fsm, step, partition_key, crashes, "

@@ -74,6 +74,7 @@ columns_by read_by_name() {
     {&sql::pick_these, pick},
     {&sql::pick_suspects, pick},
     {&sql::candidates, columns_of<store::candidate>()},
+    {&sql::suspect_candidates, columns_of<store::candidate>()},
     {&sql::fail_row, columns_of<store::failed_row>()},
     {&sql::show, columns_of<store::shown_row>()},
     {&sql::check_keys, columns_of<store::lost_key>()},

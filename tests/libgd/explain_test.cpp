@@ -268,6 +268,11 @@ struct million_rows {
       return "'node/1/99', 1000, 60000000, '" + queue + "', 500, " + machines
              + ", '{-32768}', '{-1}', '{-1}', 1000";
     };
+    const auto* suspects = "'node/1/99', 1000, 60000000, 'default', 500, "
+                           "'{Order,Other}', '{1,7}', '{500}', '{}', '{}'";
+    auto suspected = "update " + db.schema()
+                     + ".gen_durable set crashes = 2 where id = any(" + due
+                     + "::bigint[])";
     auto outcomes = [&](const std::string& verb, const std::string& signals) {
       return running + ", " + tokens + ", " + each("'ship'", "text") + ", "
              + each("'{\"n\": 2}'", "text") + ", " + signals + ", " + verb
@@ -306,15 +311,16 @@ struct million_rows {
                     + ", '{}', '', false, '{}'",
        .pages_per_row = 60},
       {.what = &sql::pick_these,
-       .arguments = "'node/1/99', 1000, 60000000, " + due,
+       .arguments = "'node/1/99', 1000, 60000000, " + due + ", '{}'",
        .pages_per_row = 60},
       {.what = &sql::pick_suspects,
-       .arguments = "'node/1/99', 1000, 60000000, 'default', 500, "
-                    "'{Order,Other}', '{1,7}', '{500}', '{}'",
+       .arguments = suspects,
        .pages_per_row = 60,
-       .before = "update " + db.schema()
-                 + ".gen_durable set crashes = 2 where id = any(" + due
-                 + "::bigint[])"},
+       .before = suspected},
+      {.what = &sql::suspect_candidates,
+       .arguments = suspects,
+       .pages_per_row = 60,
+       .before = suspected},
       {.what = &sql::note_trials,
        .arguments = running + ", " + tokens + ", " + each("1", "int"),
        .pages_per_row = 60},

@@ -830,7 +830,7 @@ private:
       else if (what == &sql::return_row)
         returned(rows);
       else if (what == &sql::pick || what == &sql::pick_keyed
-               || what == &sql::pick_suspects) {
+               || what == &sql::pick_suspects || what == &sql::pick_these) {
         picked = store::read_pick(rows).rows;
         token = args[0];
       } else if (what == &sql::hold_keys) {

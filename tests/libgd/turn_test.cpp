@@ -949,6 +949,71 @@ CAF_TEST(
   CAF_CHECK_EQUAL(count("step = 'ship'"), "10");
 }
 
+CAF_TEST(suspects that are picked one by one are no more than may run at once) {
+  runnable(6);
+  db.rows("update gen_durable set crashes = 2; update gen_durable set step = "
+          "'poison' where id in (1, 3); create function refuse() returns "
+          "trigger language plpgsql as $$ begin raise exception 'not this "
+          "one'; end $$; create trigger refuse before update on gen_durable "
+          "for each row when (new.step = 'poison' and new.status = "
+          "'executing') execute function refuse()");
+  auto isolation = std::make_shared<gd::isolation>();
+  isolation->enter("default", 16, 20s, [] {}); // two at once
+  auto turn = gd::turn{{.queue = "default",
+                        .incarnation = "node/1",
+                        .machines = {{"Order", 1}},
+                        .suspects = isolation}};
+  ids got;
+  std::map<std::int64_t, gd::careful_picks::fate> told;
+  auto run = [&] {
+    for (int i = 0; i < 20; ++i) {
+      now += 200ms;
+      auto work = turn.begin(10, now);
+      if (!work)
+        continue;
+      auto report = turn.finish(0, engine->run(work->work), now);
+      CAF_CHECK(!report.on_trial);
+      for (const auto& x : report.picked)
+        got.push_back(x.id);
+      for (const auto& x : report.unpickable)
+        told.emplace(x.row.id, x.what);
+    }
+  };
+  run();
+  CAF_CHECK_EQUAL(got.size(), 2u);
+  CAF_CHECK(!told.empty());
+  CAF_CHECK(told.begin()->second == gd::careful_picks::fate::failed);
+  CAF_MESSAGE("others follow when these have ended");
+  for (int i = 0; i < 3; ++i) {
+    for (auto id : got)
+      isolation->ended(id, false);
+    run();
+  }
+  std::sort(got.begin(), got.end());
+  CAF_CHECK_EQUAL(got, (ids{2, 4, 5, 6}));
+  CAF_CHECK_EQUAL(told.size(), 2u);
+}
+
+CAF_TEST(what is picked by its id has not become a suspect
+         or ceased to be one) {
+  runnable(5);
+  db.rows("update gen_durable set crashes = id - 1");
+  auto take = [this](const std::vector<std::int32_t>& most) {
+    auto reply = engine->run({{store::pick_these(
+      {1, 2, 3, 4, 5}, {.token = "node/1/1", .lease = 60s}, most)}});
+    CAF_REQUIRE(reply.ok());
+    auto answer = store::read_pick(reply.results.front());
+    CAF_CHECK_EQUAL(answer.refused(), 0u);
+    ids got;
+    for (const auto& x : answer.rows)
+      got.push_back(x.id);
+    return got;
+  };
+  CAF_CHECK_EQUAL(take({2, 1}), (ids{3}));
+  CAF_CHECK_EQUAL(take({2, 2}), (ids{4, 5}));
+  CAF_CHECK_EQUAL(take({}), (ids{1, 2}));
+}
+
 CAF_TEST(a row that is deleted is stale in the end) {
   auto rows = executing(2);
   db.rows("delete from gen_durable where id = $1", {std::to_string(rows[0])});

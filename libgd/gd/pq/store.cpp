@@ -128,16 +128,29 @@ pq::call candidates(const pick_request& what) {
 }
 
 pq::call pick_these(const std::vector<std::int64_t>& ids,
-                    const pick_request& what) {
-  return make_call(sql::pick_these, what.token, what.inbox, what.lease, ids);
+                    const pick_request& what,
+                    const std::vector<std::int32_t>& most) {
+  return make_call(sql::pick_these, what.token, what.inbox, what.lease, ids,
+                   most);
+}
+
+static pq::call look_for_suspects(const sql::statement& by,
+                                  const pick_request& what,
+                                  const std::vector<std::int32_t>& most) {
+  return make_call(by, what.token, what.inbox, what.lease, what.queue,
+                   what.limit, column(what.machines, &machine_version::fsm),
+                   column(what.machines, &machine_version::version), most,
+                   what.keys_to_leave, what.left_out);
 }
 
 pq::call pick_suspects(const pick_request& what,
                        const std::vector<std::int32_t>& most) {
-  return make_call(
-    sql::pick_suspects, what.token, what.inbox, what.lease, what.queue,
-    what.limit, column(what.machines, &machine_version::fsm),
-    column(what.machines, &machine_version::version), most, what.keys_to_leave);
+  return look_for_suspects(sql::pick_suspects, what, most);
+}
+
+pq::call suspect_candidates(const pick_request& what,
+                            const std::vector<std::int32_t>& most) {
+  return look_for_suspects(sql::suspect_candidates, what, most);
 }
 
 pq::call fail_row(const candidate& which, const std::string& reason) {

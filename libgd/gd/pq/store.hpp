@@ -214,14 +214,19 @@ struct candidate {
 
   GD_COLUMNS(id, place);
 };
-/// Of `what`, the token, the lease and the inbox count. Read by `read_pick`.
+/// Of `what`, the token, the lease and the inbox count; `most`: they are suspects,
+/// and no more of them may be taken, as in `pick_suspects`. Read by `read_pick`.
 pq::call pick_these(const std::vector<std::int64_t>& ids,
-                    const pick_request& what);
+                    const pick_request& what,
+                    const std::vector<std::int32_t>& most = {});
 /// Of `what`, no marks and no depth; `most`: how many rows may be taken with and
 /// before one of two crashes, of three, and so on. `lock_keys`, `check_keys` and
 /// `hold_keys` follow. Read by `read_pick`.
 pq::call pick_suspects(const pick_request& what,
                        const std::vector<std::int32_t>& most);
+/// What that would take, in pick order: rows of `candidate`.
+pq::call suspect_candidates(const pick_request& what,
+                            const std::vector<std::int32_t>& most);
 /// Fails a row that cannot be picked. No row: it has changed, or is locked.
 pq::call fail_row(const candidate& which, const std::string& reason);
 struct failed_row {

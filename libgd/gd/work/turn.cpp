@@ -214,10 +214,16 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
   auto& x = flights_[which];
   x.under_way = false;
   waiting_.ended(x.group, now);
-  if (!reply.ok()) {
+  if (reply.ok())
+    read(x, reply, out, now);
+  else
     fail(x, reply, out, now);
-    return out;
-  }
+  end_look(x, out, now);
+  return out;
+}
+
+void turn::read(flight& x, const pq::reply& reply, report& out,
+                clock::time_point now) {
   failures_ = 0;
   auto rows_of = [&reply](int i) -> const pq::rows& {
     return reply.results[static_cast<std::size_t>(i)];
@@ -236,7 +242,6 @@ turn::report turn::finish(std::size_t which, pq::reply reply,
     read_suspects(x, reply, out, now);
   else if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
-  return out;
 }
 
 void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
@@ -367,7 +372,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
   if (!of_pick)
     back_off(now);
   else if (!careful_picks::may_be_of_a_row(why))
-    pause_picks(now);
+    pause_picks(of, now);
   else {
     careful_.start();
     to.full = true;

@@ -279,7 +279,10 @@ private:
     batcher<entry>::group group{};
     std::vector<hidden_entry> showing{};
     careful_picks::step careful = careful_picks::step::none;
+    /// It picks suspects, carefully or not.
     bool suspects = false;
+    /// `isolation::looked` is to be called when it has ended.
+    bool looks = false;
     layout at{};
     pick_plan::one pick{};
     std::string token{};
@@ -293,6 +296,9 @@ private:
                  clock::time_point now);
   bool pick_carefully(flight& next, pq::unit& work, std::int32_t want,
                       bool first, clock::time_point now);
+  void add_careful(flight& next, pq::unit& work, std::int32_t want,
+                   const std::vector<std::int32_t>& most,
+                   clock::time_point now);
   bool pick_suspects(flight& next, pq::unit& work, std::int32_t want,
                      bool first, clock::time_point now);
   void write_outcomes(flight& next, pq::unit& work, bool may_pick,
@@ -302,7 +308,11 @@ private:
   static void check_keys(flight& next, pq::unit& work);
   store::pick_request make_pick(const flight& x, clock::time_point now);
   bool picks_keyed(clock::time_point now);
-  void pause_picks(clock::time_point now);
+  careful_picks& careful_for(const flight& x);
+  void pause_picks(const flight& after, clock::time_point now);
+  void note_picked(const std::vector<store::picked_row>& rows);
+  void read(flight& x, const pq::reply& reply, report& out,
+            clock::time_point now);
   void read_pick(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
   void read_keys(const flight& x, const pq::reply& reply, report& to,
@@ -311,6 +321,7 @@ private:
                      clock::time_point now);
   void read_careful(const flight& x, const pq::reply& reply, report& to,
                     clock::time_point now);
+  void end_look(const flight& x, report& to, clock::time_point now);
   void read_shown(flight& x, const pq::reply& reply, report& to);
   void read_outcomes(flight& of, const pq::reply& reply, report& to,
                      clock::time_point now);
@@ -322,7 +333,7 @@ private:
                      clock::time_point now);
   bool fail_careful(const flight& of, const error& why, report& to,
                     clock::time_point now);
-  bool go_on_carefully(clock::time_point now);
+  bool go_on_carefully(const flight& after, clock::time_point now);
   void back_off(clock::time_point now);
 
   settings how_;
@@ -330,6 +341,8 @@ private:
   batcher<entry> waiting_;
   batcher<hidden_entry> hidden_;
   careful_picks careful_;
+  /// Of suspects: other rows do not wait for it.
+  careful_picks careful_suspects_;
   pick_plan plan_;
   /// The last transaction wrote no outcomes, and others waited behind it.
   bool outcomes_next_ = false;

@@ -26,7 +26,7 @@ store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
                           .inbox = how_.inbox};
   if (x.pick.keyed && x.careful != careful_picks::step::these) {
     out.keys_to_leave = how_.keys->all();
-    out.left_out = careful_.left_out(now);
+    out.left_out = careful_for(x).left_out(now);
   }
   plan_.ask(out, x.pick, now);
   return out;
@@ -37,8 +37,19 @@ bool turn::picks_keyed(clock::time_point now) {
   return plan_.keyed() || !careful_.left_out(now).empty();
 }
 
-void turn::pause_picks(clock::time_point now) {
-  no_pick_before_ = now + pause_after_failure;
+careful_picks& turn::careful_for(const flight& x) {
+  return x.suspects ? careful_suspects_ : careful_;
+}
+
+/// Other rows do not wait for suspects.
+void turn::pause_picks(const flight& after, clock::time_point now) {
+  (after.suspects ? suspects_at_ : no_pick_before_) = now + pause_after_failure;
+}
+
+/// Of whatever kind: they tell of all whether rows can be picked.
+void turn::note_picked(const std::vector<store::picked_row>& rows) {
+  careful_.note_picked(rows);
+  careful_suspects_.note_picked(rows);
 }
 
 bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
@@ -49,40 +60,62 @@ bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
   if (what == step::none || !first || now < no_pick_before_
       || (what == step::ask && want <= 0))
     return false;
-  next.careful = what;
+  add_careful(next, work, want, {}, now);
+  return true;
+}
+
+/// `most`: of suspects, see `isolation::look`.
+void turn::add_careful(flight& next, pq::unit& work, std::int32_t want,
+                       const std::vector<std::int32_t>& most,
+                       clock::time_point now) {
+  using step = careful_picks::step;
+  auto& careful = careful_for(next);
+  next.careful = careful.next();
   next.pick.keyed = true;
-  if (what == step::ask) {
+  if (next.careful == step::ask) {
     next.pick.wanted = static_cast<std::int32_t>(
-      careful_.ask(static_cast<std::size_t>(want), how_.rows));
-    work.add(store::candidates(make_pick(next, now)));
-  } else if (what == step::these) {
+      careful.ask(static_cast<std::size_t>(want), how_.rows));
+    auto what = make_pick(next, now);
+    work.add(next.suspects ? store::suspect_candidates(what, most)
+                           : store::candidates(what));
+  } else if (next.careful == step::these) {
     next.token = draw_token();
-    auto ids = careful_.group();
+    auto ids = careful.group();
     next.pick.wanted = static_cast<std::int32_t>(ids.size());
-    next.at.pick = work.add(store::pick_these(ids, make_pick(next, now)));
+    next.at.pick = work.add(store::pick_these(ids, make_pick(next, now), most));
     check_keys(next, work);
   } else {
-    const auto& x = careful_.guilty();
+    const auto& x = careful.guilty();
     auto reason = "its row cannot be picked: " + x.why.message;
     work.add(store::fail_row(x.row, clean_text(reason, limits{}.reason)));
   }
-  careful_.begin();
-  return true;
+  careful.begin();
 }
 
 bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
                          bool first, clock::time_point now) {
   // Where the locks of keys live: some of the rows may have one.
-  if (!suspects_ || !first || want <= 0 || now < no_pick_before_
-      || now < suspects_at_)
+  if (!first || now < no_pick_before_ || now < suspects_at_)
     return false;
+  if (careful_suspects_.next() == careful_picks::step::fail) {
+    next.suspects = true;
+    add_careful(next, work, 0, {}, now);
+    return true;
+  }
+  if (!suspects_ || want <= 0)
+    return false;
+  // Also for each careful pick: other queues may have taken some since the last.
   auto most = how_.suspects->look(how_.queue, now);
   if (!most)
     return false;
-  next.suspects = true;
+  next.suspects = next.looks = true;
+  want = std::min(want, *std::max_element(most->begin(), most->end()));
+  if (careful_suspects_.active()) {
+    add_careful(next, work, want, *most, now);
+    return true;
+  }
   next.token = draw_token();
-  next.pick.wanted = std::min(want,
-                              *std::max_element(most->begin(), most->end()));
+  next.pick.wanted = want;
   next.pick.keyed = true;
   auto what = make_pick(next, now);
   next.at.pick = work.add(store::pick_suspects(what, *most));
@@ -112,7 +145,7 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
   auto answer = store::read_pick(
     reply.results[static_cast<std::size_t>(x.at.pick)]);
-  careful_.note_picked(answer.rows);
+  note_picked(answer.rows);
   to.full = plan_.note(x.pick, answer);
   if (!std::exchange(suspects_, answer.summary.suspects) && suspects_)
     to.full = true; // they are to be looked for
@@ -152,54 +185,68 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
 
 void turn::read_suspects(const flight& x, const pq::reply& reply, report& to,
                          clock::time_point now) {
-  to.picked
-    = store::read_pick(reply.results[static_cast<std::size_t>(x.at.pick)]).rows;
+  auto answer = store::read_pick(
+    reply.results[static_cast<std::size_t>(x.at.pick)]);
+  note_picked(answer.rows);
+  // They are few at once: one that is refused takes the place of another.
+  if (answer.refused() > 0)
+    careful_suspects_.start();
+  to.picked = std::move(answer.rows);
   to.token = x.token;
   read_keys(x, reply, to, now);
-  to.suspects = true;
   to.full = true; // others may be waiting
+  if (to.picked.empty() && !careful_suspects_.active())
+    suspects_at_ = now + how_.pause_without_suspects;
+}
+
+/// Whatever has become of it: nobody else looks for suspects until then.
+void turn::end_look(const flight& x, report& to, clock::time_point now) {
+  if (!x.looks)
+    return;
   std::vector<isolation::taken> taken;
   for (const auto& row : to.picked)
     taken.push_back({row.id, row.crashes});
+  to.suspects = true;
   to.on_trial = how_.suspects->looked(how_.queue, taken, now);
-  if (taken.empty())
-    suspects_at_ = now + how_.pause_without_suspects;
 }
 
 void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
                         clock::time_point now) {
   using step = careful_picks::step;
+  auto& careful = careful_for(x);
   const auto& rows = reply.results.front();
   if (x.careful == step::ask) {
-    careful_.asked(store::read<store::candidate>(rows));
+    careful.asked(store::read<store::candidate>(rows));
   } else if (x.careful == step::these) {
     auto answer = store::read_pick(rows);
-    to.unpickable = careful_.picked(answer, now);
+    to.unpickable = careful.picked(answer, now);
     to.picked = std::move(answer.rows);
     to.token = x.token;
     read_keys(x, reply, to, now);
   } else if (auto row = store::read_one<store::failed_row>(rows);
              row && !row->failed) {
-    to.unpickable.push_back(careful_.not_failed(now));
+    to.unpickable.push_back(careful.not_failed(now));
   } else {
-    auto guilty = careful_.failed();
+    auto guilty = careful.failed();
     if (row) {
       guilty.run = {guilty.row.id, std::move(row->fsm), row->version,
                     std::move(row->step), row->attempt};
       to.unpickable.push_back(std::move(guilty));
     }
   }
-  to.full = go_on_carefully(now);
+  to.full = go_on_carefully(x, now);
   plan_.forget_marks(); // marks from before
 }
 
 /// Whatever it failed for, other rows do not wait for suspects.
 bool turn::fail_suspects(const flight& of, const error& why, report& to,
                          clock::time_point now) {
-  if (!of.suspects)
+  if (!of.suspects || of.careful != careful_picks::step::none)
     return false;
-  how_.suspects->looked(how_.queue, {}, now);
-  suspects_at_ = now + pause_after_failure;
+  if (careful_picks::may_be_of_a_row(why))
+    careful_suspects_.start();
+  else
+    pause_picks(of, now);
   if (why.code == errc::unknown_fate) {
     lose(of.token, now);
     to.lost_pick = of.token;
@@ -215,33 +262,37 @@ bool turn::fail_careful(const flight& of, const error& why, report& to,
   using step = careful_picks::step;
   if (of.careful == step::none)
     return false;
+  auto& careful = careful_for(of);
   bool of_a_row = careful_picks::may_be_of_a_row(why);
   if (of.careful == step::these && of_a_row) {
-    to.unpickable = careful_.not_picked(why, now);
+    to.unpickable = careful.not_picked(why, now);
   } else if (of.careful == step::fail && of_a_row) {
-    to.unpickable.push_back(careful_.not_failed(now));
+    to.unpickable.push_back(careful.not_failed(now));
   } else {
     if (of.careful == step::ask)
-      careful_.asked({});
+      careful.asked({});
     else
-      careful_.again();
-    pause_picks(now);
+      careful.again();
+    pause_picks(of, now);
     to.failure = why;
+    to.full = of.suspects;
     if (of.careful == step::these && why.code == errc::unknown_fate) {
       lose(of.token, now);
       to.lost_pick = of.token;
     }
     return true;
   }
-  to.full = go_on_carefully(now);
+  to.full = go_on_carefully(of, now);
   return true;
 }
 
-/// Whether there may be more; if not, the pick failed for something else.
-bool turn::go_on_carefully(clock::time_point now) {
-  if (careful_.in_vain())
-    pause_picks(now);
-  return !careful_.in_vain();
+/// Whether there may be more; if not, the pick failed for something else, and other
+/// rows than suspects are to be looked for.
+bool turn::go_on_carefully(const flight& after, clock::time_point now) {
+  bool in_vain = careful_for(after).in_vain();
+  if (in_vain)
+    pause_picks(after, now);
+  return !in_vain || after.suspects;
 }
 
 } // namespace gd
