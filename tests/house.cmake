@@ -96,7 +96,7 @@ set(budgets
   libgd/gd 5480 libgd/gd/pq 3580 libgd/gd/work 4740 actors/gd/actors 6260
   testing/gd 1450 tools/gdctl 1850
   sql/turn 540 sql/intake 310 sql/sweep 300 sql/session 190 sql/caller 30
-  sql/testing 30 sql/parts 460)
+  sql/testing 30 sql/parts 470)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")
