@@ -12,6 +12,7 @@
 #include <chrono>
 #include <iterator>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace gd {
@@ -20,6 +21,15 @@ namespace {
 
 /// PostgreSQL cuts longer names off, and would then find another one's schema.
 constexpr std::size_t longest_schema_name = 63;
+
+/// How an activation waits for the table: so briefly that those who come after it
+/// hardly notice, and again and again.
+constexpr std::chrono::milliseconds table_wait{200};
+constexpr std::chrono::milliseconds table_pause{800};
+constexpr int table_tries = 6;
+/// Holds up nobody. The server ends an autovacuum that is in the way after its
+/// deadlock_timeout, a second.
+constexpr std::chrono::milliseconds vacuum_wait{3'000};
 
 /// One connection that migrates. Whatever it has not committed when it goes is
 /// rolled back by the server.
@@ -74,23 +84,23 @@ public:
   }
 
   result<void> activate(bool anyway) {
-    auto done = transaction([&](const store::schema_state& now) -> result<int> {
-      if (now.version != newest_schema())
-        return refuse(
-          fmt::format("it has version {}, this library knows {}: "
-                      "only the newest version can be activated, by "
-                      "a library that knows it",
-                      now.version, newest_schema()));
-      if (!anyway)
-        if (auto ok = expect_no_older_node(); !ok)
-          return ok.error();
-      if (auto ok = leave_older_behind(); !ok)
-        return ok.error();
-      return 0;
-    });
-    if (!done)
-      return done.error();
-    return {};
+    for (int tries = 1;; ++tries) {
+      auto done = try_to_activate(anyway);
+      if (done)
+        return {};
+      if (done.error().sqlstate != "55P03")
+        return done.error();
+      if (auto ok = db_.execute(sql::rollback.text); !ok)
+        return ok;
+      if (tries == table_tries)
+        return error{errc::busy,
+                     fmt::format("schema {}: the table is in use by a "
+                                 "transaction that does not end; nothing was "
+                                 "changed; try again",
+                                 schema_),
+                     {}};
+      std::this_thread::sleep_for(table_pause);
+    }
   }
 
   result<schema_status> status() {
@@ -135,16 +145,39 @@ private:
     if (!any)
       return any.error();
     if (!any->boolean(0, 0))
-      if (auto ok = leave_older_behind(); !ok)
+      if (auto ok = leave_older_behind({}, {}); !ok)
         return ok.error();
     return applied;
   }
 
-  /// Libraries that do not know the newest version.
-  result<void> leave_older_behind() {
-    if (auto ok = db_.execute(sql::drop_old_pick.text); !ok)
+  result<int> try_to_activate(bool anyway) {
+    return transaction([&](const store::schema_state& now) -> result<int> {
+      if (now.version != newest_schema())
+        return refuse(
+          fmt::format("it has version {}, this library knows {}: "
+                      "only the newest version can be activated, by "
+                      "a library that knows it",
+                      now.version, newest_schema()));
+      if (!anyway)
+        if (auto ok = expect_no_older_node(); !ok)
+          return ok.error();
+      if (auto ok = leave_older_behind(vacuum_wait, table_wait); !ok)
+        return ok.error();
+      return 0;
+    });
+  }
+
+  /// Libraries that do not know the newest version. Waits no longer than that for
+  /// vacuums of the table and for all who use it; zero: for as long as it takes.
+  result<void> leave_older_behind(std::chrono::milliseconds vacuums,
+                                  std::chrono::milliseconds users) {
+    if (auto ok = ask(store::lock_timeout(vacuums)); !ok)
+      return ok.error();
+    if (auto ok = db_.execute(sql::activate.text); !ok)
       return ok;
-    return db_.execute(sql::activate.text);
+    if (auto ok = ask(store::lock_timeout(users)); !ok)
+      return ok.error();
+    return db_.execute(sql::drop_old_pick.text);
   }
 
   /// Those from before rows were checked. How many could never be run.

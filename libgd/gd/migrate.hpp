@@ -38,9 +38,12 @@ result<int> migrate_up(pq::options opts, int to = newest_schema(),
 /// an error, `invalid_argument`, unless `with_instances`.
 result<int> migrate_down(pq::options opts, int to, bool with_instances = false);
 
-/// From now on only libraries that know the newest version may work with it. Errors:
-/// `busy`, unless `anyway`, while nodes of older ones live, which it names;
-/// `schema_mismatch`, if the newest version is not installed.
+/// From now on only libraries that know the newest version may work with it. Needs
+/// the table for itself for a moment, and tries for seconds to get it, holding up
+/// nobody for longer than 200 ms. Errors, after which nothing has changed: `busy`,
+/// unless `anyway`, while nodes of older ones live, which it names; `busy`, if a
+/// transaction goes on using the table; `schema_mismatch`, if the newest version
+/// is not installed.
 result<void> migrate_activate(pq::options opts, bool anyway = false);
 
 /// What is installed, and what could be.

@@ -1,12 +1,12 @@
--- Returns rows whose lease is over; what they run counts as crashed, and where its process has gone, that counts by itself.
+-- Returns rows whose lease is over: one more attempt, and one more crash where their process has gone and crashes count.
 -- As many rows as the limit: there may be more.
 -- A row whose unique key would be taken again by that is left to return_row.
 -- A row for each: its id, queue, and, if it has one, its partition key with the token of the lease that is over.
 -- $1 int limit, $2 bigint[] ids to leave alone
 with expired as materialized (
   select g.id, g.locked_by,
--- include parts/gone.sql
-    as gone
+-- include parts/crashed.sql
+    as crashed
   from :"schema".gen_durable g
   where g.status = 'executing' and g.lease_expires_at < statement_timestamp()
     and g.id not in (select unnest($2::bigint[]))
@@ -20,7 +20,7 @@ with expired as materialized (
   update :"schema".gen_durable g
   set status = 'runnable', attempt = least(g.attempt, 2147483646) + 1,
       crashes = least(g.crashes, 2147483646)
-        + case when g.id in (select e.id from expired e where e.gone) then 1 else 0 end,
+        + case when g.id in (select e.id from expired e where e.crashed) then 1 else 0 end,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   where g.id = any(array(select id from expired))
   returning g.id, g.queue, g.partition_key

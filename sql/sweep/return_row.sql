@@ -6,8 +6,8 @@
 -- $1 bigint id, $2 bool whether leases may be reaped
 with held as materialized (
   select g.id, g.status, g.locked_by, g.status = 'executing' and
--- include parts/gone.sql
-    as gone,
+-- include parts/crashed.sql
+    as crashed,
     not exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key) as free
   from :"schema".gen_durable g
   where g.id = $1::bigint
@@ -21,7 +21,7 @@ with held as materialized (
       deadline = case when h.free or h.status = 'executing' or g.wake_reason is not null then g.deadline end, -- owed from now on
       wake_reason = case when h.status = 'awaiting_signal' then coalesce(g.wake_reason, 'timeout') else g.wake_reason end,
       attempt = case when h.free and h.status = 'executing' then least(g.attempt, 2147483646) + 1 else g.attempt end,
-      crashes = least(g.crashes, 2147483646) + case when h.free and h.gone then 1 else 0 end,
+      crashes = least(g.crashes, 2147483646) + case when h.free and h.crashed then 1 else 0 end,
       eligible_at = case when h.free and h.status = 'awaiting_signal' then clock_timestamp() else g.eligible_at end,
       locked_by = case when not h.free then g.locked_by end,
       lease_expires_at = case when not h.free and h.status = 'executing' then clock_timestamp() + interval '5 seconds' end,

@@ -465,6 +465,57 @@ CAF_TEST(nothing is activated while a node of an older library lives) {
   CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
 }
 
+CAF_TEST(an activation that waits for a transaction holds up nobody and gives
+           up) {
+  temporary_database db;
+  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  CAF_REQUIRE(gd::migrate_up(db.options()));
+  auto before = shape_of(db);
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable");
+  auto activation = std::async(
+    std::launch::async, [&db] { return gd::migrate_activate(db.options()); });
+  session writer{db.conninfo()};
+  writer.exec(
+    "set statement_timeout = '2 s'"); // more than a slow machine needs
+  using real = std::chrono::steady_clock;
+  auto until = real::now() + 60s;
+  int inserted = 0;
+  while (activation.wait_for(0s) != std::future_status::ready) {
+    CAF_REQUIRE(real::now() < until);
+    writer.exec("insert into gen_durable (fsm, step) values ('m', 's')");
+    ++inserted;
+  }
+  CAF_CHECK_GREATER(inserted, 10);
+  auto refused = activation.get();
+  CAF_CHECK_EQUAL(code_of(refused), errc::busy);
+  CAF_CHECK(contains(message_of(refused),
+                     "in use by a transaction that does not end; nothing was "
+                     "changed; try again"));
+  CAF_CHECK_LESS(status_of(db.options()).works_from, newest_schema());
+  CAF_CHECK_EQUAL(shape_of(db), before);
+  stranger.exec("commit");
+  CAF_CHECK_EQUAL(message_of(gd::migrate_activate(db.options())), "");
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
+}
+
+CAF_TEST(an activation goes on when the transaction that it waits for ends) {
+  temporary_database db;
+  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
+  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  CAF_REQUIRE(gd::migrate_up(db.options()));
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable");
+  auto activation = std::async(
+    std::launch::async, [&db] { return gd::migrate_activate(db.options()); });
+  stranger.wait_until_someone_is_blocked();
+  stranger.exec("commit");
+  CAF_CHECK_EQUAL(message_of(activation.get()), "");
+}
+
 // -- rows that nobody could run -----------------------------------------------
 
 CAF_TEST(rows that nobody could ever run are failed by the migration and told) {

@@ -776,6 +776,37 @@ CAF_TEST(the reaper counts the end of a process if the one that had the lease is
   CAF_CHECK_EQUAL(counts(alone), "runnable 5 1");
 }
 
+CAF_TEST(no crash counts until the schema is activated) {
+  auto expired = [&] {
+    auto id = executing();
+    db.rows("update gen_durable set lease_expires_at = now() - interval "
+            "'1 ms' where id = $1",
+            {std::to_string(id)});
+    return id;
+  };
+  auto counts = [&](std::int64_t id) {
+    return db.scalar("select concat_ws(' ', status, attempt, crashes) from "
+                     "gen_durable where id = $1",
+                     {std::to_string(id)});
+  };
+  auto works_from = [&](int version) {
+    db.rows("comment on table gen_durable is 'gen_durable schema 9, works with "
+            "libraries from "
+            + std::to_string(version) + "'");
+  };
+  // Their outcomes would not forget the crashes that newer reapers count.
+  for (int version : {3, 7, 8, 10}) {
+    works_from(version);
+    auto alone = expired();
+    CAF_CHECK_EQUAL(run(store::return_row(alone, true)).size(), 1u);
+    auto together = expired();
+    CAF_CHECK_EQUAL(run(store::reap(10)).size(), 1u);
+    const auto* expected = version < 8 ? "runnable 5 0" : "runnable 5 1";
+    CAF_CHECK_EQUAL(counts(alone), expected);
+    CAF_CHECK_EQUAL(counts(together), expected);
+  }
+}
+
 CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
   auto id = executing();
   db.rows("update gen_durable set lease_expires_at = now() - interval '1 ms'");
