@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 5480 libgd/gd/pq 3580 libgd/gd/work 4740 actors/gd/actors 6260
-  testing/gd 1450 tools/gdctl 1850
-  sql/turn 540 sql/intake 310 sql/sweep 300 sql/session 190 sql/caller 30
+  libgd/gd 5880 libgd/gd/pq 3700 libgd/gd/work 4760 actors/gd/actors 6260
+  testing/gd 1450 tools/gdctl 1925
+  sql/turn 540 sql/intake 325 sql/sweep 300 sql/session 200 sql/caller 30
   sql/testing 30 sql/parts 460)
 while(budgets)
   list(POP_FRONT budgets folder budget)
