@@ -164,11 +164,11 @@ CAF_TEST(
   CAF_REQUIRE_EQUAL(told.size(), 1u);
   CAF_CHECK_EQUAL(told.front().before, "first|second|third|first -> second");
   CAF_CHECK_EQUAL(told.front().now, "first|second|third|first -> third");
-  CAF_MESSAGE("and who returns to them withdraws the machine");
+  CAF_MESSAGE("and who finds its own replaced withdraws the machine");
   db.rows("update gen_durable_machines set transitions = '{\"first\": []}'");
   CAF_REQUIRE(log.wait_for<events::machine_withdrawn>()); // by a beat
-  CAF_CHECK_EQUAL(log.all<events::machine_withdrawn>().front().now,
-                  "first|second|third|first -> (nowhere)");
+  auto withdrawn = log.all<events::machine_withdrawn>().front();
+  CAF_CHECK_EQUAL(withdrawn.now, "first|second|third|first -> (nowhere)");
 }
 
 CAF_TEST(a node of an older library that tells no transitions does not differ) {
