@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 5510 libgd/gd/pq 3590 libgd/gd/work 4810 actors/gd/actors 6260
-  testing/gd 1450 tools/gdctl 1850
-  sql/turn 540 sql/intake 310 sql/sweep 300 sql/session 190 sql/caller 30
+  libgd/gd 5910 libgd/gd/pq 3710 libgd/gd/work 4830 actors/gd/actors 6260
+  testing/gd 1450 tools/gdctl 1925
+  sql/turn 540 sql/intake 325 sql/sweep 300 sql/session 200 sql/caller 30
   sql/testing 30 sql/parts 540)
 while(budgets)
   list(POP_FRONT budgets folder budget)

@@ -181,6 +181,44 @@ gd::machine trial() {
 }
 // [/types]
 
+// -- declared transitions -----------------------------------------------------
+
+GD_ENUM(refund_step, review, pay_back, refused, closed);
+
+struct refund_state {
+  std::int64_t amount = 0;
+  GD_STATE(refund_state, amount);
+};
+
+gd::outcome pay_back(gd::context<refund_state>& ctx) {
+  charge(std::to_string(ctx.id) + "/" + ctx.step, -ctx.state.amount);
+  return gd::next(refund_step::closed, ctx.state);
+}
+
+// [declared]
+gd::machine refund() {
+  using enum refund_step;
+  using context = gd::context<refund_state>;
+  return gd::define<refund_state, refund_step>("Refund", 1)
+    .step(review, [](context& ctx) -> gd::to<pay_back, refused> {
+      if (ctx.discard("approved"))
+        return gd::next<pay_back>(ctx.state);
+      if (ctx.timed_out())
+        return gd::next<refused>(ctx.state);
+      return gd::await("approved", ctx.state).timeout(24h);
+    })
+    .step(pay_back, {.blocking = true, .to = {closed}}, guide::pay_back)
+    .step(refused, [](context&) { return gd::stop("refused"); })
+    .step(closed, [](context&) { return gd::done(); })
+    .on_error({.to = {refused}}, [](const gd::failure&, context& ctx) -> gd::outcome {
+      if (ctx.failures() < 8)
+        return gd::replay(ctx.state, gd::backoff(ctx.failures()));
+      return gd::next(refused, ctx.state);
+    })
+    .declared_only();
+}
+// [/declared]
+
 gd::machine parcels() {
   return gd::define<parcel_state, parcel_step>("Parcels", 1)
     .step(parcel_step::collect, guide::collect);

@@ -224,6 +224,30 @@ result<std::vector<machine_row>> client::machines() {
   return store::read<machine_row>(*rows);
 }
 
+static error unknown_version(const std::string& fsm, std::int32_t version) {
+  auto what = version == 0 ? fsm : fmt::format("{} v{}", fsm, version);
+  return {
+    errc::unknown_machine, fmt::format("no node has made {} known", what), {}};
+}
+
+result<machine_graph> client::graph(const std::string& fsm,
+                                    std::int32_t version, bool live) {
+  auto rows = impl_->read(store::graph(fsm, version));
+  if (!rows)
+    return rows.error();
+  auto found = store::read_graph(*rows);
+  if (!found)
+    return unknown_version(fsm, version);
+  if (!live)
+    return std::move(*found);
+  auto counts = impl_->read(store::count_steps(fsm, found->version));
+  if (!counts)
+    return counts.error();
+  for (const auto& x : store::read<store::step_count>(*counts))
+    found->add_instances(x.step, x.status, x.instances);
+  return std::move(*found);
+}
+
 result<std::vector<node_row>> client::nodes() {
   auto rows = impl_->read(store::nodes());
   if (!rows)
@@ -236,12 +260,6 @@ result<std::vector<not_served_row>> client::not_served() {
   if (!rows)
     return rows.error();
   return store::read<not_served_row>(*rows);
-}
-
-static error unknown_version(const std::string& fsm, std::int32_t version) {
-  auto what = version == 0 ? fsm : fmt::format("{} v{}", fsm, version);
-  return {
-    errc::unknown_machine, fmt::format("no node has made {} known", what), {}};
 }
 
 result<void> client::retire(const std::string& fsm, std::int32_t version,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/error.hpp>
+#include <gd/graph.hpp>
 #include <gd/instance.hpp>
 #include <gd/options.hpp>
 #include <gd/registry.hpp>
@@ -68,6 +69,12 @@ public:
 
   /// The machines that nodes have made known, by name and version.
   result<std::vector<machine_row>> machines();
+  /// The steps of a machine and where they declare that they go; of the version
+  /// that inserts mean which name none, if it is 0. `live`: with how many instances
+  /// stand at each step, for which the whole table is read. `unknown_machine`: no
+  /// node has made it known.
+  result<machine_graph> graph(const std::string& fsm, std::int32_t version = 0,
+                              bool live = false);
   /// The nodes that live, and those that have gone lately without a word.
   result<std::vector<node_row>> nodes();
   /// What is runnable, or would be inserted, where no node that lives runs it; a

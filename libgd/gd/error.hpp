@@ -29,7 +29,9 @@ enum class errc : std::uint8_t {
   not_found,       ///< a look-up that found nothing
   stopped,         ///< the engine is shutting down
   overloaded, ///< too much waits already: nothing has happened, and later there may be room
-  machine_differs, ///< a node that lives has other steps under that machine's version
+  /// A node that lives has other steps, or declares other transitions, under that
+  /// machine's version.
+  machine_differs,
   version_retired, ///< an insert of a version that takes no more of them
 };
 

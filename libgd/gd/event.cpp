@@ -252,10 +252,11 @@ std::string text_of(const peer_cut_off& e) {
 }
 
 std::string text_of(const machine_replaced& e) {
-  return fmt::format("machine {}: it has other steps than before under the "
-                     "same version, now {}, before {}; instances at steps that "
-                     "are no more will fail",
-                     e.machine, e.now, e.before);
+  return fmt::format(
+    "machine {}: it has other steps or transitions than before "
+    "under the same version, now {}, before {}; instances at steps that "
+    "are no more will fail",
+    e.machine, e.now, e.before);
 }
 
 std::string text_of(const machine_changed& e) {
@@ -266,7 +267,7 @@ std::string text_of(const machine_changed& e) {
 
 std::string text_of(const machine_withdrawn& e) {
   return fmt::format("machine {}: not served by this node any more, another "
-                     "has given it other steps meanwhile: {}",
+                     "has given it other steps or transitions meanwhile: {}",
                      e.machine, e.now);
 }
 

@@ -219,12 +219,12 @@ struct peer_cut_off {
   std::uint16_t port = 0; ///< the peer's
   std::size_t unread = 0; ///< bytes, beside those under way
 };
-/// A machine has other steps than it had when a node served it last; none lives
-/// that has those. Instances that stand at steps which are no more will fail.
+/// A machine has other steps than it had when a node served it last, or declares
+/// other transitions; none lives that has those. Instances that stand at steps which are no more will fail.
 struct machine_replaced {
   std::string machine{}; ///< with its version
-  std::string before{};  ///< the steps that it had: "a|b|c"
-  std::string now{};     ///< those that it has
+  std::string before{};  ///< what it had: "a|b|c|a -> b"
+  std::string now{};     ///< what it has
 };
 /// Where inserts begin, or in which queue, is not what it was: the last start of a
 /// node counts.
@@ -234,10 +234,10 @@ struct machine_changed {
   std::string now{};     ///< the same
 };
 /// While this node was away from the database, another has given the machine other
-/// steps: this one does not serve it any more.
+/// steps, or other declared transitions: this one does not serve it any more.
 struct machine_withdrawn {
   std::string machine{}; ///< with its version
-  std::string now{};     ///< the steps that it has by now: "a|b|c"
+  std::string now{};     ///< what it has by now: "a|b|c|a -> b"
 };
 /// Instances wait in a queue, or inserts go there, where no node that lives runs
 /// their machine; some run it in other queues. Told again while it is so.

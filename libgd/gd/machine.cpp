@@ -100,6 +100,10 @@ result<void> machine::validate() const {
     };
     if (!step.defined())
       return refuse(" has no function, expected .step(" + step.name + ", ...)");
+    if (declared_only && !step.to)
+      return refuse(
+        " declares nothing, expected a type such as gd::to<...>, or "
+        "a list, .to = {...}");
     if (step.start && step.how.blocking)
       return refuse(" is asynchronous and blocking, expected one of them");
     if (auto limit = step.how.limit;
@@ -107,7 +111,31 @@ result<void> machine::validate() const {
       return refuse(" has a limit of " + std::to_string(limit->count())
                     + " ms, expected 1 ms to 100 years");
   }
+  if (declared_only && on_error && !handler_to)
+    return error{errc::invalid_argument,
+                 title()
+                   + ": its handler declares nothing, expected a type such as "
+                     "gd::to<...>, or a list, .to = {...}",
+                 {}};
   return {};
+}
+
+std::optional<std::vector<std::string>>
+detail::declared(machine& of, const std::string& who,
+                 std::optional<std::vector<std::string>> by_type,
+                 const step_list& by_list) {
+  auto refuse = [&](const char* why) {
+    of.problem = error{
+      errc::invalid_argument, of.title() + ": " + who + why, {}};
+  };
+  if (!by_list.names)
+    return by_type;
+  if (by_type)
+    refuse(" declares where it goes by its type and by a list, expected one of "
+           "them");
+  if (!by_list.names->empty() && by_list.type != of.step_type)
+    refuse(" declares a list of steps of another machine");
+  return by_list.names;
 }
 
 std::chrono::milliseconds backoff(std::int32_t failures,

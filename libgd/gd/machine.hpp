@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -186,7 +187,37 @@ private:
 
 // -- machines -----------------------------------------------------------------
 
-/// How a step runs.
+/// What `nowhere` is.
+struct nowhere_t {};
+
+/// As a list: `next` goes to no step.
+inline constexpr nowhere_t nowhere{};
+
+/// The steps of a GD_ENUM that `next` may go to: `{ship, cancelled}`, or `nowhere`.
+/// By default, and from `{}`, nothing is declared: it may go anywhere.
+struct step_list {
+  /// Declares nothing.
+  step_list() = default;
+
+  /// Declares that it goes to no step.
+  step_list(nowhere_t) : names(std::in_place) {
+    // nop
+  }
+
+  /// Declares that it goes to these, and to no others.
+  template <class Step>
+  step_list(std::initializer_list<Step> steps)
+    : names(std::in_place), type(typeid(Step)) {
+    static_assert(detail::named_enum<Step>, "a list of steps is of a GD_ENUM");
+    for (auto step : steps)
+      names->push_back(to_string(step));
+  }
+
+  std::optional<std::vector<std::string>> names{}; ///< nullopt: any step
+  std::type_index type = typeid(void); ///< of the enumerators, if any
+};
+
+/// How a step runs, and where it leads.
 struct step_options {
   /// It may block, or compute for long: it gets a thread of its own. Otherwise
   /// it runs on a thread that many steps share.
@@ -194,6 +225,15 @@ struct step_options {
   /// How long it may take: what takes longer counts as an exception. Unset: any
   /// time, or `default_async_limit`.
   std::optional<std::chrono::milliseconds> limit{};
+  /// The steps that its `next` may go to. For asynchronous steps, and those that
+  /// return a plain `outcome`: others declare it by their type.
+  step_list to{};
+};
+
+/// What a handler declares.
+struct handler_options {
+  /// The steps that its `next` may go to, whichever step has failed.
+  step_list to{};
 };
 
 /// The limit of asynchronous steps that have none: an answer that never comes
@@ -228,6 +268,9 @@ public:
     body run;           ///< empty: asynchronous, or defined by nobody
     std::shared_ptr<const async_function> start{}; ///< of an asynchronous step
     step_options how{};                            ///< how it runs
+    /// The steps that its `next` may go to, as its type or its list declares;
+    /// nullopt: it declares nothing, and may go anywhere.
+    std::optional<std::vector<std::string>> to{};
 
     /// Whether it has a function.
     bool defined() const noexcept {
@@ -247,6 +290,9 @@ public:
   std::int32_t run_ahead = 0;
   std::vector<step_definition> steps{}; ///< in the order of the enumerators
   handler on_error;                     ///< empty: an exception means `stop`
+  /// The steps that the handler's `next` may go to; nullopt: anywhere.
+  std::optional<std::vector<std::string>> handler_to{};
+  bool declared_only = false; ///< all steps, and the handler, have to declare
   std::type_index state_type = typeid(void); ///< of the states of outcomes
   std::type_index step_type = typeid(void);  ///< of the steps of outcomes
   /// Decodes JSON text strictly: what inserts are checked with.
@@ -284,6 +330,30 @@ concept asynchronous = requires(F f) {
     std::move(f).template bind<State>()
     } -> std::same_as<std::shared_ptr<const async_function>>;
 };
+
+/// The steps that an outcome of that type may go to; nullopt: any.
+template <class Outcome>
+struct declared_by {
+  static std::optional<std::vector<std::string>> names() {
+    if constexpr (leads_to<Outcome>::value) // goes to no step
+      return std::vector<std::string>{};
+    else
+      return std::nullopt;
+  }
+};
+template <auto... Steps>
+struct declared_by<to<Steps...>> {
+  static std::optional<std::vector<std::string>> names() {
+    return std::vector<std::string>{to_string(Steps)...};
+  }
+};
+
+/// What `who`, a step or the handler, declares by its type and by a list. What
+/// contradicts is a problem of the machine.
+std::optional<std::vector<std::string>>
+declared(machine& of, const std::string& who,
+         std::optional<std::vector<std::string>> by_type,
+         const step_list& by_list);
 
 /// Whether a call goes, as far as its type tells, to no step of another enum.
 template <class Step, class F, class... Args>
@@ -347,16 +417,27 @@ public:
     return std::move(*this);
   }
 
+  /// Insists that all steps, and the handler, declare where they go: by a type as
+  /// `gd::to<ship, cancelled>`, or by a list.
+  machine_builder declared_only() && {
+    built_.declared_only = true;
+    return std::move(*this);
+  }
+
   /// Defines a step: `outcome f(context<State>&)`, where any type that converts to
   /// `outcome` will do, or one that delivers its outcome later:
   /// `gd::actors::async(f)`. Where the type tells of a step of another enum than
-  /// `Step`, it does not compile.
+  /// `Step`, it does not compile. A type that names steps, or none, declares that
+  /// it goes to these alone: `gd::to<ship, cancelled>`, `gd::parked`, `gd::again`,
+  /// `gd::ended`.
   template <class F>
   machine_builder step(Step which, F f) && {
     return std::move(*this).step(which, step_options{}, std::move(f));
   }
 
-  /// The same with options: `.step(ship, {.blocking = true, .limit = 30s}, f)`.
+  /// The same with options: `.step(ship, {.blocking = true, .limit = 30s}, f)`. With
+  /// `.to = {delivered, lost}` it declares where it goes: an outcome that goes to
+  /// another step counts as an exception.
   template <class F>
   machine_builder step(Step which, step_options how, F f) && {
     auto& slot = built_.steps[static_cast<std::size_t>(which)];
@@ -365,7 +446,9 @@ public:
                              built_.title() + ": step " + slot.name
                                + " is defined twice",
                              {}};
-    slot.how = how;
+    slot.to = detail::declared(built_, "step " + slot.name,
+                               declared_by_call<F&, context<State>&>(), how.to);
+    slot.how = std::move(how);
     if constexpr (detail::asynchronous<F, State>) {
       slot.start = std::move(f).template bind<State>();
     } else {
@@ -387,9 +470,16 @@ public:
   }
 
   /// Handles what steps throw: `outcome f(const failure&, context<State>&)`, with
-  /// types as those of steps.
+  /// types as those of steps, which declare as those of steps do.
   template <class F>
   machine_builder on_error(F f) && {
+    return std::move(*this).on_error(handler_options{}, std::move(f));
+  }
+
+  /// The same with a list of the steps that it may go to, whichever step has failed:
+  /// `.on_error({.to = {cancelled}}, f)`.
+  template <class F>
+  machine_builder on_error(handler_options how, F f) && {
     static_assert(
       std::is_invocable_r_v<outcome, F&, const failure&, context<State>&>,
       "a handler is an outcome(const gd::failure&, gd::context<State>&)");
@@ -397,6 +487,9 @@ public:
       detail::call_stays_in<Step, F&, const failure&, context<State>&>,
       "this handler goes on with a step of another machine: "
       "gd::next takes the enum that gd::define was given");
+    built_.handler_to = detail::declared(
+      built_, "its handler",
+      declared_by_call<F&, const failure&, context<State>&>(), how.to);
     built_.on_error =
       [f = std::move(f)](const failure& why, context_base& base,
                          const std::string& state) mutable -> outcome {
@@ -412,6 +505,15 @@ public:
   }
 
 private:
+  template <class F, class... Args>
+  static std::optional<std::vector<std::string>> declared_by_call() {
+    if constexpr (std::is_invocable_v<F, Args...>)
+      return detail::declared_by<
+        std::remove_cvref_t<std::invoke_result_t<F, Args...>>>::names();
+    else // asynchronous
+      return std::nullopt;
+  }
+
   machine built_;
 };
 

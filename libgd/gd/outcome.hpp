@@ -202,7 +202,8 @@ struct stays_in<to<Steps...>, Enum>
 /// returns is a `to<step>`; functions that return several kinds of outcome can
 /// name their type so: a `to<ship, cancelled>` is made from `next<ship>(state)`,
 /// from `next<cancelled>(state)`, from what `replay`, `await`, `done` and `stop`
-/// return, and from nothing else.
+/// return, and from nothing else. As what a step or a handler returns it declares
+/// that no other step follows.
 template <auto... Steps>
 class to : public outcome {
   static_assert((detail::named_enum<decltype(Steps)> && ...),

@@ -1,27 +1,35 @@
 -- Makes machines known to programs that do not have them.
--- $1 text[] fsm, $2 int[] version, $3 text[] initial step, $4 text[] queue, $5 text[] steps, joined by commas
--- A row for each that was known as something else: its name and version; what it was: steps, initial_step, queue; whether
--- it had other steps: replaced.
+-- $1 text[] fsm, $2 int[] version, $3 text[] initial step, $4 text[] queue, $5 text[] steps, joined by commas, $6 text[]
+-- transitions, JSON
+-- A row for each that was known as something else: its name and version; what it was: steps, initial_step, queue,
+-- transitions as JSON; whether it had other steps, or declared other transitions: replaced.
 with mine as materialized (
-  select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps
-  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[])
-    as m (fsm, version, initial_step, queue, steps)
+  select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps,
+    m.transitions::jsonb as transitions
+  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[])
+    as m (fsm, version, initial_step, queue, steps, transitions)
 ), before as materialized (
-  select k.fsm, k.version, k.initial_step, k.queue, k.steps, not (k.steps @> m.steps and m.steps @> k.steps) as replaced
+  select k.fsm, k.version, k.initial_step, k.queue, k.steps, k.transitions::text as transitions,
+    not (k.steps @> m.steps and m.steps @> k.steps)
+      or coalesce(jsonb_strip_nulls(k.transitions) <> jsonb_strip_nulls(m.transitions), false) as replaced
   from mine m
   cross join lateral (
     select k.* from :"schema".gen_durable_machines k where k.fsm = m.fsm and k.version = m.version offset 0) k
-  where (k.initial_step, k.queue, k.steps) is distinct from (m.initial_step, m.queue, m.steps)
+  where (k.initial_step, k.queue, k.steps, k.transitions)
+    is distinct from (m.initial_step, m.queue, m.steps, m.transitions)
 ), registered as (
-  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps)
-  select m.fsm, m.version, m.initial_step, m.queue, m.steps
+  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps, transitions)
+  select m.fsm, m.version, m.initial_step, m.queue, m.steps, m.transitions
   from mine m
   order by m.fsm, m.version
   on conflict (fsm, version) do update
-    set initial_step = excluded.initial_step, queue = excluded.queue, steps = excluded.steps
-    where (gen_durable_machines.initial_step, gen_durable_machines.queue, gen_durable_machines.steps)
-      is distinct from (excluded.initial_step, excluded.queue, excluded.steps)
+    set (initial_step, queue, steps, transitions)
+      = row (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions)
+    where (gen_durable_machines.initial_step, gen_durable_machines.queue, gen_durable_machines.steps,
+           gen_durable_machines.transitions)
+      is distinct from (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions)
 )
-select b.fsm, b.version, left(b.initial_step, 1025) as initial_step, left(b.queue, 1025) as queue, b.steps, b.replaced
+select b.fsm, b.version, left(b.initial_step, 1025) as initial_step, left(b.queue, 1025) as queue, b.steps, b.transitions,
+  b.replaced
 from before b
 order by b.fsm, b.version

@@ -25,7 +25,7 @@ constexpr auto control = gd::database::control_lane;
 /// The probe with other steps, under the same name and version.
 template <class Step>
 gd::machine_builder<probe_state, Step> other_steps(std::string name = "Probe") {
-  auto end = [](probe_context&) { return gd::done(); };
+  auto end = [](probe_context&) -> gd::outcome { return gd::done(); };
   return gd::define<probe_state, Step>(std::move(name), 1)
     .step(Step::first, end)
     .step(Step::second, end)
@@ -34,7 +34,17 @@ gd::machine_builder<probe_state, Step> other_steps(std::string name = "Probe") {
 
 gd::machine longer() {
   return other_steps<longer_step>().step(
-    longer_step::fourth, [](probe_context&) { return gd::done(); });
+    longer_step::fourth,
+    [](probe_context&) -> gd::outcome { return gd::done(); });
+}
+
+/// The probe whose first step goes nowhere but there.
+gd::machine leading_to(gd::step_list to) {
+  auto end = [](probe_context&) -> gd::outcome { return gd::done(); };
+  return gd::define<probe_state, probe_step>("Probe", 1)
+    .step(probe_step::first, {.to = std::move(to)}, end)
+    .step(probe_step::second, end)
+    .step(probe_step::third, end);
 }
 
 bool contains(const std::string& text, std::string_view part) {
@@ -105,6 +115,78 @@ CAF_TEST(a node whose steps differ from those of one that lives is refused) {
   CAF_MESSAGE("while the other goes on");
   insert(1);
   wait_until_count("status = 'done'", 1);
+}
+
+CAF_TEST(a node whose declared transitions differ from those of one that lives
+           is refused) {
+  auto a = start(options({leading_to({probe_step::second})}));
+  CAF_REQUIRE(log.wait_for<events::node_started>());
+  auto b = start(options({leading_to({probe_step::third})}, "b"));
+  CAF_REQUIRE(log.wait_for<events::node_failed>());
+  auto why = b.failed();
+  CAF_REQUIRE(why);
+  CAF_CHECK_EQUAL(why->code, gd::errc::machine_differs);
+  CAF_CHECK(contains(why->message, "only here first -> third, only there first "
+                                   "-> second"));
+  b.stop();
+  CAF_CHECK_EQUAL(db.scalar("select transitions ->> 'first' from "
+                            "gen_durable_machines"),
+                  "[\"second\"]");
+}
+
+CAF_TEST(a list that is declared and one that is not differ) {
+  auto a = start(options({leading_to(gd::nowhere)}));
+  CAF_REQUIRE(log.wait_for<events::node_started>());
+  auto b = start(options({leading_to({})}, "b"));
+  CAF_REQUIRE(log.wait_for<events::node_failed>());
+  CAF_CHECK(contains(b.failed()->message,
+                     "only here none, only there first -> (nowhere)"));
+}
+
+CAF_TEST(the order of declared transitions makes no difference) {
+  using enum probe_step;
+  auto a = start(options({leading_to({second, third, second})}));
+  CAF_REQUIRE(log.wait_for<events::node_started>());
+  auto b = start(options({leading_to({third, second})}, "b"));
+  CAF_CHECK(log.wait_for<events::node_started>(2));
+  CAF_CHECK(log.all<events::machine_replaced>().empty());
+}
+
+CAF_TEST(
+  where no node lives that differs new transitions replace the old ones) {
+  {
+    auto a = start(options({leading_to({probe_step::second})}));
+    CAF_REQUIRE(log.wait_for<events::node_started>());
+  }
+  auto b = start(options({leading_to({probe_step::third})}, "b"));
+  CAF_REQUIRE(log.wait_for<events::node_started>(2));
+  auto told = log.all<events::machine_replaced>();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK_EQUAL(told.front().before, "first|second|third|first -> second");
+  CAF_CHECK_EQUAL(told.front().now, "first|second|third|first -> third");
+  CAF_MESSAGE("and who finds its own replaced withdraws the machine");
+  db.rows("update gen_durable_machines set transitions = '{\"first\": []}'");
+  CAF_REQUIRE(log.wait_for<events::machine_withdrawn>()); // by a beat
+  auto withdrawn = log.all<events::machine_withdrawn>().front();
+  CAF_CHECK_EQUAL(withdrawn.now, "first|second|third|first -> (nowhere)");
+}
+
+CAF_TEST(a node of an older library that tells no transitions does not differ) {
+  auto ghost = add_node(
+    "ghost/0",
+    R"([{"name": "Probe", "version": 1, "steps": ["first", "second", "third"]}])");
+  db.rows(
+    "insert into gen_durable_machines (fsm, version, initial_step, queue, "
+    "steps) values ('Probe', 1, 'first', 'default', "
+    "'{first,second,third}')");
+  auto a = start(options({leading_to({probe_step::second})}));
+  CAF_REQUIRE(log.wait_for<events::node_started>());
+  CAF_CHECK(log.all<events::machine_replaced>().empty());
+  CAF_MESSAGE("also when it registers again");
+  db.rows("update gen_durable_machines set transitions = null");
+  auto b = start(options({leading_to({probe_step::second})}, "b"));
+  CAF_REQUIRE(log.wait_for<events::node_started>(2));
+  CAF_CHECK(log.all<events::machine_withdrawn>().empty());
 }
 
 CAF_TEST(the order of steps makes no difference) {

@@ -100,6 +100,8 @@ columns_by read_by_name() {
     {&sql::not_served, columns_of<gd::not_served_row>()},
     {&sql::machines, columns_of<gd::machine_row>()},
     {&sql::nodes, columns_of<gd::node_row>()},
+    {&sql::graph, columns_of<store::drawn_machine>()},
+    {&sql::count_steps, columns_of<store::step_count>()},
     {&sql::retire, columns_of<store::answered_row>()},
     {&sql::pin, columns_of<store::answered_row>()},
     {&sql::older_nodes, columns_of<store::older_node>()},

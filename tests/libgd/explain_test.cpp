@@ -167,7 +167,9 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::silent_sessions,
                                                 &sql::end_silent_session,
                                                 &sql::foreign_sessions,
-                                                &sql::stats};
+                                                &sql::stats,
+                                                &sql::graph,
+                                                &sql::count_steps};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();

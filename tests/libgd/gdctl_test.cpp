@@ -308,7 +308,7 @@ CAF_TEST(migrations go up and down and tell where they are) {
   CAF_CHECK(contains(status.out, "nothing installed"));
   auto up = run({"migrate", "up"});
   CAF_CHECK_EQUAL(up.code, 0);
-  CAF_CHECK(contains(up.out, "schema public: 9 migrations; version 9"));
+  CAF_CHECK(contains(up.out, "schema public: 10 migrations; version 10"));
   CAF_CHECK(contains(run({"migrate", "up"}).out, "0 migrations"));
   CAF_CHECK_EQUAL(run({"migrate", "status"}).code, 0);
   CAF_CHECK_EQUAL(run({"migrate", "down"}).code, 2);
@@ -317,7 +317,7 @@ CAF_TEST(migrations go up and down and tell where they are) {
   CAF_CHECK_EQUAL(status.code, 4);
   CAF_CHECK(contains(status.out, "version 1"));
   CAF_CHECK_EQUAL(run({"migrate", "down", "--to", "0"}).code, 0);
-  CAF_CHECK_EQUAL(run({"migrate", "up", "--to", "10"}).code, 2);
+  CAF_CHECK_EQUAL(run({"migrate", "up", "--to", "11"}).code, 2);
 }
 
 CAF_TEST(going back asks while there are instances) {
@@ -408,7 +408,7 @@ CAF_TEST(every command explains itself) {
         arguments{"machines", "retire", "--help"}, arguments{"nodes", "--help"},
         arguments{"migrate", "status", "--help"}, arguments{"insert", "--help"},
         arguments{"signal", "--help"}, arguments{"show", "--help"},
-        arguments{"stats", "--help"}}) {
+        arguments{"stats", "--help"}, arguments{"graph", "--help"}}) {
     auto x = run(args);
     CAF_CHECK_EQUAL(x.code, 0);
     CAF_CHECK(contains(x.out, "Example"));
@@ -451,6 +451,9 @@ CAF_TEST(what cannot be meant is refused before anything happens) {
         arguments{"machines", "pin", "Order", "0"},
         arguments{"machines", "retire", "Order"},
         arguments{"machines", "frobnicate"},
+        arguments{"graph"},
+        arguments{"graph", "Order", "--version", "0"},
+        arguments{"graph", "Order", "--mermaid", "--dot"},
         arguments{"show", "x"},
         arguments{"show", "9223372036854775808"}}) {
     auto x = run(args);
@@ -573,6 +576,65 @@ CAF_TEST(a version is pinned and retired and both are undone) {
   CAF_CHECK_EQUAL(run({"machines", "retire", "Order", "2", "--undo"}).code, 0);
   CAF_CHECK_EQUAL(version(), "2");
   CAF_CHECK_EQUAL(run({"machines", "retire", "Nobody", "1"}).code, 1);
+}
+
+CAF_TEST(the graph of a machine is shown as nodes have made it known) {
+  CAF_MESSAGE("by an older library");
+  CAF_CHECK_EQUAL(run({"graph", "Order"}).out, "Order v1, begins at start\n"
+                                               "  start     -> (anywhere)\n"
+                                               "  ship      -> (anywhere)\n");
+  db.rows("update gen_durable_machines set transitions = "
+          "'{\"start\": [\"ship\"], \"ship\": [], \"*\": [\"ship\"]}'");
+  CAF_CHECK_EQUAL(run({"graph", "Order"}).out, "Order v1, begins at start\n"
+                                               "  start     -> ship\n"
+                                               "  ship      -> (nowhere)\n"
+                                               "  (handler) -> ship\n");
+  CAF_CHECK(contains(run({"graph", "Order", "--mermaid"}).out, "s0 --> s1\n"));
+  auto dot = run({"graph", "Order", "--dot"});
+  CAF_CHECK_EQUAL(dot.code, 0);
+  CAF_CHECK(contains(dot.out, "digraph \"Order v1\" {\n"));
+  CAF_MESSAGE("and whose steps it has then replaced");
+  db.rows("update gen_durable_machines set steps = '{start,pack}'");
+  CAF_CHECK(contains(run({"graph", "Order"}).out, "pack      -> (anywhere)\n"));
+}
+
+CAF_TEST(a graph takes the version that inserts take or one that is named) {
+  db.rows("insert into gen_durable_machines values"
+          " ('Order', 2, 'start', 'fast', '{start}')");
+  CAF_CHECK(run({"graph", "Order"}).out.starts_with("Order v2, "));
+  CAF_CHECK(
+    run({"graph", "Order", "--version", "1"}).out.starts_with("Order v1, "));
+  db.rows("update gen_durable_machines set pinned = version = 1");
+  CAF_CHECK(run({"graph", "Order"}).out.starts_with("Order v1, "));
+  for (auto& [args, what] :
+       {std::pair{arguments{"graph", "Nobody"}, "Nobody"s},
+        std::pair{arguments{"graph", "Order", "--version", "3"},
+                  "Order v3"s}}) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, 1);
+    CAF_CHECK_EQUAL(x.out, "");
+    CAF_CHECK_EQUAL(x.err, "gdctl: no node has made " + what + " known\n");
+  }
+}
+
+CAF_TEST(a live graph counts the instances at each step) {
+  db.rows("insert into gen_durable (fsm, step, status, awaits) values "
+          "('Order', 'start', 'runnable', null), "
+          "('Order', 'start', 'awaiting_signal', 'a'), "
+          "('Order', 'start', 'runnable', null), "
+          "('Order', e'\"gone\\n', 'failed', null), "
+          "('Other', 'start', 'runnable', null)");
+  db.rows("insert into gen_durable (fsm, fsm_version, step) values "
+          "('Order', 2, 'ship')");
+  auto text = run({"graph", "Order", "--live"}).out;
+  CAF_CHECK(contains(text, "(anywhere)  [1 awaiting_signal, 2 runnable]\n"));
+  CAF_CHECK(contains(text, "ship        -> (anywhere)\n"));
+  CAF_CHECK(
+    contains(text, R"("gone\u000a (no step of the machine)  [1 failed])"));
+  CAF_CHECK(contains(
+    run({"graph", "Order", "--live", "--dot"}).out,
+    R"(s2 [label="\"gone\\u000a\n(no step of the machine)\n1 failed"];)"));
+  CAF_CHECK(!contains(run({"graph", "Order"}).out, "runnable"));
 }
 
 CAF_TEST(nodes are listed with what none of them serves) {

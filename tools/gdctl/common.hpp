@@ -71,6 +71,7 @@ void add_signal(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
 void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);
+void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
 
 /// An instance's id, as the command line gives it.

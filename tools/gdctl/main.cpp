@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   gdctl::add_show(app, global, chosen);
   gdctl::add_stats(app, global, chosen);
   gdctl::add_machines(app, global, chosen);
+  gdctl::add_graph(app, global, chosen);
   gdctl::add_nodes(app, global, chosen);
   try {
     app.parse(argc, argv);

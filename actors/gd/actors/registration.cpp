@@ -27,8 +27,8 @@ std::string title_of(const std::string& fsm, std::int32_t version) {
   return fmt::format("{} v{}", fsm, version);
 }
 
-std::string steps_of(const std::vector<std::string>& xs) {
-  return fmt::format("{}", fmt::join(xs, "|"));
+std::string definition_of(const store::known_machine& x) {
+  return fmt::format("{}", fmt::join(store::definition(x), "|"));
 }
 
 std::string beginning_of(const store::known_machine& x) {
@@ -124,7 +124,7 @@ bool registration::registered() const {
 }
 
 void registration::compare(const pq::rows& with, std::vector<event>& to) {
-  auto replaced = store::read<store::replaced_machine>(with);
+  auto replaced = store::read_declared<store::replaced_machine>(with);
   std::unique_lock guard{mutex_};
   std::erase_if(replaced, [this](const auto& x) {
     return std::erase_if(
@@ -137,7 +137,7 @@ void registration::compare(const pq::rows& with, std::vector<event>& to) {
   guard.unlock();
   for (const auto& x : replaced) {
     to.emplace_back(
-      events::machine_withdrawn{title_of(x.fsm, x.version), steps_of(x.steps)});
+      events::machine_withdrawn{title_of(x.fsm, x.version), definition_of(x)});
     if (machines_)
       machines_->withdraw(x.fsm, x.version);
   }
@@ -147,7 +147,7 @@ void registration::compare(const pq::rows& with, std::vector<event>& to) {
 
 void registration::tell_changes(const pq::rows& rows,
                                 std::vector<event>& to) const {
-  for (const auto& x : store::read<store::changed_machine>(rows)) {
+  for (const auto& x : store::read_declared<store::changed_machine>(rows)) {
     auto mine = std::find_if(who_.machines.begin(), who_.machines.end(),
                              [&x](const auto& y) {
       return y.fsm == x.fsm && y.version == x.version;
@@ -156,8 +156,8 @@ void registration::tell_changes(const pq::rows& rows,
       continue;
     auto title = title_of(x.fsm, x.version);
     if (x.replaced)
-      to.emplace_back(events::machine_replaced{title, steps_of(x.steps),
-                                               steps_of(mine->steps)});
+      to.emplace_back(events::machine_replaced{title, definition_of(x),
+                                               definition_of(*mine)});
     if (x.initial_step != mine->initial_step || x.queue != mine->queue)
       to.emplace_back(
         events::machine_changed{title, beginning_of(x), beginning_of(*mine)});

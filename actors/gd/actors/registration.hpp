@@ -18,8 +18,9 @@ namespace gd::actors {
 
 /// What a node tells the others of itself, on each new connection and with each
 /// beat, and what it hears of its machines then. Nobody runs a machine whose steps
-/// another node that lives knows differently: who starts is refused, and who comes
-/// back to find its machine replaced withdraws it. Used by several threads.
+/// or declared transitions another node that lives knows differently: who starts is
+/// refused, and who comes back to find its machine replaced withdraws it. Used by
+/// several threads.
 class registration {
 public:
   using clock = database::clock;

@@ -7,12 +7,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace gd::store {
 
 using pq::column;
 using pq::make_call;
+
+static const std::string of_handler = "*";
 
 // -- machines -----------------------------------------------------------------
 
@@ -23,14 +27,59 @@ std::vector<known_machine> known(const std::vector<machine>& machines) {
                   .version = x.version,
                   .initial_step = x.initial_step,
                   .queue = x.queue});
-    for (const auto& step : x.steps)
-      xs.back().steps.push_back(step.name);
+    auto& one = xs.back();
+    auto declare = [&one](const std::string& from, auto to) {
+      if (to) { // a set, whatever its order
+        std::sort(to->begin(), to->end());
+        to->erase(std::unique(to->begin(), to->end()), to->end());
+      }
+      one.declared.emplace(from, std::move(to));
+    };
+    for (const auto& step : x.steps) {
+      one.steps.push_back(step.name);
+      declare(step.name, step.to);
+    }
+    if (gd::graph(x).handled)
+      declare(of_handler, x.handler_to);
   }
   return xs;
 }
 
+static std::vector<std::string> edges(const known_machine& x) {
+  std::vector<std::string> out;
+  for (const auto& [from, to] : x.declared) {
+    if (to && to->empty())
+      out.push_back(from + " -> (nowhere)");
+    else if (to)
+      for (const auto& step : *to)
+        out.push_back(fmt::format("{} -> {}", from, step));
+  }
+  return out;
+}
+
+std::vector<std::string> definition(const known_machine& x) {
+  auto all = x.steps;
+  for (auto& edge : edges(x))
+    all.push_back(std::move(edge));
+  return all;
+}
+
+/// Anybody may have written it.
+transitions declared_in(const std::string& json) {
+  auto read = from_json<transitions>(json);
+  return read ? std::move(*read) : transitions{};
+}
+
 static std::string joined_steps(const known_machine& x) {
   return fmt::format("{}", fmt::join(x.steps, ","));
+}
+
+static std::string joined_edges(const known_machine& x) {
+  return fmt::format("{}", fmt::join(edges(x), ","));
+}
+
+static std::string declared_json(const known_machine& x) {
+  return to_json(x.declared).text();
 }
 
 pq::call machines_lock() {
@@ -41,7 +90,8 @@ pq::call refuse_other_steps(const std::string& incarnation,
                             const std::vector<known_machine>& machines) {
   return make_call(
     sql::refuse_other_steps, incarnation, column(machines, &known_machine::fsm),
-    column(machines, &known_machine::version), column(machines, joined_steps));
+    column(machines, &known_machine::version), column(machines, joined_steps),
+    column(machines, joined_edges));
 }
 
 pq::call register_machines(const std::vector<known_machine>& machines) {
@@ -49,13 +99,15 @@ pq::call register_machines(const std::vector<known_machine>& machines) {
     sql::register_machines, column(machines, &known_machine::fsm),
     column(machines, &known_machine::version),
     column(machines, &known_machine::initial_step),
-    column(machines, &known_machine::queue), column(machines, joined_steps));
+    column(machines, &known_machine::queue), column(machines, joined_steps),
+    column(machines, declared_json));
 }
 
 pq::call replaced_machines(const std::vector<known_machine>& machines) {
   return make_call(
     sql::replaced_machines, column(machines, &known_machine::fsm),
-    column(machines, &known_machine::version), column(machines, joined_steps));
+    column(machines, &known_machine::version), column(machines, joined_steps),
+    column(machines, declared_json));
 }
 
 pq::call mark_served(const std::string& leaving, bool also_not) {
@@ -72,6 +124,37 @@ pq::call machines() {
 
 pq::call nodes() {
   return make_call(sql::nodes);
+}
+
+pq::call graph(const std::string& fsm, std::int32_t version) {
+  return make_call(sql::graph, fsm, version);
+}
+
+std::optional<machine_graph> read_graph(const pq::rows& rows) {
+  auto row = read_one<drawn_machine>(rows);
+  if (!row)
+    return std::nullopt;
+  auto declared = declared_in(row->transitions);
+  // An older library, which knows nothing of these, may have replaced the steps.
+  auto theirs = declared.size() - declared.count(of_handler);
+  if (theirs != row->steps.size()
+      || !std::all_of(row->steps.begin(), row->steps.end(),
+                      [&](const auto& x) { return declared.contains(x); }))
+    declared.clear();
+  machine_graph out{.fsm = row->fsm,
+                    .version = row->version,
+                    .initial_step = row->initial_step};
+  for (const auto& step : row->steps)
+    out.steps.push_back({.name = step, .to = std::move(declared[step])});
+  if (auto found = declared.find(of_handler); found != declared.end()) {
+    out.handled = true;
+    out.handler_to = std::move(found->second);
+  }
+  return out;
+}
+
+pq::call count_steps(const std::string& fsm, std::int32_t version) {
+  return make_call(sql::count_steps, fsm, version);
 }
 
 pq::call retire(const std::string& fsm, std::int32_t version, bool retired) {
@@ -102,14 +185,15 @@ struct served_machine {
   std::string name;
   std::int32_t version = 0;
   std::vector<std::string> steps;
+  std::vector<std::string> transitions;
 
-  GD_STATE(served_machine, name, version, steps);
+  GD_STATE(served_machine, name, version, steps, transitions);
 };
 
 pq::call register_session(const node_record& what) {
   std::vector<served_machine> machines;
   for (const auto& x : what.machines)
-    machines.push_back({x.fsm, x.version, x.steps});
+    machines.push_back({x.fsm, x.version, x.steps, edges(x)});
   return make_call(sql::register_session, what.incarnation, what.node,
                    what.host, what.process, what.library, what.lease,
                    what.slots, what.queues, to_json(machines).text(),

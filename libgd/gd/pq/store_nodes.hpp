@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/graph.hpp>
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/read.hpp>
@@ -7,6 +8,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +22,11 @@ using pq::read_one;
 
 // -- machines -----------------------------------------------------------------
 
+/// Where steps declare that they go; null: they may go anywhere. Under "*", which
+/// is no step's name: where the handler may go, if it goes anywhere.
+using transitions
+  = std::map<std::string, std::optional<std::vector<std::string>>>;
+
 struct known_machine {
   std::string fsm{};
   std::int32_t version = 1;
@@ -27,33 +35,45 @@ struct known_machine {
   std::vector<std::string> steps{};
   bool pinned = false;  ///< inserts that name no version mean this one
   bool retired = false; ///< it takes no more inserts
+  transitions declared{};
 
   GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired);
 };
 std::vector<known_machine> known(const std::vector<machine>& machines);
+/// What has to be the same on all nodes: "pay", "pay -> ship", "ship -> (nowhere)".
+std::vector<std::string> definition(const known_machine& x);
 
 /// Behind this one, until the transaction ends, machines are compared and
 /// registered by one node at a time.
 pq::call machines_lock();
 /// An error, `machine_differs`, which ends the transaction: a node that lives has
-/// other steps.
+/// other steps, or declares other transitions.
 pq::call refuse_other_steps(const std::string& incarnation,
                             const std::vector<known_machine>& machines);
 pq::call register_machines(const std::vector<known_machine>& machines);
 /// What a machine was before, if that was something else.
 struct changed_machine : known_machine {
-  bool replaced = false; ///< it had other steps
+  bool replaced = false; ///< it had other steps, or declared other transitions
+  std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, initial_step, queue, steps, replaced);
+  GD_COLUMNS(fsm, version, initial_step, queue, steps, transitions, replaced);
 };
 pq::call replaced_machines(const std::vector<known_machine>& machines);
-struct replaced_machine {
-  std::string fsm{};
-  std::int32_t version = 1;
-  std::vector<std::string> steps{}; ///< that it has by now
+/// What it is by now.
+struct replaced_machine : known_machine {
+  std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, steps);
+  GD_COLUMNS(fsm, version, steps, transitions);
 };
+transitions declared_in(const std::string& json);
+/// Machines with what they declare.
+template <class Row>
+std::vector<Row> read_declared(const pq::rows& rows) {
+  auto xs = read<Row>(rows);
+  for (auto& x : xs)
+    x.declared = declared_in(x.transitions);
+  return xs;
+}
 /// `leaving`: an incarnation that does not count; or empty. `also_not`: those that
 /// are served no more, too.
 pq::call mark_served(const std::string& leaving, bool also_not);
@@ -62,6 +82,24 @@ pq::call not_served();
 /// Read as `machine_row`, `node_row`.
 pq::call machines();
 pq::call nodes();
+
+/// Version 0: the one that inserts mean which name none.
+pq::call graph(const std::string& fsm, std::int32_t version);
+struct drawn_machine : known_machine {
+  std::string transitions{}; ///< JSON, or nothing
+
+  GD_COLUMNS(fsm, version, initial_step, steps, transitions);
+};
+/// Null: it is known to nobody.
+std::optional<machine_graph> read_graph(const pq::rows& rows);
+pq::call count_steps(const std::string& fsm, std::int32_t version);
+struct step_count {
+  std::string step{};
+  std::string status{};
+  std::int64_t instances = 0;
+
+  GD_COLUMNS(step, status, instances);
+};
 
 pq::call retire(const std::string& fsm, std::int32_t version, bool retired);
 /// Before `pin`, in its transaction; version 0: none is to be pinned.

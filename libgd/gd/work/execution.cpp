@@ -37,6 +37,7 @@ execution::execution(std::shared_ptr<const machine> of, store::picked_row row,
                      lease_ptr under, limits bounds)
   : machine_(std::move(of)),
     row_(std::move(row)),
+    step_(machine_->find_step(row_.step)),
     lease_(std::move(under)),
     limits_(bounds) {
   // nop
@@ -270,6 +271,20 @@ execution::end_told(const store::outcome_row& stop) const {
 
 // -- outcomes -----------------------------------------------------------------
 
+std::optional<std::string> execution::not_declared(const std::string& target,
+                                                   bool by_handler) const {
+  const auto& to = by_handler ? machine_->handler_to : step_->to;
+  if (!to || std::find(to->begin(), to->end(), target) != to->end())
+    return std::nullopt;
+  std::string declared;
+  for (const auto& name : *to)
+    declared += (declared.empty() ? "" : "|") + name;
+  return machine_->title() + " declares no transition "
+         + (by_handler ? "of its handler" : "from " + row_.step) + " to "
+         + target + ", expected "
+         + (to->empty() ? "none" : "one of " + declared);
+}
+
 result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
                                              bool by_handler) const {
   auto refuse = [&](error why) {
@@ -302,6 +317,8 @@ result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
           || machine_->find_step(x.step) == nullptr)
         return refuse_for(machine_->title() + " has no step " + x.step
                           + ", expected one of " + machine_->step_names());
+      if (auto why = not_declared(x.step, by_handler))
+        return refuse_for(std::move(*why));
       row->step = std::move(x.step);
       break;
     case outcome_kind::replay:

@@ -87,8 +87,8 @@ public:
                   std::optional<std::vector<raw_signal>> inbox) const;
 
   /// Null: the machine has no such step.
-  const machine::step_definition* step() const {
-    return machine_->find_step(row_.step);
+  const machine::step_definition* step() const noexcept {
+    return step_;
   }
 
   const store::picked_row& row() const noexcept {
@@ -137,9 +137,13 @@ private:
   /// The outcome as a row, or why it cannot be carried out.
   result<row_ptr> encode(outcome x, const context_base& ctx,
                          bool by_handler) const;
+  /// Why `next` may not go there, if it may not.
+  std::optional<std::string> not_declared(const std::string& target,
+                                          bool by_handler) const;
 
   std::shared_ptr<const machine> machine_;
   store::picked_row row_;
+  const machine::step_definition* step_; ///< the machine's
   lease_ptr lease_;
   limits limits_;
   clock::time_point began_{};

@@ -1,0 +1,189 @@
+#include <gd/graph.hpp>
+
+#include <gd/instance.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+using step = machine_graph::step;
+using targets = std::optional<std::vector<std::string>>;
+
+/// Calls `f` with the index of each step that is among them.
+template <class F>
+void each_of(const targets& to, const machine_graph& x, F f) {
+  if (!to)
+    return;
+  for (std::size_t i = 0; i < x.steps.size(); ++i)
+    if (std::find(to->begin(), to->end(), x.steps[i].name) != to->end())
+      f(i);
+}
+
+std::string counts_of(const step& x) {
+  std::vector<std::string> parts;
+  for (const auto& [status, count] : x.instances)
+    parts.push_back(fmt::format("{} {}", count, printable(status)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string title_of(const machine_graph& x) {
+  return fmt::format("{} v{}", printable(x.fsm), x.version);
+}
+
+/// Inside of double quotes, where the only escapes are entities.
+std::string for_mermaid(std::string_view text) {
+  constexpr std::string_view plain = " _-.,:/()";
+  std::string out;
+  for (auto c : printable(text)) {
+    auto code = static_cast<unsigned char>(c);
+    bool letter = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')
+                  || (c >= 'A' && c <= 'Z') || code >= 0x80;
+    if (letter || plain.find(c) != plain.npos)
+      out += c;
+    else
+      out += fmt::format("#{};", static_cast<unsigned>(code));
+  }
+  return out;
+}
+
+/// Inside of double quotes.
+std::string for_dot(std::string_view text) {
+  std::string out;
+  for (auto c : printable(text)) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// A step's name and, below it, its counts.
+template <class Escape>
+std::string label_of(const step& x, Escape escape,
+                     std::string_view line_break) {
+  auto text = escape(x.name);
+  if (!x.known)
+    text += fmt::format("{}{}", line_break, escape("(no step of the machine)"));
+  for (const auto& [status, count] : x.instances)
+    text += fmt::format("{}{} {}", line_break, count, escape(status));
+  return text;
+}
+
+bool anywhere(const step& x) {
+  return x.known && !x.to;
+}
+
+} // namespace
+
+void machine_graph::add_instances(std::string_view at,
+                                  const std::string& status,
+                                  std::int64_t count) {
+  auto found = std::find_if(steps.begin(), steps.end(),
+                            [at](const auto& x) { return x.name == at; });
+  if (found == steps.end())
+    found = steps.insert(steps.end(),
+                         {.name = std::string{at}, .known = false});
+  found->instances[status] += count;
+}
+
+machine_graph graph(const machine& of) {
+  machine_graph x{.fsm = of.name,
+                  .version = of.version,
+                  .initial_step = of.initial_step,
+                  .handled = of.on_error
+                             && (!of.handler_to || !of.handler_to->empty()),
+                  .handler_to = of.handler_to};
+  for (const auto& step : of.steps)
+    x.steps.push_back({.name = step.name, .to = step.to});
+  return x;
+}
+
+std::string to_text(const machine_graph& x) {
+  const std::string handler = "(handler)";
+  auto width = handler.size();
+  for (const auto& step : x.steps)
+    width = std::max(width, printable(step.name).size());
+  auto text = fmt::format("{}, begins at {}\n", title_of(x),
+                          printable(x.initial_step));
+  auto add = [&](std::string_view name, const targets& to) {
+    std::vector<std::string> names;
+    each_of(to, x,
+            [&](auto i) { names.push_back(printable(x.steps[i].name)); });
+    text += fmt::format("  {:{}} -> {}", name, width,
+                        !to ? "(anywhere)"
+                        : names.empty()
+                          ? "(nowhere)"
+                          : fmt::format("{}", fmt::join(names, ", ")));
+  };
+  for (const auto& step : x.steps) {
+    if (step.known)
+      add(printable(step.name), step.to);
+    else
+      text += fmt::format("  {:{}} (no step of the machine)",
+                          printable(step.name), width);
+    if (!step.instances.empty())
+      text += fmt::format("  [{}]", counts_of(step));
+    text += '\n';
+  }
+  if (x.handled) {
+    add(handler, x.handler_to);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string to_mermaid(const machine_graph& x) {
+  std::string text = "flowchart LR\n";
+  std::string edges;
+  for (std::size_t i = 0; i < x.steps.size(); ++i) {
+    const auto& step = x.steps[i];
+    text += fmt::format("  s{}[\"{}\"]{}\n", i,
+                        label_of(step, for_mermaid, "<br/>"),
+                        anywhere(step) ? ":::anywhere" : "");
+    if (step.name == x.initial_step)
+      edges += fmt::format("  start(( )) --> s{}\n", i);
+    each_of(step.to, x,
+            [&](auto to) { edges += fmt::format("  s{} --> s{}\n", i, to); });
+  }
+  if (x.handled) {
+    text += fmt::format("  handler{{{{\"handler\"}}}}{}\n",
+                        x.handler_to ? "" : ":::anywhere");
+    each_of(x.handler_to, x,
+            [&](auto to) { edges += fmt::format("  handler -.-> s{}\n", to); });
+  }
+  return text + edges + "  classDef anywhere stroke-dasharray: 5 5\n";
+}
+
+std::string to_dot(const machine_graph& x) {
+  auto text = fmt::format("digraph \"{}\" {{\n  rankdir=LR;\n"
+                          "  node [shape=box];\n  start [shape=point];\n",
+                          for_dot(title_of(x)));
+  std::string edges;
+  for (std::size_t i = 0; i < x.steps.size(); ++i) {
+    const auto& step = x.steps[i];
+    text += fmt::format("  s{} [label=\"{}\"{}];\n", i,
+                        label_of(step, for_dot, "\\n"),
+                        anywhere(step) ? ", style=dashed" : "");
+    if (step.name == x.initial_step)
+      edges += fmt::format("  start -> s{};\n", i);
+    each_of(step.to, x,
+            [&](auto to) { edges += fmt::format("  s{} -> s{};\n", i, to); });
+  }
+  if (x.handled) {
+    text += fmt::format("  handler [label=\"handler\", shape=hexagon{}];\n",
+                        x.handler_to ? "" : ", style=dashed");
+    each_of(x.handler_to, x, [&](auto to) {
+      edges += fmt::format("  handler -> s{} [style=dashed];\n", to);
+    });
+  }
+  return text + edges + "}\n";
+}
+
+} // namespace gd
