@@ -344,7 +344,7 @@ CAF_TEST(instances that nobody could run are told when they are failed) {
   CAF_CHECK(contains(up.out, "works with libraries from 3"));
   auto activated = run({"migrate", "activate"});
   CAF_CHECK_EQUAL(activated.code, 0);
-  CAF_CHECK(contains(activated.out, "works with libraries from 9"));
+  CAF_CHECK(contains(activated.out, "works with libraries from 10"));
 }
 
 CAF_TEST(activation names the older nodes that it would cut off) {
