@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 5480 libgd/gd/pq 3580 libgd/gd/work 4740 actors/gd/actors 6260
-  testing/gd 1450 tools/gdctl 1850
-  sql/turn 540 sql/intake 310 sql/sweep 300 sql/session 190 sql/caller 30
-  sql/testing 30 sql/parts 460)
+  libgd/gd 5650 libgd/gd/pq 3690 libgd/gd/work 4790 actors/gd/actors 6300
+  testing/gd 1450 tools/gdctl 2030
+  sql/turn 560 sql/intake 385 sql/sweep 360 sql/session 190 sql/caller 30
+  sql/testing 30 sql/parts 550)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

@@ -1,11 +1,13 @@
 -- Makes machines known to programs that do not have them.
--- $1 text[] fsm, $2 int[] version, $3 text[] initial step, $4 text[] queue, $5 text[] steps, joined by commas
+-- $1 text[] fsm, $2 int[] version, $3 text[] initial step, $4 text[] queue, $5 text[] steps, joined by commas,
+-- $6 smallint[] history, $7 bigint[] for how long it is kept in us, or null; may be shorter
 -- A row for each that was known as something else: its name and version; what it was: steps, initial_step, queue; whether
 -- it had other steps: replaced.
 with mine as materialized (
-  select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps
-  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[])
-    as m (fsm, version, initial_step, queue, steps)
+  select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps, m.history,
+    m.keep_us / 1000000 * interval '1 second' as history_keep
+  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::bigint[])
+    as m (fsm, version, initial_step, queue, steps, history, keep_us)
 ), before as materialized (
   select k.fsm, k.version, k.initial_step, k.queue, k.steps, not (k.steps @> m.steps and m.steps @> k.steps) as replaced
   from mine m
@@ -13,14 +15,16 @@ with mine as materialized (
     select k.* from :"schema".gen_durable_machines k where k.fsm = m.fsm and k.version = m.version offset 0) k
   where (k.initial_step, k.queue, k.steps) is distinct from (m.initial_step, m.queue, m.steps)
 ), registered as (
-  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps)
-  select m.fsm, m.version, m.initial_step, m.queue, m.steps
+  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps, history, history_keep)
+  select m.fsm, m.version, m.initial_step, m.queue, m.steps, m.history, m.history_keep
   from mine m
   order by m.fsm, m.version
   on conflict (fsm, version) do update
-    set initial_step = excluded.initial_step, queue = excluded.queue, steps = excluded.steps
-    where (gen_durable_machines.initial_step, gen_durable_machines.queue, gen_durable_machines.steps)
-      is distinct from (excluded.initial_step, excluded.queue, excluded.steps)
+    set initial_step = excluded.initial_step, queue = excluded.queue, steps = excluded.steps,
+      history = excluded.history, history_keep = excluded.history_keep
+    where (gen_durable_machines.initial_step, gen_durable_machines.queue, gen_durable_machines.steps,
+           gen_durable_machines.history, gen_durable_machines.history_keep)
+      is distinct from (excluded.initial_step, excluded.queue, excluded.steps, excluded.history, excluded.history_keep)
 )
 select b.fsm, b.version, left(b.initial_step, 1025) as initial_step, left(b.queue, 1025) as queue, b.steps, b.replaced
 from before b

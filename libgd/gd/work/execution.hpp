@@ -137,6 +137,9 @@ private:
   /// The outcome as a row, or why it cannot be carried out.
   result<row_ptr> encode(outcome x, const context_base& ctx,
                          bool by_handler) const;
+  /// The same, but for its metadata.
+  result<row_ptr> encode_main(outcome x, const context_base& ctx,
+                              bool by_handler) const;
 
   std::shared_ptr<const machine> machine_;
   store::picked_row row_;

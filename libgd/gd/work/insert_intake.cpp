@@ -147,7 +147,9 @@ pq::unit insert_intake::send(std::size_t missing) {
   store::row_refs<store::insert_row> claimed;
   store::row_refs<store::insert_row> rows;
   store::row_refs<store::insert_row> sent_first;
+  bool history = false;
   for (const auto& x : group_.entries) {
+    history = history || x.row.history > 0;
     (x.row.token.empty() ? rows : claimed).add(x.row);
     if (!x.resent) // else it may be stored
       sent_first.add(x.row);
@@ -155,10 +157,12 @@ pq::unit insert_intake::send(std::size_t missing) {
   if (!sent_first.empty())
     work.calls.push_back(store::refuse_versions(sent_first));
   if (asking_) {
-    work.calls.push_back(store::insert(rows));
+    work.calls.push_back(history ? store::insert_ledger(rows)
+                                 : store::insert(rows));
     work.calls.push_back(store::inserted(rows));
   } else if (!rows.empty()) {
-    work.calls.push_back(store::insert_new(rows));
+    work.calls.push_back(history ? store::insert_new_ledger(rows)
+                                 : store::insert_new(rows));
   }
   if (!claimed.empty())
     work.calls.push_back(store::insert_claimed(claimed, how_.claiming->lease));
@@ -182,7 +186,7 @@ void insert_intake::claim() {
       continue;
     auto& n = due[x.row.queue];
     // Is it as due as it says, does its key let it run, can this node run it?
-    bool simple = !x.row.at_us && !x.row.partition_key
+    bool simple = !x.row.at_us && !x.row.partition_key && x.row.history == 0
                   && how_.machines->find(x.row.fsm, x.row.version);
     n = simple && n <= most ? n + 1 : most + 1;
   }
