@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 5910 libgd/gd/pq 3710 libgd/gd/work 4830 actors/gd/actors 6260
-  testing/gd 1450 tools/gdctl 1925
-  sql/turn 540 sql/intake 325 sql/sweep 300 sql/session 200 sql/caller 30
-  sql/testing 30 sql/parts 540)
+  libgd/gd 6080 libgd/gd/pq 3830 libgd/gd/work 4880 actors/gd/actors 6300
+  testing/gd 1450 tools/gdctl 2105
+  sql/turn 560 sql/intake 400 sql/sweep 360 sql/session 205 sql/caller 30
+  sql/testing 30 sql/parts 640)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

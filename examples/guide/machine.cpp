@@ -219,6 +219,33 @@ gd::machine refund() {
 }
 // [/declared]
 
+// -- history ------------------------------------------------------------------
+
+GD_ENUM(dispatch_step, pack, send);
+
+struct dispatch_state {
+  std::string customer;
+  GD_STATE(dispatch_state, customer);
+};
+
+// [history]
+struct packed {
+  std::string parcel;
+  GD_STATE(packed, parcel);
+};
+
+gd::machine dispatch() {
+  using enum dispatch_step;
+  using context = gd::context<dispatch_state>;
+  return gd::define<dispatch_state, dispatch_step>("Dispatch", 1)
+    .history(gd::history::with_state, {.keep = 90 * 24h})
+    .step(pack, [](context& ctx) {
+      return gd::next(send, ctx.state).with(packed{"P-17"});
+    })
+    .step(send, [](context&) { return gd::done(); });
+}
+// [/history]
+
 gd::machine parcels() {
   return gd::define<parcel_state, parcel_step>("Parcels", 1)
     .step(parcel_step::collect, guide::collect);

@@ -210,6 +210,24 @@ result<instance> client::look_up(std::int64_t id) {
   return std::move(*found);
 }
 
+result<std::vector<ledger_entry>> client::history(const history_query& what) {
+  if (auto ok = check_limit(what.limit); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::history(what));
+  if (!rows)
+    return rows.error();
+  return store::read<ledger_entry>(*rows);
+}
+
+result<std::vector<in_step_row>> client::in_step(const in_step_query& what) {
+  if (auto ok = check_limit(what.limit); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::in_step(what));
+  if (!rows)
+    return rows.error();
+  return store::read<in_step_row>(*rows);
+}
+
 result<std::vector<stats_row>> client::stats() {
   auto rows = impl_->read(store::stats());
   if (!rows)

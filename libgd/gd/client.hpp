@@ -64,6 +64,13 @@ public:
   /// One instance as it is. `not_found`: there is no such one.
   result<instance> look_up(std::int64_t id);
 
+  /// A page of an instance's history, also of one that is deleted; empty: it has
+  /// none, or no more. Error: `invalid_argument`, for the limit.
+  result<std::vector<ledger_entry>> history(const history_query& what);
+  /// Of the instances with history, those in a step, the newest first. Error: the
+  /// same.
+  result<std::vector<in_step_row>> in_step(const in_step_query& what);
+
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
 

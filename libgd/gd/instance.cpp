@@ -173,4 +173,12 @@ result<void> check(const signal& x, const limits& bounds) {
   return {};
 }
 
+result<void> check_limit(std::int32_t limit) {
+  if (limit >= 1 && limit <= 1'000)
+    return {};
+  return error{errc::invalid_argument,
+               "limit: expected 1 to 1000, got " + std::to_string(limit),
+               {}};
+}
+
 } // namespace gd

@@ -25,6 +25,7 @@ struct limits {
   std::size_t state = 1 << 20;      ///< bytes of JSON, as PostgreSQL prints it
   std::size_t result = 1 << 20;     ///< the same
   std::size_t payload = 1 << 20;    ///< the same
+  std::size_t metadata = 64 << 10;  ///< the same, of a transition's
   std::size_t reason = 8 << 10; ///< bytes of last_error; longer ones are cut
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
@@ -175,11 +176,89 @@ struct instance {
   std::int64_t updated_at_us = 0;  ///< when it was changed last
   /// Signals not yet consumed.
   std::int64_t inbox = 0;
+  /// How many transitions it has made: outcomes, and those that the engine makes in
+  /// the place of one (its lease was over; it could not be run).
+  std::int64_t seq = 0;
 
   GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
            queue, priority, partition_key, unique_key, attempt, crashes, trials,
            last_error, locked_by, wake_reason, eligible_at_us, deadline_us,
-           lease_expires_at_us, inserted_at_us, updated_at_us, inbox);
+           lease_expires_at_us, inserted_at_us, updated_at_us, inbox, seq);
+};
+
+/// Asks for a page of an instance's history.
+struct history_query {
+  std::int64_t id = 0; ///< the instance
+  /// The first entry of the page. Empty: the first of all, or the newest.
+  std::optional<std::int64_t> from_seq{};
+  std::int32_t limit = 100;  ///< entries of the page at the most; 1 to 1,000
+  bool newest_first = false; ///< backwards
+
+  GD_STATE(history_query, id, from_seq, limit, newest_first);
+};
+
+/// A transition of an instance, as the ledger has it.
+struct ledger_entry {
+  std::int64_t seq = 0;     ///< the instance's, behind it; 0: its insert
+  std::int64_t at_us = 0;   ///< when; microseconds since 1970
+  std::int32_t version = 0; ///< the machine's
+  /// insert; next, replay, await, done or stop; reap: its lease was over; fail: it
+  /// could not be run.
+  std::string outcome{};
+  std::optional<std::string> from_step{}; ///< an insert has none
+  std::string to_step{};                  ///< where it stands then
+  std::int32_t attempt = 0;               ///< the instance's, behind it
+  std::optional<std::string> token{};     ///< of the lease that it ended
+  std::optional<std::string> by{};        ///< who made it from outside
+  /// Why the step was woken: signal or timeout.
+  std::optional<std::string> wake_reason{};
+  /// Why `stop` or the engine has failed it; or what the handler was given, whatever
+  /// it made of that.
+  std::optional<std::string> reason{};
+  std::optional<json> metadata{}; ///< what `with` has attached
+  std::optional<json> state{};    ///< behind it, if the history has states
+
+  GD_STATE(ledger_entry, seq, at_us, version, outcome, from_step, to_step,
+           attempt, token, by, wake_reason, reason, metadata, state);
+};
+
+/// The answer to `history_query`.
+struct history_page {
+  /// In their order, or backwards. Fewer than the limit if they are long: the last page
+  /// is empty.
+  std::vector<ledger_entry> rows{};
+
+  GD_STATE(history_page, rows);
+};
+
+/// Asks for instances that are in a step: of those with history.
+struct in_step_query {
+  std::string fsm{};    ///< the machine's name
+  std::string step{};   ///< that runs next, or ran last
+  std::string status{}; ///< as in `instance`; empty: any
+  /// Instances with ids below this one. Empty: all.
+  std::optional<std::int64_t> before{};
+  std::int32_t limit = 100; ///< instances at the most; 1 to 1,000
+
+  GD_STATE(in_step_query, fsm, step, status, before, limit);
+};
+
+/// An instance that is in a step.
+struct in_step_row {
+  std::int64_t id = 0;            ///< the instance
+  std::int32_t version = 0;       ///< its machine's
+  std::string status{};           ///< as in `instance`
+  std::int64_t seq = 0;           ///< how many transitions it has made
+  std::int64_t updated_at_us = 0; ///< when it was changed last
+
+  GD_STATE(in_step_row, id, version, status, seq, updated_at_us);
+};
+
+/// The answer to `in_step_query`.
+struct in_step_page {
+  std::vector<in_step_row> rows{}; ///< the newest first
+
+  GD_STATE(in_step_page, rows);
 };
 
 /// How many instances of one machine in one queue have one status.
@@ -281,5 +360,8 @@ result<void> check_size(std::string_view what, const json& value,
 /// Whether a signal can be sent, as far as can be told without the database: its
 /// name, its payload, its key. Errors: `invalid_argument`, `codec`.
 result<void> check(const signal& x, const limits& bounds);
+
+/// Whether a page may have so many rows: 1 to 1,000. Error: `invalid_argument`.
+result<void> check_limit(std::int32_t limit);
 
 } // namespace gd

@@ -4,6 +4,7 @@
 #include <gd/json.hpp>
 #include <gd/outcome.hpp>
 #include <gd/state.hpp>
+#include <gd/time.hpp>
 
 #include <chrono>
 #include <concepts>
@@ -187,6 +188,20 @@ private:
 
 // -- machines -----------------------------------------------------------------
 
+/// What the ledger keeps of a machine's instances, as they are inserted.
+enum class history : std::uint8_t {
+  none,       ///< nothing
+  steps,      ///< each transition
+  with_state, ///< each, with the state behind it
+};
+
+/// See `machine_builder::history`.
+struct history_options {
+  /// Entries that are older go, but for an instance's last one; 1 s to 100 years;
+  /// unset: none.
+  std::optional<std::chrono::microseconds> keep{};
+};
+
 /// What `nowhere` is.
 struct nowhere_t {};
 
@@ -288,6 +303,10 @@ public:
   /// How many steps of an instance may follow one another at once; 0: after each
   /// step the instance goes back to its queue.
   std::int32_t run_ahead = 0;
+  gd::history history
+    = gd::history::none; ///< of instances inserted from now on
+  /// For how long entries of the ledger are kept; unset: for ever.
+  std::optional<std::chrono::microseconds> history_keep{};
   std::vector<step_definition> steps{}; ///< in the order of the enumerators
   handler on_error;                     ///< empty: an exception means `stop`
   /// The steps that the handler's `next` may go to; nullopt: anywhere.
@@ -407,6 +426,21 @@ public:
                              built_.title() + ": run_ahead of "
                                + std::to_string(steps)
                                + " steps, expected 1 to 10000",
+                             {}};
+    return std::move(*this);
+  }
+
+  /// Keeps a history of each instance that is inserted from now on: `client::history`
+  /// reads it. An insert by SQL or by a program without the machine keeps what
+  /// the last start of a node has made known. Begins when the schema is activated.
+  machine_builder history(gd::history what, history_options how = {}) && {
+    built_.history = what;
+    built_.history_keep = how.keep;
+    if (how.keep
+        && (*how.keep < std::chrono::seconds{1} || *how.keep > longest_delay))
+      built_.problem = error{errc::invalid_argument,
+                             built_.title()
+                               + ": history is kept for 1 s to 100 years",
                              {}};
     return std::move(*this);
   }

@@ -52,6 +52,8 @@ public:
   std::optional<std::int64_t> until_us{};   ///< until when it does
   /// Why `stop` stops.
   std::string reason{};
+  /// What `with` has attached, encoded.
+  std::optional<json> metadata{};
   /// An argument that could not be used.
   std::optional<error> problem{};
 
@@ -59,13 +61,33 @@ public:
   static error out_of_range(std::string_view what);
 };
 
+namespace detail {
+
+/// What all of the types below can do.
+template <class Self>
+class attaches {
+public:
+  /// Attaches `x`, a struct with GD_STATE, to the transition: its entry in the
+  /// history has it, in at most `limits::metadata` bytes of JSON. Of an instance
+  /// without history nobody keeps it. Of several calls the last one counts.
+  template <class T>
+  Self with(const T& x) && {
+    static_assert(described<T>, "metadata needs GD_STATE(...)");
+    auto& self = static_cast<Self&>(*this);
+    self.metadata = to_json(x);
+    return std::move(self);
+  }
+};
+
+} // namespace detail
+
 // -- their types --------------------------------------------------------------
 
 // Only the functions below make them, in place; as an `outcome` they are moved.
 
 /// What `next(step, state)` returns: goes on with a step of the enum `Step`.
 template <class Step>
-class moved : public outcome {
+class moved : public outcome, public detail::attaches<moved<Step>> {
   static_assert(detail::named_enum<Step>, "a step is of a GD_ENUM");
 
   template <class State>
@@ -91,7 +113,7 @@ again replay(const State& state, std::chrono::duration<Rep, Period> delay
                                  = std::chrono::duration<Rep, Period>{});
 
 /// What `replay` returns: the same step again.
-class again : public outcome {
+class again : public outcome, public detail::attaches<again> {
   template <class State>
   again(const State& state, std::optional<std::int64_t> delay)
     : outcome{.kind = outcome_kind::replay,
@@ -108,7 +130,7 @@ class again : public outcome {
 };
 
 /// What `await` returns: waits for a signal.
-class parked : public outcome {
+class parked : public outcome, public detail::attaches<parked> {
 public:
   /// Wakes the instance with `ctx.timed_out()` when no signal has come after `d`
   /// (up to 100 years), by the database's clock.
@@ -141,7 +163,7 @@ private:
 };
 
 /// What `done` and `stop` return: the end.
-class ended : public outcome {
+class ended : public outcome, public detail::attaches<ended> {
   ended(outcome_kind how, json result, std::string why)
     : outcome{
       .kind = how, .value = std::move(result), .reason = std::move(why)} {
@@ -205,7 +227,7 @@ struct stays_in<to<Steps...>, Enum>
 /// return, and from nothing else. As what a step or a handler returns it declares
 /// that no other step follows.
 template <auto... Steps>
-class to : public outcome {
+class to : public outcome, public detail::attaches<to<Steps...>> {
   static_assert((detail::named_enum<decltype(Steps)> && ...),
                 "a step is of a GD_ENUM");
 

@@ -3,6 +3,7 @@
 #include <gd/pq/borrowed.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/signal_intake.hpp>

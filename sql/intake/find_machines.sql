@@ -3,7 +3,7 @@
 -- has it. Those that take no more inserts are the last.
 -- $1 text[] fsm. A name without a row: nobody knows it.
 select m.fsm, m.version, left(m.initial_step, 1025) as initial_step, left(m.queue, 1025) as queue, m.steps, m.pinned,
-  m.retired
+  m.retired, m.history
 from :"schema".gen_durable_machines m
 where m.fsm = any($1::text[])
 order by m.fsm, m.retired, m.pinned desc, m.served desc, case when not m.served then m.last_served end desc nulls last,

@@ -1,13 +1,13 @@
 -- Makes machines known to programs that do not have them.
 -- $1 text[] fsm, $2 int[] version, $3 text[] initial step, $4 text[] queue, $5 text[] steps, joined by commas, $6 text[]
--- transitions, JSON
+-- transitions, JSON, $7 smallint[] history, $8 bigint[] for how long it is kept in us, or null; may be shorter
 -- A row for each that was known as something else: its name and version; what it was: steps, initial_step, queue,
 -- transitions as JSON; whether it had other steps, or declared other transitions: replaced.
 with mine as materialized (
   select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps,
-    m.transitions::jsonb as transitions
-  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[])
-    as m (fsm, version, initial_step, queue, steps, transitions)
+    m.transitions::jsonb as transitions, m.history, m.keep_us / 1000000 * interval '1 second' as history_keep
+  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bigint[])
+    as m (fsm, version, initial_step, queue, steps, transitions, history, keep_us)
 ), before as materialized (
   select k.fsm, k.version, k.initial_step, k.queue, k.steps, k.transitions::text as transitions,
     not (k.steps @> m.steps and m.steps @> k.steps)
@@ -18,16 +18,18 @@ with mine as materialized (
   where (k.initial_step, k.queue, k.steps, k.transitions)
     is distinct from (m.initial_step, m.queue, m.steps, m.transitions)
 ), registered as (
-  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps, transitions)
-  select m.fsm, m.version, m.initial_step, m.queue, m.steps, m.transitions
+  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps, transitions, history, history_keep)
+  select m.fsm, m.version, m.initial_step, m.queue, m.steps, m.transitions, m.history, m.history_keep
   from mine m
   order by m.fsm, m.version
   on conflict (fsm, version) do update
-    set (initial_step, queue, steps, transitions)
-      = row (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions)
+    set (initial_step, queue, steps, transitions, history, history_keep)
+      = row (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions, excluded.history,
+             excluded.history_keep)
     where (gen_durable_machines.initial_step, gen_durable_machines.queue, gen_durable_machines.steps,
-           gen_durable_machines.transitions)
-      is distinct from (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions)
+           gen_durable_machines.transitions, gen_durable_machines.history, gen_durable_machines.history_keep)
+      is distinct from (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions, excluded.history,
+                        excluded.history_keep)
 )
 select b.fsm, b.version, left(b.initial_step, 1025) as initial_step, left(b.queue, 1025) as queue, b.steps, b.transitions,
   b.replaced

@@ -18,12 +18,20 @@ with expired as materialized (
   for no key update skip locked
 ), reaped as (
   update :"schema".gen_durable g
-  set status = 'runnable', attempt = least(g.attempt, 2147483646) + 1,
+  set status = 'runnable', seq = g.seq + 1, attempt = least(g.attempt, 2147483646) + 1,
       crashes = least(g.crashes, 2147483646)
         + case when g.id in (select e.id from expired e where e.crashed) then 1 else 0 end,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   where g.id = any(array(select id from expired))
-  returning g.id, g.queue, g.partition_key
+  returning g.id, g.queue, g.partition_key, g.wake_reason,
+-- include parts/entered.sql
+), ledger as (
+-- include parts/enter.sql
+  from (
+    select r.*, 'reap' as outcome, r.step as from_step, e.locked_by as token, null as reason, null::jsonb as metadata
+    from reaped r
+    join expired e on e.id = r.id
+    where r.history > 0) a
 )
 select r.id, left(r.queue, 1025) as queue, left(r.partition_key, 4096) as partition_key,
   case when r.partition_key is not null then left(e.locked_by, 2048) end as token

@@ -17,6 +17,7 @@ with held as materialized (
 ), returned as (
   update :"schema".gen_durable g
   set status = case when h.free then 'runnable' else g.status end,
+      seq = g.seq + case when h.free and h.status = 'executing' then 1 else 0 end, -- else it is a wake-up
       awaits = case when not h.free then g.awaits end,
       deadline = case when h.free or h.status = 'executing' or g.wake_reason is not null then g.deadline end, -- owed from now on
       wake_reason = case when h.status = 'awaiting_signal' then coalesce(g.wake_reason, 'timeout') else g.wake_reason end,
@@ -28,7 +29,13 @@ with held as materialized (
       updated_at = clock_timestamp()
   from held h
   where g.id = any(array[h.id])
-  returning g.id, g.queue, g.partition_key, h.free, h.status, h.locked_by
+  returning g.id, g.queue, g.partition_key, h.free, h.status, h.locked_by, h.locked_by as token, 'reap' as outcome,
+    g.step as from_step, g.wake_reason, null::text as reason, null::jsonb as metadata,
+-- include parts/entered.sql
+), ledger as (
+-- include parts/enter.sql
+  from returned a
+  where a.history > 0 and a.free and a.status = 'executing'
 )
 select r.id, left(r.queue, 1025) as queue, r.free as runnable,
   case when r.free and r.status = 'executing' then left(r.partition_key, 4096) end as partition_key,

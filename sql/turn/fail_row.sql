@@ -8,8 +8,14 @@ with held as materialized (
   for no key update skip locked
 ), failed as (
   update :"schema".gen_durable g
-  set status = 'failed', last_error = $3::text, crashes = 0, trials = 0, updated_at = clock_timestamp()
+  set status = 'failed', seq = g.seq + 1, last_error = $3::text, crashes = 0, trials = 0, updated_at = clock_timestamp()
   where g.id = any(array(select h.id from held h))
-  returning g.id
+  returning g.id, 'fail' as outcome, g.step as from_step, null::text as token, g.wake_reason, g.last_error as reason,
+    null::jsonb as metadata,
+-- include parts/entered.sql
+), ledger as (
+-- include parts/enter.sql
+  from failed a
+  where a.history > 0
 )
 select h.fsm, h.version, h.step, h.attempt, (select count(*) > 0 from failed) as failed from held h

@@ -7,10 +7,7 @@
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of
 -- the signals consumed by all of them, $6 text the new token of all
 -- include parts/held_next.sql
-applied as (
-  update :"schema".gen_durable g
-  set step = h.step, state = h.state::jsonb, attempt = 0, crashes = 0, trials = 0, last_error = null, deadline = null,
-      wake_reason = null, locked_by = $6::text, updated_at = clock_timestamp()
+-- include parts/write_advance.sql
   from held h
   where g.id = any(array[h.id]) and h.fenced
   returning g.id

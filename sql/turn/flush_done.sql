@@ -14,7 +14,7 @@ with held as materialized (
   for no key update skip locked
 ), applied as (
   update :"schema".gen_durable g
-  set status = 'done', result = '{}', crashes = 0, trials = 0, last_error = null, awaits = null, deadline = null,
+  set status = 'done', seq = g.seq + 1, result = '{}', crashes = 0, trials = 0, last_error = null, awaits = null, deadline = null,
       wake_reason = null,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   where g.ctid = any(array(select h.tuple from held h where h.fenced))

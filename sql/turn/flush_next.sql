@@ -5,7 +5,7 @@
 -- include parts/held_next.sql
 applied as (
   update :"schema".gen_durable g
-  set status = 'runnable', step = h.step, state = h.state::jsonb, attempt = 0, eligible_at = clock_timestamp(),
+  set status = 'runnable', seq = g.seq + 1, step = h.step, state = h.state::jsonb, attempt = 0, eligible_at = clock_timestamp(),
       crashes = 0, trials = 0, last_error = null, awaits = null, deadline = null, wake_reason = null,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   from held h

@@ -231,6 +231,7 @@ void simulation::return_rows() {
         x->shown.lease_expires_at_us
           = now_us() + microseconds{std::chrono::seconds{5}}.count();
     } else if (std::exchange(x->expired, false)) {
+      ++x->shown.seq;
       x->shown.status = "runnable";
       ++x->shown.attempt;
       ++x->shown.crashes;
@@ -501,6 +502,8 @@ harness::written simulation::apply(store::outcome_row what) {
                     fmt::format("instance {} has its unique key", *other),
                     "23505"}};
   x.shown.status = status;
+  if (what.what != store::verb::release)
+    ++x.shown.seq;
   change(x, what);
   x.shown.locked_by.reset();
   x.shown.lease_expires_at_us.reset();

@@ -52,6 +52,33 @@ CAF_TEST(
   CAF_CHECK_EQUAL(result->n, 42);
 }
 
+CAF_TEST(a history has every step whether they run ahead or not ) {
+  int done = 0;
+  for (std::int32_t ahead : {0, 100}) {
+    gd::machine kept = chain();
+    kept.history = gd::history::with_state;
+    kept.run_ahead = ahead;
+    auto engine = start(options({kept}));
+    auto row = ask<gd::inserted>(engine, probe_insert(40));
+    CAF_REQUIRE(row);
+    wait_until_count("status = 'done'", ++done);
+    auto page = ask<gd::history_page>(engine, gd::history_query{.id = row->id});
+    CAF_REQUIRE(page);
+    std::string told;
+    for (const auto& x : page->rows)
+      told += std::to_string(x.seq) + " " + x.outcome + " " + x.to_step + ", ";
+    CAF_CHECK_EQUAL(told, "0 insert first, 1 next second, 2 next third, "
+                          "3 done third, ");
+    auto found = ask<gd::in_step_page>(
+      engine, gd::in_step_query{.fsm = "Probe", .step = "third"});
+    CAF_REQUIRE(found);
+    CAF_CHECK_EQUAL(found->rows.size(), static_cast<std::size_t>(done));
+    CAF_CHECK_EQUAL(found->rows.front().id, row->id);
+    CAF_CHECK(!ask<gd::history_page>(
+      engine, gd::history_query{.id = row->id, .limit = 0}));
+  }
+}
+
 CAF_TEST(two engines in one process share the work and run no row
            twice while leases live) {
   insert(600);

@@ -88,21 +88,22 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
     sched.advance_time(1s);
     sched.run();
   }
-  std::map<std::string, int> expected{{"0: wake_due returning", 120},
-                                      {"0: locked_leases", 4},
-                                      {"0: reap", 4},
-                                      {"0: forget_nodes silent_sessions", 4},
-                                      {"0: lock_timeout machines_lock "
-                                       "mark_served not_served",
-                                       4},
-                                      {"0: lock_timeout node_lock "
-                                       "replaced_machines register_session",
-                                       6},
-                                      {"1: lock_timeout register_session", 6},
-                                      {"2: lock_timeout register_session", 6},
-                                      {"3: lock_timeout register_session", 6},
-                                      {"2: pick", 120},
-                                      {"3: pick", 120}};
+  std::map<std::string, int> expected{
+    {"0: wake_due returning", 120},
+    {"0: locked_leases", 4},
+    {"0: reap", 4},
+    {"0: forget_nodes trim_ledger silent_sessions", 4},
+    {"0: lock_timeout machines_lock "
+     "mark_served not_served",
+     4},
+    {"0: lock_timeout node_lock "
+     "replaced_machines register_session",
+     6},
+    {"1: lock_timeout register_session", 6},
+    {"2: lock_timeout register_session", 6},
+    {"3: lock_timeout register_session", 6},
+    {"2: pick", 120},
+    {"3: pick", 120}};
   CAF_CHECK_EQUAL(db->units, expected);
 }
 
@@ -115,13 +116,14 @@ CAF_TEST(sweeps that find nothing come at longer intervals if they may) {
     sched.run();
   }
   // After 1, 3 and 7 s, then every 4 s.
-  std::map<std::string, int> expected{{"0: wake_due returning", 122},
-                                      {"0: locked_leases", 5},
-                                      {"0: reap", 5},
-                                      {"0: forget_nodes silent_sessions", 5},
-                                      {"0: lock_timeout machines_lock "
-                                       "mark_served not_served",
-                                       5}};
+  std::map<std::string, int> expected{
+    {"0: wake_due returning", 122},
+    {"0: locked_leases", 5},
+    {"0: reap", 5},
+    {"0: forget_nodes trim_ledger silent_sessions", 5},
+    {"0: lock_timeout machines_lock "
+     "mark_served not_served",
+     5}};
   CAF_CHECK_EQUAL(db->units, expected);
 }
 

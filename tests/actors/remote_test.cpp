@@ -234,7 +234,13 @@ public:
       [this](gd::signal& x) { return answer<gd::signalled>(x, seen_[2]); },
       [this](gd::look_up& x) { return answer<gd::instance>(x, seen_[3]); },
       [this](gd::stats_query& x) { return answer<gd::stats>(x, seen_[4]); },
-    };
+      [this](gd::history_query& x) {
+      return answer<gd::history_page>(x, seen_[5]);
+      },
+      [this](gd::in_step_query& x) {
+      return answer<gd::in_step_page>(x, seen_[6]);
+    },
+      };
   }
 
 private:
@@ -249,7 +255,7 @@ private:
   }
 
   bool connected_ = false;
-  std::array<unsigned, 5> seen_{};
+  std::array<unsigned, 7> seen_{};
 };
 
 /// The error that a look-up of this id fails with.
@@ -276,6 +282,12 @@ public:
         return to_caf(sample_error(x.id));
       },
       [](const gd::stats_query&) -> caf::result<gd::stats> { return any(); },
+      [](const gd::history_query&) -> caf::result<gd::history_page> {
+        return any();
+      },
+      [](const gd::in_step_query&) -> caf::result<gd::in_step_page> {
+        return any();
+      },
     };
   }
 

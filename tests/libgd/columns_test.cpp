@@ -84,6 +84,8 @@ columns_by read_by_name() {
     {&sql::flush_done, flush},
     {&sql::flush_next, flush},
     {&sql::flush_advance, flush},
+    {&sql::flush_ledger, flush},
+    {&sql::flush_advance_ledger, flush},
     {&sql::inbox, columns_of<store::inbox_row>()},
     {&sql::heartbeat, columns_of<store::beat>()},
     {&sql::locked_leases, columns_of<store::ending_lease>()},
@@ -92,6 +94,7 @@ columns_by read_by_name() {
     {&sql::due, {"id"}},
     {&sql::returning, columns_of<store::returning_row>()},
     {&sql::return_row, columns_of<store::returned_row>()},
+    {&sql::trim_ledger, columns_of<store::trimmed_to>()},
     {&sql::silent_sessions, columns_of<store::silent_session>()},
     {&sql::foreign_sessions, columns_of<store::foreign_session>()},
     {&sql::find_machines, columns_of<store::known_machine>()},
@@ -111,6 +114,8 @@ columns_by read_by_name() {
     {&sql::inserted, columns_of<store::inserted_row>()},
     {&sql::signal, columns_of<store::signal_row>()},
     {&sql::look_up, columns_of<gd::instance>()},
+    {&sql::history, columns_of<gd::ledger_entry>()},
+    {&sql::in_step, columns_of<gd::in_step_row>()},
     {&sql::stats, columns_of<gd::stats_row>()},
   };
 }

@@ -36,7 +36,8 @@ constexpr int batch = 500;
 /// execute have signals, some are tombstones.
 constexpr auto fill_instances = R"(
   insert into gen_durable (fsm, fsm_version, step, status, state, awaits, queue, priority,
-                           eligible_at, locked_by, lease_expires_at, deadline, partition_key)
+                           eligible_at, locked_by, lease_expires_at, deadline, partition_key, history,
+                           ledger_step)
   select case when n % 11 > 0 then 'Order' else 'Other' end, case when n % 11 > 0 then 1 else 7 end,
     'collect', kind::durable_status, '{"n": 1}',
     case when kind = 'awaiting_signal' then 'paid' end,
@@ -47,7 +48,8 @@ constexpr auto fill_instances = R"(
     case when kind = 'executing' then now() + (n / 100 % 10 - 1) * interval '1 hour' end,
     case when kind = 'awaiting_signal' and n % 2 = 0
          then now() + (n / 100 % 10 - 1) * interval '1 hour' + n * interval '1 ms' end,
-    case when n % 7 = 0 then 'key ' || n % 10000 end
+    case when n % 7 = 0 then 'key ' || n % 10000 end,
+    case when kind = 'executing' then 1 else n % 3 end, case when kind = 'executing' or n % 3 > 0 then 'collect' end
   from (
     select n, case when n * 37 % 100 < 30 then 'runnable' when n * 37 % 100 < 31 then 'executing'
                    when n * 37 % 100 < 60 then 'awaiting_signal' when n * 37 % 100 < 90 then 'done'
@@ -63,6 +65,13 @@ constexpr auto fill_signals = R"(
     case when (g.id + k) % 6 = 0 then now() end
   from gen_durable g cross join generate_series(1, 3) k
   where g.status = 'executing' or (g.status = 'awaiting_signal' and g.id % 3 = 0)
+)";
+/// Of one instance in ten, ten entries.
+constexpr auto fill_ledger = R"(
+  insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, state)
+  select g.id, -k, now(), 1, 'next', 'collect', 0, '{"n": 1}'
+  from gen_durable g cross join generate_series(1, 10) k
+  where g.id % 10 = 7
 )";
 
 std::string list(const std::vector<std::string>& xs) {
@@ -189,7 +198,8 @@ struct million_rows {
     db.migrate();
     // Before anything is prepared: plans are made anew after it.
     db.rows("alter table gen_durable set (autovacuum_enabled = off);"
-            "alter table signals set (autovacuum_enabled = off)");
+            "alter table signals set (autovacuum_enabled = off);"
+            "alter table gen_durable_ledger set (autovacuum_enabled = off)");
     early = std::make_unique<session>(db.conninfo());
     pin(*early);
     prepare(*early, "force_generic_plan");
@@ -202,6 +212,7 @@ struct million_rows {
   void fill(int rows) {
     db.rows(fill_instances, {std::to_string(rows)});
     db.rows(fill_signals);
+    db.rows(fill_ledger);
   }
 
   void pin(session& s) {
@@ -284,6 +295,11 @@ struct million_rows {
     };
     if (running == "'{}'") // while the tables are empty
       tokens = verbs = keys = unique = "'{}'";
+    auto inserted = new_id + ", " + each("'Order'", "text") + ", "
+                    + each("1", "int") + ", " + each("'collect'", "text") + ", "
+                    + each("'{}'", "text") + ", " + each("'default'", "text")
+                    + ", " + each("1", "smallint") + ", " + versions + ", "
+                    + nothing + ", " + nothing + ", " + keys;
     auto parking = execute(sql::flush,
                            outcomes(each("'await'", "text"), "'{}'"));
     return {
@@ -357,6 +373,10 @@ struct million_rows {
       {.what = &sql::flush,
        .arguments = outcomes(verbs, consumed),
        .pages_per_row = 100},
+      {.what = &sql::flush_ledger,
+       .arguments = outcomes(each("'next'", "text"), consumed) + ", '{}', "
+                    + each("'{\"a\": 1}'", "text"),
+       .pages_per_row = 120},
       {.what = &sql::flush_done,
        .arguments = running + ", " + tokens,
        .pages_per_row = 60},
@@ -369,6 +389,11 @@ struct million_rows {
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
                     + ", 'node/1/99'",
        .pages_per_row = 60},
+      {.what = &sql::flush_advance_ledger,
+       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
+                    + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
+                    + ", 'node/1/99', " + each("'{\"a\": 1}'", "text"),
+       .pages_per_row = 100},
       {.what = &sql::inbox,
        .arguments = waiting + ", 1000",
        .pages_per_row = 20},
@@ -387,6 +412,9 @@ struct million_rows {
        .arguments = "500, 30000000, 0, 0",
        .pages_per_row = 40},
       {.what = &sql::reap, .arguments = "500, '{}'", .pages_per_row = 40},
+      {.what = &sql::trim_ledger,
+       .arguments = "'Order', 'collect', 500000, 500, 100",
+       .pages_per_row = 40},
       {.what = &sql::wake_due, .arguments = "500", .pages_per_row = 40},
       {.what = &sql::returning,
        .arguments = "20, false, 0, 0, 0",
@@ -415,13 +443,16 @@ struct million_rows {
        .before = execute(sql::lock_targets, waiting)},
       {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
       {.what = &sql::insert_new,
-       .arguments = new_id + ", " + each("'Order'", "text") + ", "
-                    + each("1", "int") + ", " + each("'collect'", "text") + ", "
-                    + each("'{}'", "text") + ", " + each("'default'", "text")
-                    + ", " + each("1", "smallint") + ", " + versions + ", "
-                    + nothing + ", " + nothing + ", " + keys
-                    + ", '{}', '{}', '{0}'",
+       .arguments = inserted + ", '{}', '{}', '{0}'",
        .pages_per_row = 60},
+      {.what = &sql::insert_new_ledger,
+       .arguments = inserted + ", '{}', '{}', '{0}', " + new_id + ", '{}'",
+       .pages_per_row = 80},
+      {.what = &sql::insert_ledger,
+       .arguments = inserted + ", " + unique + ", "
+                    + each("'runnable,executing'", "text") + ", '{0}', "
+                    + new_id + ", " + new_id,
+       .pages_per_row = 80},
       {.what = &sql::insert_claimed,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
@@ -430,17 +461,25 @@ struct million_rows {
                     + each("'node/1/99'", "text") + ", 60000000, '{0}'",
        .pages_per_row = 60},
       {.what = &sql::insert,
-       .arguments = new_id + ", " + each("'Order'", "text") + ", "
-                    + each("1", "int") + ", " + each("'collect'", "text") + ", "
-                    + each("'{}'", "text") + ", " + each("'default'", "text")
-                    + ", " + each("1", "smallint") + ", " + versions + ", "
-                    + nothing + ", " + nothing + ", " + keys + ", " + unique
-                    + ", " + each("'runnable,executing'", "text") + ", '{0}'",
+       .arguments = inserted + ", " + unique + ", "
+                    + each("'runnable,executing'", "text") + ", '{0}'",
        .pages_per_row = 60},
       {.what = &sql::inserted,
        .arguments = any_id + ", " + each("'k'", "bytea") + ", "
                     + each("0", "bigint"),
        .pages_per_row = 10},
+      {.what = &sql::history,
+       .arguments = "777777, -9, 100, false",
+       .rows = 10,
+       .pages_per_row = 12},
+      {.what = &sql::history,
+       .arguments = "777777, 100, 100, true",
+       .rows = 10,
+       .pages_per_row = 12},
+      {.what = &sql::in_step,
+       .arguments = "'Order', 'collect', 'runnable', 700000, 20",
+       .rows = 20,
+       .pages_per_row = 40},
       {.what = &sql::look_up,
        .arguments = "777777, 16777216",
        .rows = 1,
@@ -533,7 +572,7 @@ CAF_TEST(plans made for small tables do not read more when those have grown
   auto hot = table.statements();
   for (int rows : {0, 1, 3, 10, 30, 100, 300, 1'000, 3'000})
     for (bool analyzed : {false, true}) {
-      table.db.rows("truncate gen_durable cascade");
+      table.db.rows("truncate gen_durable, gen_durable_ledger cascade");
       table.fill(rows);
       if (analyzed)
         table.db.rows("vacuum analyze gen_durable, signals");

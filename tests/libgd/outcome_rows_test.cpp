@@ -134,7 +134,7 @@ struct fixture {
            " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 25u);
+    CAF_REQUIRE_EQUAL(xs.size(), 28u);
     return xs;
   }
 
@@ -173,7 +173,7 @@ struct fixture {
   check(const outcome_row& written, changes expected,
         pq::call (*write)(const store::row_refs<outcome_row>&) = store::flush) {
     if (written.what != verb::release)
-      expected.insert({"last_error", std::nullopt});
+      expected.insert({{"last_error", std::nullopt}, {"seq", "1"}});
     expected.insert({{"locked_by", std::nullopt},
                      {"lease_expires_at", std::nullopt},
                      {"updated_at", moment{}}});
@@ -387,25 +387,25 @@ CAF_TEST(the short ways to write an outcome forget the crashes as well) {
     auto id = std::to_string(x.id);
     db.rows("update gen_durable set crashes = 3, trials = 2 where id = " + id);
     run(write(x));
-    return db.scalar("select concat_ws(' ', attempt, crashes, trials) from "
-                     "gen_durable where id = "
+    return db.scalar("select concat_ws(' ', attempt, crashes, trials, seq) "
+                     "from gen_durable where id = "
                      + id);
   };
   CAF_CHECK_EQUAL(
     counts_after(verb::next,
                  [](outcome_row& x) { return store::flush_next({x}); }),
-    "0 0 0");
+    "0 0 0 1");
   CAF_CHECK_EQUAL(
     counts_after(verb::done,
                  [](outcome_row& x) { return store::flush_done({x}); }),
-    "4 0 0");
+    "4 0 0 1");
   CAF_CHECK_EQUAL(counts_after(
                     verb::next,
                     [](outcome_row& x) {
     x.what = verb::advance;
     return store::flush_advance({x}, "node/1/2");
                     }),
-                  "0 0 0");
+                  "0 0 0 1");
 }
 
 CAF_TEST(an outcome that a failure led to keeps it as the last error until the
@@ -469,7 +469,8 @@ CAF_TEST(an advance is a next that keeps its row executing under a new token) {
     CAF_REQUIRE_EQUAL(written.size(), 1u);
     CAF_CHECK(written.front().applied);
     },
-    {{"step", "ship"},
+    {{"seq", "1"},
+     {"step", "ship"},
      {"state", R"({"n": 2})"},
      {"attempt", "0"},
      {"last_error", std::nullopt},
@@ -495,7 +496,8 @@ CAF_TEST(
     db.scalar("select string_agg(distinct a.attname, ',') from pg_index i join "
               "pg_attribute a on a.attrelid = i.indrelid where i.indrelid = "
               "'gen_durable'::regclass and a.attname in ('step', 'state', "
-              "'attempt', 'locked_by', 'updated_at') and (a.attnum = "
+              "'attempt', 'locked_by', 'updated_at', 'seq', 'history') and "
+              "(a.attnum = "
               "any(i.indkey) or strpos(pg_get_expr(i.indpred, i.indrelid), "
               "a.attname) > 0)"),
     "");
@@ -558,19 +560,20 @@ CAF_TEST(a group of all outcomes leaves each row as it would alone) {
   auto flushed = run(store::flush(rows));
   CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 6u);
   std::string all;
-  for (const auto& x : db.rows("select concat_ws(' ', step, status, state, "
-                               "result, awaits, attempt, last_error,"
-                               " deadline > now(), wake_reason, eligible_at > "
-                               "now(), locked_by, lease_expires_at)"
-                               " from gen_durable order by id"))
+  for (const auto& x :
+       db.rows("select concat_ws(' ', seq, step, status, state, "
+               "result, awaits, attempt, last_error,"
+               " deadline > now(), wake_reason, eligible_at > "
+               "now(), locked_by, lease_expires_at)"
+               " from gen_durable order by id"))
     all += x.front().value() + "\n";
   CAF_CHECK_EQUAL(all,
-                  "ship runnable {\"n\": 2} 0 f\n"
-                  "collect runnable {\"n\": 2} 5 no stock f timeout t\n"
-                  "collect awaiting_signal {\"n\": 2} paid 0 t f\n"
-                  "collect done {\"n\": 1} {\"ok\": true} 4 f\n"
-                  "collect failed {\"n\": 1} 4 enough f timeout f\n"
-                  "collect runnable {\"n\": 1} 4 an old one f timeout f\n"s);
+                  "1 ship runnable {\"n\": 2} 0 f\n"
+                  "1 collect runnable {\"n\": 2} 5 no stock f timeout t\n"
+                  "1 collect awaiting_signal {\"n\": 2} paid 0 t f\n"
+                  "1 collect done {\"n\": 1} {\"ok\": true} 4 f\n"
+                  "1 collect failed {\"n\": 1} 4 enough f timeout f\n"
+                  "0 collect runnable {\"n\": 1} 4 an old one f timeout f\n"s);
 }
 
 // -- delays -------------------------------------------------------------------
@@ -767,13 +770,13 @@ CAF_TEST(the reaper counts the end of a process if the one that had the lease is
   run(store::return_row(alone, true));
   CAF_CHECK_EQUAL(run(store::reap(10)).size(), 2u);
   auto counts = [&](std::int64_t id) {
-    return db.scalar("select concat_ws(' ', status, attempt, crashes) from "
-                     "gen_durable where id = $1",
+    return db.scalar("select concat_ws(' ', status, attempt, crashes, seq) "
+                     "from gen_durable where id = $1",
                      {std::to_string(id)});
   };
-  CAF_CHECK_EQUAL(counts(alive), "runnable 5 0");
-  CAF_CHECK_EQUAL(counts(gone), "runnable 5 1");
-  CAF_CHECK_EQUAL(counts(alone), "runnable 5 1");
+  CAF_CHECK_EQUAL(counts(alive), "runnable 5 0 1");
+  CAF_CHECK_EQUAL(counts(gone), "runnable 5 1 1");
+  CAF_CHECK_EQUAL(counts(alone), "runnable 5 1 1");
 }
 
 CAF_TEST(no crash counts until the schema is activated) {
@@ -819,6 +822,7 @@ CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
     CAF_CHECK_EQUAL(moved.front().queue, "checkout"s);
     },
     {{"status", "runnable"},
+     {"seq", "1"},
      {"attempt", "5"},
      {"crashes", "1"},
      {"locked_by", std::nullopt},
@@ -1165,7 +1169,10 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"unique_scope", "[]"},
                         {"unique_guard", std::nullopt},
                         {"deadline", std::nullopt},
-                        {"wake_reason", std::nullopt}}));
+                        {"wake_reason", std::nullopt},
+                        {"seq", "0"},
+                        {"history", "0"},
+                        {"ledger_step", std::nullopt}}));
 
   x.id = drawn[1].id;
   x.at_us = 1'234'567'890'123'456;
@@ -1363,6 +1370,7 @@ CAF_TEST(a look up shows the row as it is) {
   CAF_CHECK(found->locked_by == "node/1/1");
   CAF_CHECK(found->wake_reason == "timeout");
   CAF_CHECK_EQUAL(found->inbox, 1);
+  CAF_CHECK_EQUAL(found->seq, 0);
   CAF_CHECK_EQUAL(std::to_string(found->eligible_at_us),
                   columns["eligible_at"].value());
   CAF_CHECK_EQUAL(std::to_string(found->deadline_us.value()),

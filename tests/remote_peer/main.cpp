@@ -100,6 +100,10 @@ private:
       why = sample_of<gd::look_up, gd::instance>("look_up");
     if (why.empty())
       why = sample_of<gd::stats_query, gd::stats>("stats_query");
+    if (why.empty())
+      why = sample_of<gd::history_query, gd::history_page>("history_query");
+    if (why.empty())
+      why = sample_of<gd::in_step_query, gd::in_step_page>("in_step_query");
     return why.empty() ? "ok" : why;
   }
 
@@ -215,6 +219,10 @@ private:
      [this](auto& x) { return ask_json<gd::instance, gd::look_up>(x); }},
     {"stats_query",
      [this](auto& x) { return ask_json<gd::stats, gd::stats_query>(x); }},
+    {"history_query",
+     [this](auto& x) {
+    return ask_json<gd::history_page, gd::history_query>(x);
+     }},
     {"unexpected",
      [this](auto& x) { return ask_untyped(x, std::int32_t{42}); }},
     {"stranger", [this](auto&) { return ask_untyped(stranger{42}); }},

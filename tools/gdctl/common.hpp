@@ -69,6 +69,8 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen);
 void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
+void add_history(CLI::App& app, const globals& global, action& chosen);
+void add_in_step(CLI::App& app, const globals& global, action& chosen);
 void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);

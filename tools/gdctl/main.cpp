@@ -67,6 +67,8 @@ int main(int argc, char** argv) {
   gdctl::add_insert(app, global, chosen);
   gdctl::add_signal(app, global, chosen);
   gdctl::add_show(app, global, chosen);
+  gdctl::add_history(app, global, chosen);
+  gdctl::add_in_step(app, global, chosen);
   gdctl::add_stats(app, global, chosen);
   gdctl::add_machines(app, global, chosen);
   gdctl::add_graph(app, global, chosen);

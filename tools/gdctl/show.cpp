@@ -44,6 +44,7 @@ std::string text_of(const gd::instance& x) {
   if (x.result)
     value("result", *x.result);
   maybe("last error", x.last_error);
+  line("seq", std::to_string(x.seq));
   line("attempt", std::to_string(x.attempt));
   if (x.crashes > 0)
     line("crashes", std::to_string(x.crashes));

@@ -55,6 +55,17 @@ std::size_t size_of(const gd::instance& x) {
 std::size_t size_of(const gd::stats& x) {
   return (x.rows.size() + 1) * 1'024;
 }
+std::size_t size_of(const gd::history_page& x) {
+  std::size_t n = 1'024;
+  for (const auto& row : x.rows)
+    n += 1'024 + (row.reason ? row.reason->size() : 0)
+         + (row.metadata ? row.metadata->text().size() : 0)
+         + (row.state ? row.state->text().size() : 0);
+  return n;
+}
+std::size_t size_of(const gd::in_step_page& x) {
+  return (x.rows.size() + 1) * 128;
+}
 std::size_t size_of(const gd::inserted_all& x) {
   return (x.rows.size() + 1) * 128;
 }
@@ -66,10 +77,13 @@ std::size_t size_of(const gd::signalled&) {
   return 128;
 }
 
+template <class T, class... Ts>
+constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
+
 /// What has happened is told; what was only read may be asked again.
 template <class Answer>
-constexpr bool is_read
-  = std::is_same_v<Answer, gd::instance> || std::is_same_v<Answer, gd::stats>;
+constexpr bool is_read = is_one_of<Answer, gd::instance, gd::stats,
+                                   gd::history_page, gd::in_step_page>;
 
 caf::error too_many_reads() {
   return to_caf({errc::overloaded,
@@ -84,6 +98,12 @@ caf::error reads_nothing(std::size_t most) {
                  "expected at most "
                    + std::to_string(most) + " bytes",
                  {}});
+}
+
+/// Of a page of rows.
+template <class Page, class Row>
+result<Page> rows_as(const pq::rows& rows) {
+  return Page{store::read<Row>(rows)};
 }
 
 template <class Promise, class T>
@@ -129,23 +149,30 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
       drive_soon(signals_);
       return promise;
     },
-    [this](gd::look_up x) -> caf::result<gd::instance> {
-      if (looking_up_.size() + counting_.size() >= most_reads)
-        return too_many_reads();
-      auto promise = make_response_promise<gd::instance>();
-      looking_up_.emplace(++tickets_, promise);
-      submit(this, *home_->db, database::public_lane,
-             {{store::look_up(x.id)}, false}, tickets_, home_->config.patience);
-      return promise;
+    [this](gd::look_up x) {
+    return read<gd::instance>(
+      database::public_lane, store::look_up(x.id),
+      [](const pq::rows& rows) -> result<gd::instance> {
+        if (auto found = store::read_instance(rows))
+          return std::move(*found);
+        return error{errc::not_found, "there is no such instance", {}};
+      });
     },
-    [this](gd::stats_query) -> caf::result<gd::stats> {
-      if (looking_up_.size() + counting_.size() >= most_reads)
-        return too_many_reads();
-      auto promise = make_response_promise<gd::stats>();
-      counting_.emplace(++tickets_, promise);
-      submit(this, *home_->db, home_->spare_lane(), {{store::stats()}, false},
-             tickets_, home_->config.patience);
-      return promise;
+    [this](gd::stats_query) {
+    return read<gd::stats>(home_->spare_lane(), store::stats(),
+                           rows_as<gd::stats, gd::stats_row>);
+  },
+    [this](const gd::history_query& x) -> caf::result<gd::history_page> {
+      if (auto ok = check_limit(x.limit); !ok)
+        return to_caf(ok.error());
+      return read<gd::history_page>(database::public_lane, store::history(x),
+                                    rows_as<gd::history_page, ledger_entry>);
+    },
+    [this](const gd::in_step_query& x) -> caf::result<gd::in_step_page> {
+      if (auto ok = check_limit(x.limit); !ok)
+        return to_caf(ok.error());
+      return read<gd::in_step_page>(database::public_lane, store::in_step(x),
+                                    rows_as<gd::in_step_page, in_step_row>);
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](tick x) {
@@ -160,15 +187,11 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
 void gateway_worker::on_exit() {
   hand_in(inserts_.abandon());
   // Nobody else would: an actor that dies with an open promise answers nobody.
-  auto why = to_caf({errc::unknown_fate,
-                     "the gateway is down; what was asked "
-                     "may or may not have happened",
-                     {}});
-  auto refuse = [&why](auto& promises) {
-    for (auto& [ticket, promise] : promises)
-      promise.deliver(why);
-    promises.clear();
-  };
+  error down{errc::unknown_fate,
+             "the gateway is down; what was asked "
+             "may or may not have happened",
+             {}};
+  auto why = to_caf(down);
   for (auto& [ticket, one] : inserting_) {
     if (auto* single = std::get_if<0>(&one))
       single->deliver(why);
@@ -176,9 +199,12 @@ void gateway_worker::on_exit() {
       of.promise.deliver(why);
   }
   inserting_.clear();
-  refuse(signalling_);
-  refuse(looking_up_);
-  refuse(counting_);
+  for (auto& [ticket, promise] : signalling_)
+    promise.deliver(why);
+  signalling_.clear();
+  for (auto& [ticket, answer] : reading_)
+    answer({{}, down, 0});
+  reading_.clear();
 }
 
 // -- inserts ------------------------------------------------------------------
@@ -277,23 +303,24 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
   if (ticket == signal_unit)
     return finish_intake(signals_, std::move(reply),
                          [this](auto t, auto& x) { answer_signal(t, x); });
-  if (auto found = looking_up_.extract(ticket); !found.empty()) {
-    auto& promise = found.mapped();
-    if (!reply.ok())
-      promise.deliver(to_caf(*reply.failure));
-    else if (auto x = store::read_instance(reply.results.front()))
-      promise.deliver(std::move(*x));
-    else
-      promise.deliver(
-        to_caf({errc::not_found, "there is no such instance", {}}));
-  }
-  if (auto found = counting_.extract(ticket); !found.empty()) {
-    if (reply.ok())
-      found.mapped().deliver(
-        gd::stats{store::read<gd::stats_row>(reply.results.front())});
-    else
-      found.mapped().deliver(to_caf(*reply.failure));
-  }
+  if (auto found = reading_.extract(ticket); !found.empty())
+    found.mapped()(reply);
+}
+
+template <class Answer, class F>
+caf::result<Answer> gateway_worker::read(std::size_t lane, pq::call what,
+                                         F answer_of) {
+  if (reading_.size() >= most_reads)
+    return too_many_reads();
+  auto promise = make_response_promise<Answer>();
+  reading_.emplace(++tickets_,
+                   [promise, answer_of](const pq::reply& reply) mutable {
+    deliver(promise, reply.ok() ? answer_of(reply.results.front())
+                                : result<Answer>{*reply.failure});
+  });
+  submit(this, *home_->db, lane, {{std::move(what)}, false}, tickets_,
+         home_->config.patience);
+  return promise;
 }
 
 template <class Intake>
@@ -395,6 +422,8 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     [this](gd::signal& x) { return forward<gd::signalled>(x); },
     [this](gd::look_up& x) { return forward<gd::instance>(x); },
     [this](gd::stats_query& x) { return forward<gd::stats>(x); },
+    [this](gd::history_query& x) { return forward<gd::history_page>(x); },
+    [this](gd::in_step_query& x) { return forward<gd::in_step_page>(x); },
     [this](set_worker& x) {
     worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
     },
@@ -503,6 +532,8 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::signal& x) { return pass<gd::signalled>(x); },
     [this](gd::look_up& x) { return pass<gd::instance>(x); },
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
+    [this](gd::history_query& x) { return pass<gd::history_page>(x); },
+    [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
     [this](close_portal) { quit(); },
     [this](peer_unread& x) { read_unread(x); },
     [this](tick) {

@@ -60,6 +60,9 @@ private:
   /// Those of pickers that have gone are released.
   void hand_in(std::vector<claim_desk::claim> claims);
   void finish(std::uint64_t ticket, pq::reply reply);
+  /// `answer_of`: makes it of the rows.
+  template <class Answer, class F>
+  caf::result<Answer> read(std::size_t lane, pq::call what, F answer_of);
   template <class Intake, class Answer>
   void finish_intake(Intake& intake, pq::reply reply, Answer answer);
   template <class Intake>
@@ -99,10 +102,9 @@ private:
   std::unordered_map<std::uint64_t, insert_promise> inserting_;
   std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::signalled>>
     signalling_;
-  std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::instance>>
-    looking_up_;
-  std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::stats>>
-    counting_;
+  /// What answers what is only read.
+  std::unordered_map<std::uint64_t, std::function<void(const pq::reply&)>>
+    reading_;
 };
 
 /// The gateway with the message that tells it its worker.

@@ -35,7 +35,8 @@ namespace gd::actors {
 using gateway
   = typed_actor<gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
                 gd::signalled(gd::signal), gd::instance(gd::look_up),
-                gd::stats(gd::stats_query)>;
+                gd::stats(gd::stats_query), gd::history_page(gd::history_query),
+                gd::in_step_page(gd::in_step_query)>;
 
 /// \cond
 // -- inside a node ------------------------------------------------------------
@@ -219,6 +220,12 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::instance))
 CAF_ADD_TYPE_ID(gen_durable, (gd::stats_query))
 CAF_ADD_TYPE_ID(gen_durable, (gd::stats_row))
 CAF_ADD_TYPE_ID(gen_durable, (gd::stats))
+CAF_ADD_TYPE_ID(gen_durable, (gd::history_query))
+CAF_ADD_TYPE_ID(gen_durable, (gd::ledger_entry))
+CAF_ADD_TYPE_ID(gen_durable, (gd::history_page))
+CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_query))
+CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_row))
+CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_page))
 #if !GD_CAF_017
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))

@@ -30,6 +30,9 @@ constexpr std::int32_t listed_rows = 500;
 /// What a heartbeat has for a row that a stranger has let go: it tries every
 /// second.
 constexpr milliseconds lock_grace{3'000};
+/// Instances with history of a page, and of each its first entries.
+constexpr std::int32_t trimmed_instances = 1'000;
+constexpr std::int32_t trimmed_entries = 100;
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -138,6 +141,8 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
     case stage::one_row:
       return read_row(what, reply);
     case stage::silent:
+      trimmed_ = store::read_one<store::trimmed_to>(reply.results[1])
+                   .value_or(store::trimmed_to{});
       read_silent(store::read<store::silent_session>(reply.results.back()));
       return end_next();
     case stage::end_one:
@@ -330,7 +335,9 @@ void reaper_actor::read_row(sweep what, const pq::reply& reply) {
 
 void reaper_actor::look_for_silent() {
   send(sweep::leases, stage::silent,
-       {{store::forget_nodes(), store::silent_sessions(home_->incarnation)},
+       {{store::forget_nodes(),
+         store::trim_ledger(trimmed_, trimmed_instances, trimmed_entries),
+         store::silent_sessions(home_->incarnation)},
         false});
 }
 

@@ -46,7 +46,7 @@ private:
     find,    ///< rows whose unique key another may have
     list,    ///< rows that a batch was refused for
     one_row, ///< one of these, by itself
-    silent,  ///< sessions of silent nodes
+    silent,  ///< sessions of silent nodes; and old entries of the ledger
     end_one, ///< one of these
     served,  ///< which machines are served, and what waits for nobody
   };
@@ -113,6 +113,9 @@ private:
   /// Those of nodes that were silent for so long.
   std::deque<store::silent_session> silent_;
   std::size_t ended_ = 0;
+  /// Where the last page of instances ended of whose histories old entries go: a
+  /// page in each sweep.
+  store::trimmed_to trimmed_{};
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.

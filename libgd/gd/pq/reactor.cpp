@@ -2,6 +2,7 @@
 
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
 
 #include <fmt/format.h>
 #include <poll.h>

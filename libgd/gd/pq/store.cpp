@@ -1,7 +1,6 @@
 #include <gd/pq/store.hpp>
 
 #include <gd/json_codecs.hpp>
-#include <gd/migrations.hpp>
 #include <gd/pq/bind.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/lease.hpp>
@@ -10,8 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <iterator>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -48,22 +45,16 @@ cell_reader<std::vector<raw_signal>>::read(const rows& from,
   return xs;
 }
 
-/// Empty: it is longer.
-template <>
-struct cell_reader<json> : cell_reader<std::string> {
-  using cell_reader<std::string>::cell_reader;
-
-  json read(const rows& from, std::size_t row) const {
-    auto text = cell_reader<std::string>::read(from, row);
-    if (!text.empty())
-      return json::raw(std::move(text));
-    return json::failed({errc::codec,
-                         fmt::format("longer than {} bytes as PostgreSQL "
-                                     "prints it",
-                                     store::longest_text),
-                         {}});
-  }
-};
+json cell_reader<json>::read(const rows& from, std::size_t row) const {
+  auto text = cell_reader<std::string>::read(from, row);
+  if (!text.empty())
+    return json::raw(std::move(text));
+  return json::failed(
+    {errc::codec,
+     fmt::format("longer than {} bytes as PostgreSQL prints it",
+                 store::longest_text),
+     {}});
+}
 
 } // namespace gd::pq
 
@@ -228,7 +219,7 @@ std::string_view to_string(verb x) noexcept {
 }
 
 std::size_t outcome_row::bytes() const noexcept {
-  return state.size() + result.size() + reason.size()
+  return state.size() + result.size() + reason.size() + metadata.size()
          + (failure ? failure->size() : 0) + 256
          + 8 * (consumed.size() + seen.size());
 }
@@ -261,7 +252,8 @@ static auto only_of(verb what, T outcome_row::*member) {
   };
 }
 
-pq::call flush(const row_refs<outcome_row>& rows) {
+static pq::call flush_by(const sql::statement& by,
+                         const row_refs<outcome_row>& rows) {
   auto state = [](const outcome_row& x) {
     return x.state.empty() ? std::nullopt
                            : std::optional<std::string_view>{x.state};
@@ -273,8 +265,7 @@ pq::call flush(const row_refs<outcome_row>& rows) {
     return x.failure;
   };
   return make_call(
-    sql::flush, column(rows, &outcome_row::id),
-    column(rows, &outcome_row::token),
+    by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
     column(rows, only_of(verb::next, &outcome_row::step)), column(rows, state),
     consumed_by(rows),
     column(rows, [](const auto& x) { return to_string(x.what); }),
@@ -283,6 +274,28 @@ pq::call flush(const row_refs<outcome_row>& rows) {
     column(rows, only_of(verb::await, &outcome_row::awaits)),
     column(rows, &outcome_row::timeout_us),
     column(rows, &outcome_row::until_us), column(rows, last_error));
+}
+
+pq::call flush(const row_refs<outcome_row>& rows) {
+  return flush_by(sql::flush, rows);
+}
+
+static auto metadata_of(const row_refs<outcome_row>& rows) {
+  return column(rows, [](const outcome_row& x) {
+    return x.metadata.empty() ? std::nullopt
+                              : std::optional<std::string_view>{x.metadata};
+  });
+}
+
+pq::call flush_ledger(const row_refs<outcome_row>& rows) {
+  auto x = flush_by(sql::flush_ledger, rows);
+  auto failure = [](const outcome_row& row) -> std::optional<std::string_view> {
+    if (row.what == verb::stop && row.failure)
+      return *row.failure;
+    return std::nullopt;
+  };
+  x.args.add(column(rows, failure)).add(metadata_of(rows));
+  return x;
 }
 
 bool is_plain_done(const outcome_row& row) {
@@ -307,12 +320,25 @@ pq::call flush_next(const row_refs<outcome_row>& rows) {
                    column(rows, &outcome_row::state));
 }
 
+static pq::call advance_by(const sql::statement& by,
+                           const row_refs<outcome_row>& rows,
+                           const std::string& new_token) {
+  return make_call(
+    by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
+    column(rows, &outcome_row::step), column(rows, &outcome_row::state),
+    consumed_by(rows), new_token);
+}
+
 pq::call flush_advance(const row_refs<outcome_row>& rows,
                        const std::string& new_token) {
-  return make_call(
-    sql::flush_advance, column(rows, &outcome_row::id),
-    column(rows, &outcome_row::token), column(rows, &outcome_row::step),
-    column(rows, &outcome_row::state), consumed_by(rows), new_token);
+  return advance_by(sql::flush_advance, rows, new_token);
+}
+
+pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
+                              const std::string& new_token) {
+  auto x = advance_by(sql::flush_advance_ledger, rows, new_token);
+  x.args.add(metadata_of(rows));
+  return x;
 }
 
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
@@ -405,6 +431,12 @@ pq::call return_row(std::int64_t id, bool leases) {
   return make_call(sql::return_row, id, leases);
 }
 
+pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
+                     std::int32_t entries) {
+  return make_call(sql::trim_ledger, after.fsm, after.step, after.id, instances,
+                   entries);
+}
+
 pq::call sweep_lock() {
   return make_call(sql::sweep_lock);
 }
@@ -481,6 +513,26 @@ pq::call insert(const row_refs<insert_row>& rows) {
   return insert_runnable(sql::insert, rows);
 }
 
+static pq::call insert_with_history(const sql::statement& what,
+                                    const row_refs<insert_row>& rows) {
+  auto x = insert_runnable(what, rows);
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> with_state;
+  for (const auto& row : rows)
+    if (row.history > 0)
+      (row.history > 1 ? with_state : ids).push_back(row.id);
+  x.args.add(ids).add(with_state);
+  return x;
+}
+
+pq::call insert_new_ledger(const row_refs<insert_row>& rows) {
+  return insert_with_history(sql::insert_new_ledger, rows);
+}
+
+pq::call insert_ledger(const row_refs<insert_row>& rows) {
+  return insert_with_history(sql::insert_ledger, rows);
+}
+
 pq::call inserted(const row_refs<insert_row>& rows) {
   return make_call(sql::inserted, column(rows, &insert_row::id),
                    unique_keys(rows), column(rows, &insert_row::drawn_us));
@@ -508,66 +560,23 @@ std::optional<instance> read_instance(const pq::rows& rows) {
   return read_one<instance>(rows);
 }
 
+pq::call history(const history_query& what) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  auto from = what.from_seq.value_or(what.newest_first ? most : 0);
+  auto edge = !what.newest_first ? std::max<std::int64_t>(from, 0) - 1
+              : from < most      ? from + 1
+                                 : most;
+  return make_call(sql::history, what.id, edge, what.limit, what.newest_first);
+}
+
+pq::call in_step(const in_step_query& what) {
+  return make_call(
+    sql::in_step, what.fsm, what.step, what.status,
+    what.before.value_or(std::numeric_limits<std::int64_t>::max()), what.limit);
+}
+
 pq::call stats() {
   return make_call(sql::stats);
-}
-
-// -- the schema ---------------------------------------------------------------
-
-pq::call schema_version() {
-  return make_call(sql::schema_version);
-}
-
-result<void> check_schema(const pq::rows& rows, std::string_view schema) {
-  auto newest = std::size(sql::migrations);
-  auto refuse = [&](std::string why) {
-    return error{
-      errc::schema_mismatch, fmt::format("schema {}: {}", schema, why), {}};
-  };
-  auto installed = read_schema_version(rows);
-  if (!installed)
-    return refuse(installed.error().message);
-  if (installed->version == 0)
-    return refuse("there is no table gen_durable, expected version "
-                  + std::to_string(newest) + " (gdctl migrate up)");
-  if (installed->version < static_cast<int>(newest))
-    return refuse(fmt::format("it has version {}, this library needs {} "
-                              "(gdctl migrate up)",
-                              installed->version, newest));
-  if (installed->works_from > static_cast<int>(newest))
-    return refuse(fmt::format("it has version {} and works with libraries from "
-                              "{}, this library knows {}: update the program",
-                              installed->version, installed->works_from,
-                              newest));
-  return {};
-}
-
-result<schema_state> read_schema_version(const pq::rows& rows) {
-  if (rows.size() == 0)
-    return schema_state{};
-  auto text = rows.text(0, 0);
-  constexpr std::string_view before = "gen_durable schema ";
-  constexpr std::string_view between = ", works with libraries from ";
-  schema_state x;
-  auto number = [&text](int& to) {
-    auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(),
-                                         to);
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return failed == std::errc{} && to > 0;
-  };
-  auto skip = [&text](std::string_view prefix) {
-    if (!text.starts_with(prefix))
-      return false;
-    text.remove_prefix(prefix.size());
-    return true;
-  };
-  if (skip(before) && number(x.version) && skip(between) && number(x.works_from)
-      && text.empty())
-    return x;
-  return error{errc::schema_mismatch,
-               "there is a table gen_durable whose comment does not tell its "
-               "version: it is not ours, or was not made by gdctl migrate",
-               {}};
 }
 
 } // namespace gd::store

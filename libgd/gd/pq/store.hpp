@@ -36,6 +36,14 @@ struct cell_reader<std::vector<raw_signal>> {
   std::vector<raw_signal> read(const rows& from, std::size_t row) const;
 };
 
+/// Null is null; empty: it is longer than `store::longest_text`.
+template <>
+struct cell_reader<json> : cell_reader<std::string> {
+  using cell_reader<std::string>::cell_reader;
+
+  json read(const rows& from, std::size_t row) const;
+};
+
 } // namespace gd::pq
 
 /// One function per statement of sql/: typed values in, a call out; and for those that
@@ -123,6 +131,7 @@ struct picked_row {
   std::string key_session{};
   /// Statuses in which its unique key is taken; empty: it has none.
   std::vector<std::string> unique_scope{};
+  std::int16_t history = 0; ///< a `gd::history`
   /// How many steps have been run since the row was picked.
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
@@ -132,7 +141,7 @@ struct picked_row {
   std::size_t bytes() const noexcept;
 
   GD_COLUMNS(id, fsm, fsm_version, step, state, attempt, crashes, trials,
-             wake_reason, inbox, partition_key, unique_scope);
+             wake_reason, inbox, partition_key, unique_scope, history);
 };
 
 /// A place in a priority's rows: the time of eligibility and the id. A `_us2000` is
@@ -344,6 +353,10 @@ struct outcome_row {
   std::vector<std::int64_t> seen{};
   /// Its new status may be one in which another row has its unique key.
   bool may_collide = false;
+  /// It is entered into the ledger.
+  bool has_history = false;
+  /// For that: JSON, or empty.
+  std::string metadata{};
 
   std::size_t bytes() const noexcept;
 };
@@ -354,6 +367,9 @@ bool may_collide(const picked_row& row, verb what);
 
 /// Of several rows, each id once; none of them an `advance`, to which no failure leads.
 pq::call flush(const row_refs<outcome_row>& rows);
+
+/// The same of rows with history, of which none is a `release`: with their entries.
+pq::call flush_ledger(const row_refs<outcome_row>& rows);
 
 /// Whether `flush_done` does what `flush` would do to this row.
 bool is_plain_done(const outcome_row& row);
@@ -377,6 +393,10 @@ std::vector<flushed_row> read_flush(const pq::rows& rows);
 /// The same for rows that are an `advance`, read by `read_flush`.
 pq::call flush_advance(const row_refs<outcome_row>& rows,
                        const std::string& new_token);
+
+/// The same of rows with history.
+pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
+                              const std::string& new_token);
 
 /// Behind `flush_advance`.
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit);
@@ -465,6 +485,18 @@ struct returned_row : reaped_row {
   GD_COLUMNS(id, queue, partition_key, token, runnable);
 };
 
+/// Where a page of instances with history ended.
+struct trimmed_to {
+  std::string fsm{};
+  std::string step{};
+  std::int64_t id = 0;
+
+  GD_COLUMNS(fsm, step, id);
+};
+/// No row: it was the last page.
+pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
+                     std::int32_t entries);
+
 /// One row, one boolean.
 pq::call sweep_lock();
 pq::call end_session();
@@ -489,6 +521,7 @@ struct insert_row {
   std::string unique_scope{}; ///< statuses, joined by commas
   std::string token{};        ///< of the lease it begins under; empty: none
   bool resent = false;        ///< sent before, with unknown fate
+  std::int16_t history = 0;   ///< a `gd::history`
   /// What the insert has left open, and its machine fills in.
   struct open_fields {
     bool version = false;
@@ -507,9 +540,8 @@ struct drawn_id {
 };
 /// Of rows of whatever.
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
-/// Of rows without unique keys that were not sent before: all or none. As the two
-/// below it ends its transaction with an error, `version_retired`, if a row is not to be
-/// inserted as it is.
+/// Of rows without unique keys that were not sent before: all or none. As the others
+/// it ends its transaction if a version takes no such insert: `version_retired`.
 pq::call insert_new(const row_refs<insert_row>& rows);
 /// Of rows with a token, which begin as picked under it; otherwise as insert_new.
 pq::call insert_claimed(const row_refs<insert_row>& rows,
@@ -521,6 +553,9 @@ struct claimed_row {
   GD_COLUMNS(id, state);
 };
 pq::call insert(const row_refs<insert_row>& rows);
+/// What `insert_new` and `insert` do, where some of the rows are to have history.
+pq::call insert_new_ledger(const row_refs<insert_row>& rows);
+pq::call insert_ledger(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
 /// In no order.
 struct inserted_row {
@@ -555,20 +590,11 @@ struct signal_row {
 
 pq::call look_up(std::int64_t id);
 std::optional<instance> read_instance(const pq::rows& rows);
+/// Read as `ledger_entry`.
+pq::call history(const history_query& what);
+/// Read as `in_step_row`.
+pq::call in_step(const in_step_query& what);
 /// Read as `stats_row`.
 pq::call stats();
-
-// -- the schema ---------------------------------------------------------------
-
-pq::call schema_version();
-
-struct schema_state {
-  int version = 0;    ///< 0: not installed
-  int works_from = 0; ///< the oldest library version that can work with it
-};
-result<schema_state> read_schema_version(const pq::rows& rows);
-
-/// Ok: this library can work with what `schema_version` has returned.
-result<void> check_schema(const pq::rows& rows, std::string_view schema);
 
 } // namespace gd::store

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -26,8 +27,11 @@ std::vector<known_machine> known(const std::vector<machine>& machines) {
     xs.push_back({.fsm = x.name,
                   .version = x.version,
                   .initial_step = x.initial_step,
-                  .queue = x.queue});
+                  .queue = x.queue,
+                  .history = static_cast<std::int16_t>(x.history)});
     auto& one = xs.back();
+    if (x.history_keep)
+      one.keep_us = x.history_keep->count();
     auto declare = [&one](const std::string& from, auto to) {
       if (to) { // a set, whatever its order
         std::sort(to->begin(), to->end());
@@ -100,7 +104,8 @@ pq::call register_machines(const std::vector<known_machine>& machines) {
     column(machines, &known_machine::version),
     column(machines, &known_machine::initial_step),
     column(machines, &known_machine::queue), column(machines, joined_steps),
-    column(machines, declared_json));
+    column(machines, declared_json), column(machines, &known_machine::history),
+    column(machines, &known_machine::keep_us));
 }
 
 pq::call replaced_machines(const std::vector<known_machine>& machines) {
@@ -230,6 +235,64 @@ pq::call foreign_sessions(const std::string& incarnation) {
 
 pq::call older_nodes(int version) {
   return make_call(sql::older_nodes, std::int32_t{version});
+}
+
+// -- the schema ---------------------------------------------------------------
+
+pq::call schema_version() {
+  return make_call(sql::schema_version);
+}
+
+result<void> check_schema(const pq::rows& rows, std::string_view schema) {
+  auto newest = std::size(sql::migrations);
+  auto refuse = [&](std::string why) {
+    return error{
+      errc::schema_mismatch, fmt::format("schema {}: {}", schema, why), {}};
+  };
+  auto installed = read_schema_version(rows);
+  if (!installed)
+    return refuse(installed.error().message);
+  if (installed->version == 0)
+    return refuse("there is no table gen_durable, expected version "
+                  + std::to_string(newest) + " (gdctl migrate up)");
+  if (installed->version < static_cast<int>(newest))
+    return refuse(fmt::format("it has version {}, this library needs {} "
+                              "(gdctl migrate up)",
+                              installed->version, newest));
+  if (installed->works_from > static_cast<int>(newest))
+    return refuse(fmt::format("it has version {} and works with libraries from "
+                              "{}, this library knows {}: update the program",
+                              installed->version, installed->works_from,
+                              newest));
+  return {};
+}
+
+result<schema_state> read_schema_version(const pq::rows& rows) {
+  if (rows.size() == 0)
+    return schema_state{};
+  auto text = rows.text(0, 0);
+  constexpr std::string_view before = "gen_durable schema ";
+  constexpr std::string_view between = ", works with libraries from ";
+  schema_state x;
+  auto number = [&text](int& to) {
+    auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(),
+                                         to);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return failed == std::errc{} && to > 0;
+  };
+  auto skip = [&text](std::string_view prefix) {
+    if (!text.starts_with(prefix))
+      return false;
+    text.remove_prefix(prefix.size());
+    return true;
+  };
+  if (skip(before) && number(x.version) && skip(between) && number(x.works_from)
+      && text.empty())
+    return x;
+  return error{errc::schema_mismatch,
+               "there is a table gen_durable whose comment does not tell its "
+               "version: it is not ours, or was not made by gdctl migrate",
+               {}};
 }
 
 } // namespace gd::store

@@ -33,11 +33,14 @@ struct known_machine {
   std::string initial_step{};
   std::string queue{};
   std::vector<std::string> steps{};
-  bool pinned = false;  ///< inserts that name no version mean this one
-  bool retired = false; ///< it takes no more inserts
+  bool pinned = false;      ///< inserts that name no version mean this one
+  bool retired = false;     ///< it takes no more inserts
+  std::int16_t history = 0; ///< of its instances; a `gd::history`
+  std::optional<std::int64_t> keep_us{}; ///< for how long; not read
   transitions declared{};
 
-  GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired);
+  GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired,
+             history);
 };
 std::vector<known_machine> known(const std::vector<machine>& machines);
 /// What has to be the same on all nodes: "pay", "pay -> ship", "ship -> (nowhere)".
@@ -180,5 +183,18 @@ struct unrunnable_row {
 
   GD_COLUMNS(id, why);
 };
+
+// -- the schema ---------------------------------------------------------------
+
+pq::call schema_version();
+
+struct schema_state {
+  int version = 0;    ///< 0: not installed
+  int works_from = 0; ///< the oldest library version that can work with it
+};
+result<schema_state> read_schema_version(const pq::rows& rows);
+
+/// Ok: this library can work with what `schema_version` has returned.
+result<void> check_schema(const pq::rows& rows, std::string_view schema);
 
 } // namespace gd::store

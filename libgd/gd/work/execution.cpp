@@ -60,6 +60,7 @@ execution::row_ptr execution::begin_row() const {
   auto row = std::make_unique<store::outcome_row>();
   row->id = row_.id;
   row->token = lease_->token;
+  row->has_history = row_.history > 0;
   return row;
 }
 
@@ -162,6 +163,7 @@ execution execution::after(store::outcome_row written, std::string token,
             .state = std::move(written.state),
             .inbox = std::move(inbox).value_or(std::vector<raw_signal>{}),
             .unique_scope = row_.unique_scope,
+            .history = row_.history,
             .steps_ahead = row_.steps_ahead + 1,
             .shown = shown},
           std::make_shared<lease>(row_.id, std::move(token)), limits_};
@@ -285,12 +287,30 @@ std::optional<std::string> execution::not_declared(const std::string& target,
          + (to->empty() ? "none" : "one of " + declared);
 }
 
+/// An error says of which outcome it is.
+static error of_outcome(error why, outcome_kind kind, const std::string& step) {
+  why.message = "outcome " + std::string{to_string(kind)} + " of step " + step
+                + ": " + why.message;
+  return why;
+}
+
 result<execution::row_ptr> execution::encode(outcome x, const context_base& ctx,
                                              bool by_handler) const {
+  auto metadata = std::exchange(x.metadata, std::nullopt);
+  if (metadata)
+    if (auto ok = check_size("metadata", *metadata, limits_.metadata); !ok)
+      return of_outcome(ok.error(), x.kind, row_.step);
+  auto row = encode_main(std::move(x), ctx, by_handler);
+  if (row && metadata && (*row)->has_history)
+    (*row)->metadata = metadata->text();
+  return row;
+}
+
+result<execution::row_ptr> execution::encode_main(outcome x,
+                                                  const context_base& ctx,
+                                                  bool by_handler) const {
   auto refuse = [&](error why) {
-    why.message = "outcome " + std::string{to_string(x.kind)} + " of step "
-                  + row_.step + ": " + why.message;
-    return why;
+    return of_outcome(std::move(why), x.kind, row_.step);
   };
   auto refuse_for = [&](std::string text) {
     return refuse({errc::invalid_argument, std::move(text), {}});

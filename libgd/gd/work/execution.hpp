@@ -140,6 +140,9 @@ private:
   /// Why `next` may not go there, if it may not.
   std::optional<std::string> not_declared(const std::string& target,
                                           bool by_handler) const;
+  /// The same, but for its metadata.
+  result<row_ptr> encode_main(outcome x, const context_base& ctx,
+                              bool by_handler) const;
 
   std::shared_ptr<const machine> machine_;
   store::picked_row row_;

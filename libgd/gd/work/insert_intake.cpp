@@ -146,13 +146,18 @@ pq::unit insert_intake::send(std::size_t missing) {
     claim();
   store::row_refs<store::insert_row> claimed;
   store::row_refs<store::insert_row> rows;
-  for (const auto& x : group_.entries)
+  bool history = false;
+  for (const auto& x : group_.entries) {
+    history = history || x.row.history > 0;
     (x.row.token.empty() ? rows : claimed).add(x.row);
+  }
   if (asking_) {
-    work.calls.push_back(store::insert(rows));
+    work.calls.push_back(history ? store::insert_ledger(rows)
+                                 : store::insert(rows));
     work.calls.push_back(store::inserted(rows));
   } else if (!rows.empty()) {
-    work.calls.push_back(store::insert_new(rows));
+    work.calls.push_back(history ? store::insert_new_ledger(rows)
+                                 : store::insert_new(rows));
   }
   if (!claimed.empty())
     work.calls.push_back(store::insert_claimed(claimed, how_.claiming->lease));
@@ -176,7 +181,7 @@ void insert_intake::claim() {
       continue;
     auto& n = due[x.row.queue];
     // Is it as due as it says, does its key let it run, can this node run it?
-    bool simple = !x.row.at_us && !x.row.partition_key
+    bool simple = !x.row.at_us && !x.row.partition_key && x.row.history == 0
                   && how_.machines->find(x.row.fsm, x.row.version);
     n = simple && n <= most ? n + 1 : most + 1;
   }

@@ -67,6 +67,7 @@ bool has_step(const store::known_machine& x, const std::string& step) {
 template <class Machine>
 result<void> fill_in(store::insert_row& row, const Machine& by) {
   row.version = by.version;
+  row.history = static_cast<std::int16_t>(by.history);
   if (row.step.empty())
     row.step = by.initial_step;
   if (row.queue.empty())
@@ -225,6 +226,7 @@ store::insert_row row_of(insert x) {
 }
 
 void reopen(store::insert_row& row) {
+  row.history = 0;
   if (row.open.version)
     row.version = 0;
   if (row.open.step)

@@ -158,12 +158,23 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   outcome_refs proceeding;
   outcome_refs going_on;
   outcome_refs others;
+  outcome_refs entered; // into the ledger
+  outcome_refs entered_going_on;
+  outcome_refs parking;
+  outcome_refs advancing;
   for (const auto& x : group.entries) {
     const auto& row = *x.row;
-    auto& by = row.what == store::verb::advance ? going_on
-               : store::is_plain_done(row)      ? completing
-               : store::is_plain_next(row)      ? proceeding
-                                                : others;
+    bool advances = row.what == store::verb::advance;
+    if (row.what == store::verb::await)
+      parking.add(row);
+    else if (advances)
+      advancing.add(row);
+    auto& by = row.has_history && advances ? entered_going_on
+               : row.has_history && row.what != store::verb::release ? entered
+               : advances                                            ? going_on
+               : store::is_plain_done(row) ? completing
+               : store::is_plain_next(row) ? proceeding
+                                           : others;
     by.add(row);
   }
   auto write = [&](pq::call x) {
@@ -175,14 +186,19 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     write(store::flush_next(proceeding));
   if (!others.empty()) {
     write(store::flush(others));
-    if (auto parked = store::recheck(others))
-      work.add(std::move(*parked));
   }
-  if (!going_on.empty()) {
+  if (!entered.empty())
+    write(store::flush_ledger(entered));
+  if (auto parked = store::recheck(parking))
+    work.add(std::move(*parked));
+  if (!advancing.empty()) {
     next.next_token = draw_token();
-    write(store::flush_advance(going_on, next.next_token));
+    if (!going_on.empty())
+      write(store::flush_advance(going_on, next.next_token));
+    if (!entered_going_on.empty())
+      write(store::flush_advance_ledger(entered_going_on, next.next_token));
     next.at.advance = next.at.outcomes.back();
-    next.at.inbox = work.add(store::inbox(going_on, how_.inbox));
+    next.at.inbox = work.add(store::inbox(advancing, how_.inbox));
   }
 }
 

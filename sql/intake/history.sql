@@ -1,0 +1,39 @@
+-- A page of what the ledger has of an instance: as many entries as the limit, or fewer if they are long (8 MiB, and one more).
+-- $1 bigint instance, $2 bigint: entries behind this one, or, the newest first, before it; $3 int limit, $4 bool the newest
+-- first
+-- A row for each, in that order. Time in us since 1970.
+with recursive page as (
+  select 0 as n, 0::bigint as bytes, $2::bigint as seq
+  union all
+  select p.n + 1, p.bytes + coalesce(octet_length(e.state::text), 0) + coalesce(octet_length(e.metadata::text), 0), e.seq
+  from page p
+  cross join lateral (
+    (
+      select l.seq, l.state, l.metadata
+      from :"schema".gen_durable_ledger l
+      where l.instance_id = $1::bigint and l.seq > p.seq and not $4::bool
+      order by l.seq
+      limit 1
+    )
+    union all
+    (
+      select l.seq, l.state, l.metadata
+      from :"schema".gen_durable_ledger l
+      where l.instance_id = $1::bigint and l.seq < p.seq and $4::bool
+      order by l.seq desc
+      limit 1
+    )
+  ) e
+  where p.n < $3::int and p.bytes < 8388608
+)
+select l.seq, (extract(epoch from l.at) * 1000000)::bigint as at_us, l.fsm_version as version, l.outcome, l.from_step,
+  l.to_step, l.attempt, l.token, l.by, l.wake_reason, l.reason, l.metadata::text as metadata, l.state::text as state
+from page p
+cross join lateral (
+  select l.*
+  from :"schema".gen_durable_ledger l
+  where l.instance_id = $1::bigint and l.seq = p.seq
+  offset 0
+) l
+where p.n > 0
+order by p.n

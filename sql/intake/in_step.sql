@@ -1,0 +1,26 @@
+-- Instances with history that are in a step, the newest first. One after the other, and compared such that no index but
+-- gen_durable_ledger_step has the order: no plan reads all that are in the step.
+-- $1 text fsm, $2 text step, $3 text status, or empty: any; $4 bigint: instances before this one; $5 int limit
+-- A row for each. Time in us since 1970.
+with recursive found as (
+  select 0 as n, $4::bigint as id
+  union all
+  select f.n + 1, x.id
+  from found f
+  cross join lateral (
+    select g.id
+    from :"schema".gen_durable g
+    where (g.fsm, g.ledger_step, g.id) < ($1::text, $2::text, f.id)
+      and (g.fsm, g.ledger_step) >= ($1::text, $2::text) and g.ledger_step is not null
+      and case when $3::text = '' then true else g.status::text = $3::text end
+    order by g.fsm desc, g.ledger_step desc, g.id desc
+    limit 1
+  ) x
+  where f.n < $5::int
+)
+select g.id, g.fsm_version as version, g.status::text as status, g.seq,
+  (extract(epoch from g.updated_at) * 1000000)::bigint as updated_at_us
+from found f
+cross join lateral (select g.* from :"schema".gen_durable g where g.id = f.id offset 0) g
+where f.n > 0
+order by f.n

@@ -1,0 +1,509 @@
+#define CAF_SUITE ledger
+
+// The history that the statements write: a path without gaps from the insert to
+// the row as it is, whatever moves the row; and of rows without history nothing.
+
+#include <gd/client.hpp>
+#include <gd/machine.hpp>
+#include <gd/migrate.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
+#include <gd/registry.hpp>
+#include <gd/testing.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace store = gd::store;
+namespace pq = gd::pq;
+
+using gd::test::temporary_database;
+using store::outcome_row;
+using store::verb;
+
+struct note {
+  std::string text{};
+  GD_STATE(note, text);
+};
+
+struct order {
+  int n = 0;
+  GD_STATE(order, n);
+};
+
+GD_ENUM(order_step, collect, pay, ship);
+
+gd::machine order_machine(gd::history how) {
+  return gd::define<order, order_step>("Order", 1)
+    .history(how)
+    .step(order_step::collect,
+          [](gd::context<order>& ctx) -> gd::outcome {
+            if (ctx.state.n > 0 && ctx.attempt == 0)
+              throw std::runtime_error("no stock");
+            ctx.state.n += 1;
+            return gd::next(order_step::pay, ctx.state).with(note{"collected"});
+          })
+    .step(order_step::pay,
+          [](gd::context<order>& ctx) -> gd::outcome {
+            if (ctx.take<order>("paid"))
+              return gd::next(order_step::ship, ctx.state);
+            return gd::await("paid", ctx.state).with(note{"waits"});
+          })
+    .step(order_step::ship,
+          [](gd::context<order>& ctx) -> gd::outcome {
+            if (ctx.state.n > 10)
+              return gd::done(ctx.state).with(note{std::string(70'000, 'x')});
+            return gd::done(ctx.state).with(note{"shipped"});
+          })
+    .on_error(
+      [](const gd::failure& why, gd::context<order>& ctx) -> gd::outcome {
+        if (ctx.step == "ship")
+          return gd::stop("cannot: " + why.message().substr(0, 36));
+        return gd::replay(ctx.state).with(note{"again"});
+      });
+}
+
+struct fixture {
+  temporary_database db;
+  std::unique_ptr<pq::connection> engine;
+
+  fixture() {
+    db.migrate();
+    engine = std::make_unique<pq::connection>(db.options());
+    CAF_REQUIRE(engine->wait_ready());
+  }
+
+  pq::rows run(pq::call one) {
+    auto reply = engine->run({{std::move(one)}});
+    if (!reply.ok())
+      CAF_ERROR("" << to_string(*reply.failure));
+    CAF_REQUIRE(reply.ok());
+    return std::move(reply.results.front());
+  }
+
+  store::insert_row row_of(std::int16_t history) {
+    auto drawn = store::read<store::drawn_id>(run(store::draw_ids(1))).front();
+    return {.id = drawn.id,
+            .drawn_us = drawn.drawn_us,
+            .fsm = "Order",
+            .step = "collect",
+            .state = R"({"n": 1})",
+            .queue = "default",
+            .history = history};
+  }
+
+  std::int64_t inserted(std::int16_t history) {
+    auto row = row_of(history);
+    run(store::insert_new_ledger({row}));
+    return row.id;
+  }
+
+  void lease(std::int64_t id, const std::string& token) {
+    db.rows("update gen_durable set status = 'executing', locked_by = $2,"
+            " lease_expires_at = now() + interval '1 minute', awaits = null,"
+            " wake_reason = 'signal' where id = $1::bigint",
+            {std::to_string(id), token});
+  }
+
+  static outcome_row outcome(std::int64_t id, verb what) {
+    outcome_row x{.id = id, .token = "node/1/1", .what = what};
+    x.has_history = true;
+    if (what == verb::next || what == verb::replay || what == verb::await
+        || what == verb::advance)
+      x.state = R"({"n": 2})";
+    if (what == verb::next || what == verb::advance)
+      x.step = "ship";
+    if (what == verb::await)
+      x.awaits = "paid";
+    if (what == verb::done)
+      x.result = R"({"ok": true})";
+    if (what == verb::stop)
+      x.reason = "enough";
+    return x;
+  }
+
+  /// By the statement that a turn would choose.
+  std::vector<store::flushed_row> write(const outcome_row& x) {
+    return store::read_flush(
+      run(x.what == verb::advance ? store::flush_advance_ledger({x}, "node/1/2")
+                                  : store::flush_ledger({x})));
+  }
+
+  /// An instance's entries, but for their times.
+  std::string entries(std::int64_t id) {
+    std::string out;
+    for (const auto& x : db.rows(
+           "select concat_ws(' ', seq, outcome, coalesce(from_step, '-') || '>'"
+           " || to_step, attempt, token, wake_reason, reason, metadata, state)"
+           " from gen_durable_ledger where instance_id = $1 order by seq",
+           {std::to_string(id)}))
+      out += x.front().value() + "\n";
+    return out;
+  }
+
+  /// Of what is not as it should be: entries have no gaps, each begins where the
+  /// one before ended, and the last one is the row.
+  void check_path() {
+    CAF_CHECK_EQUAL(
+      db.scalar(
+        "select coalesce(string_agg(format('%s: %s', id, what), ', '), '') from"
+        " (select g.id, 'has gaps' as what from gen_durable g where"
+        "    (select count(*) from gen_durable_ledger l where l.instance_id ="
+        "     g.id and l.seq between 0 and g.seq) <> case when g.history > 0"
+        "     then g.seq + 1 else 0 end"
+        "  union all select l.instance_id, 'begins elsewhere'"
+        "    from gen_durable_ledger l join gen_durable_ledger b on"
+        "    b.instance_id = l.instance_id and b.seq = l.seq - 1"
+        "    where l.from_step is distinct from b.to_step"
+        "  union all select g.id, 'ends elsewhere' from gen_durable g join"
+        "    gen_durable_transitions l on l.instance_id = g.id and"
+        "    l.most_recent where (l.seq, l.to_step, l.attempt, l.fsm_version) "
+        "is"
+        "    distinct from (g.seq, g.step, g.attempt, g.fsm_version)"
+        "    or l.sort_key <> g.seq or g.history = 2 and l.state <> g.state"
+        "    or g.history = 1 and l.state is not null"
+        "    or g.ledger_step is distinct from g.step"
+        "  union all select g.id, 'is without history and in a step'"
+        "    from gen_durable g where g.history = 0 and g.ledger_step is not "
+        "null"
+        ") x"),
+      "");
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(ledger_tests, fixture)
+
+CAF_TEST(every outcome is an entry with what was and what is) {
+  for (auto [what, entry] : std::vector<std::pair<verb, std::string>>{
+         {verb::next, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
+         {verb::advance, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
+         {verb::replay,
+          "1 replay collect>collect 1 node/1/1 signal {\"n\": 2}"},
+         {verb::await, "1 await collect>collect 0 node/1/1 signal {\"n\": 2}"},
+         {verb::done, "1 done collect>collect 0 node/1/1 signal {\"n\": 1}"},
+         {verb::stop,
+          "1 stop collect>collect 0 node/1/1 signal enough {\"n\": 1}"}}) {
+    auto id = inserted(2);
+    lease(id, "node/1/1");
+    auto x = outcome(id, what);
+    auto flushed = write(x);
+    CAF_REQUIRE_EQUAL(flushed.size(), 1u);
+    CAF_CHECK(flushed.front().applied);
+    CAF_CHECK_EQUAL(entries(id),
+                    "0 insert ->collect 0 {\"n\": 1}\n" + entry + "\n");
+  }
+  check_path();
+}
+
+CAF_TEST(a stale outcome leaves no entry and is not counted) {
+  for (auto what : {verb::next, verb::advance, verb::replay, verb::await,
+                    verb::done, verb::stop}) {
+    auto id = inserted(1);
+    lease(id, "node/1/7");
+    auto flushed = write(outcome(id, what));
+    CAF_REQUIRE_EQUAL(flushed.size(), 1u);
+    CAF_CHECK(!flushed.front().applied);
+    CAF_CHECK_EQUAL(entries(id), "0 insert ->collect 0\n");
+    lease(id, "node/1/1");
+    CAF_REQUIRE_EQUAL(write(outcome(id, what)).size(), 1u);
+    CAF_MESSAGE("nor is the second of two that are the same");
+    CAF_CHECK(!write(outcome(id, what)).front().applied);
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where seq = 1"),
+                  "6");
+  check_path();
+}
+
+CAF_TEST(the reason is what the handler was given whatever it made of it) {
+  for (auto what :
+       {verb::next, verb::replay, verb::await, verb::done, verb::stop}) {
+    auto id = inserted(1);
+    lease(id, "node/1/1");
+    auto x = outcome(id, what);
+    x.failure = "no stock";
+    x.metadata = R"({"by": "hand"})";
+    write(x);
+    CAF_CHECK_EQUAL(db.scalar("select concat_ws(' ', reason, metadata) from"
+                              " gen_durable_ledger where seq = 1 and"
+                              " instance_id = $1",
+                              {std::to_string(id)}),
+                    "no stock {\"by\": \"hand\"}");
+  }
+  check_path();
+}
+
+CAF_TEST(
+  what the engine does to a row is an entry and what changes no step is none) {
+  auto id = inserted(1);
+  auto expire = [&](const std::string& token) {
+    lease(id, token);
+    db.rows("update gen_durable set lease_expires_at = now() - interval '1 s'");
+  };
+  expire("node/1/1");
+  CAF_CHECK_EQUAL(run(store::reap(10)).size(), 1u);
+  expire("node/1/2");
+  CAF_CHECK_EQUAL(run(store::return_row(id, true)).size(), 1u);
+  auto reaped = "0 insert ->collect 0\n"
+                "1 reap collect>collect 1 node/1/1 signal\n"
+                "2 reap collect>collect 2 node/1/2 signal\n"s;
+  CAF_CHECK_EQUAL(entries(id), reaped);
+  CAF_MESSAGE("a give-back, a heartbeat and a wake-up are none");
+  lease(id, "node/1/3");
+  auto release = outcome(id, verb::release);
+  release.token = "node/1/3";
+  run(store::flush({release}));
+  lease(id, "node/1/3");
+  run(store::release_lost({"node/1/3"}));
+  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid',"
+          " deadline = now() - interval '1 s'");
+  CAF_CHECK_EQUAL(run(store::wake_due(10)).size(), 1u);
+  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid'");
+  CAF_CHECK_EQUAL(run(store::return_row(id, true)).size(), 1u);
+  CAF_CHECK_EQUAL(entries(id), reaped);
+  check_path();
+  CAF_MESSAGE("a row that cannot be run is one");
+  auto place = db.scalar("select ctid::text from gen_durable");
+  CAF_CHECK_EQUAL(run(store::fail_row({id, place}, "unreadable")).size(), 1u);
+  CAF_CHECK_EQUAL(entries(id),
+                  reaped + "3 fail collect>collect 2 signal unreadable\n");
+  check_path();
+}
+
+CAF_TEST(an insert with history is entry 0 however it is made) {
+  run(store::register_machines(
+    store::known({order_machine(gd::history::steps)})));
+  auto unknowing = gd::client::connect(db.options());
+  auto own = std::make_shared<gd::registry>(
+    std::vector<gd::machine>{order_machine(gd::history::with_state)});
+  auto knowing = gd::client::connect(db.options(), {.machines = own});
+  CAF_REQUIRE(unknowing && knowing);
+  gd::insert keyed{.fsm = "Order", .unique_key = "k"};
+  auto first = unknowing->insert(keyed);
+  CAF_REQUIRE(first);
+  for (auto* client : {&*unknowing, &*knowing}) {
+    auto again = client->insert(keyed);
+    CAF_REQUIRE(again);
+    CAF_CHECK(again->duplicate);
+    CAF_CHECK_EQUAL(again->id, first->id);
+  }
+  CAF_CHECK(knowing->insert({.fsm = "Order"}));
+  CAF_CHECK(unknowing->insert({.fsm = "Other", .step = "a", .queue = "b"}));
+  std::vector<gd::insert> mixed{{.fsm = "Other", .step = "a", .queue = "b"},
+                                {.fsm = "Order"},
+                                {.fsm = "Order", .unique_key = "l"}};
+  for (auto& x : knowing->insert_all(mixed))
+    CAF_CHECK(x);
+  db.rows("select gd_insert('Order'), gd_insert('Order', unique_key => 'k'),"
+          " gd_insert('Other', step => 'a', queue => 'b')");
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(format('%s %s', fsm, history),"
+                            " ', ' order by fsm, history) from gen_durable"),
+                  "Order 1, Order 1, Order 2, Order 2, Order 2, Other 0, "
+                  "Other 0, Other 0");
+  check_path();
+}
+
+CAF_TEST(nothing has history before the schema is activated) {
+  temporary_database old;
+  CAF_REQUIRE(gd::migrate_up(old.options(), 10));
+  old.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  CAF_REQUIRE(gd::migrate_up(old.options()));
+  auto own = std::make_shared<gd::registry>(
+    std::vector<gd::machine>{order_machine(gd::history::steps)});
+  auto client = gd::client::connect(old.options(), {.machines = own});
+  CAF_REQUIRE(client);
+  old.rows(
+    "insert into gen_durable_machines (fsm, version, initial_step, queue,"
+    " steps, history) values ('Order', 1, 'collect', 'default',"
+    " '{collect}', 1)");
+  auto histories = [&] {
+    CAF_CHECK(client->insert({.fsm = "Order"}));
+    CAF_CHECK(client->insert({.fsm = "Order", .unique_key = "k"}));
+    old.rows("select gd_insert('Order')");
+    return old.scalar("select sum(history) from gen_durable");
+  };
+  CAF_CHECK_EQUAL(histories(), "0");
+  CAF_CHECK_EQUAL(old.scalar("select count(*) from gen_durable_ledger"), "0");
+  CAF_REQUIRE(gd::migrate_activate(old.options()));
+  CAF_CHECK_EQUAL(histories(), "2");
+}
+
+CAF_TEST(a schema that was activated stays so with the next migration) {
+  temporary_database old;
+  CAF_REQUIRE(gd::migrate_up(old.options(), 10));
+  old.rows("insert into gen_durable (fsm, step) values ('m', 's');"
+           "comment on table gen_durable is 'gen_durable schema 10, works with"
+           " libraries from 9'");
+  CAF_REQUIRE(gd::migrate_up(old.options(), 11));
+  CAF_CHECK_EQUAL(old.scalar("select obj_description('gen_durable'::regclass)"),
+                  "gen_durable schema 11, works with libraries from 9");
+}
+
+CAF_TEST(a history tells the whole way and is read by pages) {
+  auto made = gd::testing::in_database::connect(
+    db.options(), {order_machine(gd::history::with_state)});
+  CAF_REQUIRE(made);
+  auto id = made->insert({.fsm = "Order", .state = gd::to_json(order{1})});
+  CAF_REQUIRE(id);
+  CAF_REQUIRE(made->drain());
+  CAF_REQUIRE(made->signal({id->id, "paid", gd::to_json(order{})}));
+  CAF_REQUIRE(made->drain());
+  check_path();
+  auto client = gd::client::connect(db.options());
+  CAF_REQUIRE(client);
+  auto all = client->history({.id = id->id});
+  CAF_REQUIRE(all);
+  std::string told;
+  for (const auto& x : *all)
+    told += std::to_string(x.seq) + " " + x.outcome + " " + x.to_step + " "
+            + x.wake_reason.value_or("-") + " " + x.reason.value_or("-") + " "
+            + (x.metadata ? x.metadata->text() : "-") + " " + x.state->text()
+            + "\n";
+  CAF_CHECK_EQUAL(
+    told, "0 insert collect - - - {\"n\": 1}\n"
+          "1 replay collect - no stock {\"text\": \"again\"} {\"n\": 1}\n"
+          "2 next pay - - {\"text\": \"collected\"} {\"n\": 2}\n"
+          "3 await pay - - {\"text\": \"waits\"} {\"n\": 2}\n"
+          "4 next ship signal - - {\"n\": 2}\n"
+          "5 done ship - - {\"text\": \"shipped\"} {\"n\": 2}\n");
+  auto seqs = [&](gd::history_query what) {
+    what.id = id->id;
+    std::string out;
+    auto page = client->history(what);
+    CAF_REQUIRE(page);
+    for (const auto& x : *page)
+      out += std::to_string(x.seq) + " ";
+    return out;
+  };
+  CAF_CHECK_EQUAL(seqs({.limit = 2}), "0 1 ");
+  CAF_CHECK_EQUAL(seqs({.from_seq = 2, .limit = 3}), "2 3 4 ");
+  CAF_CHECK_EQUAL(seqs({.from_seq = 6}), "");
+  CAF_CHECK_EQUAL(seqs({.from_seq = -5, .limit = 1}), "0 ");
+  CAF_CHECK_EQUAL(seqs({.limit = 2, .newest_first = true}), "5 4 ");
+  CAF_CHECK_EQUAL(seqs({.from_seq = 3, .newest_first = true}), "3 2 1 0 ");
+  CAF_CHECK(!client->history({.id = id->id, .limit = 0}));
+  CAF_CHECK(!client->history({.id = id->id, .limit = 1'001}));
+  auto found = client->look_up(id->id);
+  CAF_REQUIRE(found);
+  CAF_CHECK_EQUAL(found->seq, 5);
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(seq::text, ' ') from"
+                            " gd_history($1::bigint, 3, 2, true)",
+                            {std::to_string(id->id)}),
+                  "3 2");
+}
+
+CAF_TEST(metadata that is too large is a failure of the step) {
+  auto made = gd::testing::in_database::connect(
+    db.options(), {order_machine(gd::history::steps)});
+  CAF_REQUIRE(made);
+  auto id = made->insert(
+    {.fsm = "Order", .state = gd::to_json(order{20}), .step = "ship"});
+  CAF_REQUIRE(id);
+  CAF_REQUIRE(made->drain());
+  auto found = made->instance(id->id);
+  CAF_REQUIRE(found);
+  CAF_CHECK_EQUAL(found->status, "failed");
+  CAF_CHECK_EQUAL(found->last_error.value_or(""),
+                  "cannot: outcome done of step ship: metadata:");
+  check_path();
+}
+
+CAF_TEST(entries go when their machine does not keep them any longer) {
+  auto machine = order_machine(gd::history::steps);
+  machine.history_keep = 24h;
+  run(store::register_machines(store::known({machine})));
+  std::vector<std::int64_t> ids;
+  for (int i = 0; i < 3; ++i) {
+    ids.push_back(inserted(1));
+    for (auto what : {verb::next, verb::next}) {
+      lease(ids.back(), "node/1/1");
+      write(outcome(ids.back(), what));
+    }
+  }
+  auto left = [&] {
+    return db.scalar("select string_agg(format('%s.%s', instance_id, seq), ' '"
+                     " order by instance_id, seq) from gen_durable_ledger");
+  };
+  auto of = [&](std::size_t i, int seq) {
+    return std::to_string(ids[i]) + "." + std::to_string(seq);
+  };
+  store::trimmed_to mark;
+  auto pages = [&] {
+    int n = 0;
+    while (auto last = store::read_one<store::trimmed_to>(
+             run(store::trim_ledger(mark, 2, 100)))) {
+      mark = *last;
+      ++n;
+    }
+    mark = {};
+    return n;
+  };
+  auto before = left();
+  CAF_CHECK_EQUAL(pages(), 2);
+  CAF_CHECK_EQUAL(left(), before);
+  db.rows("update gen_durable_ledger set at = now() - interval '25 h' where seq"
+          " < 2 or instance_id = $1",
+          {std::to_string(ids[2])});
+  CAF_CHECK_EQUAL(pages(), 2);
+  CAF_CHECK_EQUAL(left(), of(0, 2) + " " + of(1, 2) + " " + of(2, 2));
+  CAF_MESSAGE("for ever if it does not say");
+  db.rows("update gen_durable_ledger set at = now() - interval '9 y', seq = 1");
+  machine.history_keep.reset();
+  run(store::register_machines(store::known({machine})));
+  before = left();
+  pages();
+  CAF_CHECK_EQUAL(left(), before);
+}
+
+CAF_TEST(instances in a step are found by pages with a status or without) {
+  std::vector<std::int64_t> ids;
+  for (int i = 0; i < 5; ++i)
+    ids.push_back(inserted(1));
+  inserted(0);
+  lease(ids[1], "node/1/1");
+  write(outcome(ids[1], verb::next));
+  lease(ids[2], "node/1/1");
+  write(outcome(ids[2], verb::await));
+  auto client = gd::client::connect(db.options());
+  CAF_REQUIRE(client);
+  auto found = [&](const gd::in_step_query& what) {
+    std::vector<std::int64_t> out;
+    auto rows = client->in_step(what);
+    CAF_REQUIRE(rows);
+    for (const auto& x : *rows)
+      out.push_back(x.id);
+    return out;
+  };
+  using ids_type = std::vector<std::int64_t>;
+  CAF_CHECK(found({.fsm = "Order", .step = "collect"})
+            == (ids_type{ids[4], ids[3], ids[2], ids[0]}));
+  CAF_CHECK(
+    found({.fsm = "Order", .step = "collect", .status = "awaiting_signal"})
+    == (ids_type{ids[2]}));
+  CAF_CHECK(
+    found({.fsm = "Order", .step = "collect", .before = ids[3], .limit = 1})
+    == (ids_type{ids[2]}));
+  CAF_CHECK(found({.fsm = "Order", .step = "ship"}) == (ids_type{ids[1]}));
+  CAF_CHECK(found({.fsm = "Order", .step = "pay"}).empty());
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(id::text, ' ') from"
+                            " gd_in_step('Order', 'collect', 'runnable')"),
+                  std::to_string(ids[4]) + " " + std::to_string(ids[3]) + " "
+                    + std::to_string(ids[0]));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

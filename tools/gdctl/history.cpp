@@ -1,0 +1,169 @@
+#include "common.hpp"
+
+#include <gd/client.hpp>
+#include <gd/json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gdctl {
+
+namespace {
+
+/// How often `--follow` looks for more.
+constexpr std::chrono::milliseconds look_again{500};
+
+struct history_options {
+  std::string id;
+  bool follow = false;
+  bool as_json = false;
+};
+
+std::string text_of(const gd::ledger_entry& x) {
+  auto text = fmt::format("{:>5}  {}  {:7}", x.seq, time_text(x.at_us),
+                          gd::printable(x.outcome));
+  text += x.from_step && *x.from_step != x.to_step
+            ? fmt::format("  {} -> {}", gd::printable(*x.from_step),
+                          gd::printable(x.to_step))
+            : "  " + gd::printable(x.to_step);
+  if (x.attempt > 0)
+    text += fmt::format("  attempt {}", x.attempt);
+  if (x.by)
+    text += "  by " + gd::printable(*x.by);
+  if (x.reason)
+    text += "  (" + gd::printable(*x.reason) + ')';
+  for (const auto* json : {&x.metadata, &x.state})
+    if (*json)
+      text += "  "
+              + ((*json)->ok() ? gd::printable((*json)->text())
+                               : '(' + (*json)->failure()->message + ')');
+  return text + '\n';
+}
+
+/// Prints the entries from `next` on, as long as there are more.
+int print_all(gd::client& db, std::int64_t id, const history_options& how,
+              std::int64_t& next) {
+  while (true) {
+    auto page = db.history({.id = id, .from_seq = next, .limit = 1'000});
+    if (!page)
+      return fail(page.error());
+    if (page->empty())
+      return ok;
+    next = page->back().seq + 1;
+    std::string lines;
+    for (const auto& x : *page) {
+      auto line = how.as_json ? json_line(x)
+                              : gd::result<std::string>{text_of(x)};
+      if (!line)
+        return fail(line.error());
+      lines += *line;
+    }
+    if (auto code = print(lines); code != ok)
+      return code;
+  }
+}
+
+int history(const globals& global, const history_options& how) {
+  auto id = parse_id(how.id);
+  if (!id)
+    return fail(id.error());
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  std::int64_t next = 0;
+  while (true) {
+    // Asked first: what it has done until then is printed.
+    auto now = db->look_up(*id);
+    if (auto code = print_all(*db, *id, how, next); code != ok)
+      return code;
+    if (!now) // of one that is deleted there may be entries
+      return next > 0 ? static_cast<int>(ok) : fail(now.error());
+    bool ended = now->status == "done" || now->status == "failed";
+    if (!how.follow || ended || next == 0) {
+      if (next == 0)
+        complain(fmt::format("gdctl: instance {} keeps no history\n", *id));
+      return ok;
+    }
+    std::this_thread::sleep_for(look_again);
+  }
+}
+
+int in_step(const globals& global, const gd::in_step_query& what,
+            bool as_json) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto rows = db->in_step(what);
+  if (!rows)
+    return fail(rows.error());
+  std::string lines;
+  for (const auto& x : *rows)
+    lines += as_json ? *json_line(x)
+                     : fmt::format("{}  v{}  {}  seq {}  {}\n", x.id, x.version,
+                                   gd::printable(x.status), x.seq,
+                                   time_text(x.updated_at_us));
+  return print(lines);
+}
+
+} // namespace
+
+void add_history(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<history_options>();
+  auto* sub = app.add_subcommand("history", "Show what an instance has done");
+  sub->add_option("ID", opts->id, "The instance")->required();
+  sub->add_flag("--follow", opts->follow, "Go on until it has ended");
+  sub->add_flag("--json", opts->as_json,
+                "A JSON object per line; times in microseconds since 1970");
+  sub->footer(
+    "Of machines that ask for history, an entry for each transition.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl history 7\n"
+    "  gdctl history 7 --follow --json | jq .to_step\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [opts, &global] { return history(global, *opts); };
+  });
+}
+
+void add_in_step(CLI::App& app, const globals& global, action& chosen) {
+  struct options {
+    gd::in_step_query what;
+    std::int64_t before = 0;
+    bool as_json = false;
+  };
+  auto opts = std::make_shared<options>();
+  auto* sub = app.add_subcommand("in-step", "List the instances in a step");
+  sub->add_option("MACHINE", opts->what.fsm, "Its name")->required();
+  sub->add_option("STEP", opts->what.step, "Its step")->required();
+  sub->add_option("--status", opts->what.status, "Only those in this status");
+  auto* before = sub->add_option("--before", opts->before,
+                                 "Only instances with ids below this one");
+  sub->add_option("--limit", opts->what.limit, "How many, the newest first")
+    ->capture_default_str();
+  sub->add_flag("--json", opts->as_json, "A JSON object per line");
+  sub->footer(
+    "Of machines that ask for history.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl in-step Checkout await_payment --status awaiting_signal\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    if (before->count() > 0)
+      opts->what.before = opts->before;
+    chosen = [opts, &global] {
+      return in_step(global, opts->what, opts->as_json);
+    };
+  });
+}
+
+} // namespace gdctl
