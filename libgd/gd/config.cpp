@@ -75,7 +75,8 @@ result<void> config::validate() const {
     checks.push_back(
       check_range<std::int64_t>(field, bytes, 1, std::int64_t{4} << 30));
   for (auto [field, bytes] : {std::pair{"limits.state", limits.state},
-                              std::pair{"limits.payload", limits.payload}})
+                              std::pair{"limits.payload", limits.payload},
+                              std::pair{"limits.metadata", limits.metadata}})
     checks.push_back(
       check_range<std::size_t>(field, bytes, 1, store::longest_text));
   checks.push_back(check_range<std::size_t>("limits.name", limits.name, 1,

@@ -451,7 +451,8 @@ CAF_TEST(an await after an await starts from nothing) {
           "wake_reason = 'signal'");
   x.token = "node/1/2";
   x.timeout_us.reset();
-  check(x, {{"status", "awaiting_signal"},
+  check(x, {{"seq", "2"},
+            {"status", "awaiting_signal"},
             {"state", "{\"n\": 2}"},
             {"awaits", "paid"},
             {"deadline", std::nullopt},
@@ -498,8 +499,8 @@ CAF_TEST(
               "'gen_durable'::regclass and a.attname in ('step', 'state', "
               "'attempt', 'locked_by', 'updated_at', 'seq', 'history') and "
               "(a.attnum = "
-              "any(i.indkey) or strpos(pg_get_expr(i.indpred, i.indrelid), "
-              "a.attname) > 0)"),
+              "any(i.indkey) or pg_get_expr(i.indpred, i.indrelid) ~ "
+              "('\\y' || a.attname || '\\y'))"),
     "");
   constexpr gd::sql::statement hot{
     "hot", "select pg_stat_get_xact_tuples_hot_updated(oid) from pg_class "
@@ -939,6 +940,7 @@ CAF_TEST(a signal that came before the park wakes with its reason) {
     },
     {{"status", "runnable"},
      {"state", "{\"n\": 2}"},
+     {"seq", "1"},
      {"attempt", "0"},
      {"last_error", std::nullopt},
      {"wake_reason", "signal"},
