@@ -8,9 +8,12 @@ die() {
   exit 1
 }
 
+if [[ ! -e $2/gdctl ]] && ! git -c 'safe.directory=*' -C "$(dirname "$0")" cat-file -e "$1^{commit}" 2> /dev/null; then
+  echo "previous: commit $1 is not in this repository: get it (git fetch --unshallow) and build again" >&2
+  exit 77
+fi
 for program in "$2/gdctl" "$2/examples/checkout_worker"; do
-  [[ -x $program ]] || die "the programs of commit $1 were not built. If it is not in this" \
-    "repository (git cat-file -e $1), get it (git fetch --unshallow) and build again"
+  [[ -x $program ]] || die "$program was not built: see the build's output"
 done
 declare -A folder=([old]=$2 [new]=$3)
 
