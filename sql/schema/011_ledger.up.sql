@@ -106,14 +106,28 @@ create function :"schema".gd_history(
 returns setof :"schema".gen_durable_ledger
 language sql stable
 begin atomic
+  -- One of the two; an order that depends on the argument would read all entries for each page.
   select l.*
-  from :"schema".gen_durable_ledger l
-  where l.instance_id = gd_history.instance
-    and l.seq between case when gd_history.newest_first then 0 else coalesce(gd_history.from_seq, 0) end
-              and case when gd_history.newest_first then coalesce(gd_history.from_seq, 9223372036854775807)
-                       else 9223372036854775807 end
-  order by case when gd_history.newest_first then -l.seq else l.seq end
-  limit least(greatest(gd_history.most, 1), 10000);
+  from (
+    (
+      select e.*
+      from :"schema".gen_durable_ledger e
+      where e.instance_id = gd_history.instance and not gd_history.newest_first
+        and e.seq >= coalesce(gd_history.from_seq, 0)
+      order by e.seq
+      limit least(greatest(gd_history.most, 1), 10000)
+    )
+    union all
+    (
+      select e.*
+      from :"schema".gen_durable_ledger e
+      where e.instance_id = gd_history.instance and gd_history.newest_first
+        and e.seq <= coalesce(gd_history.from_seq, 9223372036854775807)
+      order by e.seq desc
+      limit least(greatest(gd_history.most, 1), 10000)
+    )
+  ) l
+  order by case when gd_history.newest_first then -l.seq else l.seq end;
 end;
 
 -- Instances with history that are in a step, the newest first: before one, and with a status, if these are given. Compared

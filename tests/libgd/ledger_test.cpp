@@ -407,6 +407,23 @@ CAF_TEST(a history tells the whole way and is read by pages) {
                   "3 2");
 }
 
+CAF_TEST(a page of a long history costs SQL a page in either direction) {
+  db.rows("insert into gen_durable_ledger (instance_id, seq, at, fsm_version, "
+          "outcome, to_step, attempt) select 77, n, now(), 1, 'next', 's', 0 "
+          "from generate_series(0, 49999) n");
+  db.rows("analyze gen_durable_ledger");
+  for (auto which : {"77, null, 10, true", "77, 0, 10"}) {
+    auto query = "select * from gd_history(" + std::string{which} + ")";
+    CAF_CHECK_EQUAL(db.rows(query).size(), 10u);
+    auto plan = db.scalar("explain (analyze, buffers, timing off, format json) "
+                          + query);
+    std::string hit = "\"Shared Hit Blocks\": ";
+    auto at = plan.find(hit);
+    CAF_REQUIRE(at != std::string::npos);
+    CAF_CHECK_LESS(std::stoi(plan.substr(at + hit.size())), 300);
+  }
+}
+
 CAF_TEST(metadata that is too large is a failure of the step) {
   auto made = gd::testing::in_database::connect(
     db.options(), {order_machine(gd::history::steps)});
