@@ -33,6 +33,10 @@ enum class errc : std::uint8_t {
   /// machine's version.
   machine_differs,
   version_retired, ///< an insert of a version that takes no more of them
+  /// A transition of an instance that has moved meanwhile, or executes: the message tells
+  /// its status, step and seq.
+  transition_conflict,
+  not_allowed, ///< a transition that its machine does not open to those outside
 };
 
 /// The code's name, for logs and for programs that print errors.
@@ -56,9 +60,9 @@ struct error {
 std::string to_string(const error& why);
 
 /// The code that an SQLSTATE stands for: 40001 and 40P01 are `conflict`, 55P03
-/// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, MV001
-/// and MV002 are our own `machine_differs` and `version_retired`, the rest is
-/// `sql`.
+/// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, MV001 to
+/// MV004 are our own `machine_differs`, `version_retired`, `transition_conflict` and
+/// `not_allowed`, the rest is `sql`.
 errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 
 /// A value or an error; what libgd returns wherever something can fail.

@@ -277,7 +277,15 @@ public:
   using handler = std::function<outcome(const failure&, context_base&,
                                         const std::string& state)>;
 
-  /// A step, as `step` has defined it.
+  /// What is done at a step where instances rest, or end.
+  struct resting {
+    bool ends = false; ///< arriving there ends the instance
+    /// How long an instance rests there at the most; unset: for ever.
+    std::optional<std::chrono::microseconds> after{};
+    std::string then{}; ///< the step with which it goes on after that
+  };
+
+  /// A step, as `step`, `rest` or `final` has defined it.
   struct step_definition {
     std::string name{}; ///< its enumerator's
     body run;           ///< empty: asynchronous, or defined by nobody
@@ -286,6 +294,10 @@ public:
     /// The steps that its `next` may go to, as its type or its list declares;
     /// nullopt: it declares nothing, and may go anywhere.
     std::optional<std::vector<std::string>> to{};
+    /// The steps that others may move an instance to from here.
+    std::vector<std::string> outside{};
+    /// It has no function of the user's; see `rest` and `final`.
+    std::optional<resting> rests{};
 
     /// Whether it has a function.
     bool defined() const noexcept {
@@ -373,6 +385,16 @@ std::optional<std::vector<std::string>>
 declared(machine& of, const std::string& who,
          std::optional<std::vector<std::string>> by_type,
          const step_list& by_list);
+
+/// A step that is to be defined now. One that is already is a problem of the machine.
+machine::step_definition& new_step(machine& of, std::size_t step);
+
+/// Defines a step without a function.
+void define_resting(machine& of, std::size_t step, const step_list& to,
+                    machine::resting how);
+
+/// Opens transitions from that step to those outside.
+void open_outside(machine& of, std::size_t step, const step_list& to);
 
 /// Whether a call goes, as far as its type tells, to no step of another enum.
 template <class Step, class F, class... Args>
@@ -474,12 +496,7 @@ public:
   /// another step counts as an exception.
   template <class F>
   machine_builder step(Step which, step_options how, F f) && {
-    auto& slot = built_.steps[static_cast<std::size_t>(which)];
-    if (slot.defined())
-      built_.problem = error{errc::invalid_argument,
-                             built_.title() + ": step " + slot.name
-                               + " is defined twice",
-                             {}};
+    auto& slot = detail::new_step(built_, static_cast<std::size_t>(which));
     slot.to = detail::declared(built_, "step " + slot.name,
                                declared_by_call<F&, context<State>&>(), how.to);
     slot.how = std::move(how);
@@ -500,6 +517,47 @@ public:
         return result;
       };
     }
+    return std::move(*this);
+  }
+
+  /// How long an instance rests in a step, and with which it goes on then.
+  struct rest_deadline {
+    std::chrono::microseconds after{}; ///< 1 ms to 100 years
+    Step then{};
+  };
+
+  /// Defines a step without a function, where an instance rests until something outside
+  /// moves it (`transaction::transition`, `client::transition`) to one of these steps:
+  /// `.rest(submitted, {paid, cancelled})`. It takes no slot of an engine; signals do not
+  /// wake it.
+  machine_builder rest(Step which, step_list to) && {
+    detail::define_resting(built_, static_cast<std::size_t>(which), to, {});
+    return std::move(*this);
+  }
+
+  /// The same with a deadline: `.rest(submitted, {paid}, {.after = 30 * 24h, .then =
+  /// expired})`. When it has passed, by the database's clock, an engine goes on with
+  /// that step; nothing need be open to others then.
+  machine_builder rest(Step which, step_list to, rest_deadline deadline) && {
+    detail::define_resting(
+      built_, static_cast<std::size_t>(which), to,
+      {.after = deadline.after, .then = to_string(deadline.then)});
+    return std::move(*this);
+  }
+
+  /// Defines a step that ends the instance as soon as it arrives there, well, with the
+  /// result `{}`.
+  machine_builder final(Step which) && {
+    detail::define_resting(built_, static_cast<std::size_t>(which), nowhere,
+                           {.ends = true});
+    return std::move(*this);
+  }
+
+  /// Lets something outside move an instance from this step, which has a function, to
+  /// one of these, as long as the function does not run: `.outside(await_pay,
+  /// {cancelled})`. By default it can do that from no step but those that rest.
+  machine_builder outside(Step which, step_list to) && {
+    detail::open_outside(built_, static_cast<std::size_t>(which), to);
     return std::move(*this);
   }
 

@@ -27,6 +27,18 @@ using pq::read_one;
 using transitions
   = std::map<std::string, std::optional<std::vector<std::string>>>;
 
+/// What concerns those outside of a step.
+struct outside_step {
+  /// Where they may move an instance from there.
+  std::vector<std::string> to{};
+  bool rests = false;                     ///< no instance runs there
+  bool ends = false;                      ///< arriving there ends it
+  std::optional<std::int64_t> after_us{}; ///< how long it rests at the most
+  std::optional<std::string> then{};      ///< where it goes then
+
+  GD_STATE(outside_step, to, rests, ends, after_us, then);
+};
+
 struct known_machine {
   std::string fsm{};
   std::int32_t version = 1;
@@ -38,12 +50,14 @@ struct known_machine {
   std::int16_t history = 0; ///< of its instances; a `gd::history`
   std::optional<std::int64_t> keep_us{}; ///< for how long; not read
   transitions declared{};
+  std::map<std::string, outside_step> open{}; ///< of steps that have something
 
   GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired,
              history);
 };
 std::vector<known_machine> known(const std::vector<machine>& machines);
-/// What has to be the same on all nodes: "pay", "pay -> ship", "ship -> (nowhere)".
+/// What has to be the same on all nodes: "pay", "pay -> ship", "ship -> (nowhere)", "pay
+/// -> cancelled (outside)", "wait rests", "wait rests 60000000 us -> expired", "paid ends".
 std::vector<std::string> definition(const known_machine& x);
 
 /// Behind this one, until the transaction ends, machines are compared and
