@@ -75,7 +75,7 @@ std::int64_t create(PGconn* db, std::int64_t amount) {
 /// Submits a payment that is still pending: its row and its transition, or neither. Beaten
 /// by somebody, it looks again.
 gd::result<std::string> submit(PGconn* db, std::int64_t id, const std::string& submission_id) {
-  return gd::retry_conflicts(db, 5, [&](gd::transaction& durable) -> gd::result<std::string> {
+  return gd::retry_conflicts(5, db, [&](gd::transaction& durable) -> gd::result<std::string> {
     auto now = run(db, "select step from gd_status($1)", {std::to_string(id)});
     if (now != to_string(pending_submission))
       return "left alone: it is " + now;
@@ -94,7 +94,7 @@ gd::result<std::string> submit(PGconn* db, std::int64_t id, const std::string& s
 
 /// Cancels a payment that nobody has submitted.
 gd::result<std::string> cancel(PGconn* db, std::int64_t id, const std::string& why) {
-  return gd::retry_conflicts(db, 5, [&](gd::transaction& durable) -> gd::result<std::string> {
+  return gd::retry_conflicts(5, db, [&](gd::transaction& durable) -> gd::result<std::string> {
     auto now = run(db, "select step from gd_status($1)", {std::to_string(id)});
     if (now != to_string(pending_submission))
       return "left alone: it is " + now;
