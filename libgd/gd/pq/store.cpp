@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -213,8 +214,9 @@ pq::call note_trials(const std::vector<trials_note>& notes) {
 // -- outcomes -----------------------------------------------------------------
 
 std::string_view to_string(verb x) noexcept {
-  constexpr std::array<std::string_view, 7> names{
-    "next", "replay", "await", "done", "stop", "release", "next"};
+  constexpr std::array<std::string_view, 9> names{"next", "replay", "await",
+                                                  "done", "stop",   "release",
+                                                  "next", "next",   "next"};
   return names[static_cast<std::size_t>(x)];
 }
 
@@ -233,8 +235,10 @@ bool may_collide(const picked_row& row, verb what) {
     return false;
   switch (what) {
     case verb::await:
+    case verb::park:
       return taken_in("awaiting_signal");
     case verb::done:
+    case verb::finish:
       return taken_in("done");
     case verb::stop:
       return taken_in("failed");
@@ -264,11 +268,19 @@ static pq::call flush_by(const sql::statement& by,
       return x.reason;
     return x.failure;
   };
+  auto step = [](const outcome_row& x) {
+    return x.step.empty() ? std::nullopt
+                          : std::optional<std::string_view>{x.step};
+  };
+  auto outcome = [](const outcome_row& x) -> std::string_view {
+    return x.what == verb::park     ? "park"
+           : x.what == verb::finish ? "finish"
+                                    : to_string(x.what);
+  };
   return make_call(
     by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
-    column(rows, only_of(verb::next, &outcome_row::step)), column(rows, state),
-    consumed_by(rows),
-    column(rows, [](const auto& x) { return to_string(x.what); }),
+    column(rows, step), column(rows, state), consumed_by(rows),
+    column(rows, outcome),
     column(rows, only_of(verb::done, &outcome_row::result)),
     column(rows, only_of(verb::replay, &outcome_row::delay_us)),
     column(rows, only_of(verb::await, &outcome_row::awaits)),
@@ -518,10 +530,28 @@ static pq::call insert_with_history(const sql::statement& what,
   auto x = insert_runnable(what, rows);
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> with_state;
-  for (const auto& row : rows)
+  using place = std::tuple<std::string_view, std::int32_t, std::string_view>;
+  std::map<place, machine::resting> resting;
+  for (const auto& row : rows) {
     if (row.history > 0)
       (row.history > 1 ? with_state : ids).push_back(row.id);
-  x.args.add(ids).add(with_state);
+    if (row.rests)
+      resting.emplace(place{row.fsm, row.version, row.step}, *row.rests);
+  }
+  x.args.add(ids)
+    .add(with_state)
+    .add(column(resting, [](const auto& x) { return get<0>(x.first); }))
+    .add(column(resting, [](const auto& x) { return get<1>(x.first); }))
+    .add(column(resting, [](const auto& x) { return get<2>(x.first); }))
+    .add(column(
+      resting,
+      [](const auto& x) {
+    return std::string_view{x.second.ends ? "done" : "awaiting_signal"};
+      }))
+    .add(column(resting, [](const auto& x) {
+      return x.second.after ? std::optional{x.second.after->count()}
+                            : std::nullopt;
+    }));
   return x;
 }
 
