@@ -257,9 +257,12 @@ CAF_TEST(next goes to the step at once with attempt 0 and clears the wait) {
 }
 
 CAF_TEST(to a step where the row rests it is parked there of no signal) {
-  changes expected{{"status", "awaiting_signal"}, {"step", "ship"},
-                   {"state", "{\"n\": 2}"},       {"attempt", "0"},
-                   {"awaits", ""},                {"deadline", std::nullopt},
+  changes expected{{"status", "awaiting_signal"},
+                   {"step", "ship"},
+                   {"state", "{\"n\": 2}"},
+                   {"attempt", "0"},
+                   {"awaits", ""},
+                   {"deadline", std::nullopt},
                    {"wake_reason", std::nullopt}};
   check(outcome(verb::park), expected);
   auto x = outcome(verb::park);
@@ -392,8 +395,8 @@ CAF_TEST(every outcome forgets the crashes and a replay keeps the failures) {
     db.rows("update gen_durable set crashes = 3, trials = 2 where id = " + id);
     run(store::flush({x}));
     // Of four tries one was the step's own failure.
-    const auto* left = what == verb::replay    ? "2 0 0"
-                       : what == verb::release ? "4 3 2"
+    const auto* left = what == verb::replay                       ? "2 0 0"
+                       : what == verb::release                    ? "4 3 2"
                        : what == verb::done || what == verb::stop ? "4 0 0"
                                                                   : "0 0 0";
     CAF_CHECK_EQUAL(db.scalar("select concat_ws(' ', attempt, crashes, trials) "

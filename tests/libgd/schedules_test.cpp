@@ -96,10 +96,9 @@ constexpr std::array keys{"", "", "k", "l"};
 constexpr std::array scopes{"", "", "runnable,executing,awaiting_signal",
                             "runnable", "runnable,awaiting_signal"};
 constexpr std::array names{"paid", "sent"};
-constexpr std::array verbs{verb::next,   verb::next,  verb::next,
-                           verb::replay, verb::await, verb::await,
-                           verb::done,   verb::stop,  verb::release,
-                           verb::park,   verb::finish};
+constexpr std::array verbs{
+  verb::next, verb::next, verb::next,    verb::replay, verb::await, verb::await,
+  verb::done, verb::stop, verb::release, verb::park,   verb::finish};
 
 /// With a partition key, an instance keeps its unique key while it executes.
 std::string scope_of(const action& x) {
