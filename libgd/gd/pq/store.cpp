@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <set>
-#include <tuple>
 
 namespace gd::pq {
 
@@ -256,31 +254,34 @@ static auto only_of(verb what, T outcome_row::*member) {
   };
 }
 
+/// Null where it is empty.
+template <class Row>
+static auto filled(std::string Row::*member) {
+  return [member](const Row& x) {
+    return (x.*member).empty() ? std::nullopt
+                               : std::optional<std::string_view>{x.*member};
+  };
+}
+
+static std::string_view outcome_of(const outcome_row& x) {
+  return x.what == verb::park     ? "park"
+         : x.what == verb::finish ? "finish"
+                                  : to_string(x.what);
+}
+
 static pq::call flush_by(const sql::statement& by,
                          const row_refs<outcome_row>& rows) {
-  auto state = [](const outcome_row& x) {
-    return x.state.empty() ? std::nullopt
-                           : std::optional<std::string_view>{x.state};
-  };
   auto last_error =
     [](const outcome_row& x) -> std::optional<std::string_view> {
     if (x.what == verb::stop)
       return x.reason;
     return x.failure;
   };
-  auto step = [](const outcome_row& x) {
-    return x.step.empty() ? std::nullopt
-                          : std::optional<std::string_view>{x.step};
-  };
-  auto outcome = [](const outcome_row& x) -> std::string_view {
-    return x.what == verb::park     ? "park"
-           : x.what == verb::finish ? "finish"
-                                    : to_string(x.what);
-  };
   return make_call(
     by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
-    column(rows, step), column(rows, state), consumed_by(rows),
-    column(rows, outcome),
+    column(rows, filled(&outcome_row::step)),
+    column(rows, filled(&outcome_row::state)), consumed_by(rows),
+    column(rows, outcome_of),
     column(rows, only_of(verb::done, &outcome_row::result)),
     column(rows, only_of(verb::replay, &outcome_row::delay_us)),
     column(rows, only_of(verb::await, &outcome_row::awaits)),
@@ -292,13 +293,6 @@ pq::call flush(const row_refs<outcome_row>& rows) {
   return flush_by(sql::flush, rows);
 }
 
-static auto metadata_of(const row_refs<outcome_row>& rows) {
-  return column(rows, [](const outcome_row& x) {
-    return x.metadata.empty() ? std::nullopt
-                              : std::optional<std::string_view>{x.metadata};
-  });
-}
-
 pq::call flush_ledger(const row_refs<outcome_row>& rows) {
   auto x = flush_by(sql::flush_ledger, rows);
   auto failure = [](const outcome_row& row) -> std::optional<std::string_view> {
@@ -306,7 +300,8 @@ pq::call flush_ledger(const row_refs<outcome_row>& rows) {
       return *row.failure;
     return std::nullopt;
   };
-  x.args.add(column(rows, failure)).add(metadata_of(rows));
+  x.args.add(column(rows, failure))
+    .add(column(rows, filled(&outcome_row::metadata)));
   return x;
 }
 
@@ -349,7 +344,7 @@ pq::call flush_advance(const row_refs<outcome_row>& rows,
 pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
                               const std::string& new_token) {
   auto x = advance_by(sql::flush_advance_ledger, rows, new_token);
-  x.args.add(metadata_of(rows));
+  x.args.add(column(rows, filled(&outcome_row::metadata)));
   return x;
 }
 
@@ -477,19 +472,22 @@ template <class... Args>
 static pq::call insert_by(const sql::statement& what,
                           const row_refs<insert_row>& rows,
                           const Args&... more) {
-  using version = std::tuple<std::string_view, std::int32_t, std::int32_t>;
+  struct version {
+    std::string_view fsm;
+    std::int32_t number, named;
+    auto operator<=>(const version&) const = default;
+  };
   std::set<version> versions;
   for (const auto& x : rows)
     if (!x.resent)
-      versions.emplace(x.fsm, x.version, x.open.version ? 0 : x.version);
+      versions.insert({x.fsm, x.version, x.open.version ? 0 : x.version});
   return make_call(
     what, column(rows, &insert_row::id), alike(rows, &insert_row::fsm),
     alike(rows, &insert_row::version), alike(rows, &insert_row::step),
     column(rows, &insert_row::state), alike(rows, &insert_row::queue),
-    alike(rows, &insert_row::priority),
-    column(versions, [](const version& x) { return std::get<0>(x); }),
-    column(versions, [](const version& x) { return std::get<1>(x); }),
-    column(versions, [](const version& x) { return std::get<2>(x); }), more...);
+    alike(rows, &insert_row::priority), column(versions, &version::fsm),
+    column(versions, &version::number), column(versions, &version::named),
+    more...);
 }
 
 static auto unique_keys(const row_refs<insert_row>& rows) {
@@ -501,14 +499,11 @@ static auto unique_keys(const row_refs<insert_row>& rows) {
 
 static pq::call insert_runnable(const sql::statement& what,
                                 const row_refs<insert_row>& rows) {
-  auto scope = [](const auto& x) {
-    return x.unique_key ? std::optional<std::string_view>{x.unique_scope}
-                        : std::nullopt;
-  };
   return insert_by(what, rows, column(rows, &insert_row::delay_us),
                    column(rows, &insert_row::at_us),
                    column(rows, &insert_row::partition_key), unique_keys(rows),
-                   column(rows, scope), alike(rows, &insert_row::drawn_us));
+                   column(rows, filled(&insert_row::unique_scope)),
+                   alike(rows, &insert_row::drawn_us));
 }
 
 pq::call insert_new(const row_refs<insert_row>& rows) {
@@ -530,28 +525,29 @@ static pq::call insert_with_history(const sql::statement& what,
   auto x = insert_runnable(what, rows);
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> with_state;
-  using place = std::tuple<std::string_view, std::int32_t, std::string_view>;
-  std::map<place, machine::resting> resting;
+  struct arrival {
+    std::string_view fsm;
+    std::int32_t version;
+    std::string_view step, status;
+    std::optional<std::int64_t> after_us;
+    auto operator<=>(const arrival&) const = default;
+  };
+  std::set<arrival> there;
   for (const auto& row : rows) {
     if (row.history > 0)
       (row.history > 1 ? with_state : ids).push_back(row.id);
-    if (row.rests)
-      resting.emplace(place{row.fsm, row.version, row.step}, *row.rests);
+    if (const auto& how = row.rests)
+      there.insert(
+        {row.fsm, row.version, row.step, how->ends ? "done" : "awaiting_signal",
+         how->after ? std::optional{how->after->count()} : std::nullopt});
   }
   x.args.add(ids)
     .add(with_state)
-    .add(column(resting, [](const auto& x) { return get<0>(x.first); }))
-    .add(column(resting, [](const auto& x) { return get<1>(x.first); }))
-    .add(column(resting, [](const auto& x) { return get<2>(x.first); }))
-    .add(column(
-      resting,
-      [](const auto& x) {
-    return std::string_view{x.second.ends ? "done" : "awaiting_signal"};
-      }))
-    .add(column(resting, [](const auto& x) {
-      return x.second.after ? std::optional{x.second.after->count()}
-                            : std::nullopt;
-    }));
+    .add(column(there, &arrival::fsm))
+    .add(column(there, &arrival::version))
+    .add(column(there, &arrival::step))
+    .add(column(there, &arrival::status))
+    .add(column(there, &arrival::after_us));
   return x;
 }
 

@@ -72,7 +72,6 @@ public:
   };
 
   row_refs() = default;
-
   row_refs(const std::vector<Row>& rows) {
     for (const auto& x : rows)
       add(x);
