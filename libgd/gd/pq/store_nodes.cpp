@@ -12,17 +12,6 @@
 #include <iterator>
 #include <utility>
 
-namespace gd::pq {
-
-store::outside_steps
-cell_reader<store::outside_steps>::read(const rows& from,
-                                        std::size_t row) const {
-  auto x = from_json<store::outside_steps>(from.text(row, column));
-  return x ? std::move(*x) : store::outside_steps{};
-}
-
-} // namespace gd::pq
-
 namespace gd::store {
 
 using pq::column;
