@@ -293,6 +293,17 @@ result<std::vector<not_served_row>> client::not_served() {
   return store::read<not_served_row>(*rows);
 }
 
+result<void> client::make_known(const std::vector<machine>& machines) {
+  for (const auto& x : machines)
+    if (auto ok = x.validate(); !ok)
+      return ok;
+  auto known = store::known(machines);
+  auto rows = impl_->ask(
+    {{store::machines_lock(), store::refuse_other_steps({}, known),
+      store::register_machines(known)}});
+  return rows ? result<void>{} : rows.error();
+}
+
 result<void> client::retire(const std::string& fsm, std::int32_t version,
                             bool retired) {
   auto rows = impl_->ask({{store::retire(fsm, version, retired)}});

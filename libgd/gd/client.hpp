@@ -94,6 +94,12 @@ public:
   /// hundred at most.
   result<std::vector<not_served_row>> not_served();
 
+  /// Makes machines known as a node does when it starts, for those that need no node:
+  /// all of whose steps rest. What was known under a version is replaced. Errors:
+  /// `invalid_argument` (a machine that cannot be), `machine_differs` (a node that
+  /// lives has another definition).
+  result<void> make_known(const std::vector<machine>& machines);
+
   /// This version takes no more inserts; its instances go on. False: it takes them
   /// again. Errors: `unknown_machine`; `invalid_argument`, if it is pinned.
   result<void> retire(const std::string& fsm, std::int32_t version,

@@ -145,7 +145,7 @@ struct instance {
   json state{}; ///< as committed last; failed, if it prints more than 16 MiB
   /// Set when `status` is done; the same holds.
   std::optional<json> result{};
-  /// Set when `status` is awaiting_signal.
+  /// Set when `status` is awaiting_signal; empty: it rests, and no signal wakes it.
   std::optional<std::string> awaits{};
   std::string queue{};       ///< where it is picked
   std::int16_t priority = 0; ///< lower is more urgent

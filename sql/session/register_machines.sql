@@ -3,7 +3,8 @@
 -- transitions, JSON, $7 smallint[] history, $8 bigint[] for how long it is kept in us, or null; may be shorter, $9 text[]
 -- what concerns those outside, JSON
 -- A row for each that was known as something else: its name and version; what it was: steps, initial_step, queue,
--- transitions as JSON; whether it had other steps, declared other transitions, or opened others to those outside: replaced.
+-- transitions and what concerns those outside (open), both as JSON; whether it had other steps, declared other transitions,
+-- or opened others: replaced.
 with mine as materialized (
   select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps,
     m.transitions::jsonb as transitions, m.history, m.keep_us / 1000000 * interval '1 second' as history_keep,
@@ -13,6 +14,7 @@ with mine as materialized (
     as m (fsm, version, initial_step, queue, steps, transitions, history, keep_us, outside)
 ), before as materialized (
   select k.fsm, k.version, k.initial_step, k.queue, k.steps, k.transitions::text as transitions,
+    k.outside::text as open,
     not (k.steps @> m.steps and m.steps @> k.steps)
       or coalesce(jsonb_strip_nulls(k.transitions) <> jsonb_strip_nulls(m.transitions), false)
       or coalesce(k.outside <> m.outside, false) as replaced
@@ -38,6 +40,6 @@ with mine as materialized (
                         excluded.history_keep, excluded.outside)
 )
 select b.fsm, b.version, left(b.initial_step, 1025) as initial_step, left(b.queue, 1025) as queue, b.steps, b.transitions,
-  b.replaced
+  b.open, b.replaced
 from before b
 order by b.fsm, b.version

@@ -122,10 +122,11 @@ struct fixture {
   static outcome_row outcome(std::int64_t id, verb what) {
     outcome_row x{.id = id, .token = "node/1/1", .what = what};
     x.has_history = true;
-    if (what == verb::next || what == verb::replay || what == verb::await
-        || what == verb::advance)
+    bool moves = what == verb::next || what == verb::advance
+                 || what == verb::park || what == verb::finish;
+    if (moves || what == verb::replay || what == verb::await)
       x.state = R"({"n": 2})";
-    if (what == verb::next || what == verb::advance)
+    if (moves)
       x.step = "ship";
     if (what == verb::await)
       x.awaits = "paid";
@@ -193,6 +194,8 @@ CAF_TEST(every outcome is an entry with what was and what is) {
   for (auto [what, entry] : std::vector<std::pair<verb, std::string>>{
          {verb::next, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
          {verb::advance, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
+         {verb::park, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
+         {verb::finish, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
          {verb::replay,
           "1 replay collect>collect 1 node/1/1 signal {\"n\": 2}"},
          {verb::await, "1 await collect>collect 0 node/1/1 signal {\"n\": 2}"},
@@ -213,7 +216,7 @@ CAF_TEST(every outcome is an entry with what was and what is) {
 
 CAF_TEST(a stale outcome leaves no entry and is not counted) {
   for (auto what : {verb::next, verb::advance, verb::replay, verb::await,
-                    verb::done, verb::stop}) {
+                    verb::done, verb::stop, verb::park, verb::finish}) {
     auto id = inserted(1);
     lease(id, "node/1/7");
     auto flushed = write(outcome(id, what));
@@ -226,7 +229,7 @@ CAF_TEST(a stale outcome leaves no entry and is not counted) {
     CAF_CHECK(!write(outcome(id, what)).front().applied);
   }
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where seq = 1"),
-                  "6");
+                  "8");
   check_path();
 }
 

@@ -181,8 +181,19 @@ std::optional<machine_graph> read_graph(const pq::rows& rows) {
   machine_graph out{.fsm = row->fsm,
                     .version = row->version,
                     .initial_step = row->initial_step};
-  for (const auto& step : row->steps)
-    out.steps.push_back({.name = step, .to = std::move(declared[step])});
+  for (const auto& name : row->steps) {
+    auto& step = out.steps.emplace_back(
+      machine_graph::step{.name = name, .to = std::move(declared[name])});
+    if (auto found = row->open.find(name); found != row->open.end()) {
+      auto& open = found->second;
+      step.rests = open.rests;
+      step.ends = open.ends;
+      step.outside = std::move(open.to);
+      if (open.after_us)
+        step.after = std::chrono::microseconds{*open.after_us};
+      step.then = std::move(open.then).value_or("");
+    }
+  }
   if (auto found = declared.find(of_handler); found != declared.end()) {
     out.handled = true;
     out.handler_to = std::move(found->second);
