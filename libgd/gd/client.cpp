@@ -235,19 +235,6 @@ result<std::vector<stats_row>> client::stats() {
   return store::read<stats_row>(*rows);
 }
 
-result<void> client::make_known(const std::vector<machine>& machines) {
-  for (const auto& x : machines)
-    if (auto ok = x.validate(); !ok)
-      return ok;
-  auto all = store::known(machines);
-  auto rows = impl_->ask({{store::machines_lock(),
-                           store::refuse_other_steps({}, all),
-                           store::register_machines(all)}});
-  if (!rows)
-    return rows.error();
-  return {};
-}
-
 result<std::vector<machine_row>> client::machines() {
   auto rows = impl_->read(store::machines());
   if (!rows)

@@ -74,12 +74,6 @@ public:
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
 
-  /// Makes machines known to the database, as a node does when it starts: for those
-  /// whose steps all rest, which no engine need run. What was known of their versions is
-  /// replaced. Errors: `invalid_argument`, for what is wrong with one; `machine_differs`,
-  /// if a node that lives has another under that version.
-  result<void> make_known(const std::vector<machine>& machines);
-
   /// The machines that nodes have made known, by name and version.
   result<std::vector<machine_row>> machines();
   /// The steps of a machine and where they declare that they go; of the version
