@@ -93,8 +93,8 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 6080 libgd/gd/pq 3830 libgd/gd/work 4880 actors/gd/actors 6300
-  testing/gd 1450 tools/gdctl 2105
+  libgd/gd 6320 libgd/gd/pq 3910 libgd/gd/work 4880 actors/gd/actors 6300
+  testing/gd 1450 tools/gdctl 2215
   sql/turn 560 sql/intake 400 sql/sweep 360 sql/session 205 sql/caller 30
   sql/testing 30 sql/parts 640)
 while(budgets)
