@@ -3,6 +3,7 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/signal_intake.hpp>
@@ -53,10 +54,15 @@ struct client::impl {
   pq::reply run(const pq::unit& work, Meanwhile meanwhile);
   /// The rows of the last statement. Sent again where that may help: it must not
   /// matter how often it is done.
-  result<pq::rows> ask(pq::unit work);
+  result<pq::rows> ask(const pq::unit& work);
+  /// The same of what must not be done twice: sent again only if nothing has happened,
+  /// and nobody else is in the way.
+  result<pq::rows> ask_once(const pq::unit& work);
   result<pq::rows> read(pq::call what) {
     return ask({{std::move(what)}, false});
   }
+  template <class Again>
+  result<pq::rows> ask_while(const pq::unit& work, Again again);
   template <class Answer, class Intake, class Request>
   std::vector<result<Answer>> drive(Intake& intake,
                                     std::vector<Request> requests);
@@ -183,20 +189,33 @@ result<signalled> client::signal(gd::signal what) {
   return std::move(signal_all(std::move(one)).front());
 }
 
-result<pq::rows> client::impl::ask(pq::unit work) {
+template <class Again>
+result<pq::rows> client::impl::ask_while(const pq::unit& work, Again again) {
   gave_up_.reset();
   for (int failures = 0;;) {
     auto reply = run(work, [] {});
     if (reply.ok())
       return std::move(reply.results.back());
     auto why = std::move(*reply.failure);
-    if (gave_up_ || !retryable(why.code) || ++failures == read_tries) {
-      if (why.code == errc::unknown_fate)
-        why.code = errc::unavailable;
+    if (gave_up_ || !again(why.code) || ++failures == read_tries)
       return why;
-    }
     std::this_thread::sleep_for(delay_after(failures));
   }
+}
+
+result<pq::rows> client::impl::ask(const pq::unit& work) {
+  auto rows = ask_while(work, retryable);
+  if (rows || rows.error().code != errc::unknown_fate)
+    return rows;
+  auto why = rows.error();
+  why.code = errc::unavailable;
+  return why;
+}
+
+result<pq::rows> client::impl::ask_once(const pq::unit& work) {
+  return ask_while(work, [](errc code) {
+    return code == errc::unavailable || code == errc::conflict;
+  });
 }
 
 result<instance> client::look_up(std::int64_t id) {
@@ -226,6 +245,41 @@ result<std::vector<in_step_row>> client::in_step(const in_step_query& what) {
   if (!rows)
     return rows.error();
   return store::read<in_step_row>(*rows);
+}
+
+/// Who moves an instance, if that is told.
+static result<void> check_mover(const std::optional<std::string>& by) {
+  return by ? check_name("by", *by, {}) : result<void>{};
+}
+
+/// `unknown_step`, where our functions say that no machine has something.
+static error moving_failed(error why) {
+  if (why.sqlstate == "42704")
+    why.code = errc::unknown_step;
+  return why;
+}
+
+result<transitioned> client::rewind(const gd::rewind& what) {
+  if (auto ok = check_mover(what.by); !ok)
+    return ok.error();
+  auto rows = impl_->ask_once(
+    {{store::rewind(what), store::look_up(what.target)}});
+  if (!rows)
+    return moving_failed(rows.error());
+  auto now = store::read_instance(*rows);
+  return transitioned{now->seq, now->status};
+}
+
+result<inserted> client::fork(const gd::fork& what) {
+  if (auto ok = check_mover(what.by); !ok)
+    return ok.error();
+  if (!what.queue.empty())
+    if (auto ok = check_name("queue", what.queue, {}); !ok)
+      return ok.error();
+  auto rows = impl_->ask_once({{store::fork(what)}});
+  if (!rows)
+    return moving_failed(rows.error());
+  return inserted{.id = store::read_ids(*rows).front()};
 }
 
 result<std::vector<stats_row>> client::stats() {

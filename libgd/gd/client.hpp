@@ -71,6 +71,17 @@ public:
   /// same.
   result<std::vector<in_step_row>> in_step(const in_step_query& what);
 
+  /// Puts an instance back to an entry of its history; answered after the commit. Never sent
+  /// again where it may have happened. Errors: `invalid_argument`; `not_found` (no such
+  /// instance, or entry), `not_allowed` (the entry has no state, or is of another version),
+  /// `unknown_step` (the machine has it no more), `transition_conflict` (it executes),
+  /// `busy` (a stranger's transaction holds it), `rejected` (another instance has its
+  /// unique key), `unavailable`, `unknown_fate`.
+  result<transitioned> rewind(const gd::rewind& what);
+  /// Makes an instance that begins at an entry of another one's history. As `rewind`, and
+  /// `version_retired`.
+  result<inserted> fork(const gd::fork& what);
+
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
 

@@ -199,24 +199,26 @@ struct history_query {
 
 /// A transition of an instance, as the ledger has it.
 struct ledger_entry {
-  std::int64_t seq = 0;     ///< the instance's, behind it; 0: its insert
+  std::int64_t seq = 0;     ///< the instance's, behind it; 0: how it began
   std::int64_t at_us = 0;   ///< when; microseconds since 1970
   std::int32_t version = 0; ///< the machine's
-  /// insert; next, replay, await, done or stop; reap: its lease was over; fail: it
-  /// could not be run.
+  /// insert, or fork; next, replay, await, done or stop; reap: its lease was over; fail:
+  /// it could not be run; rewind: it was put back.
   std::string outcome{};
-  std::optional<std::string> from_step{}; ///< an insert has none
+  std::optional<std::string> from_step{}; ///< none where it begins
   std::string to_step{};                  ///< where it stands then
   std::int32_t attempt = 0;               ///< the instance's, behind it
   std::optional<std::string> token{};     ///< of the lease that it ended
   std::optional<std::string> by{};        ///< who made it from outside
   /// Why the step was woken: signal or timeout.
   std::optional<std::string> wake_reason{};
-  /// Why `stop` or the engine has failed it; or what the handler was given, whatever
-  /// it made of that.
+  /// Why `stop` or the engine has failed it; what the handler was given, whatever it made
+  /// of that; or why it was moved from outside.
   std::optional<std::string> reason{};
-  std::optional<json> metadata{}; ///< what `with` has attached
-  std::optional<json> state{};    ///< behind it, if the history has states
+  /// What `with` has attached; of a rewind the entry it went back to, {"seq": 3}, of a
+  /// fork that and whose it is, {"id": 7, "seq": 3}.
+  std::optional<json> metadata{};
+  std::optional<json> state{}; ///< behind it, if the history has states
 
   GD_STATE(ledger_entry, seq, at_us, version, outcome, from_step, to_step,
            attempt, token, by, wake_reason, reason, metadata, state);
@@ -229,6 +231,39 @@ struct history_page {
   std::vector<ledger_entry> rows{};
 
   GD_STATE(history_page, rows);
+};
+
+/// Puts an instance back to the step and the state of an entry of its history, which
+/// must have states. Signals consumed since then do not come back, and are still known by
+/// their dedup keys; those in the inbox stay there.
+struct rewind {
+  std::int64_t target = 0;             ///< the instance; it must not execute
+  std::int64_t seq = 0;                ///< the entry
+  std::optional<std::string> reason{}; ///< why; over 8 KiB, it is cut
+  std::optional<std::string> by{};     ///< who does it: a name
+
+  GD_STATE(rewind, target, seq, reason, by);
+};
+
+/// The answer to what moves an instance from outside: durable from now on.
+struct transitioned {
+  std::int64_t seq = 0; ///< how many transitions it has made
+  std::string status{}; ///< as in `instance`
+
+  GD_STATE(transitioned, seq, status);
+};
+
+/// Makes an instance that begins at the step and the state of an entry of another one's
+/// history, which must have states: with its machine's version, priority and partition
+/// key, without a unique key, and with an empty inbox.
+struct fork {
+  std::int64_t target = 0;             ///< the other one
+  std::int64_t seq = 0;                ///< the entry
+  std::string queue{};                 ///< empty: that one's
+  std::optional<std::string> reason{}; ///< why; over 8 KiB, it is cut
+  std::optional<std::string> by{};     ///< who does it: a name
+
+  GD_STATE(fork, target, seq, queue, reason, by);
 };
 
 /// Asks for instances that are in a step: of those with history.

@@ -116,6 +116,7 @@ columns_by read_by_name() {
     {&sql::look_up, columns_of<gd::instance>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},
+    {&sql::fork, {"id"}},
     {&sql::stats, columns_of<gd::stats_row>()},
   };
 }
@@ -132,7 +133,7 @@ const std::set<const sql::statement*> not_by_name{
   &sql::borrow,         &sql::restore,
   &sql::schema_version, &sql::schema_exists,
   &sql::migration_lock, &sql::any_instance,
-  &sql::open_checks,
+  &sql::open_checks,    &sql::rewind,
 };
 
 struct cleared {
