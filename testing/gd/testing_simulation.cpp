@@ -151,6 +151,10 @@ std::string_view status_after(store::verb what) {
 
 // -- the simulation -----------------------------------------------------------
 
+json simulation::as_stored(std::string text) {
+  return json::raw(as_jsonb(std::move(text)));
+}
+
 simulation::simulation(std::vector<machine> machines, simulation_settings how)
   : harness(how.limits), now_(how.start) {
   for (auto& x : machines)
@@ -254,7 +258,7 @@ simulation::row simulation::make_row(store::insert_row what) const {
   to.step = std::move(what.step);
   to.queue = std::move(what.queue);
   to.status = "runnable";
-  to.state = json::raw(as_jsonb(std::move(what.state)));
+  to.state = as_stored(std::move(what.state));
   to.priority = what.priority;
   to.partition_key = std::move(what.partition_key);
   if (what.unique_key)
@@ -516,7 +520,7 @@ void simulation::change(row& x, store::outcome_row& what) {
   using store::verb;
   auto& to = x.shown;
   if (!what.state.empty())
-    to.state = json::raw(as_jsonb(std::move(what.state)));
+    to.state = as_stored(std::move(what.state));
   bool same_inputs = what.what == verb::replay || what.what == verb::stop
                      || what.what == verb::release;
   if (!same_inputs) {
@@ -548,7 +552,7 @@ void simulation::change(row& x, store::outcome_row& what) {
         to.deadline_us = now_us() + *what.timeout_us;
       break;
     case verb::done:
-      to.result = json::raw(as_jsonb(std::move(what.result)));
+      to.result = as_stored(std::move(what.result));
       break;
     case verb::stop:
     case verb::release:
