@@ -165,9 +165,8 @@ static result<void> check_document(std::string_view what, const json& value,
   if (auto ok = check_size(what, value, most); !ok)
     return ok;
   if (auto ok = check_json(value.text()); !ok)
-    return error{ok.error().code,
-                 fmt::format("{}: {}", what, ok.error().message),
-                 {}};
+    return error{
+      ok.error().code, fmt::format("{}: {}", what, ok.error().message), {}};
   return {};
 }
 

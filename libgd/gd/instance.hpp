@@ -139,8 +139,9 @@ struct transition {
   std::optional<json> state{};
   /// What is attached to the entry of its history, encoded by `to_json(x)`.
   std::optional<json> metadata{};
-  std::optional<std::string> reason{}; ///< why, for the history; to `limits::reason`
-  std::optional<std::string> by{};     ///< who, for the history; a name
+  std::optional<std::string>
+    reason{}; ///< why, for the history; to `limits::reason`
+  std::optional<std::string> by{}; ///< who, for the history; a name
 
   GD_STATE(transition, target, to, from, seq, state, metadata, reason, by);
 };

@@ -67,17 +67,17 @@ std::invoke_result_t<F&, transaction&>
 retry_conflicts(int times, pg_conn* connection, F f,
                 transaction_settings how = {}) {
   transaction tx{connection, std::move(how)};
-  return retry_conflicts(
-    times, [&]() -> std::invoke_result_t<F&, transaction&> {
-      detail::attempt one{connection};
-      if (auto ok = one.begin(); !ok)
-        return ok.error();
-      auto answer = f(tx);
-      if (answer)
-        if (auto ok = one.commit(); !ok)
-          return ok.error();
-      return answer;
-    });
+  return retry_conflicts(times,
+                         [&]() -> std::invoke_result_t<F&, transaction&> {
+                           detail::attempt one{connection};
+                           if (auto ok = one.begin(); !ok)
+                             return ok.error();
+                           auto answer = f(tx);
+                           if (answer)
+                             if (auto ok = one.commit(); !ok)
+                               return ok.error();
+                           return answer;
+                         });
 }
 
 } // namespace gd

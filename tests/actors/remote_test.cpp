@@ -239,10 +239,10 @@ public:
       [this](gd::stats_query& x) { return answer<gd::stats>(x, seen_[4]); },
       [this](gd::history_query& x) {
       return answer<gd::history_page>(x, seen_[5]);
-      },
+    },
       [this](gd::in_step_query& x) {
       return answer<gd::in_step_page>(x, seen_[6]);
-    },
+      },
       };
   }
 

@@ -55,15 +55,17 @@ void add_transition(CLI::App& app, const globals& global, action& chosen) {
   sub->add_option("ID", opts->id, "The instance")->required();
   sub->add_option("STEP", x.to, "Where to")->required();
   sub->add_option("--from", x.from, "Only if it is in this step");
-  sub->add_option("--seq", x.seq,
-                  "Only if it has made so many transitions, as gdctl show says");
+  sub->add_option(
+    "--seq", x.seq,
+    "Only if it has made so many transitions, as gdctl show says");
   sub->add_option("--state", opts->state, "Its new state, JSON");
   sub->add_option("--metadata", opts->metadata, "For its history, JSON");
   sub->add_option("--reason", x.reason, "Why, for its history");
   sub->add_option("--by", x.by, "Who, for its history");
   sub->footer(
-    "From a step where its machine lets others do that, and to the steps that it\n"
-    "names: gdctl graph shows them. Not while it executes.\n"
+    "From a step where its machine lets others do that, to one that it names; "
+    "not\n"
+    "while it executes.\n"
     "\n"
     "Examples:\n"
     "  gdctl transition 7 cancelled --from submitted --by alice --reason "

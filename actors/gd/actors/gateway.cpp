@@ -138,7 +138,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     [this](gd::insert_all& x) { return insert_many(x); },
     [this](gd::signal& x) {
     return take_in<gd::signalled>(signals_, signalling_, x);
-    },
+  },
     [this](gd::transition& x) {
     return take_in<gd::transitioned>(transitions_, moving_, x);
     },
@@ -154,7 +154,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     [this](gd::stats_query) {
     return read<gd::stats>(home_->spare_lane(), store::stats(),
                            rows_as<gd::stats, gd::stats_row>);
-  },
+    },
     [this](const gd::history_query& x) -> caf::result<gd::history_page> {
       if (auto ok = check_limit(x.limit); !ok)
         return to_caf(ok.error());
@@ -266,8 +266,7 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
 }
 
 template <class Answer>
-void gateway_worker::answer_one(promises<Answer>& waiting,
-                                std::uint64_t ticket,
+void gateway_worker::answer_one(promises<Answer>& waiting, std::uint64_t ticket,
                                 const result<Answer>& answer) {
   if (auto found = waiting.extract(ticket); !found.empty())
     deliver(found.mapped(), answer);
@@ -313,13 +312,14 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
     return finish_intake(inserts_, std::move(reply),
                          [this](auto t, auto& x) { answer_insert(t, x); });
   if (ticket == signal_unit)
-    return finish_intake(signals_, std::move(reply),
-                         [this](auto t, auto& x) {
+    return finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
       answer_one(signalling_, t, x);
-                         });
+    });
   if (ticket == transition_unit)
     return finish_intake(transitions_, std::move(reply),
-                         [this](auto t, auto& x) { answer_one(moving_, t, x); });
+                         [this](auto t, auto& x) {
+      answer_one(moving_, t, x);
+    });
   if (auto found = reading_.extract(ticket); !found.empty())
     found.mapped()(reply);
 }

@@ -32,12 +32,11 @@ namespace gd::actors {
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
-using gateway
-  = typed_actor<gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
-                gd::signalled(gd::signal), gd::transitioned(gd::transition),
-                gd::instance(gd::look_up),
-                gd::stats(gd::stats_query), gd::history_page(gd::history_query),
-                gd::in_step_page(gd::in_step_query)>;
+using gateway = typed_actor<
+  gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
+  gd::signalled(gd::signal), gd::transitioned(gd::transition),
+  gd::instance(gd::look_up), gd::stats(gd::stats_query),
+  gd::history_page(gd::history_query), gd::in_step_page(gd::in_step_query)>;
 
 /// \cond
 // -- inside a node ------------------------------------------------------------

@@ -72,8 +72,9 @@ result<void> borrowed::begin() {
   if (auto ok = check_connection(); !ok)
     return ok;
   if (PQtransactionStatus(handle_) != PQTRANS_IDLE)
-    return refuse("transaction: expected none, got an open one, which is not to "
-                  "be rolled back here");
+    return refuse(
+      "transaction: expected none, got an open one, which is not to "
+      "be rolled back here");
   if (auto done = run({&sql::begin, {}}); !done)
     return done.error();
   return {};

@@ -552,22 +552,6 @@ pq::call send_signals(const row_refs<gd::signal>& signals,
                    column(signals, &gd::signal::dedup_key), inbox_limit);
 }
 
-pq::call move_targets(const row_refs<transition>& xs, bool waits) {
-  auto text_of = [](std::optional<json> transition::*member) {
-    return [member](const transition& x) {
-      const auto& value = x.*member;
-      return value ? std::optional<std::string_view>{value->text()}
-                   : std::nullopt;
-    };
-  };
-  return make_call(
-    sql::transition, column(xs, &transition::target),
-    column(xs, &transition::to), column(xs, &transition::from),
-    column(xs, &transition::seq), column(xs, text_of(&transition::state)),
-    column(xs, text_of(&transition::metadata)), column(xs, &transition::reason),
-    column(xs, &transition::by), waits);
-}
-
 pq::call look_up(std::int64_t id) {
   return make_call(sql::look_up, id, longest_text);
 }

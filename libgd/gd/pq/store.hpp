@@ -588,24 +588,6 @@ struct signal_row {
   GD_COLUMNS(answer, woken_queue, runnable_queue);
 };
 
-/// Each target once. `waits`: for strangers.
-pq::call move_targets(const row_refs<transition>& xs, bool waits);
-
-/// `unknown`: none of the others, the instance may have moved.
-GD_ENUM(transition_answer, unknown, moved, no_such_target, conflict,
-        unknown_step, not_allowed, taken, locked, unsure);
-
-/// In the order of the transitions.
-struct transition_row {
-  transition_answer answer = transition_answer::locked;
-  std::string status{};
-  std::int64_t seq = 0;
-  std::string queue{};  ///< not empty: the instance is runnable
-  std::string detail{}; ///< the sentence of what is refused
-
-  GD_COLUMNS(answer, status, seq, queue, detail);
-};
-
 pq::call look_up(std::int64_t id);
 std::optional<instance> read_instance(const pq::rows& rows);
 /// Read as `ledger_entry`.

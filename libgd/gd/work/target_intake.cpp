@@ -201,9 +201,10 @@ void signal_kind::note_queues(std::set<std::string>& to, row& of) {
         to.insert(std::move(*queue));
 }
 
-std::optional<result<signalled>>
-signal_kind::read(const signal& x, const row& said, const limits& bounds,
-                  bool resent) {
+std::optional<result<signalled>> signal_kind::read(const signal& x,
+                                                   const row& said,
+                                                   const limits& bounds,
+                                                   bool resent) {
   switch (said.answer) {
     case store::signal_answer::accepted:
       return signalled{false};
@@ -256,9 +257,9 @@ void transition_kind::note_queues(std::set<std::string>& to, row& of) {
     to.insert(std::move(of.queue));
 }
 
-std::optional<result<transitioned>>
-transition_kind::read(const transition& x, const row& said, const limits&,
-                      bool) {
+std::optional<result<transitioned>> transition_kind::read(const transition& x,
+                                                          const row& said,
+                                                          const limits&, bool) {
   auto refuse = [&](errc code, std::string sqlstate = {}) {
     return error{code, said.detail, std::move(sqlstate)};
   };
@@ -276,7 +277,8 @@ transition_kind::read(const transition& x, const row& said, const limits&,
     case store::transition_answer::taken:
       return refuse(errc::rejected, "23505");
     case store::transition_answer::locked:
-    case store::transition_answer::unsure: // waited for, there is no such answer
+    case store::transition_answer::
+      unsure: // waited for, there is no such answer
       return std::nullopt;
     case store::transition_answer::unknown:
       break;

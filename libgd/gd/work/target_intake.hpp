@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_transitions.hpp>
 #include <gd/pq/unit.hpp>
 #include <gd/work/batch.hpp>
 #include <gd/work/intake.hpp>
