@@ -6,7 +6,7 @@
 #include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/work/insert_intake.hpp>
-#include <gd/work/signal_intake.hpp>
+#include <gd/work/target_intake.hpp>
 
 #include <fmt/format.h>
 
@@ -43,7 +43,11 @@ intake_settings settings_of(client_settings x) {
 
 struct client::impl {
   impl(pq::options opts, const intake_settings& how)
-    : opts_(std::move(opts)), rows_(how.rows), inserts_(how), signals_(how) {
+    : opts_(std::move(opts)),
+      rows_(how.rows),
+      inserts_(how),
+      signals_(how),
+      transitions_(how) {
     // nop
   }
 
@@ -71,6 +75,7 @@ struct client::impl {
   std::size_t rows_; ///< of a group
   insert_intake inserts_;
   signal_intake signals_;
+  transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
@@ -177,16 +182,22 @@ client::signal_all(std::vector<gd::signal> signals) {
   return impl_->drive<signalled>(impl_->signals_, std::move(signals));
 }
 
+std::vector<result<transitioned>>
+client::transition_all(std::vector<gd::transition> transitions) {
+  return impl_->drive<transitioned>(impl_->transitions_,
+                                    std::move(transitions));
+}
+
 result<inserted> client::insert(gd::insert what) {
-  std::vector<gd::insert> one;
-  one.push_back(std::move(what));
-  return std::move(insert_all(std::move(one)).front());
+  return std::move(insert_all(just(std::move(what))).front());
 }
 
 result<signalled> client::signal(gd::signal what) {
-  std::vector<gd::signal> one;
-  one.push_back(std::move(what));
-  return std::move(signal_all(std::move(one)).front());
+  return std::move(signal_all(just(std::move(what))).front());
+}
+
+result<transitioned> client::transition(gd::transition what) {
+  return std::move(transition_all(just(std::move(what))).front());
 }
 
 template <class Again>

@@ -25,15 +25,15 @@ struct client_settings {
   std::size_t bytes = 8 << 20;
 };
 
-/// Inserts, signals and looks up, for programs without actors. Calls block
+/// Inserts, signals, moves and looks up, for programs without actors. Calls block
 /// until the database has answered; one connection, one call at a time: a
 /// client is not thread-safe, and threads have one each.
 ///
 /// A connection that is lost in between is made again, with backoff, for some
 /// seconds. Inserts are then sent again without duplicating anything; a signal
-/// may be stored twice if it has no dedup key. What still has no answer then
-/// is answered with `unavailable` if nothing can have happened, else with
-/// `unknown_fate`.
+/// may be stored twice if it has no dedup key; a transition that may have happened is
+/// not sent again. What still has no answer then is answered with `unavailable` if
+/// nothing can have happened, else with `unknown_fate`.
 class client {
 public:
   /// Connects, once, and checks that this library can work with the schema.
@@ -60,6 +60,16 @@ public:
   result<signalled> signal(gd::signal what);
   /// Like `insert_all`.
   std::vector<result<signalled>> signal_all(std::vector<gd::signal> signals);
+
+  /// Moves an instance to another step, in a transaction by itself; answered after the
+  /// commit. Errors: `no_such_target`; `transition_conflict`: it executes, is
+  /// finished, or is not where the transition says; `unknown_step`, `not_allowed`;
+  /// `rejected`, if another instance has its unique key; `busy`: another transaction
+  /// holds it; `invalid_argument`, `codec`, `unavailable`, `unknown_fate`.
+  result<transitioned> transition(gd::transition what);
+  /// Like `insert_all`. Those of the same instance go one after the other.
+  std::vector<result<transitioned>>
+  transition_all(std::vector<gd::transition> transitions);
 
   /// One instance as it is. `not_found`: there is no such one.
   result<instance> look_up(std::int64_t id);

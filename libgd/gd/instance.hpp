@@ -26,7 +26,8 @@ struct limits {
   std::size_t result = 1 << 20;     ///< the same
   std::size_t payload = 1 << 20;    ///< the same
   std::size_t metadata = 64 << 10;  ///< the same, of a transition's
-  std::size_t reason = 8 << 10; ///< bytes of last_error; longer ones are cut
+  /// Bytes of last_error, longer ones are cut; and of a transition's.
+  std::size_t reason = 8 << 10;
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
 };
@@ -126,6 +127,34 @@ struct signalled {
   GD_STATE(signalled, duplicate);
 };
 
+/// Moves an instance to another step, from one where its machine lets others do that:
+/// a resting step, or one with `.outside(...)`.
+struct transition {
+  std::int64_t target = 0; ///< the instance
+  std::string to{};        ///< the step
+  /// The step and the `seq` that it is to have; empty: whatever they are.
+  std::optional<std::string> from{};
+  std::optional<std::int64_t> seq{}; ///< see `from`
+  /// Its new state, encoded by `to_json(state)`; empty: it keeps the one that it has.
+  std::optional<json> state{};
+  /// What is attached to the entry of its history, encoded by `to_json(x)`.
+  std::optional<json> metadata{};
+  std::optional<std::string>
+    reason{}; ///< why, for the history; to `limits::reason`
+  std::optional<std::string> by{}; ///< who, for the history; a name
+
+  GD_STATE(transition, target, to, from, seq, state, metadata, reason, by);
+};
+
+/// The answer to a transition, and to a rewind: the instance has moved.
+struct transitioned {
+  std::int64_t seq = 0; ///< the instance's, behind it
+  /// runnable; awaiting_signal, at a resting step; done, at a final one.
+  std::string status{};
+
+  GD_STATE(transitioned, seq, status);
+};
+
 /// Asks for one instance.
 struct look_up {
   std::int64_t id = 0; ///< the instance
@@ -203,7 +232,7 @@ struct ledger_entry {
   std::int64_t at_us = 0;   ///< when; microseconds since 1970
   std::int32_t version = 0; ///< the machine's
   /// insert, or fork; next, replay, await, done or stop; reap: its lease was over; fail:
-  /// it could not be run; rewind: it was put back.
+  /// it could not be run; transition: from outside; rewind: it was put back.
   std::string outcome{};
   std::optional<std::string> from_step{}; ///< none where it begins
   std::string to_step{};                  ///< where it stands then
@@ -244,15 +273,6 @@ struct rewind {
 
   GD_STATE(rewind, target, seq, reason, by);
 };
-
-/// The answer to what moves an instance from outside: durable from now on.
-struct transitioned {
-  std::int64_t seq = 0; ///< how many transitions it has made
-  std::string status{}; ///< as in `instance`
-
-  GD_STATE(transitioned, seq, status);
-};
-
 /// Makes an instance that begins at the step and the state of an entry of another one's
 /// history, which must have states: with its machine's version, priority and partition
 /// key, without a unique key, and with an empty inbox.
@@ -395,6 +415,9 @@ result<void> check_size(std::string_view what, const json& value,
 /// Whether a signal can be sent, as far as can be told without the database: its
 /// name, its payload, its key. Errors: `invalid_argument`, `codec`.
 result<void> check(const signal& x, const limits& bounds);
+
+/// The same of a transition.
+result<void> check(const transition& x, const limits& bounds);
 
 /// Whether a page may have so many rows: 1 to 1,000. Error: `invalid_argument`.
 result<void> check_limit(std::int32_t limit);

@@ -8,25 +8,24 @@
 -- known is older than this column.
 alter table :"schema".gen_durable_machines add column outside jsonb;
 
--- How an instance arrives at a step of a machine in which no function runs. No row: at another one, or nobody knows it.
+-- How an instance arrives at a step: due; parked until its deadline, where it rests; done, where it ends. Where no node has
+-- made that known, due: an engine parks or ends it.
 create function :"schema".gd_arrival(
   fsm text, version int, step text,
   out status :"schema".durable_status, out awaits text, out deadline timestamptz, out result jsonb)
-returns setof record
 language sql
 begin atomic
-  select cast(case when w.ends then 'done' else 'awaiting_signal' end as :"schema".durable_status),
-    case when not w.ends then '' end, clock_timestamp() + w.after_us * interval '1 microsecond',
-    case when w.ends then jsonb '{}' end
-  from (
-    select coalesce((k.what ->> 'ends')::boolean, false) as ends, coalesce((k.what ->> 'rests')::boolean, false) as rests,
-      (k.what ->> 'after_us')::bigint as after_us
-    from (
-      select m.outside -> gd_arrival.step as what
-      from :"schema".gen_durable_machines m
-      where m.fsm = gd_arrival.fsm and m.version = gd_arrival.version) k
-    where k.what is not null) w
-  where w.rests or w.ends;
+  select cast(case when s.rests then 'awaiting_signal' when s.ends then 'done' else 'runnable' end as :"schema".durable_status),
+    case when s.rests then '' end,
+    case when s.rests then clock_timestamp() + s.after_us * interval '1 microsecond' end,
+    case when s.ends then jsonb '{}' end
+  from (select) one
+  left join lateral (
+    select (o.step ->> 'rests')::boolean as rests, (o.step ->> 'ends')::boolean as ends,
+      (o.step ->> 'after_us')::bigint as after_us
+    from :"schema".gen_durable_machines m
+    cross join lateral (select m.outside -> gd_arrival.step as step) o
+    where m.fsm = gd_arrival.fsm and m.version = gd_arrival.version) s on true;
 end;
 
 -- As before, and as it arrives at a step where none runs.
@@ -48,9 +47,8 @@ begin atomic
     select gd_insert_row.id, gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step, gd_insert_row.state,
       gd_insert_row.queue, gd_insert_row.priority, gd_insert_row.eligible_at, gd_insert_row.partition_key,
       gd_insert_row.unique_key, gd_insert_row.unique_scope, coalesce((select m.history from machine m), 0),
-      (select gd_insert_row.step from machine m), coalesce(a.status, 'runnable'), a.awaits, a.deadline, a.result
-    from (select) one
-    left join lateral :"schema".gd_arrival(gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step) a on true
+      (select gd_insert_row.step from machine m), a.status, a.awaits, a.deadline, a.result
+    from :"schema".gd_arrival(gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step) a
     on conflict do nothing
     returning *
   )
@@ -126,8 +124,8 @@ begin atomic
       then format('step: expected one of %s of %s v%s, got %s', array_to_string(m.steps, '|'), gd_insert.fsm, m.version,
                   gd_insert.step)
       when (gd_insert.eligible_at is not null or gd_insert.delay > interval '0')
-        and exists (
-          select from :"schema".gd_arrival(gd_insert.fsm, m.version, coalesce(nullif(gd_insert.step, ''), m.initial_step)))
+        and (select a.status <> 'runnable'
+             from :"schema".gd_arrival(gd_insert.fsm, m.version, coalesce(nullif(gd_insert.step, ''), m.initial_step)) a)
       then format('eligible_at and delay: no function runs in step %s of %s v%s, expected neither',
                   coalesce(nullif(gd_insert.step, ''), m.initial_step), gd_insert.fsm, m.version)
       when k.found or gd_insert.step <> '' and gd_insert.queue <> '' then null

@@ -2,26 +2,6 @@
 -- have states. What is read of the ledger is held in variables: a sweep may delete it meanwhile. Names inside the quotes are
 -- found in this schema alone.
 
--- How an instance arrives at a step: due; parked until its deadline, where it rests; done, where it ends. Where no node has
--- made that known, due: an engine parks or ends it.
-create function :"schema".gd_arrival(
-  fsm text, version int, step text,
-  out status :"schema".durable_status, out awaits text, out deadline timestamptz, out result jsonb)
-language sql
-begin atomic
-  select cast(case when s.rests then 'awaiting_signal' when s.ends then 'done' else 'runnable' end as :"schema".durable_status),
-    case when s.rests then '' end,
-    case when s.rests then clock_timestamp() + s.after_us * interval '1 microsecond' end,
-    case when s.ends then jsonb '{}' end
-  from (select) one
-  left join lateral (
-    select (o.step ->> 'rests')::boolean as rests, (o.step ->> 'ends')::boolean as ends,
-      (o.step ->> 'after_us')::bigint as after_us
-    from :"schema".gen_durable_machines m
-    cross join lateral (select m.outside -> gd_arrival.step as step) o
-    where m.fsm = gd_arrival.fsm and m.version = gd_arrival.version) s on true;
-end;
-
 -- The entry of an instance's history from which it could go on: it has a state, and its machine still has the step.
 create function :"schema".gd_entry(target bigint, fsm text, seq bigint) returns :"schema".gen_durable_ledger
 language plpgsql

@@ -153,6 +153,10 @@ std::string_view status_after(store::verb what) {
 
 // -- the simulation -----------------------------------------------------------
 
+json simulation::as_stored(std::string text) {
+  return json::raw(as_jsonb(std::move(text)));
+}
+
 simulation::simulation(std::vector<machine> machines, simulation_settings how)
   : harness(how.limits), now_(how.start) {
   for (auto& x : machines)
@@ -256,7 +260,7 @@ simulation::row simulation::make_row(store::insert_row what) const {
   to.step = std::move(what.step);
   to.queue = std::move(what.queue);
   to.status = "runnable";
-  to.state = json::raw(as_jsonb(std::move(what.state)));
+  to.state = as_stored(std::move(what.state));
   to.priority = what.priority;
   to.partition_key = std::move(what.partition_key);
   if (what.unique_key)
@@ -528,7 +532,7 @@ void simulation::change(row& x, store::outcome_row& what) {
   using store::verb;
   auto& to = x.shown;
   if (!what.state.empty())
-    to.state = json::raw(as_jsonb(std::move(what.state)));
+    to.state = as_stored(std::move(what.state));
   if (!what.step.empty())
     to.step = std::move(what.step);
   bool same_inputs = what.what == verb::replay || what.what == verb::stop
@@ -566,7 +570,7 @@ void simulation::change(row& x, store::outcome_row& what) {
       to.result = json{};
       break;
     case verb::done:
-      to.result = json::raw(as_jsonb(std::move(what.result)));
+      to.result = as_stored(std::move(what.result));
       break;
     case verb::stop:
     case verb::release:

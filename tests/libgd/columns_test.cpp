@@ -9,6 +9,7 @@
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_transitions.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
 
@@ -113,6 +114,7 @@ columns_by read_by_name() {
     {&sql::insert_claimed, columns_of<store::claimed_row>()},
     {&sql::inserted, columns_of<store::inserted_row>()},
     {&sql::signal, columns_of<store::signal_row>()},
+    {&sql::transition, columns_of<store::transition_row>()},
     {&sql::look_up, columns_of<gd::instance>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},

@@ -450,6 +450,18 @@ struct million_rows {
                     + each("'{\"a\": 1}'", "text") + ", " + keys + ", 1000",
        .pages_per_row = 80,
        .before = execute(sql::lock_targets, waiting)},
+      {.what = &sql::transition,
+       .arguments = waiting + ", " + each("'pay'", "text") + ", "
+                    + each("'collect'", "text") + ", '{}', "
+                    + each("'{\"n\": 2}'", "text")
+                    + ", '{}', '{}', '{}', false",
+       .pages_per_row = 120,
+       .before = "insert into " + db.schema()
+                 + ".gen_durable_machines (fsm, version, initial_step, queue,"
+                   " steps, outside) select x.fsm, x.version, 'collect',"
+                   " 'default', '{collect,pay}', '{\"collect\": {\"to\":"
+                   " [\"pay\"]}}' from (values ('Order', 1), ('Other', 7))"
+                   " x (fsm, version)"},
       {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
       {.what = &sql::insert_new,
        .arguments = inserted + ", '{}', '{}', '{0}'",

@@ -412,10 +412,11 @@ CAF_TEST(every command explains itself) {
         arguments{"machines", "--help"}, arguments{"machines", "pin", "--help"},
         arguments{"machines", "retire", "--help"}, arguments{"nodes", "--help"},
         arguments{"migrate", "status", "--help"}, arguments{"insert", "--help"},
-        arguments{"signal", "--help"}, arguments{"show", "--help"},
-        arguments{"history", "--help"}, arguments{"in-step", "--help"},
-        arguments{"rewind", "--help"}, arguments{"fork", "--help"},
-        arguments{"stats", "--help"}, arguments{"graph", "--help"}}) {
+        arguments{"signal", "--help"}, arguments{"transition", "--help"},
+        arguments{"show", "--help"}, arguments{"history", "--help"},
+        arguments{"in-step", "--help"}, arguments{"rewind", "--help"},
+         arguments{"fork", "--help"}, arguments{"stats", "--help"},
+        arguments{"graph", "--help"}}) {
     auto x = run(args);
     CAF_CHECK_EQUAL(x.code, 0);
     CAF_CHECK(contains(x.out, "Example"));
@@ -839,6 +840,40 @@ CAF_TEST(a signal is accepted once per dedup key) {
   CAF_CHECK_EQUAL(again.out,
                   "{\"target\":" + id + ",\"answer\":\"duplicate\"}\n");
   CAF_CHECK_EQUAL(again.code, 0);
+}
+
+CAF_TEST(an instance is moved or it is told why not ) {
+  db.rows("update gen_durable_machines set history = 1, outside ="
+          " '{\"start\": {\"to\": [\"ship\"]}}'");
+  auto id = std::to_string(line_of(run({"insert", "Order"}).out).id);
+  for (const auto& [args, part] :
+       std::vector<std::pair<arguments, std::string>>{
+         {{"transition", "42", "ship"}, "there is no instance 42"},
+         {{"transition", id, "strat"}, "start|ship"},
+         {{"transition", id, "start"}, "expected one of ship"},
+         {{"transition", id, "ship", "--from", "ship"},
+          "got runnable at start"},
+         {{"transition", id, "ship", "--seq", "1"},
+          "got runnable at start, seq 0"},
+         {{"transition", id, "ship", "--state", "[]"}, "expected object"},
+         {{"transition", id, "ship", "--metadata", "{"}, "metadata: "}}) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, 1);
+    CAF_CHECK_EQUAL(x.out, "");
+    CAF_CHECK(contains(x.err, part));
+  }
+  CAF_CHECK_EQUAL(run({"transition", "x", "ship"}).code, 2);
+  CAF_CHECK_EQUAL(run({"transition", id}).code, 2);
+  auto x = run({"transition", id, "ship", "--from", "start", "--seq", "0",
+                "--state", "{\"n\": 1}", "--metadata", "{\"m\": 2}", "--reason",
+                "asked for it", "--by", "alice"});
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.out, "{\"target\":" + id
+                           + ",\"seq\":1,\"status\":\"runnable\"}\n");
+  CAF_CHECK(contains(run({"history", id}).out,
+                     "  transition  start -> ship  by alice  (asked for it)  "
+                     "{\"m\": 2}\n"));
+  CAF_CHECK(contains(run({"show", id}).out, "{\"n\": 1}"));
 }
 
 // -- many ---------------------------------------------------------------------

@@ -68,6 +68,7 @@ using action = std::function<int()>;
 void add_migrate(CLI::App& app, const globals& global, action& chosen);
 void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
+void add_transition(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
 void add_history(CLI::App& app, const globals& global, action& chosen);
 void add_rewind(CLI::App& app, const globals& global, action& chosen);
