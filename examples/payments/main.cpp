@@ -152,8 +152,10 @@ void work(const std::string& where) {
   auto id = create(db.get(), 4200);
   compete(where, id);
   // The bank has answered.
-  if (auto paid = durable.transition({.target = id, .to = to_string(paid), .from = to_string(submitted), .by = "bank"}); !paid)
-    std::cout << "not paid: " + paid.error().message + "\n";
+  auto told = durable.transition(
+    {.target = id, .to = to_string(paid), .from = to_string(submitted), .by = "bank"});
+  if (!told)
+    std::cout << "not paid: " + told.error().message + "\n";
   print_audit(durable, id);
 }
 

@@ -495,10 +495,10 @@ CAF_TEST(who has lost its unique key meanwhile is not put back) {
     auto other = db.scalar(
       "insert into gen_durable (fsm, step, unique_key,"
       " unique_scope, status, awaits) values ('m', 's',"
-      " $1::bytea, $1::durable_status[], case when $2::bool"
+      " $1::bytea, $3::durable_status[], case when $2::bool"
       " then 'awaiting_signal' else 'runnable' end"
       "::durable_status, 'x') returning id",
-      {scope, rests ? "true" : "false"});
+      {scope, rests ? "true" : "false", scope});
     auto before = everything();
     gd::rewind what{.target = id, .seq = rests ? 2 : 1};
     auto why = "unique_key: instance " + other + " has it";
