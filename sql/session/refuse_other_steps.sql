@@ -1,8 +1,10 @@
 -- Ends the transaction with an error, MV001, if a node that lives has other steps under the name and version of a machine,
--- or declares other transitions. Behind machines_lock, whose holders have committed what they serve. The order of steps does
--- not matter. A node of a library that does not tell its transitions is compared by its steps alone.
+-- declares other transitions, or opens others to those outside. Behind machines_lock, whose holders have committed what they
+-- serve. The order of steps does not matter. A node of a library that does not tell its transitions is compared by its steps
+-- alone.
 -- $1 text incarnation of the node that asks, $2 text[] fsm, $3 int[] version, $4 text[] steps, joined by commas, $5 text[]
--- transitions, "a -> b" or, of a step that goes to none, "a -> (nowhere)", joined by commas
+-- transitions, "a -> b" or, of a step that goes to none, "a -> (nowhere)", and what concerns those outside, "a -> b (outside)",
+-- "a rests", "a ends", joined by commas
 select :"schema".gd_refuse('MV001', format(
   'machine %s v%s has other steps or transitions at a node that lives, %s (host %s, process %s): only here %s, only there '
   '%s; give the machine that has changed a new version, or stop that node first',

@@ -83,7 +83,7 @@ std::vector<std::string> definition(const known_machine& x);
 /// registered by one node at a time.
 pq::call machines_lock();
 /// An error, `machine_differs`, which ends the transaction: a node that lives has
-/// other steps, or declares other transitions.
+/// other steps, or declares or opens other transitions.
 pq::call refuse_other_steps(const std::string& incarnation,
                             const std::vector<known_machine>& machines);
 pq::call register_machines(const std::vector<known_machine>& machines);
