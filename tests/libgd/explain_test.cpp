@@ -467,12 +467,14 @@ struct million_rows {
        .arguments = inserted + ", '{}', '{}', '{0}'",
        .pages_per_row = 60},
       {.what = &sql::insert_new_ledger,
-       .arguments = inserted + ", '{}', '{}', '{0}', " + new_id + ", '{}'",
+       .arguments = inserted + ", '{}', '{}', '{0}', " + new_id
+                    + ", '{}', '{Order}', '{1}', '{collect}', "
+                      "'{awaiting_signal}', '{60000000}'",
        .pages_per_row = 80},
       {.what = &sql::insert_ledger,
        .arguments = inserted + ", " + unique + ", "
                     + each("'runnable,executing'", "text") + ", '{0}', "
-                    + new_id + ", " + new_id,
+                    + new_id + ", " + new_id + ", '{}', '{}', '{}', '{}', '{}'",
        .pages_per_row = 80},
       {.what = &sql::insert_claimed,
        .arguments = new_id + ", " + each("'Order'", "text") + ", "
