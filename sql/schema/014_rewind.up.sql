@@ -2,26 +2,6 @@
 -- have states. What is read of the ledger is held in variables: a sweep may delete it meanwhile. Names inside the quotes are
 -- found in this schema alone.
 
--- How an instance arrives at a step: due; parked until its deadline, where it rests; done, where it ends. Where no node has
--- made that known, due: an engine parks or ends it.
-create function :"schema".gd_arrival(
-  fsm text, version int, step text,
-  out status :"schema".durable_status, out awaits text, out deadline timestamptz, out result jsonb)
-language sql
-begin atomic
-  select cast(case when s.rests then 'awaiting_signal' when s.ends then 'done' else 'runnable' end as :"schema".durable_status),
-    case when s.rests then '' end,
-    case when s.rests then clock_timestamp() + s.after_us * interval '1 microsecond' end,
-    case when s.ends then jsonb '{}' end
-  from (select) one
-  left join lateral (
-    select (o.step ->> 'rests')::boolean as rests, (o.step ->> 'ends')::boolean as ends,
-      (o.step ->> 'after_us')::bigint as after_us
-    from :"schema".gen_durable_machines m
-    cross join lateral (select m.outside -> gd_arrival.step as step) o
-    where m.fsm = gd_arrival.fsm and m.version = gd_arrival.version) s on true;
-end;
-
 -- The entry of an instance's history from which it could go on: it has a state, and its machine still has the step.
 create function :"schema".gd_entry(target bigint, fsm text, seq bigint) returns :"schema".gen_durable_ledger
 language plpgsql
@@ -33,7 +13,7 @@ declare
 begin
   select l.* into entry from gen_durable_ledger l where l.instance_id = gd_entry.target and l.seq = gd_entry.seq;
   if not found then
-    raise exception 'the history of instance % has no entry %', gd_entry.target, gd_entry.seq using errcode = 'MV005';
+    raise exception 'the history of instance % has no entry %', gd_entry.target, gd_entry.seq using errcode = 'P0002';
   end if;
   if entry.state is null then
     raise exception 'entry % of instance % has no state; expected a machine whose history is with_state', gd_entry.seq,
@@ -84,7 +64,7 @@ begin
   where g.id = gd_rewind.target
   for no key update;
   if not found then
-    raise exception 'there is no instance %', gd_rewind.target using errcode = 'MV005';
+    raise exception 'there is no instance %', gd_rewind.target using errcode = 'P0002';
   end if;
   if was.status = 'executing' then
     raise exception 'instance % is executing, step %, seq %', gd_rewind.target, was.step, was.seq using errcode = 'MV003';
@@ -95,7 +75,9 @@ begin
     raise exception 'entry % is of % v%, and instance % is of v%', gd_rewind.seq, was.fsm, entry.fsm_version, gd_rewind.target,
       was.fsm_version using errcode = 'MV004';
   end if;
-  select a.* into arrival from gd_arrival(was.fsm, was.fsm_version, entry.to_step) a;
+  select coalesce(a.status, 'runnable') as status, a.awaits, a.deadline, a.result into arrival
+  from (select) one
+  left join gd_arrival(was.fsm, was.fsm_version, entry.to_step) a on true;
   select o.id into holder
   from gen_durable o
   where o.unique_guard = was.unique_key and o.id <> gd_rewind.target and arrival.status = any(was.unique_scope);
@@ -138,7 +120,7 @@ begin
 
   select g.fsm, g.queue, g.priority, g.partition_key, g.history into origin from gen_durable g where g.id = gd_fork.target;
   if not found then
-    raise exception 'there is no instance %', gd_fork.target using errcode = 'MV005';
+    raise exception 'there is no instance %', gd_fork.target using errcode = 'P0002';
   end if;
   entry := gd_entry(gd_fork.target, origin.fsm, gd_fork.seq);
   if (select m.retired from gen_durable_machines m where m.fsm = origin.fsm and m.version = entry.fsm_version) then
@@ -147,10 +129,11 @@ begin
 
   insert into gen_durable (fsm, fsm_version, step, status, state, result, awaits, deadline, queue, priority, partition_key,
     eligible_at, history, ledger_step)
-  select origin.fsm, entry.fsm_version, entry.to_step, a.status, entry.state, a.result, a.awaits, a.deadline,
-    coalesce(nullif(gd_fork.queue, ''), origin.queue), origin.priority, origin.partition_key, clock_timestamp(),
+  select origin.fsm, entry.fsm_version, entry.to_step, coalesce(a.status, 'runnable'), entry.state, a.result, a.awaits,
+    a.deadline, coalesce(nullif(gd_fork.queue, ''), origin.queue), origin.priority, origin.partition_key, clock_timestamp(),
     origin.history, entry.to_step
-  from gd_arrival(origin.fsm, entry.fsm_version, entry.to_step) a
+  from (select) one
+  left join gd_arrival(origin.fsm, entry.fsm_version, entry.to_step) a on true
   returning id into made;
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, by, reason, metadata, state)
   values (made, 0, clock_timestamp(), entry.fsm_version, 'fork', entry.to_step, 0, gd_fork.by, gd_fork.reason,
