@@ -263,8 +263,10 @@ static result<void> check_mover(const std::optional<std::string>& by) {
   return by ? check_name("by", *by, {}) : result<void>{};
 }
 
-/// `unknown_step`, where our functions say that no machine has something.
-static error moving_failed(error why) {
+/// What two codes of SQL mean where our functions refuse with them.
+static error refused_by_function(error why) {
+  if (why.sqlstate == "P0002")
+    why.code = errc::not_found;
   if (why.sqlstate == "42704")
     why.code = errc::unknown_step;
   return why;
@@ -276,7 +278,7 @@ result<transitioned> client::rewind(const gd::rewind& what) {
   auto rows = impl_->ask_once(
     {{store::rewind(what), store::look_up(what.target)}});
   if (!rows)
-    return moving_failed(rows.error());
+    return refused_by_function(rows.error());
   auto now = store::read_instance(*rows);
   return transitioned{now->seq, now->status};
 }
@@ -289,7 +291,7 @@ result<inserted> client::fork(const gd::fork& what) {
       return ok.error();
   auto rows = impl_->ask_once({{store::fork(what)}});
   if (!rows)
-    return moving_failed(rows.error());
+    return refused_by_function(rows.error());
   return inserted{.id = store::read_ids(*rows).front()};
 }
 

@@ -89,8 +89,6 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
     return errc::transition_conflict;
   if (sqlstate == "MV004")
     return errc::not_allowed;
-  if (sqlstate == "MV005")
-    return errc::not_found;
   auto of_class = sqlstate.substr(0, 2);
   if (of_class == "22" || of_class == "23" || of_class == "54"
       || of_class == "P0")

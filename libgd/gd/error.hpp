@@ -63,8 +63,8 @@ std::string to_string(const error& why);
 
 /// The code that an SQLSTATE stands for: 40001 and 40P01 are `conflict`, 55P03
 /// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, MV001 to
-/// MV005 are our own `machine_differs`, `version_retired`, `transition_conflict`,
-/// `not_allowed` and `not_found`, the rest is `sql`.
+/// MV004 are our own `machine_differs`, `version_retired`, `transition_conflict` and
+/// `not_allowed`, the rest is `sql`.
 errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 
 /// A value or an error; what libgd returns wherever something can fail.

@@ -13,7 +13,7 @@ declare
 begin
   select l.* into entry from gen_durable_ledger l where l.instance_id = gd_entry.target and l.seq = gd_entry.seq;
   if not found then
-    raise exception 'the history of instance % has no entry %', gd_entry.target, gd_entry.seq using errcode = 'MV005';
+    raise exception 'the history of instance % has no entry %', gd_entry.target, gd_entry.seq using errcode = 'P0002';
   end if;
   if entry.state is null then
     raise exception 'entry % of instance % has no state; expected a machine whose history is with_state', gd_entry.seq,
@@ -64,7 +64,7 @@ begin
   where g.id = gd_rewind.target
   for no key update;
   if not found then
-    raise exception 'there is no instance %', gd_rewind.target using errcode = 'MV005';
+    raise exception 'there is no instance %', gd_rewind.target using errcode = 'P0002';
   end if;
   if was.status = 'executing' then
     raise exception 'instance % is executing, step %, seq %', gd_rewind.target, was.step, was.seq using errcode = 'MV003';
@@ -118,7 +118,7 @@ begin
 
   select g.fsm, g.queue, g.priority, g.partition_key, g.history into origin from gen_durable g where g.id = gd_fork.target;
   if not found then
-    raise exception 'there is no instance %', gd_fork.target using errcode = 'MV005';
+    raise exception 'there is no instance %', gd_fork.target using errcode = 'P0002';
   end if;
   entry := gd_entry(gd_fork.target, origin.fsm, gd_fork.seq);
   if (select m.retired from gen_durable_machines m where m.fsm = origin.fsm and m.version = entry.fsm_version) then

@@ -371,12 +371,12 @@ CAF_TEST(what cannot be done is refused with a sentence and nothing changes) {
          {executing, 1, "transition_conflict", "MV003",
           "instance " + text(executing) + " is executing, step ship, seq 3",
           false},
-         {404, 1, "not_found", "MV005", "there is no instance 404"},
-         {good, 4, "not_found", "MV005",
+         {404, 1, "not_found", "P0002", "there is no instance 404"},
+         {good, 4, "not_found", "P0002",
           "the history of instance " + text(good) + " has no entry 4"},
-         {good, -1, "not_found", "MV005",
+         {good, -1, "not_found", "P0002",
           "the history of instance " + text(good) + " has no entry -1"},
-         {std::stoll(none), 0, "not_found", "MV005",
+         {std::stoll(none), 0, "not_found", "P0002",
           "the history of instance " + none + " has no entry 0"},
          {plain, 1, "not_allowed", "MV004",
           "entry 1 of instance " + text(plain)
@@ -404,8 +404,8 @@ CAF_TEST(what cannot be done is refused with a sentence and nothing changes) {
       return refusal(caller, "select "s + function + "(" + arguments + ")");
     };
     auto id = text(good);
-    CAF_CHECK_EQUAL(call("null, 1"), "MV005: there is no instance <NULL>");
-    CAF_CHECK_EQUAL(call(id + ", null"), "MV005: the history of instance " + id
+    CAF_CHECK_EQUAL(call("null, 1"), "P0002: there is no instance <NULL>");
+    CAF_CHECK_EQUAL(call(id + ", null"), "P0002: the history of instance " + id
                                            + " has no entry <NULL>");
     CAF_CHECK_EQUAL(call(id + ", 1, reason => repeat('x', 8193)"),
                     "22023: reason: expected at most 8192 bytes, got 8193");
@@ -479,6 +479,23 @@ CAF_TEST(a reason of a program is cut to what is stored) {
                             " right(reason, 7)), ', ') from gen_durable_ledger"
                             " where reason is not null"),
                   "8192 xxxxx?x x [...], 8192 xxxxx?x x [...]");
+}
+
+CAF_TEST(a state over the default limits goes back by a program
+         and not by SQL) {
+  auto id = instance("done");
+  db.rows("update gen_durable_ledger set state = jsonb_build_object('n', 1,"
+          " 'text', repeat('x', 2000000)) where seq = 1");
+  auto before = everything();
+  session caller{db.conninfo()};
+  for (const auto* call : {rewind_to, fork_from})
+    CAF_CHECK_EQUAL(refusal(caller, call, {text(id), "1"}),
+                    "22023: state: expected at most 1048576 bytes of JSON, got "
+                    "2000022");
+  CAF_CHECK_EQUAL(everything(), before);
+  auto by = client();
+  CAF_CHECK(by.rewind({.target = id, .seq = 1}));
+  CAF_CHECK(by.fork({.target = id, .seq = 1}));
 }
 
 // -- unique keys --------------------------------------------------------------
@@ -612,7 +629,7 @@ CAF_TEST(where nobody has told of resting steps or of the machine it is due) {
 CAF_TEST(of a rewind and a pick the second finds what the first has made) {
   CAF_MESSAGE("picked first: the rewind waits, and is a conflict");
   auto first = instance("runnable");
-  db.rows("update gen_durable set eligible_at = now()");
+  db.rows("update gen_durable set eligible_at = now(), crashes = 0");
   auto& engine = connect();
   session caller{db.conninfo()};
   run(engine, {&gd::sql::begin, {}}, false);
@@ -634,7 +651,7 @@ CAF_TEST(of a rewind and a pick the second finds what the first has made) {
   CAF_MESSAGE("rewound first: a pick passes over it until it is committed");
   db.rows("delete from gen_durable");
   auto second = instance("runnable");
-  db.rows("update gen_durable set eligible_at = now()");
+  db.rows("update gen_durable set eligible_at = now(), crashes = 0");
   caller.exec("begin");
   caller.scalar(rewind_to, {text(second), "1"});
   CAF_CHECK(
