@@ -337,7 +337,7 @@ double drain_in_processes(const parameters& how, meter& m) {
   barrier before{how};
   for (std::int64_t i = 0; i < how.processes; ++i) {
     auto& mine = each.emplace_back();
-    auto pid = fork();
+    auto pid = ::fork();
     if (pid == 0) {
       node n{settings(how, count_down()), on_commit([&] {
                mine.add();
