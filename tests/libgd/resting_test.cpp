@@ -589,14 +589,15 @@ CAF_TEST(only where an instance rests an insert takes another statement) {
     return names;
   };
   CAF_CHECK_EQUAL(statements({in_step("check")}),
-                  "draw_ids insert_new draw_ids ");
+                  "gd_draw_ids gd_insert_new gd_draw_ids ");
   auto keyed = in_step("check");
   keyed.unique_key = "k";
-  CAF_CHECK(contains(statements({keyed}), " insert inserted "));
-  CAF_CHECK(contains(statements({in_step("submitted")}), "insert_new_ledger "));
+  CAF_CHECK(contains(statements({keyed}), " gd_insert gd_inserted "));
+  CAF_CHECK(
+    contains(statements({in_step("submitted")}), "gd_insert_new_ledger "));
   keyed = in_step("submitted");
   keyed.unique_key = "l";
-  CAF_CHECK(contains(statements({keyed}), " insert_ledger inserted "));
+  CAF_CHECK(contains(statements({keyed}), " gd_insert_ledger gd_inserted "));
 }
 
 CAF_TEST(what rests is claimed by nobody and hinders no claim) {
