@@ -240,7 +240,7 @@ endforeach()
 # -- the context ---------------------------------------------------------------
 
 # Members stand at the first level: types, a name, and what ends it.
-file(READ "${ROOT}/libgd/gd/machine.hpp" header)
+file(READ "${ROOT}/libgd/gd/context.hpp" header)
 string(REGEX REPLACE "//[^\n]*" "" header "${header}")
 string(REGEX REPLACE "[][]" "" header "${header}")
 string(REPLACE ";" "," header "${header}")
@@ -259,7 +259,7 @@ endforeach()
 list(REMOVE_ITEM members context) # its constructor
 list(LENGTH members count)
 if(count LESS 10)
-  broken("only ${count} members of gd::context were found in machine.hpp")
+  broken("only ${count} members of gd::context were found in context.hpp")
 endif()
 
 section_of("The context" table)
@@ -268,7 +268,7 @@ string(REGEX MATCHALL "`[a-z_]+" told "${rows}")
 string(REPLACE "`" "" told "${told}")
 foreach(name IN LISTS members)
   if(NOT name IN_LIST told)
-    broken("its table of the context lacks ${name} of machine.hpp")
+    broken("its table of the context lacks ${name} of context.hpp")
   endif()
 endforeach()
 foreach(name IN LISTS told)

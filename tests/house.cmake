@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 6080 libgd/gd/pq 3830 libgd/gd/work 4880 actors/gd/actors 6300
-  testing/gd 1450 tools/gdctl 2105
-  sql/turn 560 sql/intake 400 sql/sweep 360 sql/session 205 sql/caller 30
+  libgd/gd 6650 libgd/gd/pq 4100 libgd/gd/work 5180 actors/gd/actors 6340
+  testing/gd 1620 tools/gdctl 2340
+  sql/turn 560 sql/intake 430 sql/sweep 360 sql/session 215 sql/caller 30
   sql/testing 30 sql/parts 640)
 while(budgets)
   list(POP_FRONT budgets folder budget)

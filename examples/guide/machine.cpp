@@ -219,6 +219,32 @@ gd::machine refund() {
 }
 // [/declared]
 
+// -- resting steps ------------------------------------------------------------
+
+GD_ENUM(order_step, check, submitted, reminded, paid, cancelled);
+
+struct order_form {
+  std::int64_t total = 0;
+  GD_STATE(order_form, total);
+};
+
+// [resting]
+gd::machine order() {
+  using enum order_step;
+  using context = gd::context<order_form>;
+  return gd::define<order_form, order_step>("Order", 1)
+    .step(check, [](context& ctx) -> gd::to<submitted, cancelled> {
+      if (ctx.state.total == 0)
+        return gd::next<cancelled>(ctx.state);
+      return gd::next<submitted>(ctx.state);
+    })
+    .rest(submitted, {paid, cancelled}, {.after = 30 * 24h, .then = reminded})
+    .rest(reminded, {paid, cancelled})
+    .final(paid)
+    .final(cancelled);
+}
+// [/resting]
+
 // -- history ------------------------------------------------------------------
 
 GD_ENUM(dispatch_step, pack, send);

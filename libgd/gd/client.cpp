@@ -3,9 +3,10 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/work/insert_intake.hpp>
-#include <gd/work/signal_intake.hpp>
+#include <gd/work/target_intake.hpp>
 
 #include <fmt/format.h>
 
@@ -42,7 +43,11 @@ intake_settings settings_of(client_settings x) {
 
 struct client::impl {
   impl(pq::options opts, const intake_settings& how)
-    : opts_(std::move(opts)), rows_(how.rows), inserts_(how), signals_(how) {
+    : opts_(std::move(opts)),
+      rows_(how.rows),
+      inserts_(how),
+      signals_(how),
+      transitions_(how) {
     // nop
   }
 
@@ -53,10 +58,15 @@ struct client::impl {
   pq::reply run(const pq::unit& work, Meanwhile meanwhile);
   /// The rows of the last statement. Sent again where that may help: it must not
   /// matter how often it is done.
-  result<pq::rows> ask(pq::unit work);
+  result<pq::rows> ask(const pq::unit& work);
+  /// The same of what must not be done twice: sent again only if nothing has happened,
+  /// and nobody else is in the way.
+  result<pq::rows> ask_once(const pq::unit& work);
   result<pq::rows> read(pq::call what) {
     return ask({{std::move(what)}, false});
   }
+  template <class Again>
+  result<pq::rows> ask_while(const pq::unit& work, Again again);
   template <class Answer, class Intake, class Request>
   std::vector<result<Answer>> drive(Intake& intake,
                                     std::vector<Request> requests);
@@ -65,6 +75,7 @@ struct client::impl {
   std::size_t rows_; ///< of a group
   insert_intake inserts_;
   signal_intake signals_;
+  transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
@@ -171,32 +182,51 @@ client::signal_all(std::vector<gd::signal> signals) {
   return impl_->drive<signalled>(impl_->signals_, std::move(signals));
 }
 
+std::vector<result<transitioned>>
+client::transition_all(std::vector<gd::transition> transitions) {
+  return impl_->drive<transitioned>(impl_->transitions_,
+                                    std::move(transitions));
+}
+
 result<inserted> client::insert(gd::insert what) {
-  std::vector<gd::insert> one;
-  one.push_back(std::move(what));
-  return std::move(insert_all(std::move(one)).front());
+  return std::move(insert_all(just(std::move(what))).front());
 }
 
 result<signalled> client::signal(gd::signal what) {
-  std::vector<gd::signal> one;
-  one.push_back(std::move(what));
-  return std::move(signal_all(std::move(one)).front());
+  return std::move(signal_all(just(std::move(what))).front());
 }
 
-result<pq::rows> client::impl::ask(pq::unit work) {
+result<transitioned> client::transition(gd::transition what) {
+  return std::move(transition_all(just(std::move(what))).front());
+}
+
+template <class Again>
+result<pq::rows> client::impl::ask_while(const pq::unit& work, Again again) {
   gave_up_.reset();
   for (int failures = 0;;) {
     auto reply = run(work, [] {});
     if (reply.ok())
       return std::move(reply.results.back());
     auto why = std::move(*reply.failure);
-    if (gave_up_ || !retryable(why.code) || ++failures == read_tries) {
-      if (why.code == errc::unknown_fate)
-        why.code = errc::unavailable;
+    if (gave_up_ || !again(why.code) || ++failures == read_tries)
       return why;
-    }
     std::this_thread::sleep_for(delay_after(failures));
   }
+}
+
+result<pq::rows> client::impl::ask(const pq::unit& work) {
+  auto rows = ask_while(work, retryable);
+  if (rows || rows.error().code != errc::unknown_fate)
+    return rows;
+  auto why = rows.error();
+  why.code = errc::unavailable;
+  return why;
+}
+
+result<pq::rows> client::impl::ask_once(const pq::unit& work) {
+  return ask_while(work, [](errc code) {
+    return code == errc::unavailable || code == errc::conflict;
+  });
 }
 
 result<instance> client::look_up(std::int64_t id) {
@@ -226,6 +256,41 @@ result<std::vector<in_step_row>> client::in_step(const in_step_query& what) {
   if (!rows)
     return rows.error();
   return store::read<in_step_row>(*rows);
+}
+
+/// Who moves an instance, if that is told.
+static result<void> check_mover(const std::optional<std::string>& by) {
+  return by ? check_name("by", *by, {}) : result<void>{};
+}
+
+/// `unknown_step`, where our functions say that no machine has something.
+static error moving_failed(error why) {
+  if (why.sqlstate == "42704")
+    why.code = errc::unknown_step;
+  return why;
+}
+
+result<transitioned> client::rewind(const gd::rewind& what) {
+  if (auto ok = check_mover(what.by); !ok)
+    return ok.error();
+  auto rows = impl_->ask_once(
+    {{store::rewind(what), store::look_up(what.target)}});
+  if (!rows)
+    return moving_failed(rows.error());
+  auto now = store::read_instance(*rows);
+  return transitioned{now->seq, now->status};
+}
+
+result<inserted> client::fork(const gd::fork& what) {
+  if (auto ok = check_mover(what.by); !ok)
+    return ok.error();
+  if (!what.queue.empty())
+    if (auto ok = check_name("queue", what.queue, {}); !ok)
+      return ok.error();
+  auto rows = impl_->ask_once({{store::fork(what)}});
+  if (!rows)
+    return moving_failed(rows.error());
+  return inserted{.id = store::read_ids(*rows).front()};
 }
 
 result<std::vector<stats_row>> client::stats() {
@@ -278,6 +343,17 @@ result<std::vector<not_served_row>> client::not_served() {
   if (!rows)
     return rows.error();
   return store::read<not_served_row>(*rows);
+}
+
+result<void> client::make_known(const std::vector<machine>& machines) {
+  for (const auto& x : machines)
+    if (auto ok = x.validate(); !ok)
+      return ok;
+  auto known = store::known(machines);
+  auto rows = impl_->ask(
+    {{store::machines_lock(), store::refuse_other_steps({}, known),
+      store::register_machines(known)}});
+  return rows ? result<void>{} : rows.error();
 }
 
 result<void> client::retire(const std::string& fsm, std::int32_t version,

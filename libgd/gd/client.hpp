@@ -25,15 +25,15 @@ struct client_settings {
   std::size_t bytes = 8 << 20;
 };
 
-/// Inserts, signals and looks up, for programs without actors. Calls block
+/// Inserts, signals, moves and looks up, for programs without actors. Calls block
 /// until the database has answered; one connection, one call at a time: a
 /// client is not thread-safe, and threads have one each.
 ///
 /// A connection that is lost in between is made again, with backoff, for some
 /// seconds. Inserts are then sent again without duplicating anything; a signal
-/// may be stored twice if it has no dedup key. What still has no answer then
-/// is answered with `unavailable` if nothing can have happened, else with
-/// `unknown_fate`.
+/// may be stored twice if it has no dedup key; a transition that may have happened is
+/// not sent again. What still has no answer then is answered with `unavailable` if
+/// nothing can have happened, else with `unknown_fate`.
 class client {
 public:
   /// Connects, once, and checks that this library can work with the schema.
@@ -61,6 +61,16 @@ public:
   /// Like `insert_all`.
   std::vector<result<signalled>> signal_all(std::vector<gd::signal> signals);
 
+  /// Moves an instance to another step, in a transaction by itself; answered after the
+  /// commit. Errors: `no_such_target`; `transition_conflict`: it executes, is
+  /// finished, or is not where the transition says; `unknown_step`, `not_allowed`;
+  /// `rejected`, if another instance has its unique key; `busy`: another transaction
+  /// holds it; `invalid_argument`, `codec`, `unavailable`, `unknown_fate`.
+  result<transitioned> transition(gd::transition what);
+  /// Like `insert_all`. Those of the same instance go one after the other.
+  std::vector<result<transitioned>>
+  transition_all(std::vector<gd::transition> transitions);
+
   /// One instance as it is. `not_found`: there is no such one.
   result<instance> look_up(std::int64_t id);
 
@@ -70,6 +80,17 @@ public:
   /// Of the instances with history, those in a step, the newest first. Error: the
   /// same.
   result<std::vector<in_step_row>> in_step(const in_step_query& what);
+
+  /// Puts an instance back to an entry of its history; answered after the commit. Never sent
+  /// again where it may have happened. Errors: `invalid_argument`; `not_found` (no such
+  /// instance, or entry), `not_allowed` (the entry has no state, or is of another version),
+  /// `unknown_step` (the machine has it no more), `transition_conflict` (it executes),
+  /// `busy` (a stranger's transaction holds it), `rejected` (another instance has its
+  /// unique key), `unavailable`, `unknown_fate`.
+  result<transitioned> rewind(const gd::rewind& what);
+  /// Makes an instance that begins at an entry of another one's history. As `rewind`, and
+  /// `version_retired`.
+  result<inserted> fork(const gd::fork& what);
 
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
@@ -87,6 +108,12 @@ public:
   /// What is runnable, or would be inserted, where no node that lives runs it; a
   /// hundred at most.
   result<std::vector<not_served_row>> not_served();
+
+  /// Makes machines known as a node does when it starts, for those that need no node:
+  /// all of whose steps rest. What was known under a version is replaced. Errors:
+  /// `invalid_argument` (a machine that cannot be), `machine_differs` (a node that
+  /// lives has another definition).
+  result<void> make_known(const std::vector<machine>& machines);
 
   /// This version takes no more inserts; its instances go on. False: it takes them
   /// again. Errors: `unknown_machine`; `invalid_argument`, if it is pinned.

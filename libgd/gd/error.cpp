@@ -42,6 +42,10 @@ std::string_view to_string(errc code) noexcept {
       return "machine_differs";
     case errc::version_retired:
       return "version_retired";
+    case errc::transition_conflict:
+      return "transition_conflict";
+    case errc::not_allowed:
+      return "not_allowed";
   }
   return "unknown";
 }
@@ -81,6 +85,12 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
     return errc::machine_differs;
   if (sqlstate == "MV002")
     return errc::version_retired;
+  if (sqlstate == "MV003")
+    return errc::transition_conflict;
+  if (sqlstate == "MV004")
+    return errc::not_allowed;
+  if (sqlstate == "MV005")
+    return errc::not_found;
   auto of_class = sqlstate.substr(0, 2);
   if (of_class == "22" || of_class == "23" || of_class == "54"
       || of_class == "P0")

@@ -26,13 +26,19 @@ enum class errc : std::uint8_t {
   no_such_target,  ///< a signal to an instance that does not exist
   target_finished, ///< a signal to a terminal instance
   inbox_full,      ///< a signal to an instance with a full inbox
-  not_found,       ///< a look-up that found nothing
+  not_found,       ///< no such instance, or no such entry of its history
   stopped,         ///< the engine is shutting down
   overloaded, ///< too much waits already: nothing has happened, and later there may be room
   /// A node that lives has other steps, or declares other transitions, under that
   /// machine's version.
   machine_differs,
   version_retired, ///< an insert of a version that takes no more of them
+  /// A transition of an instance that has moved meanwhile, or executes: the message tells
+  /// its status, step and seq.
+  transition_conflict,
+  /// A transition that its machine does not open to those outside; or an entry of a
+  /// history from which an instance cannot go on.
+  not_allowed,
 };
 
 /// The code's name, for logs and for programs that print errors.
@@ -56,9 +62,9 @@ struct error {
 std::string to_string(const error& why);
 
 /// The code that an SQLSTATE stands for: 40001 and 40P01 are `conflict`, 55P03
-/// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, MV001
-/// and MV002 are our own `machine_differs` and `version_retired`, the rest is
-/// `sql`.
+/// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, MV001 to
+/// MV005 are our own `machine_differs`, `version_retired`, `transition_conflict`,
+/// `not_allowed` and `not_found`, the rest is `sql`.
 errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 
 /// A value or an error; what libgd returns wherever something can fail.

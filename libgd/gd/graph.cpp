@@ -6,8 +6,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gd {
 
@@ -80,6 +85,55 @@ bool anywhere(const step& x) {
   return x.known && !x.to;
 }
 
+/// "30d", "90min", "1500ms": in the largest unit of which it is a whole number.
+std::string text_of(std::chrono::microseconds x) {
+  constexpr std::array<std::pair<std::int64_t, std::string_view>, 6> units{
+    {{86'400'000'000, "d"},
+     {3'600'000'000, "h"},
+     {60'000'000, "min"},
+     {1'000'000, "s"},
+     {1'000, "ms"},
+     {1, "us"}}};
+  auto fits = std::find_if(units.begin(), units.end(), [x](const auto& unit) {
+    return x.count() % unit.first == 0;
+  });
+  return fmt::format("{}{}", x.count() / fits->first, fits->second);
+}
+
+/// What leads out of a step.
+template <class Declared, class Outside, class Deadline>
+void each_edge(const step& from, const machine_graph& x, Declared declared,
+               Outside outside, Deadline deadline) {
+  if (!from.rests) // else it declares what the others are
+    each_of(from.to, x, declared);
+  each_of(from.outside, x, outside);
+  if (from.after)
+    each_of(std::vector{from.then}, x,
+            [&](auto to) { deadline(to, "after " + text_of(*from.after)); });
+}
+
+std::string names_of(const targets& to, const machine_graph& x) {
+  std::vector<std::string> names;
+  each_of(to, x, [&](auto i) { names.push_back(printable(x.steps[i].name)); });
+  return !to             ? "(anywhere)"
+         : names.empty() ? "(nowhere)"
+                         : fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Of a step that the machine has.
+std::string ways_of(const step& from, const machine_graph& x) {
+  std::vector<std::string> ways;
+  ways.push_back(from.rests  ? "rests"
+                 : from.ends ? "ends"
+                             : "-> " + names_of(from.to, x));
+  if (!from.outside.empty())
+    ways.push_back("=> " + names_of(from.outside, x));
+  if (from.after)
+    ways.push_back(fmt::format("after {} -> {}", text_of(*from.after),
+                               names_of(std::vector{from.then}, x)));
+  return fmt::format("{}", fmt::join(ways, "; "));
+}
+
 } // namespace
 
 void machine_graph::add_instances(std::string_view at,
@@ -100,8 +154,16 @@ machine_graph graph(const machine& of) {
                   .handled = of.on_error
                              && (!of.handler_to || !of.handler_to->empty()),
                   .handler_to = of.handler_to};
-  for (const auto& step : of.steps)
-    x.steps.push_back({.name = step.name, .to = step.to});
+  for (const auto& step : of.steps) {
+    auto& to = x.steps.emplace_back(machine_graph::step{
+      .name = step.name, .to = step.to, .outside = step.outside});
+    if (step.rests) {
+      to.rests = !step.rests->ends;
+      to.ends = step.rests->ends;
+      to.after = step.rests->after;
+      to.then = step.rests->then;
+    }
+  }
   return x;
 }
 
@@ -112,28 +174,18 @@ std::string to_text(const machine_graph& x) {
     width = std::max(width, printable(step.name).size());
   auto text = fmt::format("{}, begins at {}\n", title_of(x),
                           printable(x.initial_step));
-  auto add = [&](std::string_view name, const targets& to) {
-    std::vector<std::string> names;
-    each_of(to, x,
-            [&](auto i) { names.push_back(printable(x.steps[i].name)); });
-    text += fmt::format("  {:{}} -> {}", name, width,
-                        !to ? "(anywhere)"
-                        : names.empty()
-                          ? "(nowhere)"
-                          : fmt::format("{}", fmt::join(names, ", ")));
+  auto add = [&](std::string_view name, std::string_view what) {
+    text += fmt::format("  {:{}} {}", name, width, what);
   };
   for (const auto& step : x.steps) {
-    if (step.known)
-      add(printable(step.name), step.to);
-    else
-      text += fmt::format("  {:{}} (no step of the machine)",
-                          printable(step.name), width);
+    add(printable(step.name),
+        step.known ? ways_of(step, x) : "(no step of the machine)");
     if (!step.instances.empty())
       text += fmt::format("  [{}]", counts_of(step));
     text += '\n';
   }
   if (x.handled) {
-    add(handler, x.handler_to);
+    add(handler, "-> " + names_of(x.handler_to, x));
     text += '\n';
   }
   return text;
@@ -144,13 +196,22 @@ std::string to_mermaid(const machine_graph& x) {
   std::string edges;
   for (std::size_t i = 0; i < x.steps.size(); ++i) {
     const auto& step = x.steps[i];
-    text += fmt::format("  s{}[\"{}\"]{}\n", i,
-                        label_of(step, for_mermaid, "<br/>"),
+    auto [left, right] = step.rests  ? std::pair{"(", ")"}
+                         : step.ends ? std::pair{"[[", "]]"}
+                                     : std::pair{"[", "]"};
+    text += fmt::format("  s{}{}\"{}\"{}{}\n", i, left,
+                        label_of(step, for_mermaid, "<br/>"), right,
                         anywhere(step) ? ":::anywhere" : "");
     if (step.name == x.initial_step)
       edges += fmt::format("  start(( )) --> s{}\n", i);
-    each_of(step.to, x,
-            [&](auto to) { edges += fmt::format("  s{} --> s{}\n", i, to); });
+    auto add = [&](std::string_view arrow) {
+      return [&edges, i, arrow](auto to) {
+        edges += fmt::format("  s{} {} s{}\n", i, arrow, to);
+      };
+    };
+    each_edge(step, x, add("-->"), add("==>"), [&](auto to, const auto& when) {
+      add(fmt::format("-- \"{}\" -->", when))(to);
+    });
   }
   if (x.handled) {
     text += fmt::format("  handler{{{{\"handler\"}}}}{}\n",
@@ -170,11 +231,21 @@ std::string to_dot(const machine_graph& x) {
     const auto& step = x.steps[i];
     text += fmt::format("  s{} [label=\"{}\"{}];\n", i,
                         label_of(step, for_dot, "\\n"),
-                        anywhere(step) ? ", style=dashed" : "");
+                        anywhere(step) ? ", style=dashed"
+                        : step.rests   ? ", style=rounded"
+                        : step.ends    ? ", peripheries=2"
+                                       : "");
     if (step.name == x.initial_step)
       edges += fmt::format("  start -> s{};\n", i);
-    each_of(step.to, x,
-            [&](auto to) { edges += fmt::format("  s{} -> s{};\n", i, to); });
+    auto add = [&](std::string_view how) {
+      return [&edges, i, how](auto to) {
+        edges += fmt::format("  s{} -> s{}{};\n", i, to, how);
+      };
+    };
+    each_edge(step, x, add(""), add(" [style=bold]"),
+              [&](auto to, const auto& when) {
+      add(fmt::format(" [label=\"{}\"]", when))(to);
+    });
   }
   if (x.handled) {
     text += fmt::format("  handler [label=\"handler\", shape=hexagon{}];\n",

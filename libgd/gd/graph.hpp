@@ -2,6 +2,7 @@
 
 #include <gd/machine.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,6 +22,13 @@ struct machine_graph {
     std::string name{}; ///< its enumerator's
     /// Where its `next` may go; nullopt: it declares nothing, and may go anywhere.
     std::optional<std::vector<std::string>> to{};
+    bool rests = false; ///< instances rest there; it has no function
+    bool ends = false;  ///< arriving there ends an instance; it has no function
+    /// Where something outside may move an instance from there.
+    std::vector<std::string> outside{};
+    /// How long an instance rests there at the most, and with which step it goes on then.
+    std::optional<std::chrono::microseconds> after{};
+    std::string then{}; ///< empty: it rests for ever
     /// False: the machine has no such step, but instances stand at it.
     bool known = true;
     /// How many stand at it, by status, if they were counted.
@@ -45,10 +53,12 @@ machine_graph graph(const machine& of);
 
 // Steps and edges in the order of the steps; names as `printable` has them.
 
-/// A line for each step.
+/// A line for each step. "=>": what is open to those outside.
 std::string to_text(const machine_graph& x);
 
 /// A flowchart of Mermaid's. Dashed: what may go anywhere, and what the handler does.
+/// Rounded: where instances rest; doubled: where they end. Thick: what is open to those
+/// outside. With a text: what a deadline does.
 std::string to_mermaid(const machine_graph& x);
 
 /// A digraph of Graphviz'. The same.

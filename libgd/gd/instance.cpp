@@ -1,5 +1,7 @@
 #include <gd/instance.hpp>
 
+#include <gd/work/resolve.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -157,6 +159,17 @@ result<void> check_size(std::string_view what, const json& value,
   return {};
 }
 
+/// Of one that nobody has parsed yet.
+static result<void> check_document(std::string_view what, const json& value,
+                                   std::size_t most) {
+  if (auto ok = check_size(what, value, most); !ok)
+    return ok;
+  if (auto ok = check_json(value.text()); !ok)
+    return error{
+      ok.error().code, fmt::format("{}: {}", what, ok.error().message), {}};
+  return {};
+}
+
 result<void> check(const signal& x, const limits& bounds) {
   if (auto ok = check_name("signal name", x.name, bounds); !ok)
     return ok;
@@ -166,10 +179,38 @@ result<void> check(const signal& x, const limits& bounds) {
     if (auto ok = check_name("dedup key", *x.dedup_key, names); !ok)
       return ok;
   }
-  if (auto ok = check_size("payload", x.payload, bounds.payload); !ok)
+  return check_document("payload", x.payload, bounds.payload);
+}
+
+result<void> check(const transition& x, const limits& bounds) {
+  if (auto ok = check_name("to", x.to, bounds); !ok)
     return ok;
-  if (auto ok = check_json(x.payload.text()); !ok)
-    return error{ok.error().code, "payload: " + ok.error().message, {}};
+  if (x.from)
+    if (auto ok = check_name("from", *x.from, bounds); !ok)
+      return ok;
+  if (x.seq && *x.seq < 0)
+    return error{errc::invalid_argument,
+                 fmt::format("seq: expected 0 or more, got {}", *x.seq),
+                 {}};
+  if (x.state) {
+    if (auto ok = check_size("state", *x.state, bounds.state); !ok)
+      return ok;
+    if (auto ok = check_object(*x.state); !ok)
+      return ok;
+  }
+  if (x.metadata)
+    if (auto ok = check_document("metadata", *x.metadata, bounds.metadata); !ok)
+      return ok;
+  if (x.reason && x.reason->size() > bounds.reason)
+    return error{errc::invalid_argument,
+                 fmt::format("reason: expected at most {} bytes, got {}",
+                             bounds.reason, x.reason->size()),
+                 {}};
+  if (x.reason && clean_text(*x.reason, bounds.reason) != *x.reason)
+    return error{
+      errc::invalid_argument, "reason: expected UTF-8 without NUL", {}};
+  if (x.by)
+    return check_name("by", *x.by, bounds);
   return {};
 }
 

@@ -26,7 +26,8 @@ struct limits {
   std::size_t result = 1 << 20;     ///< the same
   std::size_t payload = 1 << 20;    ///< the same
   std::size_t metadata = 64 << 10;  ///< the same, of a transition's
-  std::size_t reason = 8 << 10; ///< bytes of last_error; longer ones are cut
+  /// Bytes of last_error, longer ones are cut; and of a transition's.
+  std::size_t reason = 8 << 10;
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
 };
@@ -126,6 +127,34 @@ struct signalled {
   GD_STATE(signalled, duplicate);
 };
 
+/// Moves an instance to another step, from one where its machine lets others do that:
+/// a resting step, or one with `.outside(...)`.
+struct transition {
+  std::int64_t target = 0; ///< the instance
+  std::string to{};        ///< the step
+  /// The step and the `seq` that it is to have; empty: whatever they are.
+  std::optional<std::string> from{};
+  std::optional<std::int64_t> seq{}; ///< see `from`
+  /// Its new state, encoded by `to_json(state)`; empty: it keeps the one that it has.
+  std::optional<json> state{};
+  /// What is attached to the entry of its history, encoded by `to_json(x)`.
+  std::optional<json> metadata{};
+  std::optional<std::string>
+    reason{}; ///< why, for the history; to `limits::reason`
+  std::optional<std::string> by{}; ///< who, for the history; a name
+
+  GD_STATE(transition, target, to, from, seq, state, metadata, reason, by);
+};
+
+/// The answer to a transition, and to a rewind: the instance has moved.
+struct transitioned {
+  std::int64_t seq = 0; ///< the instance's, behind it
+  /// runnable; awaiting_signal, at a resting step; done, at a final one.
+  std::string status{};
+
+  GD_STATE(transitioned, seq, status);
+};
+
 /// Asks for one instance.
 struct look_up {
   std::int64_t id = 0; ///< the instance
@@ -145,7 +174,7 @@ struct instance {
   json state{}; ///< as committed last; failed, if it prints more than 16 MiB
   /// Set when `status` is done; the same holds.
   std::optional<json> result{};
-  /// Set when `status` is awaiting_signal.
+  /// Set when `status` is awaiting_signal; empty: it rests, and no signal wakes it.
   std::optional<std::string> awaits{};
   std::string queue{};       ///< where it is picked
   std::int16_t priority = 0; ///< lower is more urgent
@@ -199,24 +228,26 @@ struct history_query {
 
 /// A transition of an instance, as the ledger has it.
 struct ledger_entry {
-  std::int64_t seq = 0;     ///< the instance's, behind it; 0: its insert
+  std::int64_t seq = 0;     ///< the instance's, behind it; 0: how it began
   std::int64_t at_us = 0;   ///< when; microseconds since 1970
   std::int32_t version = 0; ///< the machine's
-  /// insert; next, replay, await, done or stop; reap: its lease was over; fail: it
-  /// could not be run.
+  /// insert, or fork; next, replay, await, done or stop; reap: its lease was over; fail:
+  /// it could not be run; transition: from outside; rewind: it was put back.
   std::string outcome{};
-  std::optional<std::string> from_step{}; ///< an insert has none
+  std::optional<std::string> from_step{}; ///< none where it begins
   std::string to_step{};                  ///< where it stands then
   std::int32_t attempt = 0;               ///< the instance's, behind it
   std::optional<std::string> token{};     ///< of the lease that it ended
   std::optional<std::string> by{};        ///< who made it from outside
   /// Why the step was woken: signal or timeout.
   std::optional<std::string> wake_reason{};
-  /// Why `stop` or the engine has failed it; or what the handler was given, whatever
-  /// it made of that.
+  /// Why `stop` or the engine has failed it; what the handler was given, whatever it made
+  /// of that; or why it was moved from outside.
   std::optional<std::string> reason{};
-  std::optional<json> metadata{}; ///< what `with` has attached
-  std::optional<json> state{};    ///< behind it, if the history has states
+  /// What `with` has attached; of a rewind the entry it went back to, {"seq": 3}, of a
+  /// fork that and whose it is, {"id": 7, "seq": 3}.
+  std::optional<json> metadata{};
+  std::optional<json> state{}; ///< behind it, if the history has states
 
   GD_STATE(ledger_entry, seq, at_us, version, outcome, from_step, to_step,
            attempt, token, by, wake_reason, reason, metadata, state);
@@ -229,6 +260,30 @@ struct history_page {
   std::vector<ledger_entry> rows{};
 
   GD_STATE(history_page, rows);
+};
+
+/// Puts an instance back to the step and the state of an entry of its history, which
+/// must have states. Signals consumed since then do not come back, and are still known by
+/// their dedup keys; those in the inbox stay there.
+struct rewind {
+  std::int64_t target = 0;             ///< the instance; it must not execute
+  std::int64_t seq = 0;                ///< the entry
+  std::optional<std::string> reason{}; ///< why; over 8 KiB, it is cut
+  std::optional<std::string> by{};     ///< who does it: a name
+
+  GD_STATE(rewind, target, seq, reason, by);
+};
+/// Makes an instance that begins at the step and the state of an entry of another one's
+/// history, which must have states: with its machine's version, priority and partition
+/// key, without a unique key, and with an empty inbox.
+struct fork {
+  std::int64_t target = 0;             ///< the other one
+  std::int64_t seq = 0;                ///< the entry
+  std::string queue{};                 ///< empty: that one's
+  std::optional<std::string> reason{}; ///< why; over 8 KiB, it is cut
+  std::optional<std::string> by{};     ///< who does it: a name
+
+  GD_STATE(fork, target, seq, queue, reason, by);
 };
 
 /// Asks for instances that are in a step: of those with history.
@@ -360,6 +415,9 @@ result<void> check_size(std::string_view what, const json& value,
 /// Whether a signal can be sent, as far as can be told without the database: its
 /// name, its payload, its key. Errors: `invalid_argument`, `codec`.
 result<void> check(const signal& x, const limits& bounds);
+
+/// The same of a transition.
+result<void> check(const transition& x, const limits& bounds);
 
 /// Whether a page may have so many rows: 1 to 1,000. Error: `invalid_argument`.
 result<void> check_limit(std::int32_t limit);

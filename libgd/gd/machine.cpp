@@ -2,59 +2,12 @@
 
 #include <gd/instance.hpp>
 #include <gd/time.hpp>
-#include <gd/work/lease.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 namespace gd {
-
-undecodable_signal::undecodable_signal(std::string_view name, const error& why)
-  : what_("signal " + std::string{name} + ": " + why.message) {
-  // nop
-}
-
-context_base::entry* context_base::find(std::string_view name, mark as) {
-  for (auto& x : inbox_)
-    if (x.state != mark::consumed && x.content.name == name) {
-      x.state = as;
-      return &x;
-    }
-  return nullptr;
-}
-
-std::optional<raw_signal> context_base::take_raw(std::string_view name) {
-  if (auto* x = find(name, mark::consumed))
-    return x->content;
-  return std::nullopt;
-}
-
-std::vector<raw_signal> context_base::peek_all(std::string_view name) {
-  std::vector<raw_signal> xs;
-  for (auto& x : inbox_)
-    if (x.state != mark::consumed && x.content.name == name) {
-      x.state = mark::seen;
-      xs.push_back(x.content);
-    }
-  return xs;
-}
-
-bool context_base::discard(std::string_view name) {
-  return find(name, mark::consumed) != nullptr;
-}
-
-const std::string& context_base::lease_token() const noexcept {
-  return lease_->token;
-}
-
-bool context_base::lease_lost() const noexcept {
-  return lease_->lost;
-}
-
-std::stop_token context_base::stop_token() const {
-  return lease_->stop_token();
-}
 
 std::optional<std::chrono::milliseconds>
 machine::step_definition::limit() const {
@@ -99,7 +52,19 @@ result<void> machine::validate() const {
         errc::invalid_argument, title() + ": step " + step.name + text, {}};
     };
     if (!step.defined())
-      return refuse(" has no function, expected .step(" + step.name + ", ...)");
+      return refuse(" has no function, expected .step(" + step.name
+                    + ", ...), .rest(...) or .final(...)");
+    if (const auto& rests = step.rests; rests && !rests->ends) {
+      if (step.to->empty())
+        return refuse(" rests, and nothing leads from there: expected steps, a "
+                      "deadline, or .final("
+                      + step.name + ")");
+      if (rests->after
+          && (*rests->after < std::chrono::milliseconds{1}
+              || *rests->after > longest_delay))
+        return refuse(" rests for " + std::to_string(rests->after->count())
+                      + " us, expected 1 ms to 100 years");
+    }
     if (declared_only && !step.to)
       return refuse(
         " declares nothing, expected a type such as gd::to<...>, or "
@@ -136,6 +101,60 @@ detail::declared(machine& of, const std::string& who,
   if (!by_list.names->empty() && by_list.type != of.step_type)
     refuse(" declares a list of steps of another machine");
   return by_list.names;
+}
+
+machine::step_definition& detail::new_step(machine& of, std::size_t step) {
+  auto& slot = of.steps[step];
+  if (slot.defined())
+    of.problem = error{errc::invalid_argument,
+                       of.title() + ": step " + slot.name + " is defined twice",
+                       {}};
+  return slot;
+}
+
+/// What an engine makes of a row that it has to run at a step where none runs: it was
+/// due, or stands there by no doing of this library.
+static outcome
+leave_resting(const machine::resting& how,
+              const std::pair<std::type_index, std::type_index>& types,
+              const context_base& ctx, const std::string& state) {
+  if (how.ends)
+    return done();
+  outcome x{.value = json::raw(state), .state_type = types.first};
+  if (how.after && ctx.timed_out()) {
+    x.kind = outcome_kind::next;
+    x.step = how.then;
+    x.step_type = types.second;
+  } else {
+    x.kind = outcome_kind::await; // of no signal
+    if (how.after)
+      x.timeout_us = how.after->count();
+  }
+  return x;
+}
+
+void detail::define_resting(machine& of, std::size_t step, const step_list& to,
+                            machine::resting how) {
+  auto& slot = new_step(of, step);
+  open_outside(of, step, to);
+  slot.to = slot.outside;
+  if (!how.then.empty()
+      && std::find(slot.to->begin(), slot.to->end(), how.then)
+           == slot.to->end())
+    slot.to->push_back(how.then);
+  slot.rests = how;
+  slot.run =
+    [how = std::move(how), types = std::pair{of.state_type, of.step_type}](
+      context_base& ctx, const std::string& state) {
+    return leave_resting(how, types, ctx, state);
+  };
+}
+
+void detail::open_outside(machine& of, std::size_t step, const step_list& to) {
+  auto& slot = of.steps[step];
+  auto names = declared(of, "step " + slot.name, std::nullopt, to);
+  if (names)
+    slot.outside.insert(slot.outside.end(), names->begin(), names->end());
 }
 
 std::chrono::milliseconds backoff(std::int32_t failures,

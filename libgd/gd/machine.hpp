@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/context.hpp>
 #include <gd/error.hpp>
 #include <gd/json.hpp>
 #include <gd/outcome.hpp>
@@ -10,12 +11,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,169 +23,8 @@
 #include <vector>
 
 /// \file
-/// What a user writes: steps, the context that they get, the error handler.
+/// What a user writes: the steps of a machine, its error handler.
 namespace gd {
-
-class lease;
-
-// -- what a step gets ---------------------------------------------------------
-
-/// A signal as it lies in the inbox.
-struct raw_signal {
-  std::int64_t id = 0;   ///< unique in the schema
-  std::string name{};    ///< the signal's
-  std::string payload{}; ///< JSON text
-};
-
-/// Thrown by `take` and `peek` when a payload does not decode.
-class undecodable_signal : public std::exception {
-public:
-  /// The signal's name, and what does not decode.
-  undecodable_signal(std::string_view name, const error& why);
-
-  /// "signal <name>: <what does not decode>"
-  const char* what() const noexcept override {
-    return what_.c_str();
-  }
-
-private:
-  std::string what_{};
-};
-
-/// What the context knows apart from the typed state.
-class context_base {
-public:
-  std::int64_t id = 0;          ///< the instance
-  std::string fsm{};            ///< the machine's name
-  std::int32_t fsm_version = 1; ///< the machine's version
-  std::string step{};           ///< the step that runs
-  /// How often this step has been tried before, since it last got anywhere: 0 in
-  /// its first execution, and again after each `next` and `await`.
-  std::int32_t attempt = 0;
-
-  /// How many of these tries ended with their process, whoever was to blame for
-  /// that: another step, a power failure, a deploy.
-  std::int32_t crashes() const noexcept {
-    return crashes_;
-  }
-
-  /// How many of these tries the step itself has failed: what a handler compares
-  /// when it gives up, and what `backoff` takes.
-  std::int32_t failures() const noexcept {
-    return attempt - crashes_;
-  }
-
-  /// Whether the deadline of the last `await`, and not a signal, has woken the
-  /// instance. Truthful also after a crash.
-  bool timed_out() const noexcept {
-    return wake_reason_ == "timeout";
-  }
-
-  /// Hands out the oldest signal of that name and marks it consumed: it is
-  /// removed with the outcome. Throws `undecodable_signal`.
-  template <class T>
-  std::optional<T> take(std::string_view name) {
-    return decode<T>(name, find(name, mark::consumed));
-  }
-
-  /// Looks at the oldest signal of that name and leaves it in the inbox. An
-  /// `await` does not wake for it again. Throws `undecodable_signal`.
-  template <class T>
-  std::optional<T> peek(std::string_view name) {
-    return decode<T>(name, find(name, mark::seen));
-  }
-
-  /// `take` without decoding.
-  std::optional<raw_signal> take_raw(std::string_view name);
-
-  /// Looks at all signals of that name, oldest first.
-  std::vector<raw_signal> peek_all(std::string_view name);
-
-  /// Marks the oldest signal of that name consumed, whatever it holds. False:
-  /// there was none.
-  bool discard(std::string_view name);
-
-  /// Unique to this execution, ordered by nothing: a fencing token for systems
-  /// that compare for equality.
-  const std::string& lease_token() const noexcept;
-
-  /// Whether another node may be running this step by now: the outcome will be
-  /// dropped. Turns true at any time.
-  bool lease_lost() const noexcept;
-
-  /// Asked to stop when nobody waits for the outcome any more: the step's time
-  /// limit is over, its lease is lost, or the engine has stopped. Callbacks run
-  /// on a thread of their own.
-  std::stop_token stop_token() const;
-
-private:
-  friend class execution;
-
-  enum class mark : std::uint8_t { none, seen, consumed };
-  struct entry {
-    raw_signal content;
-    mark state = mark::none;
-  };
-
-  entry* find(std::string_view name, mark as);
-
-  template <class T>
-  static std::optional<T> decode(std::string_view name, const entry* from) {
-    if (from == nullptr)
-      return std::nullopt;
-    auto x = from_json<T>(from->content.payload);
-    if (!x)
-      throw undecodable_signal{name, x.error()};
-    return std::move(*x);
-  }
-
-  std::int32_t crashes_ = 0;
-  std::string wake_reason_{};
-  std::vector<entry> inbox_{};
-  std::shared_ptr<const lease> lease_;
-};
-
-/// The argument of steps and handlers.
-template <class State>
-class context : public context_base {
-public:
-  /// As picked. Changes count only when an outcome carries them.
-  State state;
-
-  /// Made by the engine and by the test kit.
-  context(context_base base, State decoded)
-    : context_base(std::move(base)), state(std::move(decoded)) {
-    // nop
-  }
-};
-
-/// Why the handler is called.
-class failure {
-public:
-  /// Why, and what was thrown; for tests of handlers.
-  explicit failure(std::string message, std::exception_ptr thrown = nullptr)
-    : message_(std::move(message)), thrown_(std::move(thrown)) {
-    // nop
-  }
-
-  /// What went wrong: what the exception says, which limit is over, what cannot be
-  /// carried out.
-  const std::string& message() const noexcept {
-    return message_;
-  }
-
-  /// What the step has thrown; null if it returned an outcome that cannot be
-  /// carried out.
-  const std::exception_ptr& thrown() const noexcept {
-    return thrown_;
-  }
-
-private:
-  std::string message_{};
-  std::exception_ptr thrown_;
-};
-
-// -- machines -----------------------------------------------------------------
 
 /// What the ledger keeps of a machine's instances, as they are inserted.
 enum class history : std::uint8_t {
@@ -277,7 +115,15 @@ public:
   using handler = std::function<outcome(const failure&, context_base&,
                                         const std::string& state)>;
 
-  /// A step, as `step` has defined it.
+  /// What is done at a step where instances rest, or end.
+  struct resting {
+    bool ends = false; ///< arriving there ends the instance
+    /// How long an instance rests there at the most; unset: for ever.
+    std::optional<std::chrono::microseconds> after{};
+    std::string then{}; ///< the step with which it goes on after that
+  };
+
+  /// A step, as `step`, `rest` or `final` has defined it.
   struct step_definition {
     std::string name{}; ///< its enumerator's
     body run;           ///< empty: asynchronous, or defined by nobody
@@ -286,6 +132,10 @@ public:
     /// The steps that its `next` may go to, as its type or its list declares;
     /// nullopt: it declares nothing, and may go anywhere.
     std::optional<std::vector<std::string>> to{};
+    /// The steps that others may move an instance to from here.
+    std::vector<std::string> outside{};
+    /// It has no function of the user's; see `rest` and `final`.
+    std::optional<resting> rests{};
 
     /// Whether it has a function.
     bool defined() const noexcept {
@@ -373,6 +223,16 @@ std::optional<std::vector<std::string>>
 declared(machine& of, const std::string& who,
          std::optional<std::vector<std::string>> by_type,
          const step_list& by_list);
+
+/// A step that is to be defined now. One that is already is a problem of the machine.
+machine::step_definition& new_step(machine& of, std::size_t step);
+
+/// Defines a step without a function.
+void define_resting(machine& of, std::size_t step, const step_list& to,
+                    machine::resting how);
+
+/// Opens transitions from that step to those outside.
+void open_outside(machine& of, std::size_t step, const step_list& to);
 
 /// Whether a call goes, as far as its type tells, to no step of another enum.
 template <class Step, class F, class... Args>
@@ -474,12 +334,7 @@ public:
   /// another step counts as an exception.
   template <class F>
   machine_builder step(Step which, step_options how, F f) && {
-    auto& slot = built_.steps[static_cast<std::size_t>(which)];
-    if (slot.defined())
-      built_.problem = error{errc::invalid_argument,
-                             built_.title() + ": step " + slot.name
-                               + " is defined twice",
-                             {}};
+    auto& slot = detail::new_step(built_, static_cast<std::size_t>(which));
     slot.to = detail::declared(built_, "step " + slot.name,
                                declared_by_call<F&, context<State>&>(), how.to);
     slot.how = std::move(how);
@@ -500,6 +355,47 @@ public:
         return result;
       };
     }
+    return std::move(*this);
+  }
+
+  /// How long an instance rests in a step, and with which it goes on then.
+  struct rest_deadline {
+    std::chrono::microseconds after{}; ///< 1 ms to 100 years
+    Step then{};
+  };
+
+  /// Defines a step without a function, where an instance rests until something outside
+  /// moves it (`transaction::transition`, `client::transition`) to one of these steps:
+  /// `.rest(submitted, {paid, cancelled})`. It takes no slot of an engine; signals do not
+  /// wake it.
+  machine_builder rest(Step which, step_list to) && {
+    detail::define_resting(built_, static_cast<std::size_t>(which), to, {});
+    return std::move(*this);
+  }
+
+  /// The same with a deadline: `.rest(submitted, {paid}, {.after = 30 * 24h, .then =
+  /// expired})`. When it has passed, by the database's clock, an engine goes on with
+  /// that step; nothing need be open to others then.
+  machine_builder rest(Step which, step_list to, rest_deadline deadline) && {
+    detail::define_resting(
+      built_, static_cast<std::size_t>(which), to,
+      {.after = deadline.after, .then = to_string(deadline.then)});
+    return std::move(*this);
+  }
+
+  /// Defines a step that ends the instance as soon as it arrives there, well, with the
+  /// result `{}`.
+  machine_builder final(Step which) && {
+    detail::define_resting(built_, static_cast<std::size_t>(which), nowhere,
+                           {.ends = true});
+    return std::move(*this);
+  }
+
+  /// Lets something outside move an instance from this step, which has a function, to
+  /// one of these, as long as the function does not run: `.outside(await_pay,
+  /// {cancelled})`. By default it can do that from no step but those that rest.
+  machine_builder outside(Step which, step_list to) && {
+    detail::open_outside(built_, static_cast<std::size_t>(which), to);
     return std::move(*this);
   }
 

@@ -6,7 +6,7 @@
 #include <gd/pq/store_nodes.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/insert_intake.hpp>
-#include <gd/work/signal_intake.hpp>
+#include <gd/work/target_intake.hpp>
 
 #include <fmt/format.h>
 
@@ -50,6 +50,10 @@ public:
 
   visit(const visit&) = delete;
   visit& operator=(const visit&) = delete;
+
+  template <class Intake, class Answer, class Request>
+  static std::vector<result<Answer>>
+  send_all(transaction& at, std::vector<Request> xs, std::string_view plural);
 
   result<void> enter() {
     if (auto ok = check_name("schema", at_.how_.schema, {.name = 63}); !ok)
@@ -187,40 +191,41 @@ transaction::insert_all(std::vector<gd::insert> rows) {
 }
 
 result<inserted> transaction::insert(gd::insert what) {
-  std::vector<gd::insert> one;
-  one.push_back(std::move(what));
-  return std::move(insert_all(std::move(one)).front());
+  return std::move(insert_all(just(std::move(what))).front());
 }
 
-// -- signals ------------------------------------------------------------------
+// -- signals and transitions --------------------------------------------------
 
-std::vector<result<signalled>>
-transaction::signal_all(std::vector<gd::signal> signals) {
-  if (signals.empty())
+/// What locks its targets first. `plural`: what they are called.
+template <class Intake, class Answer, class Request>
+std::vector<result<Answer>>
+transaction::visit::send_all(transaction& at, std::vector<Request> xs,
+                             std::string_view plural) {
+  if (xs.empty())
     return {};
-  visit here{*this};
+  visit here{at};
   if (auto ok = here.enter(); !ok)
-    return refuse_all<signalled>(signals.size(), ok.error());
+    return refuse_all<Answer>(xs.size(), ok.error());
   if (!here.isolation().starts_with("read "))
-    return refuse_all<signalled>(
-      signals.size(),
+    return refuse_all<Answer>(
+      xs.size(),
       {errc::invalid_argument,
        fmt::format("transaction: expected isolation level read committed for "
-                   "signals, got {}",
-                   here.isolation()),
+                   "{}, got {}",
+                   plural, here.isolation()),
        {}});
-  signal_intake intake{settings_of(how_)};
-  slots<signalled> answers(signals.size());
+  Intake intake{settings_of(at.how_)};
+  slots<Answer> answers(xs.size());
   std::vector<std::int64_t> targets;
-  for (std::size_t i = 0; i < signals.size(); ++i) {
-    auto target = signals[i].target;
-    if (auto ok = intake.add(i, std::move(signals[i])); ok)
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    auto target = xs[i].target;
+    if (auto ok = intake.add(i, std::move(xs[i])); ok)
       targets.push_back(target);
     else
       answers[i].emplace(ok.error());
   }
   // Their locks stay until the end of the transaction: all at once, in order.
-  // What others still hold then, the signals will find locked.
+  // What others still hold then, the requests will find locked.
   auto locked = here.run({{store::lock(targets)}});
   if (locked.ok() || locked.failure->code == errc::busy)
     here.drive(intake, answers);
@@ -231,10 +236,24 @@ transaction::signal_all(std::vector<gd::signal> signals) {
   return here.answer(answers);
 }
 
+std::vector<result<signalled>>
+transaction::signal_all(std::vector<gd::signal> signals) {
+  return visit::send_all<signal_intake, signalled>(*this, std::move(signals),
+                                                   "signals");
+}
+
+std::vector<result<transitioned>>
+transaction::transition_all(std::vector<gd::transition> transitions) {
+  return visit::send_all<transition_intake, transitioned>(
+    *this, std::move(transitions), "transitions");
+}
+
 result<signalled> transaction::signal(gd::signal what) {
-  std::vector<gd::signal> one;
-  one.push_back(std::move(what));
-  return std::move(signal_all(std::move(one)).front());
+  return std::move(signal_all(just(std::move(what))).front());
+}
+
+result<transitioned> transaction::transition(gd::transition what) {
+  return std::move(transition_all(just(std::move(what))).front());
 }
 
 } // namespace gd

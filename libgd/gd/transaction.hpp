@@ -22,7 +22,7 @@ struct transaction_settings {
   struct limits limits {};
 };
 
-/// Inserts and signals in the caller's own transaction, on its own connection:
+/// Inserts, signals and transitions in the caller's own transaction, on its own connection:
 /// they are committed or rolled back together with its data. Nothing of the
 /// session is changed: neither the connection's modes nor its settings.
 ///
@@ -32,9 +32,10 @@ struct transaction_settings {
 ///
 /// A call waits for what other transactions hold, once, as long as the caller's
 /// `lock_timeout` lets it; what is still held then is answered with `busy`. Two
-/// transactions that signal the same instances in opposite order may end in a
-/// deadlock, for one of them `conflict`, so signal them in one `signal_all`,
-/// which locks in order; the same holds for unique keys and `insert_all`.
+/// transactions that signal or move the same instances in opposite order may end in a
+/// deadlock, for one of them `conflict`, so do it in one `signal_all` or
+/// `transition_all`, which lock in order, or in `retry_conflicts`; the same holds for
+/// unique keys and `insert_all`.
 /// Engines do not wait for the rows that the transaction holds, but get no
 /// further with them, so do not keep it open for long.
 class transaction {
@@ -55,6 +56,13 @@ public:
   result<signalled> signal(gd::signal what);
   /// Like `insert_all`.
   std::vector<result<signalled>> signal_all(std::vector<gd::signal> signals);
+
+  /// Moves an instance, if the caller commits. Needs READ COMMITTED. Errors as those
+  /// of the client, and `conflict`.
+  result<transitioned> transition(gd::transition what);
+  /// Like `insert_all`. Those of the same instance go one after the other.
+  std::vector<result<transitioned>>
+  transition_all(std::vector<gd::transition> transitions);
 
 private:
   class visit;

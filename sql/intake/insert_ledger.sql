@@ -1,4 +1,4 @@
--- What insert does, for a group in which rows are to have history, and their entries.
+-- What insert does, for such groups as insert_new_ledger is for.
 -- Parameters as those of insert_new_ledger.
 with made as (
 -- include parts/insert_history.sql

@@ -3,8 +3,10 @@
 held as materialized (
   select e.*, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
     g.unique_key, g.unique_scope, g.step as from_step, g.wake_reason,
-    cast(case e.outcome when 'await' then 'awaiting_signal' when 'done' then 'done' when 'stop' then 'failed'
-                        else 'runnable' end as :"schema".durable_status) as status
+    cast(case e.outcome when 'await' then 'awaiting_signal' when 'park' then 'awaiting_signal' when 'done' then 'done'
+                        when 'finish' then 'done' when 'stop' then 'failed' else 'runnable' end
+         as :"schema".durable_status) as status,
+    e.outcome in ('next', 'park', 'finish') as moves
   from entry e
 -- include parts/lock_row.sql
 ), checked as materialized (
@@ -17,12 +19,12 @@ held as materialized (
   update :"schema".gen_durable g
   set status = h.status,
       seq = case when h.outcome = 'release' then g.seq else g.seq + 1 end,
-      step = case when h.outcome = 'next' then h.step else g.step end,
-      ledger_step = case when g.history = 0 then null when h.outcome = 'next' then h.step else g.step end,
-      state = case when h.outcome in ('next', 'replay', 'await') then h.state::jsonb else g.state end,
-      result = case when h.outcome = 'done' then h.result::jsonb else g.result end,
+      step = case when h.moves then h.step else g.step end,
+      ledger_step = case when g.history = 0 then null when h.moves then h.step else g.step end,
+      state = case when h.moves or h.outcome in ('replay', 'await') then h.state::jsonb else g.state end,
+      result = case h.outcome when 'done' then h.result::jsonb when 'finish' then '{}' else g.result end,
       last_error = case when h.outcome = 'release' then g.last_error else h.error end,
-      attempt = case when h.outcome in ('next', 'await') then 0
+      attempt = case when h.moves or h.outcome = 'await' then 0
                      when h.outcome = 'replay' then least(greatest(g.attempt - g.crashes, 0), 2147483646) + 1
                      else g.attempt end,
       crashes = case when h.outcome = 'release' then g.crashes else 0 end,
@@ -30,7 +32,7 @@ held as materialized (
       eligible_at = case h.outcome when 'next' then clock_timestamp()
                                    when 'replay' then clock_timestamp() + h.delay_us * interval '1 microsecond'
                                    else g.eligible_at end,
-      awaits = h.awaits,
+      awaits = case when h.outcome = 'park' then '' else h.awaits end, -- of no signal's name
       deadline = case when h.outcome in ('replay', 'stop', 'release') then g.deadline
                       when h.timeout_us is not null then clock_timestamp() + h.timeout_us * interval '1 microsecond'
                       else timestamptz 'epoch' + h.until_us / 1000000 * interval '1 second'

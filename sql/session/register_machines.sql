@@ -1,37 +1,45 @@
 -- Makes machines known to programs that do not have them.
 -- $1 text[] fsm, $2 int[] version, $3 text[] initial step, $4 text[] queue, $5 text[] steps, joined by commas, $6 text[]
--- transitions, JSON, $7 smallint[] history, $8 bigint[] for how long it is kept in us, or null; may be shorter
+-- transitions, JSON, $7 smallint[] history, $8 bigint[] for how long it is kept in us, or null; may be shorter, $9 text[]
+-- what concerns those outside, JSON
 -- A row for each that was known as something else: its name and version; what it was: steps, initial_step, queue,
--- transitions as JSON; whether it had other steps, or declared other transitions: replaced.
+-- transitions and what concerns those outside (open), both as JSON; whether it had other steps, declared other transitions,
+-- or opened others: replaced.
 with mine as materialized (
   select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps,
-    m.transitions::jsonb as transitions, m.history, m.keep_us / 1000000 * interval '1 second' as history_keep
-  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bigint[])
-    as m (fsm, version, initial_step, queue, steps, transitions, history, keep_us)
+    m.transitions::jsonb as transitions, m.history, m.keep_us / 1000000 * interval '1 second' as history_keep,
+    m.outside::jsonb as outside
+  from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bigint[],
+              $9::text[])
+    as m (fsm, version, initial_step, queue, steps, transitions, history, keep_us, outside)
 ), before as materialized (
   select k.fsm, k.version, k.initial_step, k.queue, k.steps, k.transitions::text as transitions,
+    k.outside::text as open,
     not (k.steps @> m.steps and m.steps @> k.steps)
-      or coalesce(jsonb_strip_nulls(k.transitions) <> jsonb_strip_nulls(m.transitions), false) as replaced
+      or coalesce(jsonb_strip_nulls(k.transitions) <> jsonb_strip_nulls(m.transitions), false)
+      or coalesce(k.outside <> m.outside, false) as replaced
   from mine m
   cross join lateral (
     select k.* from :"schema".gen_durable_machines k where k.fsm = m.fsm and k.version = m.version offset 0) k
-  where (k.initial_step, k.queue, k.steps, k.transitions)
-    is distinct from (m.initial_step, m.queue, m.steps, m.transitions)
+  where (k.initial_step, k.queue, k.steps, k.transitions, coalesce(k.outside, m.outside))
+    is distinct from (m.initial_step, m.queue, m.steps, m.transitions, m.outside)
 ), registered as (
-  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps, transitions, history, history_keep)
-  select m.fsm, m.version, m.initial_step, m.queue, m.steps, m.transitions, m.history, m.history_keep
+  insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps, transitions, history, history_keep,
+    outside)
+  select m.fsm, m.version, m.initial_step, m.queue, m.steps, m.transitions, m.history, m.history_keep, m.outside
   from mine m
   order by m.fsm, m.version
   on conflict (fsm, version) do update
-    set (initial_step, queue, steps, transitions, history, history_keep)
+    set (initial_step, queue, steps, transitions, history, history_keep, outside)
       = row (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions, excluded.history,
-             excluded.history_keep)
+             excluded.history_keep, excluded.outside)
     where (gen_durable_machines.initial_step, gen_durable_machines.queue, gen_durable_machines.steps,
-           gen_durable_machines.transitions, gen_durable_machines.history, gen_durable_machines.history_keep)
+           gen_durable_machines.transitions, gen_durable_machines.history, gen_durable_machines.history_keep,
+           gen_durable_machines.outside)
       is distinct from (excluded.initial_step, excluded.queue, excluded.steps, excluded.transitions, excluded.history,
-                        excluded.history_keep)
+                        excluded.history_keep, excluded.outside)
 )
 select b.fsm, b.version, left(b.initial_step, 1025) as initial_step, left(b.queue, 1025) as queue, b.steps, b.transitions,
-  b.replaced
+  b.open, b.replaced
 from before b
 order by b.fsm, b.version

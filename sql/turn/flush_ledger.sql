@@ -9,8 +9,8 @@ with entry as (
   order by e.id
 ),
 -- include parts/write_any.sql
-  returning g.id, h.outcome, h.from_step, h.token, h.wake_reason, coalesce(h.failure, h.error) as reason,
-    h.metadata::jsonb as metadata,
+  returning g.id, case when h.moves then 'next' else h.outcome end as outcome, h.from_step, h.token, h.wake_reason,
+    coalesce(h.failure, h.error) as reason, h.metadata::jsonb as metadata,
 -- include parts/entered.sql
 ),
 -- include parts/consumed.sql

@@ -25,6 +25,8 @@ error invalid(std::string text) {
 std::string detail_of(const store::outcome_row& x) {
   switch (x.what) {
     case store::verb::next:
+    case store::verb::park:
+    case store::verb::finish:
       return x.step;
     case store::verb::replay:
       return fmt::format("after {} us", x.delay_us);
@@ -178,7 +180,7 @@ std::string harness::describe(std::int64_t id) {
   if (x->result)
     line("result", x->result->text());
   if (x->awaits)
-    line("awaits", *x->awaits);
+    line("awaits", x->awaits->empty() ? "nothing: it rests" : *x->awaits);
   if (x->wake_reason)
     line("woken by", *x->wake_reason);
   if (x->last_error)

@@ -66,8 +66,8 @@ struct executed {
 std::string to_string(const executed& x);
 
 /// What both ways of running have in common: a test that takes a `harness&` can
-/// do with either. Not thread-safe. Steps may call `insert` and `signal`, as
-/// they would call a client.
+/// do with either. Not thread-safe. Steps may call `insert`, `signal` and `transition`,
+/// as they would call a client.
 class harness {
 public:
   virtual ~harness();
@@ -82,6 +82,9 @@ public:
 
   /// As the client's.
   virtual gd::result<signalled> signal(gd::signal what) = 0;
+
+  /// As the client's.
+  virtual gd::result<transitioned> transition(gd::transition what) = 0;
 
   /// `not_found`: there is no such instance.
   virtual gd::result<gd::instance> instance(std::int64_t id) = 0;
@@ -200,6 +203,7 @@ public:
 
   gd::result<inserted> insert(gd::insert what) override;
   gd::result<signalled> signal(gd::signal what) override;
+  gd::result<transitioned> transition(gd::transition what) override;
   gd::result<gd::instance> instance(std::int64_t id) override;
 
   /// The simulated clock. It stands still but for `advance` and its kin.
@@ -247,6 +251,13 @@ private:
   std::optional<std::int64_t> holder(const row& x,
                                      std::string_view status) const;
   void make_eligible(row& x, std::int64_t at_us);
+  /// Null: the row must not be moved so, for `why`.
+  const machine::step_definition*
+  find_arrival(const row& x, const gd::transition& what, error& why) const;
+  /// Sets the row down at a step.
+  void arrive(row& x, const machine::step_definition& at);
+  /// As a jsonb column returns it.
+  static json as_stored(std::string text);
   void wake(row& x, std::string_view reason);
   /// Its key is not its own while it is parked, and would be when it is woken.
   static bool unsure(const row& x);
@@ -296,6 +307,7 @@ public:
 
   gd::result<inserted> insert(gd::insert what) override;
   gd::result<signalled> signal(gd::signal what) override;
+  gd::result<transitioned> transition(gd::transition what) override;
   gd::result<gd::instance> instance(std::int64_t id) override;
 
 private:

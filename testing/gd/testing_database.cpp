@@ -121,6 +121,10 @@ gd::result<signalled> in_database::signal(gd::signal what) {
   return client_->signal(std::move(what));
 }
 
+gd::result<transitioned> in_database::transition(gd::transition what) {
+  return client_->transition(std::move(what));
+}
+
 gd::result<gd::instance> in_database::instance(std::int64_t id) {
   return client_->look_up(id);
 }

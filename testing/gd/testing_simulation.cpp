@@ -137,8 +137,10 @@ std::string as_jsonb(std::string text) {
 std::string_view status_after(store::verb what) {
   switch (what) {
     case store::verb::await:
+    case store::verb::park:
       return "awaiting_signal";
     case store::verb::done:
+    case store::verb::finish:
       return "done";
     case store::verb::stop:
       return "failed";
@@ -150,6 +152,10 @@ std::string_view status_after(store::verb what) {
 } // namespace
 
 // -- the simulation -----------------------------------------------------------
+
+json simulation::as_stored(std::string text) {
+  return json::raw(as_jsonb(std::move(text)));
+}
 
 simulation::simulation(std::vector<machine> machines, simulation_settings how)
   : harness(how.limits), now_(how.start) {
@@ -254,13 +260,22 @@ simulation::row simulation::make_row(store::insert_row what) const {
   to.step = std::move(what.step);
   to.queue = std::move(what.queue);
   to.status = "runnable";
-  to.state = json::raw(as_jsonb(std::move(what.state)));
+  to.state = as_stored(std::move(what.state));
   to.priority = what.priority;
   to.partition_key = std::move(what.partition_key);
   if (what.unique_key)
     to.unique_key = as_hex(*what.unique_key);
   to.inserted_at_us = now_us();
   to.eligible_at_us = what.at_us.value_or(now_us() + what.delay_us.value_or(0));
+  if (what.rests && what.rests->ends) {
+    to.status = "done";
+    to.result = json{};
+  } else if (what.rests) {
+    to.status = "awaiting_signal";
+    to.awaits = "";
+    if (what.rests->after)
+      to.deadline_us = now_us() + what.rests->after->count();
+  }
   return x;
 }
 
@@ -283,9 +298,10 @@ gd::result<inserted> simulation::insert(gd::insert what) {
   made.unique_scope = std::move(scope);
   auto id = ++ids_; // drawn before the key can turn out to be taken
   made.shown.id = id;
-  if (auto other = holder(made, "runnable"))
+  if (auto other = holder(made, made.shown.status))
     return inserted{*other, true};
-  make_eligible(made, made.shown.eligible_at_us);
+  if (made.shown.status == "runnable")
+    make_eligible(made, made.shown.eligible_at_us);
   touch(made);
   rows_.emplace(id, std::move(made));
   return inserted{id, false};
@@ -516,7 +532,9 @@ void simulation::change(row& x, store::outcome_row& what) {
   using store::verb;
   auto& to = x.shown;
   if (!what.state.empty())
-    to.state = json::raw(as_jsonb(std::move(what.state)));
+    to.state = as_stored(std::move(what.state));
+  if (!what.step.empty())
+    to.step = std::move(what.step);
   bool same_inputs = what.what == verb::replay || what.what == verb::stop
                      || what.what == verb::release;
   if (!same_inputs) {
@@ -532,7 +550,6 @@ void simulation::change(row& x, store::outcome_row& what) {
   switch (what.what) {
     case verb::next:
     case verb::advance:
-      to.step = std::move(what.step);
       to.attempt = 0;
       make_eligible(x, now_us());
       break;
@@ -541,14 +558,19 @@ void simulation::change(row& x, store::outcome_row& what) {
       make_eligible(x, now_us() + what.delay_us);
       break;
     case verb::await:
+    case verb::park: // of no signal's name
       to.attempt = 0;
       to.awaits = std::move(what.awaits);
       to.deadline_us = what.until_us;
       if (what.timeout_us)
         to.deadline_us = now_us() + *what.timeout_us;
       break;
+    case verb::finish:
+      to.attempt = 0;
+      to.result = json{};
+      break;
     case verb::done:
-      to.result = json::raw(as_jsonb(std::move(what.result)));
+      to.result = as_stored(std::move(what.result));
       break;
     case verb::stop:
     case verb::release:

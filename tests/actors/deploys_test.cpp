@@ -47,6 +47,16 @@ gd::machine leading_to(gd::step_list to) {
     .step(probe_step::third, end);
 }
 
+/// The probe whose first step rests.
+gd::machine resting(std::chrono::microseconds after, gd::step_list to,
+                    probe_step then = probe_step::third) {
+  auto end = [](probe_context&) -> gd::outcome { return gd::done(); };
+  return gd::define<probe_state, probe_step>("Probe", 1)
+    .rest(probe_step::first, std::move(to), {.after = after, .then = then})
+    .step(probe_step::second, end)
+    .final(probe_step::third);
+}
+
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
@@ -132,6 +142,56 @@ CAF_TEST(a node whose declared transitions differ from those of one that lives
   CAF_CHECK_EQUAL(db.scalar("select transitions ->> 'first' from "
                             "gen_durable_machines"),
                   "[\"second\"]");
+}
+
+CAF_TEST(
+  a node where instances rest in another way than where one lives is refused) {
+  using enum probe_step;
+  auto a = start(options({resting(1h, {second})}));
+  CAF_REQUIRE(log.wait_for<events::node_started>());
+  std::size_t refused = 0;
+  auto difference = [&](gd::machine x) {
+    auto b = start(options({std::move(x)}, "b"));
+    CAF_REQUIRE(log.wait_for<events::node_failed>(++refused));
+    auto why = b.failed();
+    CAF_REQUIRE(why);
+    CAF_CHECK_EQUAL(why->code, gd::errc::machine_differs);
+    return why->message.substr(why->message.find("only here"));
+  };
+  CAF_CHECK(contains(difference(resting(2h, {second})),
+                     "only here first rests 7200000000 us -> third, only there "
+                     "first rests 3600000000 us -> third;"));
+  CAF_CHECK(contains(difference(resting(1h, {second, third})),
+                     "only here first -> third (outside), only there none;"));
+  CAF_CHECK(contains(difference(machine), "only here none, only there "));
+  CAF_MESSAGE("and in the same way is let in");
+  auto b = start(options({resting(1h, {second, second})}, "b"));
+  CAF_CHECK(log.wait_for<events::node_started>(2));
+}
+
+CAF_TEST(
+  where no node lives that differs another way to rest replaces the old one) {
+  using enum probe_step;
+  {
+    auto a = start(options({resting(1h, {second})}));
+    CAF_REQUIRE(log.wait_for<events::node_started>());
+  }
+  auto b = start(options({resting(2h, {third})}, "b"));
+  CAF_REQUIRE(log.wait_for<events::node_started>(2));
+  auto told = log.all<events::machine_replaced>();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK(contains(told.front().before,
+                     "|first -> second (outside)|first rests 3600000000 us -> "
+                     "third|third ends"));
+  CAF_CHECK(contains(told.front().now,
+                     "|first -> third (outside)|first rests 7200000000 us -> "
+                     "third|third ends"));
+  CAF_MESSAGE("and who finds its own replaced withdraws the machine");
+  db.rows("update gen_durable_machines set outside = outside - 'third'");
+  CAF_REQUIRE(log.wait_for<events::machine_withdrawn>()); // by a beat
+  auto withdrawn = log.all<events::machine_withdrawn>().front().now;
+  CAF_CHECK(contains(withdrawn, "first rests 7200000000 us -> third"));
+  CAF_CHECK(!contains(withdrawn, "third ends"));
 }
 
 CAF_TEST(a list that is declared and one that is not differ) {

@@ -1,19 +1,13 @@
 #define CAF_SUITE process
 
 #include "support/database.hpp"
+#include "support/process.hpp"
 
 #include <caf/test/unit_test.hpp>
-
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -26,83 +20,26 @@ using namespace gd::test;
 namespace {
 
 /// A process of tests/worker.
-class worker {
+class worker : public process {
 public:
   worker(const temporary_database& db, const std::string& node,
          const std::string& more = "", const char* mode = nullptr)
-    : out_(std::tmpfile()) {
-    // What an AddressSanitizer keeps back is not the worker's memory.
-    const char* sanitizer = std::getenv("ASAN_OPTIONS");
-    auto little = (sanitizer != nullptr ? std::string{sanitizer} + ":" : "")
-                  + "quarantine_size_mb=8";
-    pid_ = fork();
-    if (pid_ == 0) {
-      setenv("ASAN_OPTIONS", little.c_str(), 1);
-      prctl(PR_SET_PDEATHSIG, SIGKILL); // if the test is aborted
-      rlimit none{0, 0};
-      setrlimit(RLIMIT_CORE, &none); // of those that abort
-      dup2(fileno(out_), STDOUT_FILENO);
-      execl(GD_TEST_WORKER, GD_TEST_WORKER, (db.conninfo() + more).c_str(),
-            node.c_str(), mode, static_cast<char*>(nullptr));
-      _exit(127);
-    }
-  }
-
-  ~worker() {
-    if (pid_ > 0)
-      end(SIGKILL);
-    std::fclose(out_);
-  }
-
-  void send(int signal) const {
-    if (pid_ > 0) // else it would go to everybody
-      kill(pid_, signal);
-  }
-
-  /// It has ended by itself.
-  bool has_ended() {
-    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_)
-      pid_ = -1;
-    return pid_ < 0;
+    : process(
+      mode == nullptr
+        ? std::vector<std::string>{GD_TEST_WORKER, db.conninfo() + more, node}
+        : std::vector<std::string>{GD_TEST_WORKER, db.conninfo() + more, node,
+                                   mode}) {
+    // nop
   }
 
   /// The most memory that it has ever had, in MiB.
   long peak() const {
-    std::ifstream in{"/proc/" + std::to_string(pid_) + "/status"};
+    std::ifstream in{"/proc/" + std::to_string(pid()) + "/status"};
     for (std::string line; std::getline(in, line);)
       if (line.starts_with("VmHWM:"))
         return std::stol(line.substr(6)) / 1024;
     return -1;
   }
-
-  worker(const worker&) = delete;
-  worker& operator=(const worker&) = delete;
-
-  /// Sends a signal, waits for the end, and returns the exit code; -1: killed, or
-  /// ended before.
-  int end(int signal) {
-    if (pid_ <= 0)
-      return -1;
-    kill(pid_, signal);
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  /// Each line that it has printed.
-  std::vector<std::string> lines() const {
-    // Opened again: the process writes where the other one stands.
-    std::ifstream in{"/proc/self/fd/" + std::to_string(fileno(out_))};
-    std::vector<std::string> xs;
-    for (std::string line; std::getline(in, line);)
-      xs.push_back(line);
-    return xs;
-  }
-
-private:
-  pid_t pid_ = -1;
-  std::FILE* out_;
 };
 
 /// Starts workers again that have ended, as systemd does.

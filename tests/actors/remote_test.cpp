@@ -232,14 +232,17 @@ public:
         return gd::inserted_all{}; // what `connect` asks
       },
       [this](gd::signal& x) { return answer<gd::signalled>(x, seen_[2]); },
+      [this](gd::transition& x) {
+      return answer<gd::transitioned>(x, seen_[7]);
+      },
       [this](gd::look_up& x) { return answer<gd::instance>(x, seen_[3]); },
       [this](gd::stats_query& x) { return answer<gd::stats>(x, seen_[4]); },
       [this](gd::history_query& x) {
       return answer<gd::history_page>(x, seen_[5]);
-      },
+    },
       [this](gd::in_step_query& x) {
       return answer<gd::in_step_page>(x, seen_[6]);
-    },
+      },
       };
   }
 
@@ -255,7 +258,7 @@ private:
   }
 
   bool connected_ = false;
-  std::array<unsigned, 7> seen_{};
+  std::array<unsigned, 8> seen_{};
 };
 
 /// The error that a look-up of this id fails with.
@@ -278,6 +281,9 @@ public:
         return any();
       },
       [](const gd::signal&) -> caf::result<gd::signalled> { return any(); },
+      [](const gd::transition&) -> caf::result<gd::transitioned> {
+        return any();
+      },
       [](const gd::look_up& x) -> caf::result<gd::instance> {
         return to_caf(sample_error(x.id));
       },
@@ -495,6 +501,14 @@ CAF_TEST(a peer gets the answers that the gateway gives at home) {
   CAF_CHECK(
     fails(signal({.target = finished, .name = "go"}), "target_finished"));
   CAF_CHECK(fails(signal({.target = waiting, .name = ""}), "invalid_argument"));
+  auto move = [&](const gd::transition& one) {
+    return same<gd::transitioned>(engine, there, "transition", one);
+  };
+  CAF_CHECK(fails(move({.target = -1, .to = "second"}), "no_such_target"));
+  CAF_CHECK(
+    fails(move({.target = finished, .to = "second"}), "transition_conflict"));
+  CAF_CHECK(fails(move({.target = waiting, .to = "second"}), "not_allowed"));
+  CAF_CHECK(fails(move({.target = waiting, .to = "fourth"}), "unknown_step"));
 
   // One batch with all kinds of rows.
   gd::insert_all all;

@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   if (size == 0)
     return 0;
   const auto* rest = reinterpret_cast<const char*>(data) + 1;
-  switch (data[0] % 10) {
+  switch (data[0] % 12) {
     case 0:
       receive<gd::insert>(rest, size - 1);
       break;
@@ -82,6 +82,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
       break;
     case 8:
       receive<gd::signalled>(rest, size - 1);
+      break;
+    case 9:
+      receive<gd::transition>(rest, size - 1);
+      break;
+    case 10:
+      receive<gd::transitioned>(rest, size - 1);
       break;
     default:
       receive<gd::errc>(rest, size - 1);

@@ -6,7 +6,7 @@
 #include <gd/instance.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
-#include <gd/work/signal_intake.hpp>
+#include <gd/work/target_intake.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -11,7 +11,7 @@
 #include <gd/pq/database.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/insert_intake.hpp>
-#include <gd/work/signal_intake.hpp>
+#include <gd/work/target_intake.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -9,6 +9,7 @@
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_transitions.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
 
@@ -113,9 +114,11 @@ columns_by read_by_name() {
     {&sql::insert_claimed, columns_of<store::claimed_row>()},
     {&sql::inserted, columns_of<store::inserted_row>()},
     {&sql::signal, columns_of<store::signal_row>()},
+    {&sql::transition, columns_of<store::transition_row>()},
     {&sql::look_up, columns_of<gd::instance>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},
+    {&sql::fork, {"id"}},
     {&sql::stats, columns_of<gd::stats_row>()},
   };
 }
@@ -132,7 +135,7 @@ const std::set<const sql::statement*> not_by_name{
   &sql::borrow,         &sql::restore,
   &sql::schema_version, &sql::schema_exists,
   &sql::migration_lock, &sql::any_instance,
-  &sql::open_checks,
+  &sql::open_checks,    &sql::rewind,
 };
 
 struct cleared {

@@ -286,6 +286,15 @@ struct million_rows {
     auto suspected = "update " + db.schema()
                      + ".gen_durable set crashes = 2 where id = any(" + due
                      + "::bigint[])";
+    // One with a unique key and a history; once, it has been done before.
+    auto kept = "insert into " + db.schema()
+                + ".gen_durable (id, fsm, step, unique_key, unique_scope, "
+                  "history) overriding system value values (5000000, 'Order', "
+                  "'collect', 'k', '{runnable,executing}', 2); insert into "
+                + db.schema()
+                + ".gen_durable_ledger (instance_id, seq, at, fsm_version, "
+                  "outcome, to_step, attempt, state) values (5000000, 0, "
+                  "now(), 1, 'insert', 'collect', 0, '{}'); ";
     auto outcomes = [&](const std::string& verb, const std::string& signals) {
       return running + ", " + tokens + ", " + each("'ship'", "text") + ", "
              + each("'{\"n\": 2}'", "text") + ", " + signals + ", " + verb
@@ -441,6 +450,18 @@ struct million_rows {
                     + each("'{\"a\": 1}'", "text") + ", " + keys + ", 1000",
        .pages_per_row = 80,
        .before = execute(sql::lock_targets, waiting)},
+      {.what = &sql::transition,
+       .arguments = waiting + ", " + each("'pay'", "text") + ", "
+                    + each("'collect'", "text") + ", '{}', "
+                    + each("'{\"n\": 2}'", "text")
+                    + ", '{}', '{}', '{}', false",
+       .pages_per_row = 120,
+       .before = "insert into " + db.schema()
+                 + ".gen_durable_machines (fsm, version, initial_step, queue,"
+                   " steps, outside) select x.fsm, x.version, 'collect',"
+                   " 'default', '{collect,pay}', '{\"collect\": {\"to\":"
+                   " [\"pay\"]}}' from (values ('Order', 1), ('Other', 7))"
+                   " x (fsm, version)"},
       {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
       {.what = &sql::insert_new,
        .arguments = inserted + ", '{}', '{}', '{0}'",
@@ -484,6 +505,16 @@ struct million_rows {
        .arguments = "777777, 16777216",
        .rows = 1,
        .pages_per_row = 20},
+      {.what = &sql::rewind,
+       .arguments = "5000000, 0, 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 60,
+       .before = kept + execute(sql::rewind, "5000000, 0, '', ''")},
+      {.what = &sql::fork,
+       .arguments = "5000000, 0, 'rare', 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 60,
+       .before = kept + execute(sql::fork, "5000000, 0, '', '', ''")},
     };
   }
 

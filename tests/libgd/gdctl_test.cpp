@@ -380,7 +380,8 @@ CAF_TEST(a missing schema is told with the way to get it) {
   for (const auto& args :
        {arguments{"stats"}, arguments{"show", "1"},
         arguments{"insert", "Order"}, arguments{"insert", "--file", "-"},
-        arguments{"signal", "1", "paid"}}) {
+        arguments{"signal", "1", "paid"}, arguments{"rewind", "1", "0"},
+        arguments{"fork", "1", "0"}}) {
     auto x = run(args);
     CAF_CHECK_EQUAL(x.code, 4);
     CAF_CHECK_EQUAL(x.out, "");
@@ -411,9 +412,11 @@ CAF_TEST(every command explains itself) {
         arguments{"machines", "--help"}, arguments{"machines", "pin", "--help"},
         arguments{"machines", "retire", "--help"}, arguments{"nodes", "--help"},
         arguments{"migrate", "status", "--help"}, arguments{"insert", "--help"},
-        arguments{"signal", "--help"}, arguments{"show", "--help"},
-        arguments{"history", "--help"}, arguments{"in-step", "--help"},
-        arguments{"stats", "--help"}, arguments{"graph", "--help"}}) {
+        arguments{"signal", "--help"}, arguments{"transition", "--help"},
+        arguments{"show", "--help"}, arguments{"history", "--help"},
+        arguments{"in-step", "--help"}, arguments{"rewind", "--help"},
+         arguments{"fork", "--help"}, arguments{"stats", "--help"},
+        arguments{"graph", "--help"}}) {
     auto x = run(args);
     CAF_CHECK_EQUAL(x.code, 0);
     CAF_CHECK(contains(x.out, "Example"));
@@ -459,6 +462,14 @@ CAF_TEST(what cannot be meant is refused before anything happens) {
         arguments{"graph"},
         arguments{"graph", "Order", "--version", "0"},
         arguments{"graph", "Order", "--mermaid", "--dot"},
+        arguments{"rewind", "1"},
+        arguments{"rewind", "x", "1"},
+        arguments{"rewind", "1", "x"},
+        arguments{"rewind", "1", "1", "--by", ""},
+        arguments{"rewind", "1", "1", "--queue", "q"},
+        arguments{"fork", "1"},
+        arguments{"fork", "x", "1"},
+        arguments{"fork", "1", "1", "--queue", "a\tb"},
         arguments{"show", "x"},
         arguments{"show", "9223372036854775808"}}) {
     auto x = run(args);
@@ -556,6 +567,50 @@ CAF_TEST(a history is shown and followed until its instance has ended) {
   CAF_CHECK_EQUAL(none.out, "");
   CAF_CHECK(contains(none.err, "keeps no history"));
   CAF_CHECK_EQUAL(run({"history", "42000"}).code, 5);
+}
+
+CAF_TEST(an instance is put back to an entry and another begins there) {
+  db.rows("update gen_durable_machines set history = 2");
+  auto id = std::to_string(
+    line_of(run({"insert", "Order", "--state", R"({"order": 42})"}).out).id);
+  db.rows("update gen_durable set status = 'done', step = 'ship'");
+  auto back = run(
+    {"rewind", id, "0", "--reason", "wrong address", "--by", "ann"});
+  CAF_CHECK_EQUAL(back.code, 0);
+  CAF_CHECK_EQUAL(back.out,
+                  "{\"id\":" + id + ",\"seq\":1,\"status\":\"runnable\"}\n");
+  CAF_CHECK(contains(run({"history", id}).out,
+                     "  rewind   ship -> start  by ann  (wrong address)  "
+                     "{\"seq\": 0}  {\"order\": 42}\n"));
+  auto made = run(
+    {"fork", id, "0", "--queue", "slow", "--reason", "what if", "--by", "ann"});
+  CAF_CHECK_EQUAL(made.code, 0);
+  auto other = std::to_string(line_of(made.out).id);
+  CAF_CHECK_EQUAL(made.out, "{\"id\":" + other + "}\n");
+  CAF_CHECK(contains(run({"history", other}).out,
+                     "  fork     start  by ann  (what if)  {\"id\": " + id
+                       + ", \"seq\": 0}  {\"order\": 42}\n"));
+  CAF_CHECK(contains(run({"show", other}).out, "queue          slow\n"));
+  CAF_CHECK(contains(run({"history", "--help"}).out,
+                     "see gdctl rewind and gdctl fork"));
+  CAF_MESSAGE("a version that is retired takes no forks");
+  CAF_REQUIRE_EQUAL(run({"machines", "retire", "Order", "1"}).code, 0);
+  auto retired = run({"fork", id, "0"});
+  CAF_CHECK_EQUAL(retired.code, 1);
+  CAF_CHECK(contains(retired.err, "Order v1 is retired [MV002]"));
+  CAF_MESSAGE("what executes is not put back");
+  db.rows("update gen_durable set status = 'executing', locked_by = 'n/1/1',"
+          " lease_expires_at = now()");
+  auto refused = run({"rewind", id, "0"});
+  CAF_CHECK_EQUAL(refused.code, 1);
+  CAF_CHECK_EQUAL(refused.err, "gdctl: instance " + id
+                                 + " is executing, step start, seq 1 "
+                                   "[MV003]\n");
+  CAF_MESSAGE("no instance, or no entry");
+  for (const auto* command : {"rewind", "fork"}) {
+    CAF_CHECK_EQUAL(run({command, "42000", "0"}).code, 5);
+    CAF_CHECK_EQUAL(run({command, other, "1"}).code, 5);
+  }
 }
 
 // -- machines and nodes -------------------------------------------------------
@@ -787,6 +842,40 @@ CAF_TEST(a signal is accepted once per dedup key) {
   CAF_CHECK_EQUAL(again.code, 0);
 }
 
+CAF_TEST(an instance is moved or it is told why not ) {
+  db.rows("update gen_durable_machines set history = 1, outside ="
+          " '{\"start\": {\"to\": [\"ship\"]}}'");
+  auto id = std::to_string(line_of(run({"insert", "Order"}).out).id);
+  for (const auto& [args, part] :
+       std::vector<std::pair<arguments, std::string>>{
+         {{"transition", "42", "ship"}, "there is no instance 42"},
+         {{"transition", id, "strat"}, "start|ship"},
+         {{"transition", id, "start"}, "expected one of ship"},
+         {{"transition", id, "ship", "--from", "ship"},
+          "got runnable at start"},
+         {{"transition", id, "ship", "--seq", "1"},
+          "got runnable at start, seq 0"},
+         {{"transition", id, "ship", "--state", "[]"}, "expected object"},
+         {{"transition", id, "ship", "--metadata", "{"}, "metadata: "}}) {
+    auto x = run(args);
+    CAF_CHECK_EQUAL(x.code, 1);
+    CAF_CHECK_EQUAL(x.out, "");
+    CAF_CHECK(contains(x.err, part));
+  }
+  CAF_CHECK_EQUAL(run({"transition", "x", "ship"}).code, 2);
+  CAF_CHECK_EQUAL(run({"transition", id}).code, 2);
+  auto x = run({"transition", id, "ship", "--from", "start", "--seq", "0",
+                "--state", "{\"n\": 1}", "--metadata", "{\"m\": 2}", "--reason",
+                "asked for it", "--by", "alice"});
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.out, "{\"target\":" + id
+                           + ",\"seq\":1,\"status\":\"runnable\"}\n");
+  CAF_CHECK(contains(run({"history", id}).out,
+                     "  transition  start -> ship  by alice  (asked for it)  "
+                     "{\"m\": 2}\n"));
+  CAF_CHECK(contains(run({"show", id}).out, "{\"n\": 1}"));
+}
+
 // -- many ---------------------------------------------------------------------
 
 CAF_TEST(every line has its answer in order) {
@@ -1003,6 +1092,7 @@ CAF_TEST(what cannot be written to stdout is told and what it did as well) {
     CAF_CHECK(contains(x.err, "gdctl: stdout: No space left on device"));
     CAF_CHECK(contains(x.err, told));
   };
+  db.rows("update gen_durable_machines set history = 2");
   check({"insert", "Order"}, "; the instance is ");
   CAF_REQUIRE_EQUAL(count(), "1");
   auto id = db.scalar("select id from gen_durable");
@@ -1014,6 +1104,8 @@ CAF_TEST(what cannot be written to stdout is told and what it did as well) {
         "{\"fsm\": \"Order\"}\n");
   check({"signal", id, "paid", "--dedup", "a"}, "; the signal is accepted");
   check({"signal", id, "paid", "--dedup", "a"}, "; the signal is a duplicate");
+  check({"rewind", id, "0"}, "; the instance has been put back");
+  check({"fork", id, "0"}, " has been made");
   for (const auto& args :
        {arguments{"show", id}, arguments{"show", id, "--json"},
         arguments{"stats"}, arguments{"stats", "--json"},

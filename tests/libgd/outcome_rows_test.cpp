@@ -193,9 +193,11 @@ struct fixture {
     x.id = executing();
     x.token = "node/1/1";
     x.what = what;
-    if (what == verb::next || what == verb::replay || what == verb::await)
+    bool moves = what == verb::next || what == verb::park
+                 || what == verb::finish;
+    if (moves || what == verb::replay || what == verb::await)
       x.state = R"({"n": 2})";
-    if (what == verb::next)
+    if (moves)
       x.step = "ship";
     if (what == verb::await)
       x.awaits = "paid";
@@ -252,6 +254,31 @@ CAF_TEST(next goes to the step at once with attempt 0 and clears the wait) {
                               {"eligible_at", moment{}},
                               {"deadline", std::nullopt},
                               {"wake_reason", std::nullopt}});
+}
+
+CAF_TEST(to a step where the row rests it is parked there of no signal) {
+  changes expected{{"status", "awaiting_signal"},
+                   {"step", "ship"},
+                   {"state", "{\"n\": 2}"},
+                   {"attempt", "0"},
+                   {"awaits", ""},
+                   {"deadline", std::nullopt},
+                   {"wake_reason", std::nullopt}};
+  check(outcome(verb::park), expected);
+  auto x = outcome(verb::park);
+  x.timeout_us = 2'000'000;
+  expected.insert_or_assign("deadline", moment{2s});
+  check(x, expected);
+}
+
+CAF_TEST(to a step that ends it the row is done with an empty result) {
+  check(outcome(verb::finish), {{"status", "done"},
+                                {"step", "ship"},
+                                {"state", "{\"n\": 2}"},
+                                {"result", "{}"},
+                                {"attempt", "0"},
+                                {"deadline", std::nullopt},
+                                {"wake_reason", std::nullopt}});
 }
 
 CAF_TEST(
@@ -332,13 +359,13 @@ CAF_TEST(a next that consumes nothing is written by itself as among others) {
   x.consumed = {1};
   CAF_CHECK(!store::is_plain_next(x));
   for (auto what : {verb::replay, verb::await, verb::done, verb::stop,
-                    verb::release, verb::advance})
+                    verb::release, verb::advance, verb::park, verb::finish})
     CAF_CHECK(!store::is_plain_next(outcome(what)));
 }
 
 CAF_TEST(what needs more than its status written does not complete) {
   for (auto what : {verb::next, verb::replay, verb::await, verb::stop,
-                    verb::release, verb::advance}) {
+                    verb::release, verb::advance, verb::park, verb::finish}) {
     auto x = outcome(what);
     x.result = "{}";
     CAF_CHECK(!store::is_plain_done(x));
@@ -362,16 +389,16 @@ CAF_TEST(
 
 CAF_TEST(every outcome forgets the crashes and a replay keeps the failures) {
   for (auto what : {verb::next, verb::replay, verb::await, verb::done,
-                    verb::stop, verb::release}) {
+                    verb::stop, verb::release, verb::park, verb::finish}) {
     auto x = outcome(what);
     auto id = std::to_string(x.id);
     db.rows("update gen_durable set crashes = 3, trials = 2 where id = " + id);
     run(store::flush({x}));
     // Of four tries one was the step's own failure.
-    const auto* left = what == verb::next || what == verb::await ? "0 0 0"
-                       : what == verb::replay                    ? "2 0 0"
-                       : what == verb::release                   ? "4 3 2"
-                                                                 : "4 0 0";
+    const auto* left = what == verb::replay                       ? "2 0 0"
+                       : what == verb::release                    ? "4 3 2"
+                       : what == verb::done || what == verb::stop ? "4 0 0"
+                                                                  : "0 0 0";
     CAF_CHECK_EQUAL(db.scalar("select concat_ws(' ', attempt, crashes, trials) "
                               "from gen_durable where id = "
                               + id),
@@ -410,7 +437,8 @@ CAF_TEST(the short ways to write an outcome forget the crashes as well) {
 
 CAF_TEST(an outcome that a failure led to keeps it as the last error until the
            next one clears it) {
-  for (auto what : {verb::next, verb::replay, verb::await, verb::done}) {
+  for (auto what : {verb::next, verb::replay, verb::await, verb::done,
+                    verb::park, verb::finish}) {
     auto x = outcome(what);
     if (what == verb::done)
       x.result = "{}";
@@ -553,13 +581,14 @@ CAF_TEST(an inbox behind an advance has what came and not what went) {
 CAF_TEST(a group of all outcomes leaves each row as it would alone) {
   std::vector<outcome_row> rows;
   for (auto what : {verb::next, verb::replay, verb::await, verb::done,
-                    verb::stop, verb::release})
+                    verb::stop, verb::release, verb::park, verb::finish})
     rows.push_back(outcome(what));
+  rows[6].timeout_us = 60'000'000;
   rows[1].delay_us = 60'000'000;
   rows[1].failure = "no stock";
   rows[2].timeout_us = 60'000'000;
   auto flushed = run(store::flush(rows));
-  CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 6u);
+  CAF_CHECK_EQUAL(store::read_flush(flushed).size(), 8u);
   std::string all;
   for (const auto& x :
        db.rows("select concat_ws(' ', seq, step, status, state, "
@@ -574,7 +603,9 @@ CAF_TEST(a group of all outcomes leaves each row as it would alone) {
                   "1 collect awaiting_signal {\"n\": 2} paid 0 t f\n"
                   "1 collect done {\"n\": 1} {\"ok\": true} 4 f\n"
                   "1 collect failed {\"n\": 1} 4 enough f timeout f\n"
-                  "0 collect runnable {\"n\": 1} 4 an old one f timeout f\n"s);
+                  "0 collect runnable {\"n\": 1} 4 an old one f timeout f\n"
+                  "1 ship awaiting_signal {\"n\": 2}  0 t f\n"
+                  "1 ship done {\"n\": 2} {} 0 f\n"s);
 }
 
 // -- delays -------------------------------------------------------------------

@@ -96,9 +96,9 @@ constexpr std::array keys{"", "", "k", "l"};
 constexpr std::array scopes{"", "", "runnable,executing,awaiting_signal",
                             "runnable", "runnable,awaiting_signal"};
 constexpr std::array names{"paid", "sent"};
-constexpr std::array verbs{verb::next,   verb::next,  verb::next,
-                           verb::replay, verb::await, verb::await,
-                           verb::done,   verb::stop,  verb::release};
+constexpr std::array verbs{
+  verb::next, verb::next, verb::next,    verb::replay, verb::await, verb::await,
+  verb::done, verb::stop, verb::release, verb::park,   verb::finish};
 
 /// With a partition key, an instance keeps its unique key while it executes.
 std::string scope_of(const action& x) {
@@ -151,6 +151,8 @@ std::string to_string(const action& x) {
                  + std::string{store::to_string(verb_of(x))};
       if (verb_of(x) == verb::await)
         out += " "s + names[(x.b >> 8U) & 1U];
+      if (verb_of(x) == verb::park || verb_of(x) == verb::finish)
+        out += verb_of(x) == verb::park ? ", to rest" : ", to end";
       return out + " (choices " + number(x.b) + ")";
     }
     case act::turn:
@@ -286,6 +288,10 @@ struct instance_model {
   bool owed() const {
     return status == "awaiting_signal" && !woken.empty();
   }
+  /// No signal wakes it.
+  bool rests() const {
+    return status == "awaiting_signal" && !owed() && awaits.empty();
+  }
 };
 
 struct signal_model {
@@ -363,7 +369,8 @@ struct model {
     bool keeps = row.what == verb::replay || row.what == verb::stop
                  || row.what == verb::release;
     if (row.what == verb::next || row.what == verb::advance
-        || row.what == verb::replay || row.what == verb::await) {
+        || row.what == verb::replay || row.what == verb::await
+        || row.what == verb::park || row.what == verb::finish) {
       require(what.n == x.n + 1,
               "an outcome that does not follow the last one");
       x.n = what.n;
@@ -395,6 +402,17 @@ struct model {
         x.awaits = row.awaits;
         x.deadline = row.timeout_us || row.until_us;
         x.deadline_over = row.until_us.has_value();
+        break;
+      case verb::park:
+        end_lease(x, "awaiting_signal");
+        x.step = row.step;
+        x.attempt = 0;
+        x.deadline = row.timeout_us.has_value();
+        break;
+      case verb::finish:
+        end_lease(x, "done");
+        x.step = row.step;
+        x.attempt = 0;
         break;
       case verb::done:
         end_lease(x, "done");
@@ -1163,6 +1181,14 @@ private:
         else if ((more >> 1U) % 4 == 3)
           row.until_us = 1'000'000; // has passed
         break;
+      case verb::park:
+        row.step = "s" + text(step + 1);
+        if ((more & 3U) != 0)
+          row.timeout_us = 3'600'000'000;
+        break;
+      case verb::finish:
+        row.step = "s" + text(step + 1);
+        break;
       case verb::done:
         row.result = "{}";
         break;
@@ -1534,7 +1560,9 @@ private:
 
   bool over() const {
     return std::all_of(model_.instances.begin(), model_.instances.end(),
-                       [](const auto& x) { return x.id == 0 || x.finished(); });
+                       [](const auto& x) {
+      return x.id == 0 || x.finished() || (x.rests() && !x.deadline);
+    });
   }
 
   void run_once() {
@@ -1551,7 +1579,9 @@ private:
       auto& x = model_.instances[i];
       if (x.id == 0)
         continue;
-      if (x.status == "awaiting_signal" && !x.owed()) {
+      if (x.rests()) {
+        elapse(x);
+      } else if (x.status == "awaiting_signal" && !x.owed()) {
         action one{act::signal, 0, static_cast<unsigned>(i)};
         one.a = x.awaits == names[1] ? 1 : 0;
         signal(one);

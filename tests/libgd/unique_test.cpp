@@ -400,6 +400,7 @@ CAF_TEST(an outcome that collides is told the winner and hurts nobody) {
        {sample{verb::next, "runnable"}, sample{verb::replay, "runnable"},
         sample{verb::release, "runnable"},
         sample{verb::await, "awaiting_signal"}, sample{verb::done, "done"},
+        sample{verb::park, "awaiting_signal"}, sample{verb::finish, "done"},
         sample{verb::stop, "failed"}}) {
     CAF_MESSAGE("by " << store::to_string(what));
     db.rows("truncate gen_durable cascade");

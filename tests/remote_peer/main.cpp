@@ -97,6 +97,8 @@ private:
     if (why.empty())
       why = sample_of<gd::signal, gd::signalled>("signal");
     if (why.empty())
+      why = sample_of<gd::transition, gd::transitioned>("transition");
+    if (why.empty())
       why = sample_of<gd::look_up, gd::instance>("look_up");
     if (why.empty())
       why = sample_of<gd::stats_query, gd::stats>("stats_query");
@@ -215,6 +217,8 @@ private:
      [this](auto& x) { return ask_json<gd::inserted_all, gd::insert_all>(x); }},
     {"signal",
      [this](auto& x) { return ask_json<gd::signalled, gd::signal>(x); }},
+    {"transition",
+     [this](auto& x) { return ask_json<gd::transitioned, gd::transition>(x); }},
     {"look_up",
      [this](auto& x) { return ask_json<gd::instance, gd::look_up>(x); }},
     {"stats_query",

@@ -33,7 +33,7 @@ inline constexpr std::string_view exit_code_help
     "  2  usage: an option, argument or file that cannot be used\n"
     "  3  the database cannot be reached, or was lost\n"
     "  4  the schema is missing, or this gdctl cannot work with it\n"
-    "  5  there is no such instance\n";
+    "  5  there is no such instance, or no such entry of its history\n";
 
 exit_code exit_code_of(gd::errc code) noexcept;
 
@@ -68,8 +68,11 @@ using action = std::function<int()>;
 void add_migrate(CLI::App& app, const globals& global, action& chosen);
 void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
+void add_transition(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
 void add_history(CLI::App& app, const globals& global, action& chosen);
+void add_rewind(CLI::App& app, const globals& global, action& chosen);
+void add_fork(CLI::App& app, const globals& global, action& chosen);
 void add_in_step(CLI::App& app, const globals& global, action& chosen);
 void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);

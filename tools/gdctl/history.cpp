@@ -122,7 +122,9 @@ void add_history(CLI::App& app, const globals& global, action& chosen) {
   sub->add_flag("--json", opts->as_json,
                 "A JSON object per line; times in microseconds since 1970");
   sub->footer(
-    "Of machines that ask for history, an entry for each transition.\n"
+    "Of machines that ask for history, an entry for each transition. An "
+    "instance goes\nback to one of them, or another begins there: see gdctl "
+    "rewind and gdctl fork.\n"
     "\n"
     "Examples:\n"
     "  gdctl history 7\n"

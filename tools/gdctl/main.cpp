@@ -1,4 +1,4 @@
-// gdctl: migrations, inserts, signals and questions from the command line.
+// gdctl: migrations, inserts, signals, transitions and questions from the command line.
 
 #include "common.hpp"
 #include "lines.hpp"
@@ -66,8 +66,11 @@ int main(int argc, char** argv) {
   gdctl::add_migrate(app, global, chosen);
   gdctl::add_insert(app, global, chosen);
   gdctl::add_signal(app, global, chosen);
+  gdctl::add_transition(app, global, chosen);
   gdctl::add_show(app, global, chosen);
   gdctl::add_history(app, global, chosen);
+  gdctl::add_rewind(app, global, chosen);
+  gdctl::add_fork(app, global, chosen);
   gdctl::add_in_step(app, global, chosen);
   gdctl::add_stats(app, global, chosen);
   gdctl::add_machines(app, global, chosen);

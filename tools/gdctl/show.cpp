@@ -37,7 +37,11 @@ std::string text_of(const gd::instance& x) {
   line("machine", fmt::format("{} v{}", x.fsm, x.version));
   line("step", x.step);
   line("status", x.status);
-  maybe("awaits", x.awaits);
+  if (x.awaits && x.awaits->empty())
+    line("rests",
+         x.deadline_us ? "until moved, or its deadline" : "until moved");
+  else
+    maybe("awaits", x.awaits);
   time("deadline", x.deadline_us);
   maybe("woken by", x.wake_reason);
   value("state", x.state);

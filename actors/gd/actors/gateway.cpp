@@ -19,6 +19,7 @@ namespace {
 /// Tickets of units that are no single request's.
 constexpr std::uint64_t insert_unit = 1;
 constexpr std::uint64_t signal_unit = 2;
+constexpr std::uint64_t transition_unit = 3;
 constexpr std::uint64_t first_request = 100;
 
 intake_settings settings_of(const node& home) {
@@ -76,6 +77,9 @@ constexpr std::size_t size_of_error = 256;
 std::size_t size_of(const gd::signalled&) {
   return 128;
 }
+std::size_t size_of(const gd::transitioned&) {
+  return 128;
+}
 
 template <class T, class... Ts>
 constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
@@ -121,33 +125,22 @@ gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
     home_(std::move(home)),
     inserts_(with_claims(*home_)),
     signals_(settings_of(*home_)),
+    transitions_(settings_of(*home_)),
     tickets_(first_request) {
   // nop
 }
 
 gateway_worker::behavior_type gateway_worker::make_behavior() {
   return {
-    // A promise that is made is what answers: none for what is refused at once.
-    [this](gd::insert& x) -> caf::result<gd::inserted> {
-      auto ticket = ++tickets_;
-      if (auto ok = inserts_.add(ticket, std::move(x)); !ok)
-        return to_caf(ok.error());
-      auto promise = make_response_promise<gd::inserted>();
-      inserting_.emplace(ticket, promise);
-      note_arrival(ticket);
-      drive_soon(inserts_);
-      return promise;
+    [this](gd::insert& x) {
+    return take_in<gd::inserted>(inserts_, inserting_, x);
     },
     [this](gd::insert_all& x) { return insert_many(x); },
-    [this](gd::signal& x) -> caf::result<gd::signalled> {
-      auto ticket = ++tickets_;
-      if (auto ok = signals_.add(ticket, std::move(x)); !ok)
-        return to_caf(ok.error());
-      auto promise = make_response_promise<gd::signalled>();
-      signalling_.emplace(ticket, promise);
-      note_arrival(ticket);
-      drive_soon(signals_);
-      return promise;
+    [this](gd::signal& x) {
+    return take_in<gd::signalled>(signals_, signalling_, x);
+  },
+    [this](gd::transition& x) {
+    return take_in<gd::transitioned>(transitions_, moving_, x);
     },
     [this](gd::look_up x) {
     return read<gd::instance>(
@@ -161,7 +154,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     [this](gd::stats_query) {
     return read<gd::stats>(home_->spare_lane(), store::stats(),
                            rows_as<gd::stats, gd::stats_row>);
-  },
+    },
     [this](const gd::history_query& x) -> caf::result<gd::history_page> {
       if (auto ok = check_limit(x.limit); !ok)
         return to_caf(ok.error());
@@ -202,9 +195,26 @@ void gateway_worker::on_exit() {
   for (auto& [ticket, promise] : signalling_)
     promise.deliver(why);
   signalling_.clear();
+  for (auto& [ticket, promise] : moving_)
+    promise.deliver(why);
+  moving_.clear();
   for (auto& [ticket, answer] : reading_)
     answer({{}, down, 0});
   reading_.clear();
+}
+
+template <class Answer, class Intake, class Promises, class Request>
+caf::result<Answer> gateway_worker::take_in(Intake& intake, Promises& waiting,
+                                            Request& x) {
+  auto ticket = ++tickets_;
+  if (auto ok = intake.add(ticket, std::move(x)); !ok)
+    return to_caf(ok.error());
+  // A promise that is made is what answers: none for what is refused at once.
+  auto promise = make_response_promise<Answer>();
+  waiting.emplace(ticket, promise);
+  note_arrival(ticket);
+  drive_soon(intake);
+  return promise;
 }
 
 // -- inserts ------------------------------------------------------------------
@@ -255,9 +265,10 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
     fill(std::get<1>(found.mapped()), answer);
 }
 
-void gateway_worker::answer_signal(std::uint64_t ticket,
-                                   const result<gd::signalled>& answer) {
-  if (auto found = signalling_.extract(ticket); !found.empty())
+template <class Answer>
+void gateway_worker::answer_one(promises<Answer>& waiting, std::uint64_t ticket,
+                                const result<Answer>& answer) {
+  if (auto found = waiting.extract(ticket); !found.empty())
     deliver(found.mapped(), answer);
 }
 
@@ -301,8 +312,14 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
     return finish_intake(inserts_, std::move(reply),
                          [this](auto t, auto& x) { answer_insert(t, x); });
   if (ticket == signal_unit)
-    return finish_intake(signals_, std::move(reply),
-                         [this](auto t, auto& x) { answer_signal(t, x); });
+    return finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
+      answer_one(signalling_, t, x);
+    });
+  if (ticket == transition_unit)
+    return finish_intake(transitions_, std::move(reply),
+                         [this](auto t, auto& x) {
+      answer_one(moving_, t, x);
+    });
   if (auto found = reading_.extract(ticket); !found.empty())
     found.mapped()(reply);
 }
@@ -348,7 +365,8 @@ void gateway_worker::note_late(clock::time_point now) {
   while (!arrivals_.empty()) {
     const auto& oldest = arrivals_.front();
     bool open = inserting_.contains(oldest.ticket)
-                || signalling_.contains(oldest.ticket);
+                || signalling_.contains(oldest.ticket)
+                || moving_.contains(oldest.ticket);
     if (open && oldest.expires > now)
       return;
     if (open)
@@ -365,8 +383,11 @@ void gateway_worker::give_up_late(clock::time_point now) {
   for (auto& x : inserts_.give_up(late_, why, now))
     answer_insert(x.ticket, x.answer);
   for (auto& x : signals_.give_up(late_, why))
-    answer_signal(x.ticket, x.answer);
-  if (!inserts_.under_way() && !signals_.under_way())
+    answer_one(signalling_, x.ticket, x.answer);
+  for (auto& x : transitions_.give_up(late_, why))
+    answer_one(moving_, x.ticket, x.answer);
+  if (!inserts_.under_way() && !signals_.under_way()
+      && !transitions_.under_way())
     late_ = 0;
 }
 
@@ -375,7 +396,9 @@ void gateway_worker::drive() {
   give_up_late(now);
   send_next(inserts_, insert_unit, now);
   send_next(signals_, signal_unit, now);
-  auto at = std::min(inserts_.due(now), signals_.due(now));
+  send_next(transitions_, transition_unit, now);
+  auto at = std::min(
+    {inserts_.due(now), signals_.due(now), transitions_.due(now)});
   if (!arrivals_.empty())
     at = std::min(at, arrivals_.front().expires);
   wake_at(at, now);
@@ -420,6 +443,7 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     [this](gd::insert& x) { return forward<gd::inserted>(x); },
     [this](gd::insert_all& x) { return forward<gd::inserted_all>(x); },
     [this](gd::signal& x) { return forward<gd::signalled>(x); },
+    [this](gd::transition& x) { return forward<gd::transitioned>(x); },
     [this](gd::look_up& x) { return forward<gd::instance>(x); },
     [this](gd::stats_query& x) { return forward<gd::stats>(x); },
     [this](gd::history_query& x) { return forward<gd::history_page>(x); },
@@ -530,6 +554,7 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::insert& x) { return pass<gd::inserted>(x); },
     [this](gd::insert_all& x) { return pass<gd::inserted_all>(x); },
     [this](gd::signal& x) { return pass<gd::signalled>(x); },
+    [this](gd::transition& x) { return pass<gd::transitioned>(x); },
     [this](gd::look_up& x) { return pass<gd::instance>(x); },
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
     [this](gd::history_query& x) { return pass<gd::history_page>(x); },

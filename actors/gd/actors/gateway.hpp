@@ -3,7 +3,7 @@
 #include <gd/actors/node.hpp>
 
 #include <gd/work/insert_intake.hpp>
-#include <gd/work/signal_intake.hpp>
+#include <gd/work/target_intake.hpp>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/node_id.hpp>
@@ -26,8 +26,8 @@ namespace gd::actors {
 /// The gateway with its private messages.
 using gateway_impl = extended<gateway, void(unit_done), void(tick)>;
 
-/// Does the gateway's work: groups the inserts and signals of all senders into
-/// shared transactions.
+/// Does the gateway's work: groups the inserts, signals and transitions of all senders
+/// into shared transactions.
 class gateway_worker : public gateway_impl::base {
 public:
   gateway_worker(caf::actor_config& cfg, node_ptr home);
@@ -72,7 +72,15 @@ private:
   void note_late(clock::time_point now);
   /// Answers what has waited too long, and is not being sent.
   void give_up_late(clock::time_point now);
-  void answer_signal(std::uint64_t ticket, const result<gd::signalled>& answer);
+  /// Who waits for an answer, by ticket.
+  template <class Answer>
+  using promises
+    = std::unordered_map<std::uint64_t, caf::typed_response_promise<Answer>>;
+  template <class Answer, class Intake, class Promises, class Request>
+  caf::result<Answer> take_in(Intake& intake, Promises& waiting, Request& x);
+  template <class Answer>
+  static void answer_one(promises<Answer>& waiting, std::uint64_t ticket,
+                         const result<Answer>& answer);
   void drive();
   /// There is a tick at that time at the latest.
   void wake_at(clock::time_point at, clock::time_point now);
@@ -86,10 +94,11 @@ private:
   bool several_ = false;
   insert_intake inserts_;
   signal_intake signals_;
+  transition_intake transitions_;
   std::uint64_t tickets_;
   std::uint64_t generation_ = 0;
   clock::time_point wake_at_ = clock::time_point::max();
-  /// Inserts and signals in the order of their arrival, maybe some that have been
+  /// What the intakes have got, in the order of its arrival, maybe some that has been
   /// answered.
   struct arrival {
     std::uint64_t ticket;
@@ -100,8 +109,8 @@ private:
   /// none.
   std::uint64_t late_ = 0;
   std::unordered_map<std::uint64_t, insert_promise> inserting_;
-  std::unordered_map<std::uint64_t, caf::typed_response_promise<gd::signalled>>
-    signalling_;
+  promises<gd::signalled> signalling_;
+  promises<gd::transitioned> moving_;
   /// What answers what is only read.
   std::unordered_map<std::uint64_t, std::function<void(const pq::reply&)>>
     reading_;

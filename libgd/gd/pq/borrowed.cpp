@@ -16,19 +16,31 @@ borrowed::borrowed(pg_conn* handle, std::string schema)
   // nop
 }
 
-result<void> borrowed::check() const {
-  auto refuse = [](std::string text) {
-    return error{errc::invalid_argument, std::move(text), {}};
-  };
+static error refuse(std::string text) {
+  return {errc::invalid_argument, std::move(text), {}};
+}
+
+result<void> borrowed::check_connection() const {
   if (handle_ == nullptr)
     return refuse("connection: expected an open one, got none");
   if (PQstatus(handle_) != CONNECTION_OK)
     return error{errc::unavailable, "connection: it is lost", {}};
   if (PQpipelineStatus(handle_) != PQ_PIPELINE_OFF)
     return refuse("connection: expected one that is not in pipeline mode");
+  const char* encoding = PQparameterStatus(handle_, "client_encoding");
+  if (encoding == nullptr || std::string_view{encoding} != "UTF8")
+    return refuse(fmt::format("connection: expected client_encoding UTF8, got "
+                              "{}",
+                              encoding != nullptr ? encoding : "none"));
+  return {};
+}
+
+result<void> borrowed::check() const {
+  if (auto ok = check_connection(); !ok)
+    return ok;
   switch (PQtransactionStatus(handle_)) {
     case PQTRANS_INTRANS:
-      break;
+      return {};
     case PQTRANS_IDLE:
       return refuse("transaction: expected an open one, got none: begin first");
     case PQTRANS_INERROR:
@@ -38,12 +50,6 @@ result<void> borrowed::check() const {
       return refuse("connection: expected one with nothing under way, got one "
                     "with a command that has not ended");
   }
-  const char* encoding = PQparameterStatus(handle_, "client_encoding");
-  if (encoding == nullptr || std::string_view{encoding} != "UTF8")
-    return refuse(fmt::format("connection: expected client_encoding UTF8, got "
-                              "{}",
-                              encoding != nullptr ? encoding : "none"));
-  return {};
 }
 
 result<rows> borrowed::run(const call& what) {
@@ -60,6 +66,34 @@ result<rows> borrowed::run(const call& what) {
   if (auto ok = answer.check(); !ok)
     return ok.error();
   return answer;
+}
+
+result<void> borrowed::begin() {
+  if (auto ok = check_connection(); !ok)
+    return ok;
+  if (PQtransactionStatus(handle_) != PQTRANS_IDLE)
+    return refuse(
+      "transaction: expected none, got an open one, which is not to "
+      "be rolled back here");
+  if (auto done = run({&sql::begin, {}}); !done)
+    return done.error();
+  return {};
+}
+
+result<void> borrowed::commit() {
+  auto done = run({&sql::commit, {}});
+  if (done)
+    return done->check_commit();
+  auto why = done.error();
+  if (PQstatus(handle_) != CONNECTION_OK)
+    why.code = errc::unknown_fate;
+  return why;
+}
+
+void borrowed::roll_back() noexcept {
+  auto status = PQtransactionStatus(handle_);
+  if (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)
+    PQclear(PQexec(handle_, std::string{sql::rollback.text}.c_str()));
 }
 
 } // namespace gd::pq

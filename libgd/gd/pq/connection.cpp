@@ -247,9 +247,8 @@ void connection::take_result(pg_result* raw) {
     prepared_.insert(what);
   } else if (kind == expected::result) {
     current_.results.push_back(std::move(owned));
-  } else if (std::string_view{PQcmdStatus(raw)} != "COMMIT") {
-    current_.failure = error{
-      errc::sql, "the server rolled the transaction back", {}};
+  } else if (auto ok = owned.check_commit(); !ok) {
+    current_.failure = ok.error();
     current_.failed_call = current_.results.size();
   }
 }

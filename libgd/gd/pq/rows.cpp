@@ -177,6 +177,12 @@ error rows::failure() const {
   return {code_of_sqlstate(state), std::move(message), std::move(state)};
 }
 
+result<void> rows::check_commit() const {
+  if (std::string_view{PQcmdStatus(result_.get())} == "COMMIT")
+    return {};
+  return error{errc::sql, "the server rolled the transaction back", {}};
+}
+
 result<void> rows::check() const {
   auto count = result_ ? PQnfields(result_.get()) : 0;
   std::vector<std::pair<int, Oid>> formed; // columns whose type has a form

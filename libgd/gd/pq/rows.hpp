@@ -28,6 +28,10 @@ public:
   /// whose server breaks its own protocol.
   result<void> check() const;
 
+  /// Of a commit that the server did: whether it was one. After an error in the
+  /// transaction it is a rollback.
+  result<void> check_commit() const;
+
   std::size_t size() const noexcept;
   /// Its position, which is -1 where there is none of that name: read as null.
   int column(std::string_view name) const noexcept;

@@ -11,52 +11,6 @@
 #include <array>
 #include <limits>
 #include <set>
-#include <tuple>
-
-namespace gd::pq {
-
-cell_reader<std::vector<raw_signal>>::cell_reader(const rows& from,
-                                                  std::string_view)
-  : ids(from.column("ids")),
-    names(from.column("names")),
-    payloads(from.column("payloads")) {
-  // nop
-}
-
-bool cell_reader<std::vector<raw_signal>>::is_null(const rows& from,
-                                                   std::size_t row) const {
-  return from.is_null(row, ids);
-}
-
-/// None of the columns is longer than the others. If one is, nothing is shown:
-/// what is not shown is not lost.
-std::vector<raw_signal>
-cell_reader<std::vector<raw_signal>>::read(const rows& from,
-                                           std::size_t row) const {
-  auto numbers = from.integers(row, ids);
-  auto named = from.texts(row, names);
-  auto texts = from.texts(row, payloads);
-  std::vector<raw_signal> xs;
-  if (named.size() != numbers.size() || texts.size() != numbers.size())
-    return xs;
-  xs.reserve(numbers.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    xs.push_back({numbers[i], std::move(named[i]), std::move(texts[i])});
-  return xs;
-}
-
-json cell_reader<json>::read(const rows& from, std::size_t row) const {
-  auto text = cell_reader<std::string>::read(from, row);
-  if (!text.empty())
-    return json::raw(std::move(text));
-  return json::failed(
-    {errc::codec,
-     fmt::format("longer than {} bytes as PostgreSQL prints it",
-                 store::longest_text),
-     {}});
-}
-
-} // namespace gd::pq
 
 namespace gd::store {
 
@@ -213,8 +167,9 @@ pq::call note_trials(const std::vector<trials_note>& notes) {
 // -- outcomes -----------------------------------------------------------------
 
 std::string_view to_string(verb x) noexcept {
-  constexpr std::array<std::string_view, 7> names{
-    "next", "replay", "await", "done", "stop", "release", "next"};
+  constexpr std::array<std::string_view, 9> names{"next", "replay", "await",
+                                                  "done", "stop",   "release",
+                                                  "next", "next",   "next"};
   return names[static_cast<std::size_t>(x)];
 }
 
@@ -233,8 +188,10 @@ bool may_collide(const picked_row& row, verb what) {
     return false;
   switch (what) {
     case verb::await:
+    case verb::park:
       return taken_in("awaiting_signal");
     case verb::done:
+    case verb::finish:
       return taken_in("done");
     case verb::stop:
       return taken_in("failed");
@@ -252,12 +209,23 @@ static auto only_of(verb what, T outcome_row::*member) {
   };
 }
 
+/// Null where it is empty.
+template <class Row>
+static auto filled(std::string Row::*member) {
+  return [member](const Row& x) {
+    return (x.*member).empty() ? std::nullopt
+                               : std::optional<std::string_view>{x.*member};
+  };
+}
+
+static std::string_view outcome_of(const outcome_row& x) {
+  return x.what == verb::park     ? "park"
+         : x.what == verb::finish ? "finish"
+                                  : to_string(x.what);
+}
+
 static pq::call flush_by(const sql::statement& by,
                          const row_refs<outcome_row>& rows) {
-  auto state = [](const outcome_row& x) {
-    return x.state.empty() ? std::nullopt
-                           : std::optional<std::string_view>{x.state};
-  };
   auto last_error =
     [](const outcome_row& x) -> std::optional<std::string_view> {
     if (x.what == verb::stop)
@@ -266,9 +234,9 @@ static pq::call flush_by(const sql::statement& by,
   };
   return make_call(
     by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
-    column(rows, only_of(verb::next, &outcome_row::step)), column(rows, state),
-    consumed_by(rows),
-    column(rows, [](const auto& x) { return to_string(x.what); }),
+    column(rows, filled(&outcome_row::step)),
+    column(rows, filled(&outcome_row::state)), consumed_by(rows),
+    column(rows, outcome_of),
     column(rows, only_of(verb::done, &outcome_row::result)),
     column(rows, only_of(verb::replay, &outcome_row::delay_us)),
     column(rows, only_of(verb::await, &outcome_row::awaits)),
@@ -280,13 +248,6 @@ pq::call flush(const row_refs<outcome_row>& rows) {
   return flush_by(sql::flush, rows);
 }
 
-static auto metadata_of(const row_refs<outcome_row>& rows) {
-  return column(rows, [](const outcome_row& x) {
-    return x.metadata.empty() ? std::nullopt
-                              : std::optional<std::string_view>{x.metadata};
-  });
-}
-
 pq::call flush_ledger(const row_refs<outcome_row>& rows) {
   auto x = flush_by(sql::flush_ledger, rows);
   auto failure = [](const outcome_row& row) -> std::optional<std::string_view> {
@@ -294,7 +255,8 @@ pq::call flush_ledger(const row_refs<outcome_row>& rows) {
       return *row.failure;
     return std::nullopt;
   };
-  x.args.add(column(rows, failure)).add(metadata_of(rows));
+  x.args.add(column(rows, failure))
+    .add(column(rows, filled(&outcome_row::metadata)));
   return x;
 }
 
@@ -337,7 +299,7 @@ pq::call flush_advance(const row_refs<outcome_row>& rows,
 pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
                               const std::string& new_token) {
   auto x = advance_by(sql::flush_advance_ledger, rows, new_token);
-  x.args.add(metadata_of(rows));
+  x.args.add(column(rows, filled(&outcome_row::metadata)));
   return x;
 }
 
@@ -465,19 +427,22 @@ template <class... Args>
 static pq::call insert_by(const sql::statement& what,
                           const row_refs<insert_row>& rows,
                           const Args&... more) {
-  using version = std::tuple<std::string_view, std::int32_t, std::int32_t>;
+  struct version {
+    std::string_view fsm;
+    std::int32_t number, named;
+    auto operator<=>(const version&) const = default;
+  };
   std::set<version> versions;
   for (const auto& x : rows)
     if (!x.resent)
-      versions.emplace(x.fsm, x.version, x.open.version ? 0 : x.version);
+      versions.insert({x.fsm, x.version, x.open.version ? 0 : x.version});
   return make_call(
     what, column(rows, &insert_row::id), alike(rows, &insert_row::fsm),
     alike(rows, &insert_row::version), alike(rows, &insert_row::step),
     column(rows, &insert_row::state), alike(rows, &insert_row::queue),
-    alike(rows, &insert_row::priority),
-    column(versions, [](const version& x) { return std::get<0>(x); }),
-    column(versions, [](const version& x) { return std::get<1>(x); }),
-    column(versions, [](const version& x) { return std::get<2>(x); }), more...);
+    alike(rows, &insert_row::priority), column(versions, &version::fsm),
+    column(versions, &version::number), column(versions, &version::named),
+    more...);
 }
 
 static auto unique_keys(const row_refs<insert_row>& rows) {
@@ -489,14 +454,11 @@ static auto unique_keys(const row_refs<insert_row>& rows) {
 
 static pq::call insert_runnable(const sql::statement& what,
                                 const row_refs<insert_row>& rows) {
-  auto scope = [](const auto& x) {
-    return x.unique_key ? std::optional<std::string_view>{x.unique_scope}
-                        : std::nullopt;
-  };
   return insert_by(what, rows, column(rows, &insert_row::delay_us),
                    column(rows, &insert_row::at_us),
                    column(rows, &insert_row::partition_key), unique_keys(rows),
-                   column(rows, scope), alike(rows, &insert_row::drawn_us));
+                   column(rows, filled(&insert_row::unique_scope)),
+                   alike(rows, &insert_row::drawn_us));
 }
 
 pq::call insert_new(const row_refs<insert_row>& rows) {
@@ -518,10 +480,29 @@ static pq::call insert_with_history(const sql::statement& what,
   auto x = insert_runnable(what, rows);
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> with_state;
-  for (const auto& row : rows)
+  struct arrival {
+    std::string_view fsm;
+    std::int32_t version;
+    std::string_view step, status;
+    std::optional<std::int64_t> after_us;
+    auto operator<=>(const arrival&) const = default;
+  };
+  std::set<arrival> there;
+  for (const auto& row : rows) {
     if (row.history > 0)
       (row.history > 1 ? with_state : ids).push_back(row.id);
-  x.args.add(ids).add(with_state);
+    if (const auto& how = row.rests)
+      there.insert(
+        {row.fsm, row.version, row.step, how->ends ? "done" : "awaiting_signal",
+         how->after ? std::optional{how->after->count()} : std::nullopt});
+  }
+  x.args.add(ids)
+    .add(with_state)
+    .add(column(there, &arrival::fsm))
+    .add(column(there, &arrival::version))
+    .add(column(there, &arrival::step))
+    .add(column(there, &arrival::status))
+    .add(column(there, &arrival::after_us));
   return x;
 }
 

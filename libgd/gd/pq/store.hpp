@@ -72,7 +72,6 @@ public:
   };
 
   row_refs() = default;
-
   row_refs(const std::vector<Row>& rows) {
     for (const auto& x : rows)
       add(x);
@@ -325,9 +324,11 @@ enum class verb : std::uint8_t {
   stop,
   release,
   advance, ///< `next` of a row that goes on at once, under a new token
+  park,    ///< `next` to a step where the row rests
+  finish,  ///< `next` to a step that ends the instance
 };
 
-/// The outcome's name; `advance` is a "next".
+/// The outcome's name; that of the last three is "next".
 std::string_view to_string(verb x) noexcept;
 
 /// An outcome, encoded and validated, or a give-back.
@@ -522,6 +523,7 @@ struct insert_row {
   std::string token{};        ///< of the lease it begins under; empty: none
   bool resent = false;        ///< sent before, with unknown fate
   std::int16_t history = 0;   ///< a `gd::history`
+  std::optional<machine::resting> rests{}; ///< it begins where none runs
   /// What the insert has left open, and its machine fills in.
   struct open_fields {
     bool version = false;
@@ -553,7 +555,7 @@ struct claimed_row {
   GD_COLUMNS(id, state);
 };
 pq::call insert(const row_refs<insert_row>& rows);
-/// What `insert_new` and `insert` do, where some of the rows are to have history.
+/// What `insert_new` and `insert` do, where some rows are to have history, or rest.
 pq::call insert_new_ledger(const row_refs<insert_row>& rows);
 pq::call insert_ledger(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
@@ -590,11 +592,9 @@ struct signal_row {
 
 pq::call look_up(std::int64_t id);
 std::optional<instance> read_instance(const pq::rows& rows);
-/// Read as `ledger_entry`.
+/// Read as `ledger_entry`, `in_step_row`, `stats_row`.
 pq::call history(const history_query& what);
-/// Read as `in_step_row`.
 pq::call in_step(const in_step_query& what);
-/// Read as `stats_row`.
 pq::call stats();
 
 } // namespace gd::store

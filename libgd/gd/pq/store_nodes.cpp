@@ -21,6 +21,21 @@ static const std::string of_handler = "*";
 
 // -- machines -----------------------------------------------------------------
 
+static outside_step opened(const machine::step_definition& of) {
+  outside_step x{.to = of.outside};
+  std::sort(x.to.begin(), x.to.end());
+  x.to.erase(std::unique(x.to.begin(), x.to.end()), x.to.end());
+  if (of.rests) {
+    x.rests = !of.rests->ends;
+    x.ends = of.rests->ends;
+    if (of.rests->after) {
+      x.after_us = of.rests->after->count();
+      x.then = of.rests->then;
+    }
+  }
+  return x;
+}
+
 std::vector<known_machine> known(const std::vector<machine>& machines) {
   std::vector<known_machine> xs;
   for (const auto& x : machines) {
@@ -42,6 +57,8 @@ std::vector<known_machine> known(const std::vector<machine>& machines) {
     for (const auto& step : x.steps) {
       one.steps.push_back(step.name);
       declare(step.name, step.to);
+      if (step.rests || !step.outside.empty())
+        one.open.emplace(step.name, opened(step));
     }
     if (gd::graph(x).handled)
       declare(of_handler, x.handler_to);
@@ -57,6 +74,17 @@ static std::vector<std::string> edges(const known_machine& x) {
     else if (to)
       for (const auto& step : *to)
         out.push_back(fmt::format("{} -> {}", from, step));
+  }
+  for (const auto& [at, what] : x.open) {
+    for (const auto& step : what.to)
+      out.push_back(fmt::format("{} -> {} (outside)", at, step));
+    if (what.ends)
+      out.push_back(at + " ends");
+    else if (what.after_us)
+      out.push_back(fmt::format("{} rests {} us -> {}", at, *what.after_us,
+                                what.then.value_or("")));
+    else if (what.rests)
+      out.push_back(at + " rests");
   }
   return out;
 }
@@ -86,6 +114,10 @@ static std::string declared_json(const known_machine& x) {
   return to_json(x.declared).text();
 }
 
+static std::string open_json(const known_machine& x) {
+  return to_json(x.open).text();
+}
+
 pq::call machines_lock() {
   return make_call(sql::machines_lock);
 }
@@ -105,14 +137,14 @@ pq::call register_machines(const std::vector<known_machine>& machines) {
     column(machines, &known_machine::initial_step),
     column(machines, &known_machine::queue), column(machines, joined_steps),
     column(machines, declared_json), column(machines, &known_machine::history),
-    column(machines, &known_machine::keep_us));
+    column(machines, &known_machine::keep_us), column(machines, open_json));
 }
 
 pq::call replaced_machines(const std::vector<known_machine>& machines) {
   return make_call(
     sql::replaced_machines, column(machines, &known_machine::fsm),
     column(machines, &known_machine::version), column(machines, joined_steps),
-    column(machines, declared_json));
+    column(machines, declared_json), column(machines, open_json));
 }
 
 pq::call mark_served(const std::string& leaving, bool also_not) {
@@ -149,8 +181,19 @@ std::optional<machine_graph> read_graph(const pq::rows& rows) {
   machine_graph out{.fsm = row->fsm,
                     .version = row->version,
                     .initial_step = row->initial_step};
-  for (const auto& step : row->steps)
-    out.steps.push_back({.name = step, .to = std::move(declared[step])});
+  for (const auto& name : row->steps) {
+    auto& step = out.steps.emplace_back(
+      machine_graph::step{.name = name, .to = std::move(declared[name])});
+    if (auto found = row->open.find(name); found != row->open.end()) {
+      auto& open = found->second;
+      step.rests = open.rests;
+      step.ends = open.ends;
+      step.outside = std::move(open.to);
+      if (open.after_us)
+        step.after = std::chrono::microseconds{*open.after_us};
+      step.then = std::move(open.then).value_or("");
+    }
+  }
   if (auto found = declared.find(of_handler); found != declared.end()) {
     out.handled = true;
     out.handler_to = std::move(found->second);

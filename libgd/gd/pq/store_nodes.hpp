@@ -7,6 +7,7 @@
 #include <gd/pq/unit.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -27,6 +28,36 @@ using pq::read_one;
 using transitions
   = std::map<std::string, std::optional<std::vector<std::string>>>;
 
+/// What concerns those outside of a step.
+struct outside_step {
+  /// Where they may move an instance from there.
+  std::vector<std::string> to{};
+  bool rests = false;                     ///< no instance runs there
+  bool ends = false;                      ///< arriving there ends it
+  std::optional<std::int64_t> after_us{}; ///< how long it rests at the most
+  std::optional<std::string> then{};      ///< where it goes then
+
+  GD_STATE(outside_step, to, rests, ends, after_us, then);
+};
+/// Of the steps that have something, by name.
+using outside_steps = std::map<std::string, outside_step>;
+
+} // namespace gd::store
+
+namespace gd::pq {
+
+/// Of JSON, which anybody may have written.
+template <>
+struct cell_reader<store::outside_steps> : cell_reader<std::string> {
+  using cell_reader<std::string>::cell_reader;
+
+  store::outside_steps read(const rows& from, std::size_t row) const;
+};
+
+} // namespace gd::pq
+
+namespace gd::store {
+
 struct known_machine {
   std::string fsm{};
   std::int32_t version = 1;
@@ -38,12 +69,14 @@ struct known_machine {
   std::int16_t history = 0; ///< of its instances; a `gd::history`
   std::optional<std::int64_t> keep_us{}; ///< for how long; not read
   transitions declared{};
+  outside_steps open{};
 
-  GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired,
-             history);
+  GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired, history,
+             open);
 };
 std::vector<known_machine> known(const std::vector<machine>& machines);
-/// What has to be the same on all nodes: "pay", "pay -> ship", "ship -> (nowhere)".
+/// What has to be the same on all nodes: "pay", "pay -> ship", "ship -> (nowhere)", "pay
+/// -> cancelled (outside)", "wait rests", "wait rests 60000000 us -> expired", "paid ends".
 std::vector<std::string> definition(const known_machine& x);
 
 /// Behind this one, until the transaction ends, machines are compared and
@@ -56,17 +89,19 @@ pq::call refuse_other_steps(const std::string& incarnation,
 pq::call register_machines(const std::vector<known_machine>& machines);
 /// What a machine was before, if that was something else.
 struct changed_machine : known_machine {
-  bool replaced = false; ///< it had other steps, or declared other transitions
+  /// It had other steps, or declared or opened other transitions.
+  bool replaced = false;
   std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, initial_step, queue, steps, transitions, replaced);
+  GD_COLUMNS(fsm, version, initial_step, queue, steps, transitions, open,
+             replaced);
 };
 pq::call replaced_machines(const std::vector<known_machine>& machines);
 /// What it is by now.
 struct replaced_machine : known_machine {
   std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, steps, transitions);
+  GD_COLUMNS(fsm, version, steps, transitions, open);
 };
 transitions declared_in(const std::string& json);
 /// Machines with what they declare.
@@ -91,7 +126,7 @@ pq::call graph(const std::string& fsm, std::int32_t version);
 struct drawn_machine : known_machine {
   std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, initial_step, steps, transitions);
+  GD_COLUMNS(fsm, version, initial_step, steps, transitions, open);
 };
 /// Null: it is known to nobody.
 std::optional<machine_graph> read_graph(const pq::rows& rows);

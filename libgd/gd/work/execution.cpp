@@ -287,6 +287,27 @@ std::optional<std::string> execution::not_declared(const std::string& target,
          + (to->empty() ? "none" : "one of " + declared);
 }
 
+std::optional<std::string>
+execution::encode_next(outcome& x, bool by_handler,
+                       store::outcome_row& row) const {
+  const auto* target = x.step_type == machine_->step_type
+                         ? machine_->find_step(x.step)
+                         : nullptr;
+  if (target == nullptr)
+    return machine_->title() + " has no step " + x.step + ", expected one of "
+           + machine_->step_names();
+  if (auto why = not_declared(x.step, by_handler))
+    return why;
+  row.step = std::move(x.step);
+  const auto& rests = target->rests;
+  row.what = !rests        ? store::verb::next
+             : rests->ends ? store::verb::finish
+                           : store::verb::park;
+  if (rests && rests->after)
+    row.timeout_us = rests->after->count();
+  return std::nullopt;
+}
+
 /// An error says of which outcome it is.
 static error of_outcome(error why, outcome_kind kind, const std::string& step) {
   why.message = "outcome " + std::string{to_string(kind)} + " of step " + step
@@ -323,23 +344,20 @@ result<execution::row_ptr> execution::encode_main(outcome x,
   if (with_state && x.state_type != machine_->state_type)
     return refuse_for("its state is of another type than " + machine_->title()
                       + "'s");
-  if (auto ok = check_size(with_state ? "state" : "result", x.value,
-                           with_state ? limits_.state : limits_.result);
-      !ok)
-    return refuse(ok.error());
+  // Of a step without a function: the state is what was picked.
+  bool unchanged = step_ != nullptr && step_->rests && !by_handler;
+  if (!unchanged)
+    if (auto ok = check_size(with_state ? "state" : "result", x.value,
+                             with_state ? limits_.state : limits_.result);
+        !ok)
+      return refuse(ok.error());
   auto row = begin_row();
   if (with_state)
     row->state = x.value.text();
   switch (x.kind) {
     case outcome_kind::next:
-      row->what = store::verb::next;
-      if (x.step_type != machine_->step_type
-          || machine_->find_step(x.step) == nullptr)
-        return refuse_for(machine_->title() + " has no step " + x.step
-                          + ", expected one of " + machine_->step_names());
-      if (auto why = not_declared(x.step, by_handler))
+      if (auto why = encode_next(x, by_handler, *row))
         return refuse_for(std::move(*why));
-      row->step = std::move(x.step);
       break;
     case outcome_kind::replay:
       row->what = store::verb::replay;
@@ -347,8 +365,9 @@ result<execution::row_ptr> execution::encode_main(outcome x,
       break;
     case outcome_kind::await:
       row->what = store::verb::await;
-      if (auto ok = check_name("signal name", x.awaits, limits_); !ok)
-        return refuse(ok.error());
+      if (!unchanged) // no signal, else, has an empty name
+        if (auto ok = check_name("signal name", x.awaits, limits_); !ok)
+          return refuse(ok.error());
       row->awaits = std::move(x.awaits);
       row->timeout_us = x.timeout_us;
       row->until_us = x.until_us;

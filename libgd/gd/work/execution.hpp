@@ -137,12 +137,15 @@ private:
   /// The outcome as a row, or why it cannot be carried out.
   result<row_ptr> encode(outcome x, const context_base& ctx,
                          bool by_handler) const;
-  /// Why `next` may not go there, if it may not.
-  std::optional<std::string> not_declared(const std::string& target,
-                                          bool by_handler) const;
   /// The same, but for its metadata.
   result<row_ptr> encode_main(outcome x, const context_base& ctx,
                               bool by_handler) const;
+  /// Where `next` goes, and what the row does there; or why it cannot be.
+  std::optional<std::string> encode_next(outcome& x, bool by_handler,
+                                         store::outcome_row& row) const;
+  /// Why `next` may not go there, if it may not.
+  std::optional<std::string> not_declared(const std::string& target,
+                                          bool by_handler) const;
 
   std::shared_ptr<const machine> machine_;
   store::picked_row row_;

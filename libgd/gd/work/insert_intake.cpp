@@ -39,6 +39,11 @@ error key_locked(std::string sqlstate = {}) {
           std::move(sqlstate)};
 }
 
+/// Whether it may be picked at once, as far as can be told.
+bool is_due(const store::insert_row& row) {
+  return !row.delay_us && !row.rests;
+}
+
 /// Of the group's last statement: behind it, ids may have been drawn.
 const pq::rows& last_answer(const pq::reply& reply, bool drawing) {
   return reply.results[reply.results.size() - (drawing ? 2 : 1)];
@@ -146,18 +151,18 @@ pq::unit insert_intake::send(std::size_t missing) {
     claim();
   store::row_refs<store::insert_row> claimed;
   store::row_refs<store::insert_row> rows;
-  bool history = false;
+  bool plain = true;
   for (const auto& x : group_.entries) {
-    history = history || x.row.history > 0;
+    plain = plain && x.row.history == 0 && !x.row.rests;
     (x.row.token.empty() ? rows : claimed).add(x.row);
   }
   if (asking_) {
-    work.calls.push_back(history ? store::insert_ledger(rows)
-                                 : store::insert(rows));
+    work.calls.push_back(plain ? store::insert(rows)
+                               : store::insert_ledger(rows));
     work.calls.push_back(store::inserted(rows));
   } else if (!rows.empty()) {
-    work.calls.push_back(history ? store::insert_new_ledger(rows)
-                                 : store::insert_new(rows));
+    work.calls.push_back(plain ? store::insert_new(rows)
+                               : store::insert_new_ledger(rows));
   }
   if (!claimed.empty())
     work.calls.push_back(store::insert_claimed(claimed, how_.claiming->lease));
@@ -177,7 +182,7 @@ void insert_intake::claim() {
   // By queue, how many rows are due; too many: one of them needs a pick.
   std::map<std::string_view, std::int32_t> due;
   for (const auto& x : group_.entries) {
-    if (x.row.delay_us)
+    if (!is_due(x.row))
       continue;
     auto& n = due[x.row.queue];
     // Is it as due as it says, does its key let it run, can this node run it?
@@ -193,7 +198,7 @@ void insert_intake::claim() {
         claims_.emplace(queue, std::move(*one));
   for (auto& x : group_.entries)
     if (auto found = claims_.find(x.row.queue);
-        found != claims_.end() && !x.row.delay_us)
+        found != claims_.end() && is_due(x.row))
       x.row.token = found->second.token;
 }
 
@@ -387,7 +392,7 @@ void insert_intake::read_group(report& to, std::vector<entry> group,
     auto found = there.find(x.row.id);
     if (told == nullptr || (found != there.end() && found->second.found)) {
       answer(to, x, inserted{x.row.id});
-      if (!x.row.delay_us && x.row.token.empty())
+      if (is_due(x.row) && x.row.token.empty())
         queues.insert(x.row.queue);
       to.anywhere = to.anywhere || x.row.at_us;
     } else if (found == there.end()) {

@@ -13,8 +13,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-/// How inserts and signals of many senders share transactions. Plain state
+/// How inserts, signals and transitions of many senders share transactions. Plain state
 /// machines like the turn, driven by the gateway actor and by the blocking
 /// client alike: send what `begin` returns, hand the reply to `finish`.
 namespace gd {
@@ -43,6 +44,14 @@ struct intake_settings {
   std::optional<claims> claiming{};
 };
 
+/// A request by itself.
+template <class T>
+std::vector<T> just(T x) {
+  std::vector<T> one;
+  one.push_back(std::move(x));
+  return one;
+}
+
 /// One request's answer. `ticket` is the sender's own number for it; numbers
 /// grow.
 template <class T>
@@ -51,7 +60,7 @@ struct answered_request {
   result<T> answer;
 };
 
-/// What both intakes share: what waits, counted, and how long after which failure
+/// What all intakes share: what waits, counted, and how long after which failure
 /// it is tried again.
 class intake_base {
 public:
@@ -66,6 +75,10 @@ public:
     return waiting_bytes_;
   }
 
+  /// What a request with this JSON takes while it waits, but for its keys. JSON
+  /// counts as it is, or as PostgreSQL prints it.
+  static std::size_t bytes_with(const json& content);
+
 protected:
   explicit intake_base(std::size_t most_bytes) : most_bytes_(most_bytes) {
     // nop
@@ -76,10 +89,6 @@ protected:
 
   /// Locked by strangers for so many tries, and the sender is told.
   static constexpr int locked_tries_at_most = 40;
-
-  /// What a request with this JSON takes while it waits, but for its keys. JSON
-  /// counts as it is, or as PostgreSQL prints it.
-  static std::size_t bytes_with(const json& content);
 
   /// `why` as the answer to something that may have been stored, or cannot have
   /// been: another failure of a later attempt does not tell what became of an

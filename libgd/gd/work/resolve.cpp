@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -64,6 +66,23 @@ bool has_step(const store::known_machine& x, const std::string& step) {
   return std::find(x.steps.begin(), x.steps.end(), step) != x.steps.end();
 }
 
+std::optional<machine::resting> resting_at(const machine& x,
+                                           const std::string& step) {
+  const auto* found = x.find_step(step);
+  return found != nullptr ? found->rests : std::nullopt;
+}
+
+std::optional<machine::resting> resting_at(const store::known_machine& x,
+                                           const std::string& step) {
+  auto found = x.open.find(step);
+  if (found == x.open.end() || !(found->second.rests || found->second.ends))
+    return std::nullopt;
+  machine::resting how{.ends = found->second.ends};
+  if (auto after = found->second.after_us)
+    how.after = std::chrono::microseconds{*after};
+  return how;
+}
+
 template <class Machine>
 result<void> fill_in(store::insert_row& row, const Machine& by) {
   row.version = by.version;
@@ -72,12 +91,19 @@ result<void> fill_in(store::insert_row& row, const Machine& by) {
     row.step = by.initial_step;
   if (row.queue.empty())
     row.queue = by.queue;
-  if (has_step(by, row.step))
-    return {};
-  return error{errc::unknown_step,
-               fmt::format("step: expected one of {} of {} v{}, got {}",
-                           names_of_steps(by), row.fsm, row.version, row.step),
-               {}};
+  if (!has_step(by, row.step))
+    return error{errc::unknown_step,
+                 fmt::format("step: expected one of {} of {} v{}, got {}",
+                             names_of_steps(by), row.fsm, row.version,
+                             row.step),
+                 {}};
+  row.rests = resting_at(by, row.step);
+  if (row.rests && (row.delay_us || row.at_us))
+    return invalid(fmt::format(
+      "eligible_at_us and delay_us: no function runs in step {} of {} v{}, "
+      "expected neither",
+      row.step, row.fsm, row.version));
+  return {};
 }
 
 /// What is known of the versions of one name.
@@ -227,6 +253,7 @@ store::insert_row row_of(insert x) {
 
 void reopen(store::insert_row& row) {
   row.history = 0;
+  row.rests.reset();
   if (row.open.version)
     row.version = 0;
   if (row.open.step)

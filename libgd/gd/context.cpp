@@ -1,0 +1,53 @@
+#include <gd/context.hpp>
+
+#include <gd/work/lease.hpp>
+
+namespace gd {
+
+undecodable_signal::undecodable_signal(std::string_view name, const error& why)
+  : what_("signal " + std::string{name} + ": " + why.message) {
+  // nop
+}
+
+context_base::entry* context_base::find(std::string_view name, mark as) {
+  for (auto& x : inbox_)
+    if (x.state != mark::consumed && x.content.name == name) {
+      x.state = as;
+      return &x;
+    }
+  return nullptr;
+}
+
+std::optional<raw_signal> context_base::take_raw(std::string_view name) {
+  if (auto* x = find(name, mark::consumed))
+    return x->content;
+  return std::nullopt;
+}
+
+std::vector<raw_signal> context_base::peek_all(std::string_view name) {
+  std::vector<raw_signal> xs;
+  for (auto& x : inbox_)
+    if (x.state != mark::consumed && x.content.name == name) {
+      x.state = mark::seen;
+      xs.push_back(x.content);
+    }
+  return xs;
+}
+
+bool context_base::discard(std::string_view name) {
+  return find(name, mark::consumed) != nullptr;
+}
+
+const std::string& context_base::lease_token() const noexcept {
+  return lease_->token;
+}
+
+bool context_base::lease_lost() const noexcept {
+  return lease_->lost;
+}
+
+std::stop_token context_base::stop_token() const {
+  return lease_->stop_token();
+}
+
+} // namespace gd

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <gd/error.hpp>
+#include <gd/json.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// \file
+/// What a step and the error handler get.
+namespace gd {
+
+class lease;
+
+/// A signal as it lies in the inbox.
+struct raw_signal {
+  std::int64_t id = 0;   ///< unique in the schema
+  std::string name{};    ///< the signal's
+  std::string payload{}; ///< JSON text
+};
+
+/// Thrown by `take` and `peek` when a payload does not decode.
+class undecodable_signal : public std::exception {
+public:
+  /// The signal's name, and what does not decode.
+  undecodable_signal(std::string_view name, const error& why);
+
+  /// "signal <name>: <what does not decode>"
+  const char* what() const noexcept override {
+    return what_.c_str();
+  }
+
+private:
+  std::string what_{};
+};
+
+/// What the context knows apart from the typed state.
+class context_base {
+public:
+  std::int64_t id = 0;          ///< the instance
+  std::string fsm{};            ///< the machine's name
+  std::int32_t fsm_version = 1; ///< the machine's version
+  std::string step{};           ///< the step that runs
+  /// How often this step has been tried before, since it last got anywhere: 0 in
+  /// its first execution, and again after each `next` and `await`.
+  std::int32_t attempt = 0;
+
+  /// How many of these tries ended with their process, whoever was to blame for
+  /// that: another step, a power failure, a deploy.
+  std::int32_t crashes() const noexcept {
+    return crashes_;
+  }
+
+  /// How many of these tries the step itself has failed: what a handler compares
+  /// when it gives up, and what `backoff` takes.
+  std::int32_t failures() const noexcept {
+    return attempt - crashes_;
+  }
+
+  /// Whether the deadline of the last `await`, and not a signal, has woken the
+  /// instance. Truthful also after a crash.
+  bool timed_out() const noexcept {
+    return wake_reason_ == "timeout";
+  }
+
+  /// Hands out the oldest signal of that name and marks it consumed: it is
+  /// removed with the outcome. Throws `undecodable_signal`.
+  template <class T>
+  std::optional<T> take(std::string_view name) {
+    return decode<T>(name, find(name, mark::consumed));
+  }
+
+  /// Looks at the oldest signal of that name and leaves it in the inbox. An
+  /// `await` does not wake for it again. Throws `undecodable_signal`.
+  template <class T>
+  std::optional<T> peek(std::string_view name) {
+    return decode<T>(name, find(name, mark::seen));
+  }
+
+  /// `take` without decoding.
+  std::optional<raw_signal> take_raw(std::string_view name);
+
+  /// Looks at all signals of that name, oldest first.
+  std::vector<raw_signal> peek_all(std::string_view name);
+
+  /// Marks the oldest signal of that name consumed, whatever it holds. False:
+  /// there was none.
+  bool discard(std::string_view name);
+
+  /// Unique to this execution, ordered by nothing: a fencing token for systems
+  /// that compare for equality.
+  const std::string& lease_token() const noexcept;
+
+  /// Whether another node may be running this step by now: the outcome will be
+  /// dropped. Turns true at any time.
+  bool lease_lost() const noexcept;
+
+  /// Asked to stop when nobody waits for the outcome any more: the step's time
+  /// limit is over, its lease is lost, or the engine has stopped. Callbacks run
+  /// on a thread of their own.
+  std::stop_token stop_token() const;
+
+private:
+  friend class execution;
+
+  enum class mark : std::uint8_t { none, seen, consumed };
+  struct entry {
+    raw_signal content;
+    mark state = mark::none;
+  };
+
+  entry* find(std::string_view name, mark as);
+
+  template <class T>
+  static std::optional<T> decode(std::string_view name, const entry* from) {
+    if (from == nullptr)
+      return std::nullopt;
+    auto x = from_json<T>(from->content.payload);
+    if (!x)
+      throw undecodable_signal{name, x.error()};
+    return std::move(*x);
+  }
+
+  std::int32_t crashes_ = 0;
+  std::string wake_reason_{};
+  std::vector<entry> inbox_{};
+  std::shared_ptr<const lease> lease_;
+};
+
+/// The argument of steps and handlers.
+template <class State>
+class context : public context_base {
+public:
+  /// As picked. Changes count only when an outcome carries them.
+  State state;
+
+  /// Made by the engine and by the test kit.
+  context(context_base base, State decoded)
+    : context_base(std::move(base)), state(std::move(decoded)) {
+    // nop
+  }
+};
+
+/// Why the handler is called.
+class failure {
+public:
+  /// Why, and what was thrown; for tests of handlers.
+  explicit failure(std::string message, std::exception_ptr thrown = nullptr)
+    : message_(std::move(message)), thrown_(std::move(thrown)) {
+    // nop
+  }
+
+  /// What went wrong: what the exception says, which limit is over, what cannot be
+  /// carried out.
+  const std::string& message() const noexcept {
+    return message_;
+  }
+
+  /// What the step has thrown; null if it returned an outcome that cannot be
+  /// carried out.
+  const std::exception_ptr& thrown() const noexcept {
+    return thrown_;
+  }
+
+private:
+  std::string message_{};
+  std::exception_ptr thrown_;
+};
+
+} // namespace gd

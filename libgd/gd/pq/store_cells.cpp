@@ -1,0 +1,61 @@
+// How values are read that are not simply one column's.
+
+#include <gd/json_codecs.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace gd::pq {
+
+cell_reader<std::vector<raw_signal>>::cell_reader(const rows& from,
+                                                  std::string_view)
+  : ids(from.column("ids")),
+    names(from.column("names")),
+    payloads(from.column("payloads")) {
+  // nop
+}
+
+bool cell_reader<std::vector<raw_signal>>::is_null(const rows& from,
+                                                   std::size_t row) const {
+  return from.is_null(row, ids);
+}
+
+/// None of the columns is longer than the others. If one is, nothing is shown:
+/// what is not shown is not lost.
+std::vector<raw_signal>
+cell_reader<std::vector<raw_signal>>::read(const rows& from,
+                                           std::size_t row) const {
+  auto numbers = from.integers(row, ids);
+  auto named = from.texts(row, names);
+  auto texts = from.texts(row, payloads);
+  std::vector<raw_signal> xs;
+  if (named.size() != numbers.size() || texts.size() != numbers.size())
+    return xs;
+  xs.reserve(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    xs.push_back({numbers[i], std::move(named[i]), std::move(texts[i])});
+  return xs;
+}
+
+json cell_reader<json>::read(const rows& from, std::size_t row) const {
+  auto text = cell_reader<std::string>::read(from, row);
+  if (!text.empty())
+    return json::raw(std::move(text));
+  return json::failed(
+    {errc::codec,
+     fmt::format("longer than {} bytes as PostgreSQL prints it",
+                 store::longest_text),
+     {}});
+}
+
+store::outside_steps
+cell_reader<store::outside_steps>::read(const rows& from,
+                                        std::size_t row) const {
+  auto x = from_json<store::outside_steps>(from.text(row, column));
+  return x ? std::move(*x) : store::outside_steps{};
+}
+
+} // namespace gd::pq

@@ -1,0 +1,29 @@
+#include <gd/pq/store_transitions.hpp>
+
+#include <gd/pq/bind.hpp>
+#include <gd/sql.hpp>
+
+#include <optional>
+#include <string_view>
+
+namespace gd::store {
+
+using pq::column;
+
+pq::call move_targets(const row_refs<transition>& xs, bool waits) {
+  auto text_of = [](std::optional<json> transition::*member) {
+    return [member](const transition& x) {
+      const auto& value = x.*member;
+      return value ? std::optional<std::string_view>{value->text()}
+                   : std::nullopt;
+    };
+  };
+  return pq::make_call(
+    sql::transition, column(xs, &transition::target),
+    column(xs, &transition::to), column(xs, &transition::from),
+    column(xs, &transition::seq), column(xs, text_of(&transition::state)),
+    column(xs, text_of(&transition::metadata)), column(xs, &transition::reason),
+    column(xs, &transition::by), waits);
+}
+
+} // namespace gd::store

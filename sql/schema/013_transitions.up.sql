@@ -1,0 +1,166 @@
+-- Transitions from outside: whoever has the rights moves an instance from where its machine lets others do that. One function
+-- does it for all callers, so that no two of them judge differently: gd_move.
+
+-- The entry of a transition. A function by itself: who moves what has no history needs no rights to the ledger.
+create function :"schema".gd_enter_transition(
+  id bigint, seq bigint, at timestamptz, version int, from_step text, to_step text, by text, reason text, metadata jsonb,
+  state jsonb)
+returns void
+language sql
+begin atomic
+  insert into :"schema".gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by,
+    reason, metadata, state)
+  values (gd_enter_transition.id, gd_enter_transition.seq, gd_enter_transition.at, gd_enter_transition.version, 'transition',
+    gd_enter_transition.from_step, gd_enter_transition.to_step, 0, gd_enter_transition.by, gd_enter_transition.reason,
+    gd_enter_transition.metadata, gd_enter_transition.state);
+end;
+
+-- Moves an instance, or tells why not. Its arguments have been checked; null in from_step, from_seq and new_state: whatever
+-- it is. wait: for whoever has locked the row, or inserts its unique key, as long as lock_timeout lets it.
+-- answer: moved, no_such_target, conflict, unknown_step, not_allowed, taken (another has its unique key); without wait also
+-- locked, and unsure (it may have to wait for its unique key). detail: the sentence of what is refused. status, step and seq
+-- are the row's, behind this; so is queue, which is null unless the row is runnable.
+create function :"schema".gd_move(
+  target bigint, to_step text, from_step text, from_seq bigint, new_state jsonb, metadata jsonb, reason text, by text,
+  wait boolean, out answer text, out status text, out step text, out seq bigint, out queue text, out detail text)
+language plpgsql
+set search_path = :"schema", pg_temp
+as $$
+#variable_conflict use_column
+declare
+  here record;   -- the row
+  known record;  -- its machine
+  there record;  -- as it arrives
+  holder bigint;
+  checks text := coalesce(current_setting('gd.checks_json', true), '');
+begin
+  if wait then
+    perform from gen_durable g where g.id = target for no key update;
+  end if;
+  select g.fsm, g.fsm_version, g.status, g.step, g.seq, g.queue, g.unique_key, g.unique_scope
+  into here
+  from gen_durable g
+  where g.id = target
+  for no key update skip locked;
+  if not found then
+    answer := case when exists (select from gen_durable g where g.id = target) then 'locked' else 'no_such_target' end;
+    detail := format('target: there is no instance %s', coalesce(target::text, 'null'));
+    return;
+  end if;
+  status := here.status;
+  step := left(here.step, 1025);
+  seq := here.seq;
+  queue := case when here.status = 'runnable' then left(here.queue, 1025) end;
+
+  if here.status not in ('runnable', 'awaiting_signal') or here.step <> from_step or here.seq <> from_seq then
+    answer := 'conflict';
+    detail := format('target: instance %s: expected runnable or awaiting_signal%s%s, got %s at %s, seq %s', target,
+                     ' at ' || from_step, ', seq ' || from_seq, status, step, seq);
+    return;
+  end if;
+
+  select k.steps, k.outside is not null as told, coalesce(k.outside -> here.step -> 'to', '[]') as open
+  into known
+  from gen_durable_machines k
+  where k.fsm = here.fsm and k.version = here.fsm_version;
+  if not to_step = any(known.steps) then
+    answer := 'unknown_step';
+    detail := format('to: expected one of %s of %s v%s, got %s', array_to_string(known.steps, '|'), here.fsm,
+                     here.fsm_version, to_step);
+    return;
+  end if;
+  if (known.open ? to_step) is not true then
+    answer := 'not_allowed';
+    detail := case
+      when known.told is not true
+      then format('to: no node has made known where %s v%s may be moved from outside', here.fsm, here.fsm_version)
+      when known.open = '[]'
+      then format('to: %s v%s lets nobody outside move it from %s', here.fsm, here.fsm_version, step)
+      else format('to: expected one of %s from %s of %s v%s, got %s',
+                  (select string_agg(x, '|' order by x collate "C") from jsonb_array_elements_text(known.open) x), step,
+                  here.fsm, here.fsm_version, to_step) end;
+    return;
+  end if;
+
+  select a.* into there from gd_arrival(here.fsm, here.fsm_version, to_step) a;
+  if here.unique_key is not null and there.status = any(here.unique_scope) and not here.status = any(here.unique_scope) then
+    select o.id into holder from gen_durable o where o.unique_guard = here.unique_key;
+    if found or not wait then
+      answer := case when found then 'taken' else 'unsure' end;
+      detail := 'unique_key: instance ' || holder || ' has it';
+      return;
+    end if;
+  end if;
+
+  -- A state that was there before has been checked, by whoever's limits.
+  if new_state is null then
+    perform set_config('gd.checks_json', 'on', true);
+  end if;
+  with moved as (
+    update gen_durable g
+    set status = there.status, step = to_step, state = coalesce(new_state, g.state), seq = g.seq + 1,
+        ledger_step = case when g.history > 0 then to_step end,
+        result = coalesce(there.result, g.result),
+        attempt = 0, crashes = 0, trials = 0, last_error = null,
+        eligible_at = case when there.status = 'runnable' then clock_timestamp() else g.eligible_at end,
+        awaits = there.awaits, deadline = there.deadline, wake_reason = null, updated_at = clock_timestamp()
+    where g.id = target
+    returning g.id, g.status, g.step, g.seq, g.queue, g.updated_at, g.fsm_version, g.history,
+      case when g.history = 2 then g.state end as state
+  ), entered as materialized (
+    select gd_enter_transition(m.id, m.seq, m.updated_at, m.fsm_version, here.step, m.step, by, reason, metadata, m.state)
+    from moved m
+    where m.history > 0
+  )
+  select 'moved', m.status, m.step, m.seq, case when m.status = 'runnable' then left(m.queue, 1025) end
+  into answer, status, step, seq, queue
+  from moved m
+  left join entered on true;
+  perform set_config('gd.checks_json', checks, true);
+end
+$$;
+
+-- Moves an instance to another step, from where its machine lets others do that, and returns its seq then: what is done with
+-- it behind this is done in the caller's transaction. Waits for the row, as long as lock_timeout lets it. Refused: 22023 for
+-- arguments, P0002 for an instance that is not there, 42704 for a step that its machine does not have, MV003 where it has
+-- moved meanwhile or executes, MV004 where the machine does not allow it, 23505 where another has its unique key.
+create function :"schema".gd_transition(
+  target bigint, to_step text, from_step text default null, seq bigint default null, state jsonb default null,
+  metadata jsonb default null, reason text default null, by text default null) returns bigint
+language sql
+set search_path = pg_catalog, pg_temp
+begin atomic
+  select :"schema".gd_refuse('25000', 'gd_transition: expected isolation level read committed, got '
+    || current_setting('transaction_isolation'))
+  where current_setting('transaction_isolation') not in ('read committed', 'read uncommitted');
+
+  select :"schema".gd_refuse('22023', f.fault)
+  from (select coalesce(
+    :"schema".gd_name_fault('to', gd_transition.to_step, 255),
+    case when gd_transition.from_step is not null
+         then :"schema".gd_name_fault('from', gd_transition.from_step, 255) end,
+    case when gd_transition.seq < 0 then 'seq: expected 0 or more, got ' || gd_transition.seq end,
+    case when gd_transition.state is not null then coalesce(
+      :"schema".gd_json_fault('state', gd_transition.state),
+      case when jsonb_typeof(gd_transition.state) <> 'object' then 'state: $: expected object' end) end,
+    case when gd_transition.metadata is not null then coalesce(
+      :"schema".gd_json_fault('metadata', gd_transition.metadata),
+      case when octet_length(gd_transition.metadata::text) > 65536
+           then 'metadata: expected at most 65536 bytes of JSON, got ' || octet_length(gd_transition.metadata::text) end) end,
+    case when octet_length(gd_transition.reason) > 8192
+         then 'reason: expected at most 8192 bytes, got ' || octet_length(gd_transition.reason) end,
+    case when gd_transition.by is not null
+         then :"schema".gd_name_fault('by', gd_transition.by, 255) end) as fault) f
+  where f.fault is not null;
+
+  select case m.answer
+    when 'moved' then m.seq
+    else :"schema".gd_refuse(
+      case m.answer when 'conflict' then 'MV003' when 'not_allowed' then 'MV004' when 'unknown_step' then '42704'
+                    when 'taken' then '23505' else 'P0002' end, m.detail) end
+  from :"schema".gd_move(
+    gd_transition.target, gd_transition.to_step, gd_transition.from_step, gd_transition.seq, gd_transition.state,
+    gd_transition.metadata, gd_transition.reason, gd_transition.by, true) m;
+end;
+
+select :"schema".gd_note_version(13);

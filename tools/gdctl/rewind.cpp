@@ -1,0 +1,110 @@
+#include "common.hpp"
+
+#include <gd/client.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+namespace gdctl {
+
+namespace {
+
+/// Of the command line; the id is still to be read.
+template <class Request>
+struct options {
+  std::string id;
+  Request what;
+};
+
+int rewind(const globals& global, options<gd::rewind>& opts) {
+  auto id = parse_id(opts.id);
+  if (!id)
+    return fail(id.error());
+  opts.what.target = *id;
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto now = db->rewind(opts.what);
+  if (!now)
+    return fail(now.error());
+  return print(fmt::format("{{\"id\":{},\"seq\":{},\"status\":{}}}\n", *id,
+                           now->seq, json_string(now->status)),
+               ok, "the instance has been put back");
+}
+
+int fork(const globals& global, options<gd::fork>& opts) {
+  auto id = parse_id(opts.id);
+  if (!id)
+    return fail(id.error());
+  opts.what.target = *id;
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto made = db->fork(opts.what);
+  if (!made)
+    return fail(made.error());
+  return print(fmt::format("{{\"id\":{}}}\n", made->id), ok,
+               fmt::format("instance {} has been made", made->id));
+}
+
+template <class Request>
+void add_arguments(CLI::App& to, options<Request>& opts) {
+  to.add_option("ID", opts.id, "The instance")->required();
+  to.add_option("SEQ", opts.what.seq, "The entry of its history")->required();
+  to.add_option("--reason", opts.what.reason, "Why, for the history");
+  to.add_option("--by", opts.what.by, "Who does it, for the history");
+}
+
+} // namespace
+
+void add_rewind(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<options<gd::rewind>>();
+  auto* sub = app.add_subcommand(
+    "rewind", "Put an instance back to an entry of its history");
+  add_arguments(*sub, *opts);
+  sub->footer(
+    "To the step and the state that it had then, as an entry of its own. It "
+    "must not\nexecute, and its machine must keep its history with_state. "
+    "Signals that it has\nconsumed since then do not come back, and sent again "
+    "they are duplicates.\n"
+    "Prints where it stands: {\"id\": 7, \"seq\": 12, \"status\": "
+    "\"runnable\"}.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl history 7\n"
+    "  gdctl rewind 7 3 --reason 'the address was wrong' --by ann\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [opts, &global] { return rewind(global, *opts); };
+  });
+}
+
+void add_fork(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<options<gd::fork>>();
+  auto* sub = app.add_subcommand(
+    "fork", "Make an instance that begins at an entry of another's history");
+  add_arguments(*sub, *opts);
+  sub->add_option("--queue", opts->what.queue,
+                  "Where it is picked; default: that one's");
+  sub->footer(
+    "With the step and the state that the other one had then, which goes on as "
+    "it does;\nwith its machine's version, priority and partition key, without "
+    "a unique key and\nwith an empty inbox. The machine must keep its history "
+    "with_state.\n"
+    "Prints its id: {\"id\": 8}.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl fork 7 3\n"
+    "  gdctl fork 7 3 --queue repairs --reason 'what if' --by ann\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [opts, &global] { return fork(global, *opts); };
+  });
+}
+
+} // namespace gdctl

@@ -1,0 +1,80 @@
+#include "common.hpp"
+
+#include <gd/client.hpp>
+#include <gd/json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gdctl {
+
+namespace {
+
+struct options {
+  std::string id;
+  gd::transition what;
+  std::optional<std::string> state;
+  std::optional<std::string> metadata;
+};
+
+int run(const globals& global, options opts) {
+  auto id = parse_id(opts.id);
+  if (!id)
+    return fail(id.error());
+  opts.what.target = *id;
+  if (opts.state)
+    opts.what.state = gd::json::raw(*opts.state);
+  if (opts.metadata)
+    opts.what.metadata = gd::json::raw(*opts.metadata);
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto answer = db->transition(std::move(opts.what));
+  if (!answer) {
+    // What is wrong is the transition, not how gdctl was called.
+    auto code = fail(answer.error());
+    return code == usage ? refused : code;
+  }
+  return print(fmt::format("{{\"target\":{},\"seq\":{},\"status\":{}}}\n", *id,
+                           answer->seq, json_string(answer->status)),
+               ok, "the instance has moved");
+}
+
+} // namespace
+
+void add_transition(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<options>();
+  auto& x = opts->what;
+  auto* sub = app.add_subcommand("transition",
+                                 "Move an instance to another step");
+  sub->add_option("ID", opts->id, "The instance")->required();
+  sub->add_option("STEP", x.to, "Where to")->required();
+  sub->add_option("--from", x.from, "Only if it is in this step");
+  sub->add_option(
+    "--seq", x.seq,
+    "Only if it has made so many transitions, as gdctl show says");
+  sub->add_option("--state", opts->state, "Its new state, JSON");
+  sub->add_option("--metadata", opts->metadata, "For its history, JSON");
+  sub->add_option("--reason", x.reason, "Why, for its history");
+  sub->add_option("--by", x.by, "Who, for its history");
+  sub->footer(
+    "From a step where its machine lets others do that, to one that it names; "
+    "not\n"
+    "while it executes.\n"
+    "\n"
+    "Examples:\n"
+    "  gdctl transition 7 cancelled --from submitted --by alice --reason "
+    "'asked for it'\n"
+    "\n"
+    + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [opts, &global] { return run(global, *opts); };
+  });
+}
+
+} // namespace gdctl
