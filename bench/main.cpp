@@ -2,6 +2,7 @@
 /// its own. See tools/bench.
 
 #include "floor.hpp"
+#include "ledger.hpp"
 #include "workloads.hpp"
 
 #include <gd/json.hpp>
@@ -14,10 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -31,12 +35,14 @@ namespace {
 struct variant {
   std::string name{};
   std::string command{};
+  std::string base{}; ///< one before it, which it is compared with
+  std::string side = name.starts_with("floor") ? "floor" : "engine";
 };
 
 struct workload {
   std::string name{};
   std::string about{};
-  std::vector<variant> variants{}; ///< the floor first, where there is one
+  std::vector<variant> variants{}; ///< without bases: of a floor, the first
   bool standard = true;
   bool repeated = true;
 };
@@ -50,6 +56,41 @@ struct sizes {
 
 constexpr const char* empty_template = "gd_bench_empty";
 constexpr const char* filled_template = "gd_bench_filled";
+
+/// The same work without history and with.
+void add_histories(std::vector<variant>& to, const std::string& name,
+                   const std::string& command) {
+  to.push_back({name, command});
+  to.push_back({name + ", steps", command + " --history 1", name});
+  to.push_back({name + ", states", command + " --history 2", name});
+}
+
+std::vector<variant> histories(const std::string& drain,
+                               const std::string& chains) {
+  std::vector<variant> xs;
+  add_histories(xs, "drain", drain);
+  add_histories(xs, "chains", chains);
+  add_histories(xs, "run_ahead", chains + " --run-ahead 100");
+  return xs;
+}
+
+/// Transitions one by one and in groups: in Statesman's tables, and as the engine
+/// writes them, ahead or picked again.
+std::vector<variant> transitions(const std::string& rows) {
+  std::vector<variant> xs;
+  for (const auto* turn : {"1", "100"}) {
+    auto name = [turn](const std::string& x) { return x + " x " + turn; };
+    auto how = rows + " --turn " + turn;
+    xs.push_back({name("Statesman"), "statesman" + how, "", "transitions"});
+    for (const std::string kind : {"ahead", "picked"})
+      for (auto history : {0, 1, 2})
+        xs.push_back(
+          {name(kind + std::array{"", ", steps", ", states"}[history]),
+           fmt::format("{}{} --history {}", kind, how, history),
+           name("Statesman"), "transitions"});
+  }
+  return xs;
+}
 
 std::vector<workload> workloads(const sizes& size) {
   // As it comes, or as a smoke test.
@@ -82,6 +123,8 @@ std::vector<workload> workloads(const sizes& size) {
       {"defaults", chains},
       {"best", chains + best},
       {"run_ahead", chains + " --run-ahead 100"}}},
+    {"history", "drain and chains without history, and with it",
+     histories(drain, chains)},
     {"latency",
      "single inserts on an idle system, until done; the floor is one commit",
      {{"floor", "commit --rows " + n(200, 20)},
@@ -127,6 +170,8 @@ std::vector<workload> workloads(const sizes& size) {
      "the drain in a table full of finished, future and foreign rows",
      {{"floor", scale}, {"engine", scale}},
      false},
+    {"wal", "transitions of instances beside those of Statesman's tables",
+     transitions(" --rows " + n(10'000, 500) + " --steps 2"), false},
     {"soak",
      "a steady inflow for a long time, the floor measured before and after",
      {{"engine", fmt::format("soak --seconds {} --rate {}", size.minutes * 60,
@@ -197,9 +242,9 @@ struct once_options {
 void add_once(CLI::App& cli, once_options& x) {
   auto* once = cli.add_subcommand(
     "once", "makes one measurement and prints it as a line of JSON");
-  once->add_option("side", x.side, "floor or engine")
+  once->add_option("side", x.side, "floor, engine or transitions")
     ->required()
-    ->check(CLI::IsMember({"floor", "engine"}));
+    ->check(CLI::IsMember({"floor", "engine", "transitions"}));
   once->add_option("what", x.what, "what it does")->required();
   once->add_option("--template", x.from, "the database to begin with")
     ->capture_default_str();
@@ -222,6 +267,9 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--lanes", x.how.lanes, "floor: connections")->check(positive);
   add("--slots", x.how.slots, "engine: of the queue; 0: its default");
   add("--ahead", x.how.ahead, "engine: of the queue; -1: its default");
+  add("--history", x.how.history,
+      "engine and transitions: 0: none, 1: steps, 2: with states")
+    ->check(CLI::Range(0, 2));
   add("--run-ahead", x.how.run_ahead, "engine: steps at once; 0: one");
   add("--rows-per-turn", x.how.rows_per_turn, "engine; 0: its default");
   add("--connections", x.how.connections, "engine; 0: its default");
@@ -238,11 +286,33 @@ int run_once(once_options x) {
   make_empty(db);
   x.how.database = fmt::format("gd_bench_run_{}", getpid());
   copy(db, x.from, x.how.database);
-  auto found = x.side == "floor" ? measure_floor(x.what, x.how)
-                                 : measure_engine(x.what, x.how);
+  auto found = x.side == "floor"    ? measure_floor(x.what, x.how)
+               : x.side == "engine" ? measure_engine(x.what, x.how)
+                                    : measure_transitions(x.what, x.how);
   drop(db, x.how.database);
   fmt::print("{}\n", gd::to_json(found).text());
   return EXIT_SUCCESS;
+}
+
+void add_ledger_queries(CLI::App& cli, std::int64_t& rows) {
+  cli
+    .add_subcommand("ledger-queries",
+                    "what pages of a history, and of the instances in a step, "
+                    "read of large tables; exits with 1 if that is too much")
+    ->add_option("--rows", rows, "instances with history")
+    ->envname("GD_LEDGER_ROWS")
+    ->default_val(100'000)
+    ->check(CLI::Range(100, 100'000'000));
+}
+
+int run_ledger_queries(std::int64_t rows) {
+  session db;
+  make_empty(db);
+  auto database = fmt::format("gd_bench_ledger_{}", getpid());
+  copy(db, empty_template, database);
+  auto well = measure_ledger_queries(rows, database);
+  drop(db, database);
+  return well ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /// Runs this program once more, as it is told on the command line, and returns
@@ -283,9 +353,15 @@ std::string run_self(const std::vector<std::string>& arguments) {
 struct variant_report {
   std::string name{};
   std::string command{};
+  std::string base{};
   sample median{};
   std::vector<sample> samples{};
-  GD_STATE(variant_report, name, command, median, samples);
+  /// How fast it is beside its base: the geometric mean of the rounds, and its
+  /// standard error.
+  double ratio = 0;
+  double ratio_error = 0;
+  GD_STATE(variant_report, name, command, base, median, samples, ratio,
+           ratio_error);
 };
 
 struct workload_report {
@@ -323,6 +399,20 @@ sample median_of(const std::vector<sample>& all) {
   for (const auto& [name, value] : all.back().more)
     median([&key = name](sample& x) -> double& { return x.more[key]; });
   return out;
+}
+
+void compare(variant_report& x, const variant_report& base) {
+  std::vector<double> logs;
+  for (std::size_t i = 0; i < x.samples.size(); ++i)
+    logs.push_back(
+      std::log(x.samples[i].per_second() / base.samples[i].per_second()));
+  auto n = static_cast<double>(logs.size());
+  auto mean = std::accumulate(logs.begin(), logs.end(), 0.0) / n;
+  double squares = 0;
+  for (auto log : logs)
+    squares += (log - mean) * (log - mean);
+  x.ratio = std::exp(mean);
+  x.ratio_error = n > 1 ? x.ratio * std::sqrt(squares / (n - 1) / n) : 0;
 }
 
 /// "12,345", and with digits behind the point where they tell something.
@@ -380,22 +470,32 @@ public:
 
   void measure(const workload& what) {
     workload_report out{.name = what.name};
+    const auto& first = what.variants.front();
     for (const auto& x : what.variants)
-      out.variants.push_back({.name = x.name, .command = x.command});
+      out.variants.push_back(
+        {.name = x.name,
+         .command = x.command,
+         .base = x.base.empty() && first.side == "floor" && &x != &first
+                   ? first.name
+                   : x.base});
     auto rounds = what.repeated ? repeat_ : 1;
     for (int i = 1; i <= rounds; ++i) {
       std::vector<std::string> rates;
-      for (auto& x : out.variants) {
-        auto side = x.name.starts_with("floor") ? "floor" : "engine";
-        x.samples.push_back(once(side, x.command));
+      for (std::size_t k = 0; k < out.variants.size(); ++k) {
+        auto& x = out.variants[k];
+        x.samples.push_back(once(what.variants[k].side, x.command));
         if (auto rate = x.samples.back().per_second(); rate > 0)
           rates.push_back(fmt::format("{} {}/s", x.name, number(rate)));
       }
       fmt::print(stderr, "{}: {} of {}: {}\n", what.name, i, rounds,
                  fmt::join(rates, ", "));
     }
-    for (auto& x : out.variants)
+    for (auto& x : out.variants) {
       x.median = median_of(x.samples);
+      for (const auto& base : out.variants)
+        if (base.name == x.base && x.median.steps > 0)
+          compare(x, base);
+    }
     report_.workloads.push_back(std::move(out));
   }
 
@@ -423,20 +523,26 @@ private:
 };
 
 void print(const report& x) {
-  fmt::print("{:10} {:10} {:>10} {:>8} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-             "workload", "", "per second", "of floor", "client us", "server us",
-             "WAL bytes", "commits", "statements");
+  fmt::print("{:10} {:20} {:>10} {:>8} {:>14} {:>10} {:>10} {:>10} {:>10} "
+             "{:>10}\n",
+             "workload", "", "per second", "of base", "by rounds", "client us",
+             "server us", "WAL bytes", "commits", "statements");
   for (const auto& w : x.workloads) {
-    const auto& first = w.variants.front();
-    auto floor = first.name == "floor" ? first.median.per_second() : 0;
+    std::map<std::string, double> rates;
     for (const auto& v : w.variants) {
       const auto& m = v.median;
-      fmt::print("{:10} {:10}", &v == &first ? w.name : "", v.name);
+      rates[v.name] = m.per_second();
+      fmt::print("{:10} {:20}", &v == &w.variants.front() ? w.name : "",
+                 v.name);
       if (m.steps > 0) {
-        fmt::print(" {:>10} {:>8}", number(m.per_second()),
-                   floor > 0 && &v != &first
-                     ? fmt::format("{:.0f} %", 100 * m.per_second() / floor)
-                     : "");
+        auto compared = v.ratio > 0;
+        fmt::print(
+          " {:>10} {:>8} {:>14}", number(m.per_second()),
+          compared
+            ? fmt::format("{:.0f} %", 100 * m.per_second() / rates[v.base])
+            : "",
+          compared ? fmt::format("{:.3f} ({:.3f})", v.ratio, v.ratio_error)
+                   : "");
         for (auto cost : {1e6 * m.client_cpu, 1e6 * m.server_cpu, m.wal_bytes,
                           m.commits, m.statements})
           fmt::print(" {:>10}", number(cost / m.steps));
@@ -446,7 +552,7 @@ void print(const report& x) {
       for (const auto& [name, value] : m.more)
         more.push_back(name + " " + number(value));
       if (!more.empty())
-        fmt::print("{:21} {}\n", "", fmt::join(more, ", "));
+        fmt::print("{:31} {}\n", "", fmt::join(more, ", "));
     }
   }
 }
@@ -542,12 +648,16 @@ int main(int argc, char** argv) {
   gd::bench::once_options one;
   gd::bench::add_options(cli, opts);
   gd::bench::add_once(cli, one);
+  std::int64_t ledger_rows = 0;
+  gd::bench::add_ledger_queries(cli, ledger_rows);
   try {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& why) {
     return cli.exit(why) == 0 ? EXIT_SUCCESS : 2;
   }
   try {
+    if (cli.got_subcommand("ledger-queries"))
+      return gd::bench::run_ledger_queries(ledger_rows);
     return one.side.empty() ? gd::bench::run_all(opts)
                             : gd::bench::run_once(one);
   } catch (const std::exception& why) {

@@ -37,6 +37,7 @@ struct parameters {
   std::int64_t rows_per_turn = 0;
   std::int64_t connections = 0;
   std::int64_t run_ahead = 0; ///< steps; 0: not at all
+  std::int64_t history = 0;   ///< of the instances: a `gd::history`
   std::int64_t step_ms = 50;
   // senders
   std::int64_t senders = 64;

@@ -12,6 +12,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,6 +146,7 @@ gd::config settings(const parameters& how, gd::machine machine) {
   gd::config x;
   x.database = conninfo(how.database);
   machine.run_ahead = static_cast<std::int32_t>(how.run_ahead);
+  machine.history = static_cast<gd::history>(how.history);
   for (std::int64_t i = 0; i < how.machines; ++i) {
     x.machines.push_back(machine);
     x.machines.back().name = machine_name(i);
@@ -367,6 +369,18 @@ double drain_in_processes(const parameters& how, meter& m) {
          / static_cast<double>(how.rows * how.steps);
 }
 
+/// The insert and each step have an entry, or nothing has.
+void verify_history(const parameters& how) {
+  auto entries = how.history > 0 ? how.rows * (how.steps + 1) : 0;
+  auto states = how.history > 1 ? entries : 0;
+  auto found = session{how.database}.scalar(
+    "select count(*) || ' ' || count(state) from gen_durable_ledger");
+  if (found != fmt::format("{} {}", entries, states))
+    throw std::runtime_error{"expected other entries and states in the ledger "
+                             "than "
+                             + found};
+}
+
 sample measure_drain(const parameters& how) {
   fill(how);
   meter m{how.database};
@@ -385,6 +399,7 @@ sample measure_drain(const parameters& how) {
   }
   auto out = m.finish(static_cast<double>(how.rows * how.steps));
   out.more["pages per picked row"] = m.pages_per_pick();
+  verify_history(how);
   if (least_share)
     out.more["least share"] = *least_share;
   return out;

@@ -288,9 +288,11 @@ struct fork {
 
 /// Asks for instances that are in a step: of those with history.
 struct in_step_query {
-  std::string fsm{};    ///< the machine's name
-  std::string step{};   ///< that runs next, or ran last
-  std::string status{}; ///< as in `instance`; empty: any
+  std::string fsm{};  ///< the machine's name
+  std::string step{}; ///< that runs next, or ran last
+  /// As in `instance`; empty: any. Instances in the step with another one are passed
+  /// over: a page of one that few of them have reads all that are there.
+  std::string status{};
   /// Instances with ids below this one. Empty: all.
   std::optional<std::int64_t> before{};
   std::int32_t limit = 100; ///< instances at the most; 1 to 1,000

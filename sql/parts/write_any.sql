@@ -1,15 +1,6 @@
--- Of flush and flush_ledger, behind their entries: locks their rows, and writes what is under its own lease and collides with
--- no unique key. What it returns stands behind this.
-held as materialized (
-  select e.*, (g.locked_by = e.token and g.status = 'executing') is true as fenced,
-    g.unique_key, g.unique_scope, g.step as from_step, g.wake_reason,
-    cast(case e.outcome when 'await' then 'awaiting_signal' when 'park' then 'awaiting_signal' when 'done' then 'done'
-                        when 'finish' then 'done' when 'stop' then 'failed' else 'runnable' end
-         as :"schema".durable_status) as status,
-    e.outcome in ('next', 'park', 'finish') as moves
-  from entry e
--- include parts/lock_row.sql
-), checked as materialized (
+-- Of flush and flush_ledger, behind the rows that they hold: writes what is under its own lease and collides with no unique
+-- key. Which of them stands behind this.
+checked as materialized (
   select h.*,
     case when h.fenced and h.unique_key is not null and h.status = any(h.unique_scope)
               and not 'executing' = any(h.unique_scope) then (
@@ -20,7 +11,6 @@ held as materialized (
   set status = h.status,
       seq = case when h.outcome = 'release' then g.seq else g.seq + 1 end,
       step = case when h.moves then h.step else g.step end,
-      ledger_step = case when g.history = 0 then null when h.moves then h.step else g.step end,
       state = case when h.moves or h.outcome in ('replay', 'await') then h.state::jsonb else g.state end,
       result = case h.outcome when 'done' then h.result::jsonb when 'finish' then '{}' else g.result end,
       last_error = case when h.outcome = 'release' then g.last_error else h.error end,
@@ -39,5 +29,3 @@ held as materialized (
                              + h.until_us % 1000000 * interval '1 microsecond' end,
       wake_reason = case when h.outcome in ('replay', 'stop', 'release') then g.wake_reason end,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
-  from checked h
-  where g.id = any(array[h.id]) and h.fenced and h.holder is null

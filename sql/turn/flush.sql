@@ -1,4 +1,4 @@
--- Writes outcomes and give-backs. Each applies only under its own lease token; signals that an applied
+-- Writes outcomes of rows without history, and give-backs. Each applies only under its own lease token; signals that an applied
 -- outcome consumed go in the same statement, guarded by its RETURNING.
 -- A row without id: the list of those that are done. A row with a holder: the row's unique key would become that
 -- instance's, too, and nothing was changed. Without: stale, the lease is another's or gone. No row: a
@@ -17,7 +17,14 @@ with entry as (
     as e (id, token, step, state, outcome, result, delay_us, awaits, timeout_us, until_us, error)
   order by e.id
 ),
+held as materialized (
+-- include parts/held_any.sql
+  from entry e
+-- include parts/lock_row.sql
+),
 -- include parts/write_any.sql
+  from checked h
+  where g.id = any(array[h.id]) and h.fenced and h.holder is null
   returning g.id
 ),
 -- include parts/consumed.sql

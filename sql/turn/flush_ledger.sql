@@ -8,7 +8,16 @@ with entry as (
     as e (id, token, step, state, outcome, result, delay_us, awaits, timeout_us, until_us, error, failure, metadata)
   order by e.id
 ),
+held as materialized (
+-- include parts/held_any.sql
+    , g.step as from_step, g.wake_reason
+  from entry e
+-- include parts/lock_row.sql
+),
 -- include parts/write_any.sql
+      , ledger_step = case when h.moves then h.step else g.step end
+  from checked h
+  where g.id = any(array[h.id]) and h.fenced and h.holder is null
   returning g.id, case when h.moves then 'next' else h.outcome end as outcome, h.from_step, h.token, h.wake_reason,
     coalesce(h.failure, h.error) as reason, h.metadata::jsonb as metadata,
 -- include parts/entered.sql

@@ -164,7 +164,10 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     [this](const gd::in_step_query& x) -> caf::result<gd::in_step_page> {
       if (auto ok = check_limit(x.limit); !ok)
         return to_caf(ok.error());
-      return read<gd::in_step_page>(database::public_lane, store::in_step(x),
+      // With a status, it may read all that are in the step.
+      auto lane = x.status.empty() ? database::public_lane
+                                   : home_->spare_lane();
+      return read<gd::in_step_page>(lane, store::in_step(x),
                                     rows_as<gd::in_step_page, in_step_row>);
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
