@@ -88,7 +88,7 @@ CAF_TEST(an insert through the gateway rests at once and no engine runs it) {
   auto parked = ask<gd::inserted>(
     engine, gd::insert{.fsm = "Trip",
                        .step = "camp",
-                       .state = gd::to_json(probe_state{.n = 1})});
+                       .state = gd::to_json(probe_state{1, {}})});
   auto ended = ask<gd::inserted>(engine,
                                  gd::insert{.fsm = "Trip", .step = "home"});
   CAF_REQUIRE(parked && ended);
