@@ -87,8 +87,8 @@ CAF_TEST(an insert through the gateway rests at once and no engine runs it) {
   CAF_REQUIRE(log.wait_for<events::node_started>());
   auto parked = ask<gd::inserted>(
     engine, gd::insert{.fsm = "Trip",
-                       .step = "camp",
-                       .state = gd::to_json(probe_state{1, {}})});
+                       .state = gd::to_json(probe_state{1, {}}),
+                       .step = "camp"});
   auto ended = ask<gd::inserted>(engine,
                                  gd::insert{.fsm = "Trip", .step = "home"});
   CAF_REQUIRE(parked && ended);
