@@ -600,7 +600,8 @@ CAF_TEST(an instance is put back to an entry and another begins there) {
   CAF_CHECK(contains(retired.err, "Order v1 is retired [MV002]"));
   CAF_MESSAGE("what executes is not put back");
   db.rows("update gen_durable set status = 'executing', locked_by = 'n/1/1',"
-          " lease_expires_at = now()");
+          " lease_expires_at = now() where id = $1",
+          {id});
   auto refused = run({"rewind", id, "0"});
   CAF_CHECK_EQUAL(refused.code, 1);
   CAF_CHECK_EQUAL(refused.err, "gdctl: instance " + id

@@ -315,7 +315,7 @@ CAF_TEST(of two transitions that compete one wins and the other is told so) {
         b.exec("begin");
         CAF_CHECK_EQUAL(first({.target = id, .to = "paid"}), "seq 1");
         second.start({.target = id, .to = "cancelled", .from = "submitted"});
-        b.wait_until_blocked_by(a);
+        wait_until_blocked(b);
         a.exec(committed ? "commit" : "rollback");
         CAF_CHECK_EQUAL(
           second.finish(),
@@ -381,7 +381,9 @@ CAF_TEST(a transition and an outcome in any order are told the truth) {
 
     CAF_MESSAGE("behind it a late outcome of that lease is stale");
     id = instance("collect", "runnable");
+    caller.exec("begin");
     CAF_CHECK_EQUAL(move({.target = id, .to = "pay"}), "seq 1");
+    caller.exec("commit");
     CAF_CHECK(!write(next(id)));
     CAF_CHECK_EQUAL(of(id, "step, status, seq"), "pay runnable 1");
   }
@@ -434,7 +436,7 @@ CAF_TEST(a transition and a signal in any order lose nothing) {
     CAF_CHECK_EQUAL(sender.scalar(send, {text(id)}), "accepted");
     caller.exec("begin");
     move.start({.target = id, .to = "collect", .from = "pay", .seq = 0});
-    caller.wait_until_blocked_by(sender);
+    wait_until_blocked(caller);
     sender.exec("commit");
     CAF_CHECK_EQUAL(move.finish(), "seq 1");
     caller.exec("commit");
@@ -448,7 +450,7 @@ CAF_TEST(a transition and a signal in any order lose nothing) {
       sender.start(send, {text(id)});
       sender.wait_until_blocked_by(caller);
       caller.exec("commit");
-      CAF_CHECK_EQUAL(sender.finish().front().front().value(),
+      CAF_CHECK_EQUAL(std::string{sender.finish().front().front().value()},
                       to == "cancelled" ? "target_finished" : "accepted");
       // It wakes nobody who does not wait for it.
       CAF_CHECK_EQUAL(of(id, "status, wake_reason"),
@@ -1169,7 +1171,7 @@ CAF_TEST(a deadlock is tried again and a commit of unknown fate is not ) {
         b.exec("rollback");
       } else {
         b.start("select gd_transition($1::bigint, 'archived')", {text(x)});
-        b.wait_until_blocked_by(a);
+        wait_until_blocked(b);
       }
       return tx.transition({.target = y, .to = "paid"});
     });
@@ -1282,10 +1284,10 @@ CAF_TEST(
   CAF_REQUIRE(kit.advance(59min));
   CAF_REQUIRE(kit.transition({.target = made->id, .to = "archived"}));
   CAF_REQUIRE(kit.run_for(24h));
-  CAF_CHECK_EQUAL(kit.instance(made->id)->step, "archived");
+  CAF_CHECK_EQUAL(std::string{kit.instance(made->id)->step}, "archived");
   CAF_REQUIRE(kit.transition({.target = made->id, .to = "submitted"}));
   CAF_REQUIRE(kit.run_for(61min));
-  CAF_CHECK_EQUAL(kit.instance(made->id)->step, "expired");
+  CAF_CHECK_EQUAL(std::string{kit.instance(made->id)->step}, "expired");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
