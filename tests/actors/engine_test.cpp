@@ -487,7 +487,8 @@ CAF_TEST(
     probe_step::first, chain().first)});
   CAF_CHECK_EQUAL(
     refused(opts),
-    "Half v1: step second has no function, expected .step(second, ...)");
+    "Half v1: step second has no function, expected .step(second, ...), "
+    ".rest(...) or .final(...)");
 }
 
 CAF_TEST(an incompatible schema stops the engine with a clear error) {

@@ -510,12 +510,12 @@ struct million_rows {
       {.what = &sql::rewind,
        .arguments = "5000000, 0, 'why', 'who'",
        .rows = 1,
-       .pages_per_row = 60,
+       .pages_per_row = 80,
        .before = kept + execute(sql::rewind, "5000000, 0, '', ''")},
       {.what = &sql::fork,
        .arguments = "5000000, 0, 'rare', 'why', 'who'",
        .rows = 1,
-       .pages_per_row = 60,
+       .pages_per_row = 80,
        .before = kept + execute(sql::fork, "5000000, 0, '', '', ''")},
     };
   }
