@@ -113,6 +113,12 @@ bool claims(const action& x) {
          && x.b / 8 % 2 == 1;
 }
 
+/// What is kept of an instance's transitions: a `gd::history`.
+std::int16_t history_of(const action& x) {
+  constexpr std::array<std::int16_t, 4> histories{0, 0, 1, 2};
+  return claims(x) ? 0 : histories[x.b / 64 % histories.size()];
+}
+
 bool loses_claim(const action& x) {
   return x.b / 16 % 3 == 0;
 }
@@ -141,6 +147,8 @@ std::string to_string(const action& x) {
         out += ", partition key " + key;
       if (auto scope = scope_of(x); !scope.empty())
         out += ", unique while " + scope;
+      if (auto history = history_of(x); history > 0)
+        out += history == 1 ? ", with history" : ", with states in its history";
       if (claims(x))
         return out + ", claimed by " + node
                + (loses_claim(x) ? ", which loses the answer" : "");
@@ -274,6 +282,9 @@ struct instance_model {
   bool deadline_over = false;
   bool lease_over = false;
   bool eligible = true;
+  std::int16_t history = 0;
+  std::int64_t seq = 0; ///< transitions that are committed
+  std::vector<std::string> entries{};
 
   bool finished() const {
     return status == "done" || status == "failed";
@@ -344,6 +355,35 @@ struct model {
     return nullptr;
   }
 
+  /// What is known of a transition once the row is as it is behind it.
+  struct transition {
+    std::string outcome;
+    std::string from{};
+    std::string token{};
+    std::string woken{};
+    std::string reason{};
+    std::string metadata{};
+  };
+
+  static transition make_transition(std::string outcome,
+                                    const instance_model& from) {
+    return {std::move(outcome), from.step, from.token, from.woken};
+  }
+
+  static void enter(instance_model& x, const transition& what) {
+    if (x.history > 0)
+      x.entries.push_back(
+        "entry " + text(x.seq) + ": " + what.outcome + ", [" + what.from + "] "
+        + x.step + ", attempt " + text(x.attempt) + ", token [" + what.token
+        + "], woken [" + what.woken + "], reason [" + what.reason + "], with ["
+        + what.metadata + "], n [" + (x.history == 2 ? text(x.n) : "") + "]");
+  }
+
+  static void count(instance_model& x, const transition& what) {
+    ++x.seq;
+    enter(x, what);
+  }
+
   void end_lease(instance_model& x, const std::string& status) {
     x.status = status;
     x.token.clear();
@@ -366,6 +406,9 @@ struct model {
              const std::string& new_token) {
     const auto& row = what.row;
     auto slot = slot_of(x.id);
+    auto made = make_transition(std::string{store::to_string(row.what)}, x);
+    made.reason = row.failure.value_or(row.reason);
+    made.metadata = row.metadata;
     bool keeps = row.what == verb::replay || row.what == verb::stop
                  || row.what == verb::release;
     if (row.what == verb::next || row.what == verb::advance
@@ -424,8 +467,10 @@ struct model {
         end_lease(x, "runnable");
         break;
     }
-    if (row.what != verb::release)
+    if (row.what != verb::release) {
       x.crashes = 0;
+      count(x, made);
+    }
     for (auto& s : signals)
       if (std::count(row.consumed.begin(), row.consumed.end(), s.id) > 0) {
         require(s.target == slot, "a signal of another instance is consumed");
@@ -450,7 +495,11 @@ struct model {
                      + x.step + ", n " + text(x.n) + ", attempt "
                      + text(x.attempt) + ", token [" + x.token + "], awaits ["
                      + x.awaits + "], woken [" + x.woken + "], deadline "
-                     + (x.deadline ? "t" : "f"));
+                     + (x.deadline ? "t" : "f") + ", seq " + text(x.seq)
+                     + ", history " + text(x.history) + ", in ["
+                     + (x.history > 0 ? x.step : "") + "]");
+      for (const auto& entry : x.entries)
+        xs.push_back("instance " + std::to_string(i) + ": " + entry);
     }
     for (const auto& x : signals)
       if (!x.consumed || !x.dedup.empty())
@@ -491,14 +540,23 @@ constexpr sql::statement silence_node{
   "update :\"schema\".gen_durable_nodes n set seen_at = clock_timestamp() - "
   "interval '2 hours' where n.incarnation = $1::text"};
 
-/// The table and the inboxes, instances named after their slots.
+/// The table, the ledger and the inboxes, instances named after their slots.
 constexpr sql::statement read_all{
   "test_read_all",
   "select format('instance %s: %s, %s, n %s, attempt %s, token [%s], awaits "
-  "[%s], woken [%s], deadline %s', array_position($1::bigint[], g.id) - 1, "
-  "g.status, g.step, g.state->>'n', g.attempt, g.locked_by, g.awaits, "
-  "g.wake_reason, (g.deadline is not null)::text::char) "
+  "[%s], woken [%s], deadline %s, seq %s, history %s, in [%s]', "
+  "array_position($1::bigint[], g.id) - 1, g.status, g.step, g.state->>'n', "
+  "g.attempt, g.locked_by, g.awaits, g.wake_reason, "
+  "(g.deadline is not null)::text::char, g.seq, g.history, g.ledger_step) "
   "from :\"schema\".gen_durable g where g.id = any($1::bigint[]) "
+  "union all "
+  "select format('instance %s: entry %s: %s, [%s] %s, attempt %s, token [%s], "
+  "woken [%s], reason [%s], with [%s], n [%s]', "
+  "array_position($1::bigint[], l.instance_id) - 1, l.seq, l.outcome, "
+  "l.from_step, l.to_step, l.attempt, l.token, l.wake_reason, l.reason, "
+  "l.metadata, l.state->>'n') "
+  "from :\"schema\".gen_durable_ledger l "
+  "where l.instance_id = any($1::bigint[]) "
   "union all "
   "select format('signal to %s: %s, %s, dedup [%s]', "
   "array_position($1::bigint[], s.target_id) - 1, s.name, "
@@ -741,7 +799,7 @@ private:
         renew(*at.on);
         renew(*at.spare);
       }
-    db_.rows("truncate gen_durable cascade");
+    db_.rows("truncate gen_durable, gen_durable_ledger cascade");
   }
 
   // -- transactions -----------------------------------------------------------
@@ -784,8 +842,8 @@ private:
     t.begun = true;
     for (auto i = t.at; i < std::min(until, size); ++i) {
       t.answers.push_back(std::move(reply.results[i - t.at]));
-      if (t.work.calls[i].what == &sql::flush)
-        check_holders(t.answers.back());
+      if (writes_any(t.work.calls[i]))
+        check_holders(t);
     }
     t.at = until;
     if (until <= size)
@@ -795,30 +853,41 @@ private:
     return reply;
   }
 
+  /// Of these, a row's unique key may be taken.
+  static bool writes_any(const pq::call& x) {
+    return x.what == &sql::flush || x.what == &sql::flush_ledger;
+  }
+
   static void check_failure(const transaction& t, const pq::reply& reply) {
     const auto& why = *reply.failure;
     bool may = false;
     if (reply.failed_call < t.work.calls.size()) {
-      const auto* what = t.work.calls[reply.failed_call].what;
       bool waits = t.work.calls.front().what == &sql::lock_timeout
                    || (t.work.calls.size() > 1
                        && t.work.calls[1].what == &sql::lock_timeout)
                    || (t.work.calls.size() > 2
                        && t.work.calls[2].what == &sql::lock_timeout);
       may = (why.code == gd::errc::busy && waits)
-            || (why.sqlstate == "23505" && what == &sql::flush);
+            || (why.sqlstate == "23505"
+                && writes_any(t.work.calls[reply.failed_call]));
     }
     require(may, "a statement failed: " + gd::to_string(why));
   }
 
-  /// As of the statement, not of the commit.
-  void check_holders(const pq::rows& answer) {
-    for (const auto& x : store::read_flush(answer))
-      if (x.holder) {
-        const auto* holder = model_.holder();
-        require(holder != nullptr && holder->id == *x.holder,
-                "an outcome gives way to one that does not have its key");
-      }
+  /// As of the last statement, not of the commit: who has the key may have got it
+  /// from one before.
+  void check_holders(const transaction& t) {
+    std::set<std::int64_t> holders;
+    if (const auto* x = model_.holder())
+      holders.insert(x->id);
+    for (std::size_t i = 0; i + 1 < t.answers.size(); ++i)
+      if (writes_any(t.work.calls[i]))
+        for (const auto& x : store::read_flush(t.answers[i]))
+          if (x.applied)
+            holders.insert(x.id);
+    for (const auto& x : store::read_flush(t.answers.back()))
+      require(!x.holder || holders.contains(*x.holder),
+              "an outcome gives way to one that does not have its key");
   }
 
   /// Tells the model what the answers mean, now that they count.
@@ -833,9 +902,10 @@ private:
       if (what == &sql::release_lost)
         released(elements(args[0]), store::read_ids(rows));
       else if (what == &sql::flush_done || what == &sql::flush_next
-               || what == &sql::flush)
+               || writes_any(t.work.calls[i]))
         flushed(t, elements(args[0]), elements(args[1]), rows, "");
-      else if (what == &sql::flush_advance)
+      else if (what == &sql::flush_advance
+               || what == &sql::flush_advance_ledger)
         flushed(t, elements(args[0]), elements(args[1]), rows, args[5]);
       else if (what == &sql::signal)
         signalled(t, rows);
@@ -885,7 +955,8 @@ private:
     require(x.status == "runnable", which + " that is " + x.status);
     require(x.eligible, which + " before its time");
     require(row.step == x.step && row.attempt == x.attempt
-              && row.crashes == x.crashes && row.wake_reason == x.woken,
+              && row.crashes == x.crashes && row.wake_reason == x.woken
+              && row.history == x.history,
             which + ": " + row.step + ", attempt " + text(row.attempt)
               + ", woken [" + row.wake_reason + "], committed is " + x.step
               + ", attempt " + text(x.attempt) + ", woken [" + x.woken + "]");
@@ -1013,11 +1084,15 @@ private:
       [](const auto& x) {
       return x.status == "executing" && x.lease_over && !x.unsure();
       },
-      [this](auto& x) {
-      model_.end_lease(x, "runnable");
-      ++x.attempt;
-      ++x.crashes;
-    });
+      [this](auto& x) { reaped(x); });
+  }
+
+  void reaped(instance_model& x) {
+    auto made = model::make_transition("reap", x);
+    model_.end_lease(x, "runnable");
+    ++x.attempt;
+    ++x.crashes;
+    model::count(x, made);
   }
 
   void woken(const transaction& t, const pq::rows& rows) {
@@ -1043,13 +1118,11 @@ private:
     require(row->runnable == (model_.holder() == nullptr),
             "a row returns though its unique key is taken, or does not "
             "though it is free");
-    if (row->runnable && x.status == "executing") {
-      ++x.attempt;
-      ++x.crashes;
-    }
     x.lease_over = false;
     if (!row->runnable)
       return;
+    if (x.status == "executing")
+      return reaped(x);
     x.eligible = x.eligible || x.owed();
     x.awaits.clear();
     model_.end_lease(x, "runnable");
@@ -1198,6 +1271,13 @@ private:
       case verb::release:
         row.state.clear();
         break;
+    }
+    if (held.row.history > 0) {
+      row.has_history = true;
+      if ((more & 4U) != 0)
+        row.metadata = "{\"of\": " + text(out.n) + "}";
+      if ((more & 8U) != 0 && row.what != verb::advance)
+        row.failure = "broken";
     }
     row.may_collide = row.what != verb::advance
                       && store::may_collide(held.row, what);
@@ -1362,7 +1442,8 @@ private:
                                          .step = "s0",
                                          .state = "{\"n\": 0}",
                                          .queue = "default",
-                                         .unique_scope = scope}};
+                                         .unique_scope = scope,
+                                         .history = history_of(what)}};
     if (!key.empty())
       rows.front().partition_key = key;
     if (!scope.empty())
@@ -1370,6 +1451,7 @@ private:
     instance_model made;
     made.id = id;
     made.key = key;
+    made.history = history_of(what);
     for (std::size_t at = 0; at < scope.size();) {
       auto end = std::min(scope.find(',', at), scope.size());
       made.scope.insert(scope.substr(at, end - at));
@@ -1383,9 +1465,12 @@ private:
       return claim(parties_[what.who % node_count], std::move(rows.front()),
                    loses_claim(what));
     }
+    model::enter(made, {"insert"});
     for (unsigned times = what.who % 4 == 3 ? 2 : 1; times > 0; --times) {
-      transaction t{{{store::lock_timeout(10ms), store::insert(rows),
-                      store::inserted(rows)}}};
+      transaction t{
+        {{store::lock_timeout(10ms),
+          made.history == 0 ? store::insert(rows) : store::insert_ledger(rows),
+          store::inserted(rows)}}};
       if (auto reply = advance(*control_, t, 0); !reply->ok())
         return;
       auto answer = store::read<store::inserted_row>(t.answers[2]).front();
@@ -1727,7 +1812,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 18> mutants{{
+  const std::array<mutant, 25> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -1741,7 +1826,7 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "(select h.tuple from held h where h.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))"},
     {"a next without its token", sql::flush_next, "g.locked_by = e.token and ",
-     ""},
+     "", 2'250},
     {"an advance without its token", sql::flush_advance,
      "g.locked_by = e.token and ", ""},
     {"an advance that keeps the old token", sql::flush_advance,
@@ -1753,7 +1838,7 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "greatest(g.attempt - g.crashes, 0)", "g.attempt", 4'250},
     {"a stop that forgets why it was woken", sql::flush,
      "wake_reason = case when h.outcome in ('replay', 'stop', 'release')",
-     "wake_reason = case when h.outcome in ('replay', 'release')", 1'200},
+     "wake_reason = case when h.outcome in ('replay', 'release')", 6'440},
     {"a dedup key that does not outlive its signal", sql::flush,
      "set consumed_at = clock_timestamp(), payload = '{}'",
      "set consumed_at = clock_timestamp(), payload = '{}', dedup_key = null"},
@@ -1767,6 +1852,29 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "least(g.attempt, 2147483646) + 1", "g.attempt"},
     {"a give-back that counts", sql::release_lost, "set status = 'runnable',",
      "set status = 'runnable', attempt = g.attempt + 1,"},
+    {"an entry of an outcome that is not applied", sql::flush_ledger,
+     "from applied a\n  where",
+     "from (select a.* from applied a union all select h.id, h.outcome, "
+     "h.from_step, h.token, h.wake_reason, h.error, null, g.seq + 1, "
+     "clock_timestamp(), g.fsm_version, h.from_step, 0, g.history, null "
+     "from held h join :\"schema\".gen_durable g on g.id = h.id "
+     "where not h.fenced) a where"},
+    {"an entry of what a second read sees", sql::flush_ledger,
+     "a.metadata, a.state",
+     "a.metadata, (select g.state from :\"schema\".gen_durable g "
+     "where g.id = a.id and g.history = 2)"},
+    {"an entry of an advance that a second read sees",
+     sql::flush_advance_ledger, "a.from_step, a.step,",
+     "a.from_step, (select g.step from :\"schema\".gen_durable g "
+     "where g.id = a.id),"},
+    {"a reap without an entry", sql::reap, "where r.history > 0",
+     "where r.history > 0 and false"},
+    {"a return without an entry", sql::return_row, "where a.history > 0",
+     "where a.history > 0 and false"},
+    {"a transition that is not counted", sql::flush_next, "seq = g.seq + 1, ",
+     ""},
+    {"a give-back that is counted", sql::release_lost,
+     "set status = 'runnable',", "set status = 'runnable', seq = g.seq + 1,"},
     {"a claim without an end", sql::insert_claimed,
      "clock_timestamp() + $12::bigint", "null::timestamptz + $12::bigint"},
   }};
