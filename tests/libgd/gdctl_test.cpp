@@ -404,19 +404,26 @@ CAF_TEST_FIXTURE_SCOPE(commands, ready_fixture)
 // -- usage --------------------------------------------------------------------
 
 CAF_TEST(every command explains itself) {
-  for (const auto& args :
-       {arguments{"--help"}, arguments{"migrate", "--help"},
-        arguments{"migrate", "up", "--help"},
-        arguments{"migrate", "down", "--help"},
-        arguments{"migrate", "activate", "--help"},
-        arguments{"machines", "--help"}, arguments{"machines", "pin", "--help"},
-        arguments{"machines", "retire", "--help"}, arguments{"nodes", "--help"},
-        arguments{"migrate", "status", "--help"}, arguments{"insert", "--help"},
-        arguments{"signal", "--help"}, arguments{"transition", "--help"},
-        arguments{"show", "--help"}, arguments{"history", "--help"},
-        arguments{"in-step", "--help"}, arguments{"rewind", "--help"},
-         arguments{"fork", "--help"}, arguments{"stats", "--help"},
-        arguments{"graph", "--help"}}) {
+  for (const auto& args : {arguments{"--help"},
+                           arguments{"migrate", "--help"},
+                           arguments{"migrate", "up", "--help"},
+                           arguments{"migrate", "down", "--help"},
+                           arguments{"migrate", "activate", "--help"},
+                           arguments{"machines", "--help"},
+                           arguments{"machines", "pin", "--help"},
+                           arguments{"machines", "retire", "--help"},
+                           arguments{"nodes", "--help"},
+                           arguments{"migrate", "status", "--help"},
+                           arguments{"insert", "--help"},
+                           arguments{"signal", "--help"},
+                           arguments{"transition", "--help"},
+                           arguments{"show", "--help"},
+                           arguments{"history", "--help"},
+                           arguments{"in-step", "--help"},
+                           arguments{"rewind", "--help"},
+                           arguments{"fork", "--help"},
+                           arguments{"stats", "--help"},
+                           arguments{"graph", "--help"}}) {
     auto x = run(args);
     CAF_CHECK_EQUAL(x.code, 0);
     CAF_CHECK(contains(x.out, "Example"));
