@@ -15,6 +15,15 @@ begin atomic
     gd_enter_transition.metadata, gd_enter_transition.state);
 end;
 
+-- The sentence of a conflict.
+create function :"schema".gd_move_conflict(
+  target bigint, from_step text, from_seq bigint, status text, step text, seq bigint) returns text
+language sql immutable
+begin atomic
+  select format('target: instance %s: expected runnable or awaiting_signal%s%s, got %s at %s, seq %s', target,
+                ' at ' || from_step, ', seq ' || from_seq, status, step, seq);
+end;
+
 -- Moves an instance, or tells why not. Its arguments have been checked; null in from_step, from_seq and new_state: whatever
 -- it is. wait: for whoever has locked the row, or inserts its unique key, as long as lock_timeout lets it.
 -- answer: moved, no_such_target, conflict, unknown_step, not_allowed, taken (another has its unique key); without wait also
@@ -34,6 +43,17 @@ declare
   holder bigint;
   checks text := coalesce(current_setting('gd.checks_json', true), '');
 begin
+  -- Without its lock: who asks again and again must not keep a row that executes from its outcome, or from being reaped.
+  select g.status, g.step, g.seq into here from gen_durable g where g.id = target and g.status = 'executing';
+  if found then
+    answer := 'conflict';
+    status := here.status;
+    step := left(here.step, 1025);
+    seq := here.seq;
+    detail := gd_move_conflict(target, from_step, from_seq, status, step, seq);
+    return;
+  end if;
+
   if wait then
     perform from gen_durable g where g.id = target for no key update;
   end if;
@@ -54,8 +74,7 @@ begin
 
   if here.status not in ('runnable', 'awaiting_signal') or here.step <> from_step or here.seq <> from_seq then
     answer := 'conflict';
-    detail := format('target: instance %s: expected runnable or awaiting_signal%s%s, got %s at %s, seq %s', target,
-                     ' at ' || from_step, ', seq ' || from_seq, status, step, seq);
+    detail := gd_move_conflict(target, from_step, from_seq, status, step, seq);
     return;
   end if;
 

@@ -334,6 +334,29 @@ CAF_TEST(of two transitions that compete one wins and the other is told so) {
       }
 }
 
+namespace {
+
+std::string executes(std::int64_t id, const char* step) {
+  return fmt::format("target: instance {}: expected runnable or "
+                     "awaiting_signal, got executing at {}, seq 0",
+                     id, step);
+}
+
+} // namespace
+
+CAF_TEST(who asks for an executing row again and again keeps it from nothing) {
+  auto id = instance("collect", "executing");
+  auto& asks = connect();
+  asks.exec("begin");
+  CAF_CHECK_EQUAL(asks.scalar("select answer from gd_move($1::bigint, "
+                              "'cancelled', null, null, null, null, null, "
+                              "null, false)",
+                              {text(id)}),
+                  "conflict");
+  CAF_CHECK(write(next(id)));
+  asks.exec("commit");
+}
+
 CAF_TEST(a transition and an outcome in any order are told the truth) {
   for (bool by_sql : {false, true}) {
     auto& caller = connect();
@@ -343,10 +366,7 @@ CAF_TEST(a transition and an outcome in any order are told the truth) {
     auto id = instance("collect", "executing");
     caller.exec("begin");
     CAF_CHECK_EQUAL(move({.target = id, .to = "cancelled"}),
-                    fmt::format("target: instance {}: expected runnable or "
-                                "awaiting_signal, got executing at collect, "
-                                "seq 0",
-                                id));
+                    executes(id, "collect"));
     // The outcome waits for nobody, and nothing is lost.
     CAF_CHECK(!write(next(id))
               || by_sql); // its error has ended the transaction
@@ -361,6 +381,14 @@ CAF_TEST(a transition and an outcome in any order are told the truth) {
       run({&gd::sql::begin, {}});
       CAF_CHECK(write(next(id)));
       caller.exec("begin");
+      if (by_sql) { // it looks without the lock
+        CAF_CHECK_EQUAL(move({.target = id, .to = "cancelled"}),
+                        executes(id, "collect"));
+        caller.exec("rollback");
+        run({&gd::sql::commit, {}});
+        CAF_CHECK_EQUAL(of(id, "step, status, seq"), "pay runnable 1");
+        continue;
+      }
       move.start(
         {.target = id,
          .to = "cancelled",
@@ -403,6 +431,14 @@ CAF_TEST(a transition and a reap in any order are told the truth) {
       run({&gd::sql::begin, {}});
       run(store::reap(500));
       caller.exec("begin");
+      if (by_sql) {
+        CAF_CHECK_EQUAL(move({.target = id, .to = "cancelled"}),
+                        executes(id, "collect"));
+        caller.exec("rollback");
+        run({&gd::sql::commit, {}});
+        CAF_CHECK_EQUAL(of(id, "step, status, seq"), "collect runnable 1");
+        continue;
+      }
       move.start(
         {.target = id,
          .to = "cancelled",
