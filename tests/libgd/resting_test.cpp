@@ -674,6 +674,16 @@ CAF_TEST(a machine whose steps all rest needs no engine) {
                           "[] 0, gone done {} 0");
   CAF_CHECK_EQUAL(must(app.look_up(id)).awaits.value_or("none"), "");
   CAF_CHECK(must(app.not_served()).empty());
+  CAF_MESSAGE("states are looked into by who has the machine");
+  auto misspelt = gd::insert{.fsm = "Door",
+                             .state = gd::json::raw(R"({"m": 1})")};
+  CAF_CHECK(app.insert(misspelt));
+  auto strict = gd::client::connect(
+    db.options(), {.machines = registry_of({door_machine()})});
+  CAF_REQUIRE(strict);
+  auto told = strict->insert(misspelt);
+  CAF_REQUIRE(!told);
+  CAF_CHECK(told.error().code == errc::codec);
   CAF_MESSAGE("what cannot be, or what a node has otherwise, is refused");
   CAF_CHECK(contains(
     message_of(app.make_known({gd::define<order, door_step>("Door", 1)})),

@@ -33,7 +33,8 @@ inline constexpr std::string_view exit_code_help
     "  2  usage: an option, argument or file that cannot be used\n"
     "  3  the database cannot be reached, or was lost\n"
     "  4  the schema is missing, or this gdctl cannot work with it\n"
-    "  5  there is no such instance, or no such entry of its history\n";
+    "  5  there is no such instance, or no such entry of its history; for a\n"
+    "     signal or transition that is 1\n";
 
 exit_code exit_code_of(gd::errc code) noexcept;
 
