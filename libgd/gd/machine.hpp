@@ -361,7 +361,7 @@ public:
   /// How long an instance rests in a step, and with which it goes on then.
   struct rest_deadline {
     std::chrono::microseconds after{}; ///< 1 ms to 100 years
-    Step then{};
+    std::optional<Step> then{};        ///< has to be given
   };
 
   /// Defines a step without a function, where an instance rests until something outside
@@ -379,7 +379,8 @@ public:
   machine_builder rest(Step which, step_list to, rest_deadline deadline) && {
     detail::define_resting(
       built_, static_cast<std::size_t>(which), to,
-      {.after = deadline.after, .then = to_string(deadline.then)});
+      {.after = deadline.after,
+       .then = deadline.then ? to_string(*deadline.then) : std::string{}});
     return std::move(*this);
   }
 

@@ -7,3 +7,4 @@ from (
   select m.*, 'insert' as outcome, null as from_step, null as token, null as reason, null::jsonb as metadata
   from made m
   where m.history > 0) a
+-- include parts/entered_again.sql

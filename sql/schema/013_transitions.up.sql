@@ -29,6 +29,9 @@ end;
 -- answer: moved, no_such_target, conflict, unknown_step, not_allowed, taken (another has its unique key); without wait also
 -- locked, and unsure (it may have to wait for its unique key). detail: the sentence of what is refused. status, step and seq
 -- are the row's, behind this; so is queue, which is null unless the row is runnable.
+-- Names are found in this schema, behind PostgreSQL's own, but before those that do not fit as well. Whoever may create functions
+-- and operators in it could have them run by all who move instances: so types fit exactly (text, no enum), and functions of
+-- any type are named in full.
 create function :"schema".gd_move(
   target bigint, to_step text, from_step text, from_seq bigint, new_state jsonb, metadata jsonb, reason text, by text,
   wait boolean, out answer text, out status text, out step text, out seq bigint, out queue text, out detail text)
@@ -44,7 +47,7 @@ declare
   checks text := coalesce(current_setting('gd.checks_json', true), '');
 begin
   -- Without its lock: who asks again and again must not keep a row that executes from its outcome, or from being reaped.
-  select g.status, g.step, g.seq into here from gen_durable g where g.id = target and g.status = 'executing';
+  select g.status, g.step, g.seq into here from gen_durable g where g.id = target and g.status::text = 'executing';
   if found then
     answer := 'conflict';
     status := here.status;
@@ -57,14 +60,15 @@ begin
   if wait then
     perform from gen_durable g where g.id = target for no key update;
   end if;
-  select g.fsm, g.fsm_version, g.status, g.step, g.seq, g.queue, g.unique_key, g.unique_scope
+  select g.fsm, g.fsm_version, g.status::text as status, g.step, g.seq, g.queue, g.unique_key,
+    g.unique_scope::text[] as unique_scope
   into here
   from gen_durable g
   where g.id = target
   for no key update skip locked;
   if not found then
     answer := case when exists (select from gen_durable g where g.id = target) then 'locked' else 'no_such_target' end;
-    detail := format('target: there is no instance %s', coalesce(target::text, 'null'));
+    detail := pg_catalog.format('target: there is no instance %s', coalesce(target::text, 'null'));
     return;
   end if;
   status := here.status;
@@ -72,41 +76,49 @@ begin
   seq := here.seq;
   queue := case when here.status = 'runnable' then left(here.queue, 1025) end;
 
+  select k.steps, k.outside is not null as told, case when jsonb_typeof(k.outside -> here.step -> text 'to') = 'array'
+         then k.outside -> here.step -> text 'to' else '[]' end as open
+  into known
+  from gen_durable_machines k
+  where k.fsm = here.fsm and k.version = here.fsm_version;
+  if not from_step = any(known.steps) then
+    answer := 'unknown_step';
+    detail := pg_catalog.format('from: expected one of %s of %s v%s, got %s', pg_catalog.array_to_string(known.steps, '|'),
+                     here.fsm, here.fsm_version, from_step);
+    return;
+  end if;
   if here.status not in ('runnable', 'awaiting_signal') or here.step <> from_step or here.seq <> from_seq then
     answer := 'conflict';
     detail := gd_move_conflict(target, from_step, from_seq, status, step, seq);
     return;
   end if;
 
-  select k.steps, k.outside is not null as told, coalesce(k.outside -> here.step -> 'to', '[]') as open
-  into known
-  from gen_durable_machines k
-  where k.fsm = here.fsm and k.version = here.fsm_version;
   if not to_step = any(known.steps) then
     answer := 'unknown_step';
-    detail := format('to: expected one of %s of %s v%s, got %s', array_to_string(known.steps, '|'), here.fsm,
-                     here.fsm_version, to_step);
+    detail := pg_catalog.format('to: expected one of %s of %s v%s, got %s', pg_catalog.array_to_string(known.steps, '|'),
+                     here.fsm, here.fsm_version, to_step);
     return;
   end if;
   if (known.open ? to_step) is not true then
     answer := 'not_allowed';
     detail := case
       when known.told is not true
-      then format('to: no node has made known where %s v%s may be moved from outside', here.fsm, here.fsm_version)
+      then pg_catalog.format('to: no node has made known where %s v%s may be moved from outside', here.fsm, here.fsm_version)
       when known.open = '[]'
-      then format('to: %s v%s lets nobody outside move it from %s', here.fsm, here.fsm_version, step)
-      else format('to: expected one of %s from %s of %s v%s, got %s',
+      then pg_catalog.format('to: %s v%s lets nobody outside move it from %s', here.fsm, here.fsm_version, step)
+      else pg_catalog.format('to: expected one of %s from %s of %s v%s, got %s',
                   (select string_agg(x, '|' order by x collate "C") from jsonb_array_elements_text(known.open) x), step,
                   here.fsm, here.fsm_version, to_step) end;
     return;
   end if;
 
   select a.* into there from gd_arrival(here.fsm, here.fsm_version, to_step) a;
-  if here.unique_key is not null and there.status = any(here.unique_scope) and not here.status = any(here.unique_scope) then
+  if here.unique_key is not null and there.status::text = any(here.unique_scope)
+     and not here.status = any(here.unique_scope) then
     select o.id into holder from gen_durable o where o.unique_guard = here.unique_key;
     if found or not wait then
       answer := case when found then 'taken' else 'unsure' end;
-      detail := 'unique_key: instance ' || holder || ' has it';
+      detail := 'unique_key: instance ' || holder::text || ' has it';
       return;
     end if;
   end if;
@@ -121,7 +133,7 @@ begin
         ledger_step = case when g.history > 0 then to_step end,
         result = coalesce(there.result, g.result),
         attempt = 0, crashes = 0, trials = 0, last_error = null,
-        eligible_at = case when there.status = 'runnable' then clock_timestamp() else g.eligible_at end,
+        eligible_at = case when there.status::text = 'runnable' then clock_timestamp() else g.eligible_at end,
         awaits = there.awaits, deadline = there.deadline, wake_reason = null, updated_at = clock_timestamp()
     where g.id = target
     returning g.id, g.status, g.step, g.seq, g.queue, g.updated_at, g.fsm_version, g.history,
@@ -131,10 +143,13 @@ begin
     from moved m
     where m.history > 0
   )
-  select 'moved', m.status, m.step, m.seq, case when m.status = 'runnable' then left(m.queue, 1025) end
+  select 'moved', m.status, m.step, m.seq, case when m.status::text = 'runnable' then left(m.queue, 1025) end
   into answer, status, step, seq, queue
   from moved m
   left join entered on true;
+  if not found then
+    raise exception 'target: a trigger lets no update of instance % through', target using errcode = 'P0001';
+  end if;
   perform set_config('gd.checks_json', checks, true);
 end
 $$;

@@ -1,6 +1,6 @@
 -- Rewind and fork: an instance goes back to an entry of its history, or another one begins there. Both need entries that
 -- have states. What is read of the ledger is held in variables: a sweep may delete it meanwhile. Names inside the quotes are
--- found in this schema alone.
+-- found in this schema alone, and written as gd_move says.
 
 -- The entry of an instance's history from which it could go on: it has a state, and its machine still has the step.
 create function :"schema".gd_entry(target bigint, fsm text, seq bigint) returns :"schema".gen_durable_ledger
@@ -21,8 +21,8 @@ begin
   end if;
   select m.steps into steps from gen_durable_machines m where m.fsm = gd_entry.fsm and m.version = entry.fsm_version;
   if not entry.to_step = any(steps) then
-    raise exception 'step: expected one of % of % v%, got %', array_to_string(steps, '|'), gd_entry.fsm, entry.fsm_version,
-      entry.to_step using errcode = '42704';
+    raise exception 'step: expected one of % of % v%, got %', pg_catalog.array_to_string(steps, '|'), gd_entry.fsm,
+      entry.fsm_version, entry.to_step using errcode = '42704';
   end if;
   return entry;
 end
@@ -50,6 +50,7 @@ declare
   entry gen_durable_ledger;
   arrival record;
   holder bigint;
+  made gen_durable;
 begin
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     raise exception 'gd_rewind: expected isolation level read committed, got %', current_setting('transaction_isolation')
@@ -59,7 +60,8 @@ begin
     raise exception using errcode = '22023', message = fault;
   end if;
 
-  select g.fsm, g.fsm_version, g.step, g.status, g.seq, g.unique_key, g.unique_scope into was
+  select g.fsm, g.fsm_version, g.step, g.status::text as status, g.seq, g.unique_key, g.unique_scope::text[] as unique_scope
+  into was
   from gen_durable g
   where g.id = gd_rewind.target
   for no key update;
@@ -78,7 +80,7 @@ begin
   select a.* into arrival from gd_arrival(was.fsm, was.fsm_version, entry.to_step) a;
   select o.id into holder
   from gen_durable o
-  where o.unique_guard = was.unique_key and o.id <> gd_rewind.target and arrival.status = any(was.unique_scope);
+  where o.unique_guard = was.unique_key and o.id <> gd_rewind.target and arrival.status::text = any(was.unique_scope);
   if found then
     raise exception 'unique_key: instance % has it', holder using errcode = '23505';
   end if;
@@ -88,12 +90,16 @@ begin
       result = arrival.result, last_error = null, attempt = 0, crashes = 0, trials = 0, awaits = arrival.awaits,
       deadline = arrival.deadline, wake_reason = null, eligible_at = clock_timestamp(), locked_by = null,
       lease_expires_at = null, updated_at = clock_timestamp()
-  where g.id = gd_rewind.target;
+  where g.id = gd_rewind.target
+  returning g.* into made;
+  if not found then
+    raise exception 'a trigger lets no update of instance % through', gd_rewind.target using errcode = 'P0001';
+  end if;
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by, reason, metadata,
     state)
-  values (gd_rewind.target, was.seq + 1, clock_timestamp(), was.fsm_version, 'rewind', was.step, entry.to_step, 0, gd_rewind.by,
-    gd_rewind.reason, jsonb_build_object('seq', gd_rewind.seq), entry.state);
-  return was.seq + 1;
+  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, gd_rewind.by,
+    gd_rewind.reason, pg_catalog.jsonb_build_object('seq', gd_rewind.seq), made.state);
+  return made.seq;
 end
 $$;
 
@@ -134,7 +140,7 @@ begin
   returning id into made;
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, by, reason, metadata, state)
   values (made, 0, clock_timestamp(), entry.fsm_version, 'fork', entry.to_step, 0, gd_fork.by, gd_fork.reason,
-    jsonb_build_object('id', gd_fork.target, 'seq', gd_fork.seq), entry.state);
+    pg_catalog.jsonb_build_object('id', gd_fork.target, 'seq', gd_fork.seq), entry.state);
   return made;
 end
 $$;

@@ -32,6 +32,7 @@ with expired as materialized (
     from reaped r
     join expired e on e.id = r.id
     where r.history > 0) a
+-- include parts/entered_again.sql
 )
 select r.id, left(r.queue, 1025) as queue, left(r.partition_key, 4096) as partition_key,
   case when r.partition_key is not null then left(e.locked_by, 2048) end as token

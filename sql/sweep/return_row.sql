@@ -36,6 +36,7 @@ with held as materialized (
 -- include parts/enter.sql
   from returned a
   where a.history > 0 and a.free and a.status = 'executing'
+-- include parts/entered_again.sql
 )
 select r.id, left(r.queue, 1025) as queue, r.free as runnable,
   case when r.free and r.status = 'executing' then left(r.partition_key, 4096) end as partition_key,

@@ -17,5 +17,6 @@ with held as materialized (
 -- include parts/enter.sql
   from failed a
   where a.history > 0
+-- include parts/entered_again.sql
 )
 select h.fsm, h.version, h.step, h.attempt, (select count(*) > 0 from failed) as failed from held h

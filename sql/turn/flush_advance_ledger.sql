@@ -22,5 +22,6 @@ with held as materialized (
 -- include parts/enter.sql
   from applied a
   where a.history > 0
+-- include parts/entered_again.sql
 )
 -- include parts/flushed.sql

@@ -27,5 +27,6 @@ held as materialized (
 -- include parts/enter.sql
   from applied a
   where a.history > 0
+-- include parts/entered_again.sql
 )
 -- include parts/flushed_any.sql

@@ -502,4 +502,22 @@ CAF_TEST(instances in a step are found by pages with a status or without) {
                     + std::to_string(ids[0]));
 }
 
+CAF_TEST(entries that an instance has left behind keep nobody from going on) {
+  std::vector<std::int64_t> ids{inserted(1), inserted(1)};
+  db.rows("insert into gen_durable_ledger (instance_id, seq, at, fsm_version, "
+          "outcome, to_step, attempt) select id, n, now(), 1, 'old', 'x', 0 "
+          "from gen_durable, generate_series(1, 2) n where id = $1",
+          {std::to_string(ids[0])});
+  db.rows("update gen_durable set status = 'executing', locked_by = 'n/1/1', "
+          "lease_expires_at = now() - interval '1 minute'");
+  run(store::reap(500));
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
+                            "'runnable' and seq = 1"),
+                  "2");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_ledger where seq "
+                            "= 1 and outcome = 'reap' and to_step = "
+                            "'collect'"),
+                  "2");
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

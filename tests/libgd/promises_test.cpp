@@ -168,7 +168,7 @@ CAF_TEST(processes that race are safe if each wraps its code in a retry) {
   auto answer = gd::retry_conflicts(
     5, mine.handle(),
     [&](gd::transaction& durable) -> gd::result<gd::transitioned> {
-      auto seen = mine.scalar("select seq from gd_status($1)",
+      auto seen = mine.scalar("select seq from gen_durable where id = $1",
                               {std::to_string(id)});
       // Another is faster, once.
       if (++looks == 1)

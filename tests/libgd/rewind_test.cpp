@@ -14,6 +14,7 @@
 
 #include <support/database.hpp>
 #include <support/ledger.hpp>
+#include <support/traps.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -895,6 +896,33 @@ CAF_TEST(no search path leads the functions elsewhere and any schema will do) {
                                " seq), ', ' order by instance_id, seq) from"
                                " gen_durable_ledger"),
                   "insert 0, rewind 1, rewind 2, fork 0, fork 0");
+}
+
+CAF_TEST(what a trigger does not let through leaves no entry) {
+  auto id = instance("done");
+  db.rows("create function refuse() returns trigger language plpgsql as"
+          " 'begin return null; end'");
+  db.rows("create trigger refusing before update on gen_durable for each row"
+          " execute function refuse()");
+  auto before = everything();
+  auto said = "a trigger lets no update of instance " + text(id) + " through";
+  session caller{db.conninfo()};
+  CAF_CHECK_EQUAL(refusal(caller, rewind_to, {text(id), "1"}),
+                  "P0001: " + said);
+  CAF_CHECK_EQUAL(refusal(client().rewind({.target = id, .seq = 1})),
+                  "rejected: " + said);
+  CAF_CHECK(everything() == before);
+  db.rows("drop trigger refusing on gen_durable");
+  CAF_CHECK_EQUAL(db.scalar(rewind_to, {text(id), "1"}), "4");
+  check_path();
+}
+
+CAF_TEST(what others define in the schema is not run by who rewinds) {
+  auto id = instance("done");
+  gd::test::define_traps(db);
+  CAF_CHECK_EQUAL(db.scalar(rewind_to, {text(id), "1"}), "4");
+  CAF_CHECK(!db.scalar(fork_from, {text(id), "1"}).empty());
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from trapped"), "0");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

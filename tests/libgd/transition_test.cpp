@@ -16,6 +16,7 @@
 #include <gd/work/target_intake.hpp>
 
 #include <support/database.hpp>
+#include <support/traps.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -799,6 +800,44 @@ CAF_TEST(a unique key that another has is not taken by a transition) {
       CAF_CHECK(answers[1]);
       CAF_CHECK_EQUAL(of(id, "step"), committed ? "archived" : "pay");
     }
+}
+
+CAF_TEST(what a trigger does not let through is refused and alone) {
+  auto id = resting();
+  auto neighbour = resting();
+  db.rows("create function refuse() returns trigger language plpgsql as"
+          " 'begin return null; end'");
+  db.rows("create trigger refusing before update on gen_durable for each row"
+          " when (old.id = "
+          + text(id) + ") execute function refuse()");
+  auto before = all_of(id);
+  auto said = "target: a trigger lets no update of instance " + text(id)
+              + " through";
+  auto answers = client().transition_all(
+    {{.target = id, .to = "paid"}, {.target = neighbour, .to = "paid"}});
+  CAF_CHECK_EQUAL(told(answers[0]), "rejected: " + said);
+  CAF_CHECK(answers[1]);
+  CAF_CHECK_EQUAL(
+    refusal(connect(), "select gd_transition($1::bigint, 'paid')", {text(id)}),
+    "P0001 " + said);
+  CAF_CHECK(all_of(id) == before);
+}
+
+CAF_TEST(what others define in the schema is not run by who moves) {
+  auto id = instance("archived", "awaiting_signal",
+                     "unique_key = 'k', unique_scope = '{runnable}'");
+  gd::test::define_traps(db);
+  auto& caller = connect();
+  for (const auto* wrong :
+       {"'ship'", "'paid'", "'pay', 'paid'", "'pay', seq => 7"})
+    CAF_CHECK_NOT_EQUAL(
+      refusal(caller,
+              "select gd_transition($1::bigint, " + std::string{wrong} + ")",
+              {text(id)}),
+      "");
+  CAF_CHECK_EQUAL(
+    db.scalar("select gd_transition($1::bigint, 'pay')", {text(id)}), "1");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from trapped"), "0");
 }
 
 CAF_TEST(a state that was there before is not checked again) {

@@ -17,4 +17,4 @@ begin atomic
   limit least(greatest(gd_in_step.most, 1), 10000);
 end;
 
-select :"schema".gd_note_version(16);
+select :"schema".gd_note_version(15);

@@ -14,4 +14,4 @@ begin atomic
   limit least(greatest(gd_in_step.most, 1), 10000);
 end;
 
-comment on table :"schema".gen_durable is 'gen_durable schema 15, works with libraries from 3';
+comment on table :"schema".gen_durable is 'gen_durable schema 14, works with libraries from 3';
