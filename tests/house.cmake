@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 6650 libgd/gd/pq 4100 libgd/gd/work 5180 actors/gd/actors 6340
-  testing/gd 1620 tools/gdctl 2340
-  sql/turn 560 sql/intake 430 sql/sweep 360 sql/session 215 sql/caller 30
-  sql/testing 30 sql/parts 640)
+  libgd/gd 6700 libgd/gd/pq 4110 libgd/gd/work 5190 actors/gd/actors 6350
+  testing/gd 1630 tools/gdctl 2340
+  sql/turn 565 sql/intake 430 sql/sweep 362 sql/session 217 sql/caller 30
+  sql/testing 30 sql/parts 660)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

@@ -95,10 +95,10 @@ std::string text_of(const disconnected& e) {
                      to_string(e.why), times, e.retry_in.count());
 }
 
-/// "instance 7: step ship of Billing v2, attempt 0".
+/// "instance 7: step ship of Billing v2, attempt 0, seq 4".
 std::string run_of(const step_run& e) {
-  return fmt::format("instance {}: step {} of {} v{}, attempt {}", e.id, e.step,
-                     e.fsm, e.version, e.attempt);
+  return fmt::format("instance {}: step {} of {} v{}, attempt {}, seq {}", e.id,
+                     e.step, e.fsm, e.version, e.attempt, e.seq);
 }
 
 /// "12.345 ms".
@@ -260,9 +260,9 @@ std::string text_of(const machine_replaced& e) {
 }
 
 std::string text_of(const machine_changed& e) {
-  return fmt::format("machine {}: inserts that leave it open begin at {}, and "
-                     "not at {}",
-                     e.machine, e.now, e.before);
+  return fmt::format(
+    "machine {}: what inserts leave open is now {}, and was {}", e.machine,
+    e.now, e.before);
 }
 
 std::string text_of(const machine_withdrawn& e) {

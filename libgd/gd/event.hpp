@@ -67,6 +67,9 @@ struct step_run {
   std::int32_t version = 1; ///< the machine's
   std::string step{};       ///< its name
   std::int32_t attempt = 0; ///< 0: the first
+  /// How many transitions the instance had made before: the outcome of this run, if it
+  /// is committed, is the one with the next number, in a history, too.
+  std::int64_t seq = 0;
 };
 /// A step begins.
 struct step_started : step_run {
@@ -226,11 +229,11 @@ struct machine_replaced {
   std::string before{};  ///< what it had: "a|b|c|a -> b"
   std::string now{};     ///< what it has
 };
-/// Where inserts begin, or in which queue, is not what it was: the last start of a
-/// node counts.
+/// Where inserts begin, in which queue, what is kept of their history or for how long
+/// is not what it was: the last start of a node counts.
 struct machine_changed {
   std::string machine{}; ///< with its version
-  std::string before{};  ///< "step start, queue default"
+  std::string before{};  ///< "step start, queue default, no history"
   std::string now{};     ///< the same
 };
 /// While this node was away from the database, another has given the machine other

@@ -3,8 +3,8 @@
 -- transitions, JSON, $7 smallint[] history, $8 bigint[] for how long it is kept in us, or null; may be shorter, $9 text[]
 -- what concerns those outside, JSON
 -- A row for each that was known as something else: its name and version; what it was: steps, initial_step, queue,
--- transitions and what concerns those outside (open), both as JSON; whether it had other steps, declared other transitions,
--- or opened others: replaced.
+-- transitions and what concerns those outside (open), both as JSON, history, keep_us; whether it had other steps, declared
+-- other transitions, or opened others: replaced.
 with mine as materialized (
   select m.fsm, m.version, m.initial_step, m.queue, string_to_array(m.steps, ',') as steps,
     m.transitions::jsonb as transitions, m.history, m.keep_us / 1000000 * interval '1 second' as history_keep,
@@ -14,15 +14,15 @@ with mine as materialized (
     as m (fsm, version, initial_step, queue, steps, transitions, history, keep_us, outside)
 ), before as materialized (
   select k.fsm, k.version, k.initial_step, k.queue, k.steps, k.transitions::text as transitions,
-    k.outside::text as open,
+    k.outside::text as open, k.history, k.history_keep,
     not (k.steps @> m.steps and m.steps @> k.steps)
       or coalesce(jsonb_strip_nulls(k.transitions) <> jsonb_strip_nulls(m.transitions), false)
       or coalesce(k.outside <> m.outside, false) as replaced
   from mine m
   cross join lateral (
     select k.* from :"schema".gen_durable_machines k where k.fsm = m.fsm and k.version = m.version offset 0) k
-  where (k.initial_step, k.queue, k.steps, k.transitions, coalesce(k.outside, m.outside))
-    is distinct from (m.initial_step, m.queue, m.steps, m.transitions, m.outside)
+  where (k.initial_step, k.queue, k.steps, k.transitions, k.history, k.history_keep, coalesce(k.outside, m.outside))
+    is distinct from (m.initial_step, m.queue, m.steps, m.transitions, m.history, m.history_keep, m.outside)
 ), registered as (
   insert into :"schema".gen_durable_machines (fsm, version, initial_step, queue, steps, transitions, history, history_keep,
     outside)
@@ -40,6 +40,6 @@ with mine as materialized (
                         excluded.history_keep, excluded.outside)
 )
 select b.fsm, b.version, left(b.initial_step, 1025) as initial_step, left(b.queue, 1025) as queue, b.steps, b.transitions,
-  b.open, b.replaced
+  b.open, b.history, (extract(epoch from b.history_keep) * 1000000)::bigint as keep_us, b.replaced
 from before b
 order by b.fsm, b.version

@@ -2,7 +2,8 @@
 -- changed since, or a stranger has locked it. Not failed: a trigger of somebody's lets no update of it through.
 -- $1 bigint id, $2 text its place, as candidates told it, $3 text the reason
 with held as materialized (
-  select f.id, left(f.fsm, 1025) as fsm, f.fsm_version as version, left(f.step, 1025) as step, f.attempt
+  select f.id, left(f.fsm, 1025) as fsm, f.fsm_version as version, left(f.step, 1025) as step, f.attempt,
+    f.seq
   from :"schema".gen_durable f
   where f.id = $1::bigint and f.ctid = $2::text::tid and f.status = 'runnable'
   for no key update skip locked
@@ -19,4 +20,4 @@ with held as materialized (
   where a.history > 0
 -- include parts/entered_again.sql
 )
-select h.fsm, h.version, h.step, h.attempt, (select count(*) > 0 from failed) as failed from held h
+select h.fsm, h.version, h.step, h.attempt, h.seq, (select count(*) > 0 from failed) as failed from held h

@@ -456,6 +456,7 @@ store::picked_row simulation::show(const row& x) const {
   to.step = x.shown.step;
   to.state = x.shown.state.text();
   to.attempt = x.shown.attempt;
+  to.seq = x.shown.seq;
   to.crashes = x.shown.crashes;
   to.wake_reason = x.shown.wake_reason.value_or("");
   std::size_t bytes = 0;

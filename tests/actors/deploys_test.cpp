@@ -345,12 +345,36 @@ CAF_TEST(another queue or first step is told and the last start counts) {
   CAF_REQUIRE(log.wait_for<events::node_started>(2));
   auto told = log.all<events::machine_changed>();
   CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK_EQUAL(told.front().before, "step first, queue default");
-  CAF_CHECK_EQUAL(told.front().now, "step second, queue slow");
+  CAF_CHECK_EQUAL(told.front().before, "step first, queue default, no history");
+  CAF_CHECK_EQUAL(told.front().now, "step second, queue slow, no history");
   CAF_CHECK(log.all<events::machine_replaced>().empty());
   CAF_CHECK_EQUAL(db.scalar("select initial_step || ' ' || queue from "
                             "gen_durable_machines"),
                   "second slow");
+}
+
+CAF_TEST(another choice of history is told and the last start counts) {
+  auto keeps = [this](gd::history what, std::optional<std::chrono::hours> how) {
+    gd::machine x = machine;
+    x.history = what;
+    x.history_keep = how;
+    return x;
+  };
+  std::size_t starts = 0;
+  for (const auto& x :
+       {keeps(gd::history::none, {}), keeps(gd::history::steps, {}),
+        keeps(gd::history::with_state, 24h), keeps(gd::history::with_state, 2h),
+        keeps(gd::history::with_state, 2h)}) {
+    auto a = start(options({x}));
+    CAF_REQUIRE(log.wait_for<events::node_started>(++starts));
+  }
+  auto told = log.all<events::machine_changed>();
+  std::string all;
+  for (const auto& x : told)
+    all += x.before.substr(x.before.find(", h") + 2) + " -> "
+           + x.now.substr(x.now.rfind(", ") + 2) + "\n";
+  CAF_CHECK_EQUAL(all, "");
+  CAF_CHECK(log.all<events::machine_replaced>().empty());
 }
 
 // -- what is served -----------------------------------------------------------

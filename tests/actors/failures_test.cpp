@@ -55,12 +55,13 @@ struct fixture : picker_fixture {
   }
 
   void check_run(const events::step_run& x, std::int32_t attempt = 0,
-                 const std::string& step = "first") {
+                 const std::string& step = "first", std::int64_t seq = 0) {
     CAF_CHECK_EQUAL(x.id, 1);
     CAF_CHECK_EQUAL(x.fsm, "Probe"s);
     CAF_CHECK_EQUAL(x.version, 1);
     CAF_CHECK_EQUAL(x.step, step);
     CAF_CHECK_EQUAL(x.attempt, attempt);
+    CAF_CHECK_EQUAL(x.seq, seq);
   }
 };
 
@@ -104,10 +105,10 @@ CAF_TEST(an instance that fails is told when that is committed) {
   run_all();
   auto failures = log.all<events::step_failed>();
   CAF_REQUIRE_EQUAL(failures.size(), 2u);
-  check_run(failures.back(), 1);
+  check_run(failures.back(), 1, "first", 1);
   CAF_CHECK_EQUAL(failures.back().outcome, "stop"sv);
   auto end = told<events::instance_failed>();
-  check_run(end, 1);
+  check_run(end, 1, "first", 1);
   CAF_CHECK_EQUAL(end.why, "gave up: no stock"s);
   CAF_CHECK_EQUAL(last_error(), end.why);
 }
@@ -249,7 +250,30 @@ CAF_TEST(a commit is told with the step that ran and for how long) {
   CAF_REQUIRE_EQUAL(commits.size(), 2u);
   check_run(commits.front());
   CAF_CHECK(commits.front().took >= 2ms);
-  check_run(commits.back(), 0, "second");
+  check_run(commits.back(), 0, "second", 1);
+}
+
+CAF_TEST(a run that was picked or went ahead is told with what was before it) {
+  other = gd::define<probe_state, probe_step>("Probe", 1)
+            .step(probe_step::first,
+                  [](probe_context& ctx) -> gd::outcome {
+                    if (ctx.attempt == 0)
+                      return gd::replay(ctx.state);
+                    return gd::next(probe_step::second, ctx.state);
+                  })
+            .step(
+              probe_step::second,
+              [](probe_context& ctx) {
+    return gd::next(probe_step::third, ctx.state);
+              })
+    .step(probe_step::third, [](probe_context&) { return gd::done(); })
+    .run_ahead(10);
+  run_all();
+  std::string told;
+  for (const auto& x : log.all<events::step_started>())
+    told += x.step + " " + std::to_string(x.seq) + ", ";
+  CAF_CHECK_EQUAL(told, "first 0, first 1, second 2, third 3, ");
+  CAF_CHECK_EQUAL(count("status = 'done' and seq = 4"), "1");
 }
 
 CAF_TEST(a step that dies without an outcome is told by its name) {

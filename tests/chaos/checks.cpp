@@ -66,7 +66,30 @@ constexpr auto tables
     "select i.id, i.fsm, i.partition_key, t.n::int - 1 as number, "
     "t.x ->> 'step' as step, t.x ->> 'token' as token "
     "from instance i, jsonb_array_elements(coalesce(i.result, i.state) -> "
-    "'trail') with ordinality as t (x, n)";
+    "'trail') with ordinality as t (x, n);"
+    // The entries of those with history, each with what was before it, and which
+    // of the committed steps it is about.
+    "create materialized view entry as "
+    "select l.*, i.fsm, i.history, lag(l.to_step) over earlier as before, "
+    "count(*) filter (where l.outcome in ('next', 'await', 'done')) over "
+    "earlier - 1 as number "
+    "from instance i join gen_durable_ledger l on l.instance_id = i.id "
+    "window earlier as (partition by i.id order by l.seq);"
+    "create index on entry (instance_id, seq);"
+    // What machines with history do; anything may also be replayed or reaped.
+    "create table edge as "
+    "select 'Kept' as fsm, * from (values ('insert', null, 'one'), "
+    "('next', 'one', 'two'), ('next', 'two', 'three'), "
+    "('next', 'three', 'four'), ('done', 'four', 'four')) "
+    "as x (outcome, from_step, to_step) "
+    "union all select 'Inbox', * from (values ('insert', null, 'collect'), "
+    "('await', 'collect', 'collect'), ('done', 'collect', 'collect')) x "
+    "union all select 'Timer', * from (values ('insert', null, 'sleep'), "
+    "('await', 'sleep', 'sleep'), ('next', 'sleep', 'wake'), "
+    "('done', 'wake', 'wake')) x "
+    "union all select 'Wild', x.* from unnest(array['plain', 'blocking', "
+    "'asynchronous']) s, lateral (values ('insert', null, s), ('done', s, s)) "
+    "x";
 
 struct rule {
   const char* what;
@@ -126,6 +149,55 @@ constexpr rule rules[] = {
    "join instance i on i.id = c.id and i.result ->> 'replays' = '0' where "
    "c.partition_key is not null and c.number = 0) x where x.before > "
    "x.inserted_at"},
+  {"instances have another history than their machine asks for", nullptr,
+   "select i.id, i.fsm, i.history from instance i join gen_durable_machines m "
+   "on (m.fsm, m.version) = (i.fsm, i.fsm_version) where i.history <> "
+   "m.history "
+   "union all select l.instance_id, null, null from gen_durable_ledger l where "
+   "not exists (select from entry e where e.instance_id = l.instance_id)"},
+  {"histories have gaps", nullptr,
+   "select i.id, i.seq, n.least, n.most, n.entries from instance i, lateral "
+   "(select min(e.seq) as least, max(e.seq) as most, count(*) as entries from "
+   "entry e where e.instance_id = i.id) n where i.history > 0 and (n.least, "
+   "n.most, n.entries) is distinct from (0, i.seq, i.seq + 1)"},
+  {"entries do not begin where those before them ended", nullptr,
+   "select instance_id, seq, before, from_step from entry where before is "
+   "distinct from from_step"},
+  {"entries are not what their machine does", nullptr,
+   "select e.instance_id, e.seq, e.fsm, e.outcome, e.from_step, e.to_step from "
+   "entry e where not case when e.outcome in ('replay', 'reap') then "
+   "e.from_step = e.to_step and e.attempt > 0 else exists (select from edge m "
+   "where m.fsm = e.fsm and m.outcome = e.outcome and m.to_step = e.to_step "
+   "and m.from_step is not distinct from e.from_step) end"},
+  {"leases ended more than once", nullptr,
+   "select instance_id, token from entry group by 1, 2 having count(*) > 1"},
+  {"last entries are not their rows", nullptr,
+   "select i.id, e.outcome, e.to_step, i.step from instance i join entry e on "
+   "e.instance_id = i.id and e.seq = i.seq where (e.outcome, e.to_step, "
+   "e.attempt, e.fsm_version, i.ledger_step) is distinct from (i.status::text, "
+   "i.step, i.attempt, i.fsm_version, i.step)"},
+  {"states of entries are not those of their steps", nullptr,
+   "select e.instance_id, e.seq from entry e join instance i on "
+   "i.id = e.instance_id where case when e.history = 2 then (e.seq = i.seq and "
+   "e.state <> i.state) or jsonb_array_length(e.state -> 'trail') is distinct "
+   "from e.number + case when e.outcome = 'done' then 0 else 1 end else "
+   "e.state "
+   "is not null end"},
+  {"entries and committed steps differ", nullptr,
+   "select coalesce(c.id, e.instance_id), c.number, e.seq from (select c.* "
+   "from committed c join instance i on i.id = c.id and i.history > 0) c full "
+   "join (select * from entry where outcome in ('next', 'await', 'done')) e on "
+   "e.instance_id = c.id and e.number = c.number where (c.step, c.token) is "
+   "distinct from (e.from_step, e.token)"},
+  {"replays were not entered, or others", nullptr,
+   "select i.id, n.entered, i.result ->> 'replays' from instance i, lateral "
+   "(select count(*) as entered from entry e where e.instance_id = i.id and "
+   "e.outcome = 'replay') n where i.history > 0 and i.status = 'done' and "
+   "n.entered <> (i.result ->> 'replays')::bigint"},
+  {"committed steps and replays are more than transitions", nullptr,
+   "select i.id, i.seq, n.steps from instance i, lateral (select count(*) as "
+   "steps from committed c where c.id = i.id) n where i.status = 'done' and "
+   "i.seq < n.steps + (i.result ->> 'replays')::bigint"},
   {"leases are still in force", &verdict::stuck,
    "select id from instance where locked_by is not null"},
   {"executions were repeated before anything happened", nullptr,

@@ -43,9 +43,10 @@ auto go_on(witness& seen, std::optional<Step> to, bool timed = false) {
   };
 }
 
-machine chain(witness& seen) {
+machine chain(witness& seen, const char* name, history kept) {
   using enum chain_step;
-  return define<journey, chain_step>("Chain", 1)
+  return define<journey, chain_step>(name, 1)
+    .history(kept)
     .step(one, go_on<chain_step>(seen, two))
     .step(two, go_on<chain_step>(seen, three))
     .step(three, go_on<chain_step>(seen, four))
@@ -64,6 +65,7 @@ machine keyed(witness& seen) {
 
 machine inbox(witness& seen) {
   return define<journey, inbox_step>("Inbox", 1)
+    .history(history::steps)
     .step(inbox_step::collect,
           [&seen](context& ctx) -> outcome {
             seen.begins(ctx, ctx.state.trail.size());
@@ -80,6 +82,7 @@ machine inbox(witness& seen) {
 machine timer(witness& seen) {
   using enum timer_step;
   return define<journey, timer_step>("Timer", 1)
+    .history(history::with_state)
     .step(sleep,
           [&seen](context& ctx) -> outcome {
             seen.begins(ctx, ctx.state.trail.size());
@@ -143,6 +146,7 @@ machine wild(witness& seen) {
       [ctx](int) { ctx.finish(done(after(*ctx.operator->()))); });
   };
   return define<journey, wild_step>("Wild", 1)
+    .history(history::steps)
     .step(plain, {.limit = 10s}, function)
     .step(blocking, {.blocking = true, .limit = 300ms}, function)
     .step(asynchronous, {.limit = 10s}, actors::async(start))
@@ -152,7 +156,12 @@ machine wild(witness& seen) {
 } // namespace
 
 std::vector<machine> machines(witness& seen) {
-  return {chain(seen), keyed(seen), inbox(seen), timer(seen), wild(seen)};
+  return {chain(seen, "Chain", history::none),
+          chain(seen, "Kept", history::with_state),
+          keyed(seen),
+          inbox(seen),
+          timer(seen),
+          wild(seen)};
 }
 
 } // namespace gd::chaos

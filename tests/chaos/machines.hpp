@@ -58,9 +58,10 @@ public:
   virtual void ends(const context_base& ctx) = 0;
 };
 
-/// Chain: four steps, one after the other. Keyed: two, of rows with a partition
-/// key. Inbox: waits for `expected_signals`. Timer: waits for a deadline. Wild:
-/// does what steps should not do, and ends well at the next attempt.
+/// Chain: four steps, one after the other. Kept: the same, with a history. Keyed: two,
+/// of rows with a partition key. Inbox: waits for `expected_signals`. Timer: waits for
+/// a deadline. Wild: does what steps should not do, and ends well at the next attempt.
+/// All but Chain and Keyed have a history.
 std::vector<machine> machines(witness& seen);
 
 } // namespace gd::chaos

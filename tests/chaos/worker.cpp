@@ -257,7 +257,7 @@ private:
         }
         [[fallthrough]];
       default:
-        x.fsm = "Chain";
+        x.fsm = number % 10 < 8 ? "Chain" : "Kept";
         x.step = "one";
     }
     x.unique_key = fmt::format("{}", number);

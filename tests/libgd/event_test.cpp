@@ -83,17 +83,20 @@ private:
 CAF_TEST(a failure says which run of which step has failed and what follows) {
   auto x = failure();
   x.attempt = 3;
+  x.seq = 12;
   CAF_CHECK(gd::level_of(x) == gd::severity::warning);
-  CAF_CHECK_EQUAL(gd::describe(x),
-                  "instance 7: step charge of Billing v2, attempt 3: failed "
-                  "after 1.234 ms: no stock; what follows: replay in 1500 ms");
+  CAF_CHECK_EQUAL(
+    gd::describe(x),
+    "instance 7: step charge of Billing v2, attempt 3, seq 12: failed "
+    "after 1.234 ms: no stock; what follows: replay in 1500 ms");
   x.outcome = "next";
   CAF_CHECK(gd::describe(x).ends_with("; what follows: next"));
   events::instance_failed end{x, "enough"};
   CAF_CHECK(gd::level_of(end) == gd::severity::warning);
-  CAF_CHECK_EQUAL(gd::describe(end),
-                  "instance 7: step charge of Billing v2, attempt 3: the "
-                  "instance has failed: enough");
+  CAF_CHECK_EQUAL(
+    gd::describe(end),
+    "instance 7: step charge of Billing v2, attempt 3, seq 12: the "
+    "instance has failed: enough");
 }
 
 CAF_TEST(what steps throw makes one line) {
@@ -115,10 +118,11 @@ CAF_TEST(a slow step is told how to be declared) {
 CAF_TEST(a trial says which run of which step it is and what it has done) {
   events::trial_begun x{failure(), 4, 2};
   CAF_CHECK(gd::level_of(x) == gd::severity::warning);
-  CAF_CHECK_EQUAL(gd::describe(x),
-                  "instance 7: step charge of Billing v2, attempt 0: runs "
-                  "alone, its process has ended 4 times while it ran, and 2 "
-                  "times while it ran alone");
+  CAF_CHECK_EQUAL(
+    gd::describe(x),
+    "instance 7: step charge of Billing v2, attempt 0, seq 0: runs "
+    "alone, its process has ended 4 times while it ran, and 2 "
+    "times while it ran alone");
 }
 
 CAF_TEST(of events that are alike the first of a window are told and the others

@@ -10,6 +10,7 @@
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/registry.hpp>
+#include <gd/sql.hpp>
 #include <gd/testing.hpp>
 
 #include <support/database.hpp>
@@ -161,6 +162,53 @@ struct fixture {
     CAF_CHECK_EQUAL(gd::test::broken_paths(db), "");
   }
 };
+
+/// By the transaction's session.
+constexpr gd::sql::statement count_updates{
+  "test_count_updates",
+  "select n_tup_upd, n_tup_hot_upd from pg_stat_xact_user_tables "
+  "where relid = ':\"schema\".gen_durable'::regclass"};
+
+/// Some rows from their inserts to their ends, each of which goes on with three steps
+/// at once; of all updates, those that stayed on their page.
+std::string updates_on_their_page(fixture& in, std::int16_t history) {
+  std::int64_t all = 0;
+  std::int64_t hot = 0;
+  auto update = [&](pq::call what) {
+    auto reply = in.engine->run(
+      {{{&count_updates, {}}, std::move(what), {&count_updates, {}}}});
+    CAF_REQUIRE(reply.ok());
+    auto more = [&reply](int column) {
+      return reply.results[2].integer(0, column)
+             - reply.results[0].integer(0, column);
+    };
+    all += more(0);
+    hot += more(1);
+  };
+  std::vector<outcome_row> rows;
+  for (int i = 0; i < 5; ++i)
+    rows.push_back(fixture::outcome(in.inserted(history), verb::advance));
+  update(store::pick({.queue = "default",
+                      .limit = 5,
+                      .machines = {{"Order", 1}},
+                      .token = "node/1/1",
+                      .lease = 60s}));
+  for (int i = 2; i < 5; ++i) {
+    auto token = "node/1/" + std::to_string(i);
+    update(history > 0 ? store::flush_advance_ledger(rows, token)
+                       : store::flush_advance(rows, token));
+    for (auto& x : rows)
+      x.token = token;
+  }
+  for (auto& x : rows)
+    x.what = verb::done;
+  update(history > 0 ? store::flush_ledger(rows) : store::flush_done(rows));
+  CAF_CHECK_EQUAL(in.db.scalar("select count(*) from gen_durable where seq = 4 "
+                               "and status = 'done'"),
+                  "5");
+  in.db.rows("truncate gen_durable, gen_durable_ledger cascade");
+  return std::to_string(hot) + " of " + std::to_string(all);
+}
 
 } // namespace
 
@@ -384,6 +432,16 @@ CAF_TEST(a history tells the whole way and is read by pages) {
                             " gd_history($1::bigint, 3, 2, true)",
                             {std::to_string(id->id)}),
                   "3 2");
+}
+
+CAF_TEST(a row without history that goes on stays on its page and an index with
+           its step would end that) {
+  CAF_CHECK_EQUAL(updates_on_their_page(*this, 0), "15 of 25");
+  CAF_CHECK_EQUAL(updates_on_their_page(*this, 1), "0 of 25");
+  CAF_MESSAGE("also an index in which it is not");
+  db.rows(
+    "create index naive on gen_durable (fsm, step, id) where history > 0");
+  CAF_CHECK_EQUAL(updates_on_their_page(*this, 0), "0 of 25");
 }
 
 CAF_TEST(a page of a long history costs SQL a page in either direction) {

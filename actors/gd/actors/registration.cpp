@@ -31,8 +31,15 @@ std::string definition_of(const store::known_machine& x) {
   return fmt::format("{}", fmt::join(store::definition(x), "|"));
 }
 
+/// What its inserts get.
 std::string beginning_of(const store::known_machine& x) {
-  return fmt::format("step {}, queue {}", x.initial_step, x.queue);
+  auto out = fmt::format("step {}, queue {}, {}", x.initial_step, x.queue,
+                         x.history == 0   ? "no history"
+                         : x.history == 1 ? "history of steps"
+                                          : "history of steps and states");
+  if (x.keep_us)
+    out += fmt::format(" for {} s", *x.keep_us / 1'000'000);
+  return out;
 }
 
 } // namespace
@@ -158,9 +165,8 @@ void registration::tell_changes(const pq::rows& rows,
     if (x.replaced)
       to.emplace_back(events::machine_replaced{title, definition_of(x),
                                                definition_of(*mine)});
-    if (x.initial_step != mine->initial_step || x.queue != mine->queue)
-      to.emplace_back(
-        events::machine_changed{title, beginning_of(x), beginning_of(*mine)});
+    if (auto before = beginning_of(x), now = beginning_of(*mine); before != now)
+      to.emplace_back(events::machine_changed{title, before, now});
   }
 }
 

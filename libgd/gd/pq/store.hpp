@@ -131,6 +131,7 @@ struct picked_row {
   /// Statuses in which its unique key is taken; empty: it has none.
   std::vector<std::string> unique_scope{};
   std::int16_t history = 0; ///< a `gd::history`
+  std::int64_t seq = 0;     ///< how many transitions it has made
   /// How many steps have been run since the row was picked.
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
@@ -140,7 +141,7 @@ struct picked_row {
   std::size_t bytes() const noexcept;
 
   GD_COLUMNS(id, fsm, fsm_version, step, state, attempt, crashes, trials,
-             wake_reason, inbox, partition_key, unique_scope, history);
+             wake_reason, inbox, partition_key, unique_scope, history, seq);
 };
 
 /// A place in a priority's rows: the time of eligibility and the id. A `_us2000` is
@@ -242,9 +243,10 @@ struct failed_row {
   std::int32_t version = 1;
   std::string step{};
   std::int32_t attempt = 0;
-  bool failed = false; ///< false: nothing could be changed
+  std::int64_t seq = 0; ///< before that
+  bool failed = false;  ///< false: nothing could be changed
 
-  GD_COLUMNS(fsm, version, step, attempt, failed);
+  GD_COLUMNS(fsm, version, step, attempt, seq, failed);
 };
 
 /// A row that is picked, and not shown.
@@ -368,7 +370,6 @@ bool may_collide(const picked_row& row, verb what);
 
 /// Of several rows, each id once; none of them an `advance`, to which no failure leads.
 pq::call flush(const row_refs<outcome_row>& rows);
-
 /// The same of rows with history, of which none is a `release`: with their entries.
 pq::call flush_ledger(const row_refs<outcome_row>& rows);
 
@@ -394,7 +395,6 @@ std::vector<flushed_row> read_flush(const pq::rows& rows);
 /// The same for rows that are an `advance`, read by `read_flush`.
 pq::call flush_advance(const row_refs<outcome_row>& rows,
                        const std::string& new_token);
-
 /// The same of rows with history.
 pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
                               const std::string& new_token);

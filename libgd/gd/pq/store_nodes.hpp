@@ -67,7 +67,7 @@ struct known_machine {
   bool pinned = false;      ///< inserts that name no version mean this one
   bool retired = false;     ///< it takes no more inserts
   std::int16_t history = 0; ///< of its instances; a `gd::history`
-  std::optional<std::int64_t> keep_us{}; ///< for how long; not read
+  std::optional<std::int64_t> keep_us{}; ///< for how long
   transitions declared{};
   outside_steps open{};
 
@@ -94,7 +94,7 @@ struct changed_machine : known_machine {
   std::string transitions{}; ///< JSON, or nothing
 
   GD_COLUMNS(fsm, version, initial_step, queue, steps, transitions, open,
-             replaced);
+             history, keep_us, replaced);
 };
 pq::call replaced_machines(const std::vector<known_machine>& machines);
 /// What it is by now.

@@ -164,6 +164,7 @@ execution execution::after(store::outcome_row written, std::string token,
             .inbox = std::move(inbox).value_or(std::vector<raw_signal>{}),
             .unique_scope = row_.unique_scope,
             .history = row_.history,
+            .seq = row_.seq + 1,
             .steps_ahead = row_.steps_ahead + 1,
             .shown = shown},
           std::make_shared<lease>(row_.id, std::move(token)), limits_};
@@ -253,7 +254,8 @@ events::step_run execution::which() const {
           .fsm = row_.fsm,
           .version = row_.fsm_version,
           .step = row_.step,
-          .attempt = row_.attempt};
+          .attempt = row_.attempt,
+          .seq = row_.seq};
 }
 
 events::step_failed

@@ -229,8 +229,8 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
   } else {
     auto guilty = careful.failed();
     if (row) {
-      guilty.run = {guilty.row.id, std::move(row->fsm), row->version,
-                    std::move(row->step), row->attempt};
+      guilty.run = {guilty.row.id,        std::move(row->fsm), row->version,
+                    std::move(row->step), row->attempt,        row->seq};
       to.unpickable.push_back(std::move(guilty));
     }
   }
