@@ -56,8 +56,9 @@ result<void> machine::validate() const {
                     + ", ...), .rest(...) or .final(...)");
     if (const auto& rests = step.rests; rests && !rests->ends) {
       if (rests->after && rests->then.empty())
-        return refuse(" rests until a deadline, and goes nowhere then: expected "
-                      ".then = <step>");
+        return refuse(
+          " rests until a deadline, and goes nowhere then: expected "
+          ".then = <step>");
       if (step.to->empty())
         return refuse(" rests, and nothing leads from there: expected steps, a "
                       "deadline, or .final("
