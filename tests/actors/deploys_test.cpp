@@ -371,9 +371,13 @@ CAF_TEST(another choice of history is told and the last start counts) {
   auto told = log.all<events::machine_changed>();
   std::string all;
   for (const auto& x : told)
-    all += x.before.substr(x.before.find(", h") + 2) + " -> "
+    all += x.before.substr(x.before.rfind(", ") + 2) + " -> "
            + x.now.substr(x.now.rfind(", ") + 2) + "\n";
-  CAF_CHECK_EQUAL(all, "");
+  CAF_CHECK_EQUAL(
+    all, "no history -> history of steps\n"
+         "history of steps -> history of steps and states for 86400 s\n"
+         "history of steps and states for 86400 s -> history of steps "
+         "and states for 7200 s\n");
   CAF_CHECK(log.all<events::machine_replaced>().empty());
 }
 
