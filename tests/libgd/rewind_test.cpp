@@ -280,14 +280,14 @@ CAF_TEST(an engine goes on from there and the ledger has no gap) {
   CAF_REQUIRE(kit.drain());
   CAF_REQUIRE(kit.signal({id, "paid", gd::to_json(order{10})}));
   CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(kit.result<order>(id)->n, 11);
+  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 11);
   CAF_REQUIRE(client().rewind({.target = id, .seq = 1}));
   CAF_REQUIRE(kit.drain());
   CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, step, awaits, state)"),
                   "awaiting_signal pay paid {\"n\": 1}");
   CAF_REQUIRE(kit.signal({id, "paid", gd::to_json(order{20})}));
   CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(kit.result<order>(id)->n, 21);
+  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 21);
   CAF_CHECK_EQUAL(db.scalar("select string_agg(outcome, ' ' order by seq) from"
                             " gen_durable_ledger where instance_id = $1",
                             {text(id)}),
@@ -314,7 +314,7 @@ CAF_TEST(signals that were consumed do not come back and are duplicates) {
   CAF_MESSAGE("one without a key, or with another, is new");
   CAF_REQUIRE(kit.signal(unnamed));
   CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(kit.result<order>(id)->n, 21);
+  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 21);
   check_path();
 }
 
@@ -324,12 +324,12 @@ CAF_TEST(signals in the inbox are still there) {
   for (int n : {10, 20})
     CAF_REQUIRE(kit.signal({id, "paid", gd::to_json(order{n})}));
   CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(kit.result<order>(id)->n, 11);
+  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 11);
   CAF_REQUIRE(client().rewind({.target = id, .seq = 1}));
-  CAF_CHECK_EQUAL(kit.instance(id)->inbox, 1);
+  CAF_CHECK_EQUAL(+kit.instance(id)->inbox, 1);
   CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(kit.result<order>(id)->n, 21);
-  CAF_CHECK_EQUAL(kit.instance(id)->inbox, 0);
+  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 21);
+  CAF_CHECK_EQUAL(+kit.instance(id)->inbox, 0);
   check_path();
 }
 
@@ -801,13 +801,13 @@ CAF_TEST(a fork and its original go on without each other) {
   CAF_REQUIRE(made);
   CAF_REQUIRE(kit.signal(paid));
   CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(kit.result<order>(id)->n, 11);
+  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 11);
   CAF_CHECK_EQUAL(of(made->id, "concat_ws(' ', status, step, state)"),
                   "awaiting_signal pay {\"n\": 1}");
   CAF_MESSAGE("a signal with the same key is another one to it");
   CAF_REQUIRE(kit.signal({made->id, "paid", gd::to_json(order{20}), "evt-1"}));
   CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(kit.result<order>(made->id)->n, 21);
+  CAF_CHECK_EQUAL(+kit.result<order>(made->id)->n, 21);
   CAF_MESSAGE("it can be put back, and forked, as any other");
   CAF_REQUIRE(by.rewind({.target = made->id, .seq = 0}));
   CAF_CHECK(by.fork({.target = made->id, .seq = 0}));
