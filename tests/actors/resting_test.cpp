@@ -99,6 +99,7 @@ CAF_TEST(an insert through the gateway rests at once and no engine runs it) {
     engine, gd::signal{.target = parked->id, .name = "home"}));
   insert(1, "Trip", "walk");
   wait_until_count(camps, 2);
+  CAF_CHECK(log.exactly<events::step_committed>(1));
   CAF_CHECK_EQUAL(committed("camp", "next"), 0u);
   CAF_CHECK_EQUAL(committed("walk", "next"), 1u);
 }
