@@ -2,8 +2,8 @@
 -- outcome consumed go in the same statement, guarded by its RETURNING.
 -- A row without id: the list of those that are done. A row with a holder: the row's unique key would become that
 -- instance's, too, and nothing was changed. Without: stale, the lease is another's or gone. No row: a
--- stranger holds the row's lock (or it is deleted); try again. A row whose key might collide may wait for a stranger's
--- insert: such rows go in a group of their own, behind lock_timeout.
+-- stranger holds the row's lock, or has changed it since the snapshot (or it is deleted); try again. A row whose key might
+-- collide may wait for a stranger's insert: such rows go in a group of their own, behind lock_timeout.
 -- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of the signals
 -- consumed by all of them, $6 text[] outcome: next, park (next, to a step where the row rests), finish (next, to one that
 -- ends it), replay, await, done, stop, release, $7 text[] result (JSON), $8 bigint[] replay's delay in us, $9 text[] awaited
@@ -24,7 +24,7 @@ held as materialized (
 ),
 -- include parts/write_any.sql
   from checked h
-  where g.id = any(array[h.id]) and h.fenced and h.holder is null
+  where g.ctid = h.tuple and h.fenced and h.holder is null
   returning g.id
 ),
 -- include parts/consumed.sql

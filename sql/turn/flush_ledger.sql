@@ -17,7 +17,7 @@ held as materialized (
 -- include parts/write_any.sql
       , ledger_step = case when h.moves then h.step else g.step end
   from checked h
-  where g.id = any(array[h.id]) and h.fenced and h.holder is null
+  where g.ctid = h.tuple and h.fenced and h.holder is null
   returning g.id, case when h.moves then 'next' else h.outcome end as outcome, h.from_step, h.token, h.wake_reason,
     coalesce(h.failure, h.error) as reason, h.metadata::jsonb as metadata,
 -- include parts/entered.sql
