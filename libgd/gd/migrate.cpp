@@ -177,7 +177,9 @@ private:
       return ok;
     if (auto ok = ask(store::lock_timeout(users)); !ok)
       return ok.error();
-    return db_.execute(sql::drop_old_pick.text);
+    if (auto ok = db_.execute(sql::drop_old_pick.text); !ok)
+      return ok;
+    return db_.execute(sql::drop_history_default.text);
   }
 
   /// Those from before rows were checked. How many could never be run.

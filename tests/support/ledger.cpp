@@ -27,7 +27,7 @@ std::string broken_paths(temporary_database& db) {
       union all
       select g.id, 'is without history and in a step'
       from gen_durable g
-      where g.history = 0 and g.ledger_step is not null
+      where coalesce(g.history, 0) = 0 and g.ledger_step is not null
     ) x)");
 }
 
