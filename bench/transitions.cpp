@@ -121,9 +121,10 @@ void fill_engine(session& db, const parameters& how) {
 /// transaction.
 layout engine(const parameters& how, bool ahead) {
   using namespace gd::sql;
-  const auto& write = ahead ? (how.history > 0 ? flush_advance_ledger
-                                               : flush_advance)
-                            : (how.history > 0 ? flush_ledger : flush_next);
+  const auto& write = ahead
+                        ? (how.history > 0 ? flush_advance_ledger
+                                           : flush_advance)
+                        : (how.history > 0 ? flush_next_ledger : flush_next);
   return {
     .fill = [how](session& db) { fill_engine(db, how); },
     .prepare =
@@ -138,14 +139,10 @@ layout engine(const parameters& how, bool ahead) {
     auto n = static_cast<std::int64_t>(ids.size());
     std::vector<std::string> args{list(ids), each(n, token), each(n, "work"),
                                   each(n, R"("{\"left\": 12345}")")};
-    if (ahead) {
+    if (ahead)
       args.insert(args.end(), {"{}", token});
-      if (how.history > 0)
-        args.push_back("{}");
-    } else if (how.history > 0) {
-      args.insert(args.end(), {"{}", each(n, "next")});
-      args.resize(14, "{}");
-    }
+    if (how.history > 0)
+      args.push_back("{}");
     to.call(write.name, args);
     if (!ahead)
       to.call(pick.name, {token, "100", "60000000", "default",

@@ -79,6 +79,26 @@ CAF_TEST(a history has every step whether they run ahead or not ) {
   }
 }
 
+CAF_TEST(entries that are there already keep neither their row nor the group
+           from going on) {
+  gd::machine kept = chain();
+  kept.history = gd::history::steps;
+  insert(20);
+  db.rows("update gen_durable set history = 1, ledger_step = step");
+  // Of each outcome that the one in the middle is to have.
+  db.rows("insert into gen_durable_ledger (instance_id, seq, at, fsm_version,"
+          " outcome, to_step, attempt) select g.id, n, now(), 1, 'old', 'x', 0"
+          " from (select id from gen_durable order by id offset 10 limit 1) g,"
+          " generate_series(1, 3) n");
+  auto engine = start(options({kept}));
+  wait_until_count("status = 'done' and attempt = 0 and seq = 3", 20);
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(distinct format('%s %s>%s', "
+                            "outcome, from_step, to_step), ' ') from "
+                            "gen_durable_ledger where seq > 0"),
+                  "done third>third next first>second next second>third");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_ledger"), "60");
+}
+
 CAF_TEST(two engines in one process share the work and run no row
            twice while leases live) {
   insert(600);

@@ -84,6 +84,8 @@ columns_by read_by_name() {
     {&sql::flush, flush},
     {&sql::flush_done, flush},
     {&sql::flush_next, flush},
+    {&sql::flush_done_ledger, flush},
+    {&sql::flush_next_ledger, flush},
     {&sql::flush_advance, flush},
     {&sql::flush_ledger, flush},
     {&sql::flush_advance_ledger, flush},

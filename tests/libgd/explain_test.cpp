@@ -394,6 +394,14 @@ struct million_rows {
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text"),
        .pages_per_row = 60},
+      {.what = &sql::flush_done_ledger,
+       .arguments = running + ", " + tokens,
+       .pages_per_row = 100},
+      {.what = &sql::flush_next_ledger,
+       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
+                    + ", " + each("'{\"n\": 2}'", "text") + ", "
+                    + each("'{\"a\": 1}'", "text"),
+       .pages_per_row = 100},
       {.what = &sql::flush_advance,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed

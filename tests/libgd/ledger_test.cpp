@@ -143,7 +143,10 @@ struct fixture {
   std::vector<store::flushed_row> write(const outcome_row& x) {
     return store::read_flush(
       run(x.what == verb::advance ? store::flush_advance_ledger({x}, "node/1/2")
-                                  : store::flush_ledger({x})));
+          : store::is_plain_next(x) ? store::flush_next_ledger({x})
+          : store::is_plain_done(x) && x.metadata.empty()
+            ? store::flush_done_ledger({x})
+            : store::flush_ledger({x})));
   }
 
   /// An instance's entries, but for their times.
@@ -206,7 +209,8 @@ std::string updates_on_their_page(fixture& in, std::int16_t history) {
     x.what = verb::done;
     x.result = "{}";
   }
-  update(history > 0 ? store::flush_ledger(rows) : store::flush_done(rows));
+  update(history > 0 ? store::flush_done_ledger(rows)
+                     : store::flush_done(rows));
   CAF_CHECK_EQUAL(in.db.scalar("select count(*) from gen_durable where seq = 4 "
                                "and status = 'done'"),
                   "5");
@@ -217,6 +221,41 @@ std::string updates_on_their_page(fixture& in, std::int16_t history) {
 } // namespace
 
 CAF_TEST_FIXTURE_SCOPE(ledger_tests, fixture)
+
+CAF_TEST(a plain outcome enters by itself what it enters among others) {
+  for (std::int16_t history : {1, 2})
+    for (auto what : {verb::next, verb::done}) {
+      std::vector<std::string> entered;
+      for (auto write : {what == verb::next ? store::flush_next_ledger
+                                            : store::flush_done_ledger,
+                         store::flush_ledger}) {
+        auto id = inserted(history);
+        lease(id, "node/1/1");
+        auto x = outcome(id, what);
+        if (what == verb::done)
+          x.result = "{}";
+        else
+          x.metadata = R"({"of": 1})";
+        auto stale = x;
+        stale.token = "node/1/7";
+        auto rows = store::read_flush(run(write({stale})));
+        CAF_REQUIRE_EQUAL(rows.size(), 1u);
+        CAF_CHECK(!rows.front().applied);
+        rows = store::read_flush(run(write({x})));
+        CAF_REQUIRE_EQUAL(rows.size(), 1u);
+        CAF_CHECK(rows.front().applied);
+        auto row = db.rows(
+          "select concat_ws(' ', status, step, ledger_step, state, seq, "
+          "attempt,"
+          " result, locked_by, wake_reason, awaits) from gen_durable where id ="
+          " $1",
+          {std::to_string(id)});
+        entered.push_back(row.front().front().value() + "\n" + entries(id));
+      }
+      CAF_CHECK_EQUAL(entered.front(), entered.back());
+    }
+  check_path();
+}
 
 CAF_TEST(every outcome is an entry with what was and what is) {
   for (auto [what, entry] : std::vector<std::pair<verb, std::string>>{
@@ -342,7 +381,8 @@ CAF_TEST(an insert with history is entry 0 however it is made) {
     CAF_CHECK(x);
   db.rows("select gd_insert('Order'), gd_insert('Order', unique_key => 'k'),"
           " gd_insert('Other', step => 'a', queue => 'b')");
-  CAF_CHECK_EQUAL(db.scalar("select string_agg(format('%s %s', fsm, history),"
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(format('%s %s', fsm, "
+                            "coalesce(history, 0)),"
                             " ', ' order by fsm, history) from gen_durable"),
                   "Order 1, Order 1, Order 2, Order 2, Order 2, Other 0, "
                   "Other 0, Other 0");

@@ -900,6 +900,8 @@ private:
       if (what == &sql::release_lost)
         released(elements(args[0]), store::read_ids(rows));
       else if (what == &sql::flush_done || what == &sql::flush_next
+               || what == &sql::flush_done_ledger
+               || what == &sql::flush_next_ledger
                || writes_any(t.work.calls[i]))
         flushed(t, elements(args[0]), elements(args[1]), rows, "");
       else if (what == &sql::flush_advance
@@ -1808,7 +1810,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 26> mutants{{
+  const std::array<mutant, 28> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -1861,6 +1863,13 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "a.metadata, a.state",
      "a.metadata, (select g.state from :\"schema\".gen_durable g "
      "where g.id = a.id and g.history = 2)"},
+    {"an entry of a done that is not applied", sql::flush_done_ledger,
+     "where g.ctid = h.tuple and h.fenced\n  returning",
+     "where g.ctid = h.tuple\n  returning"},
+    {"an entry of a next that a second read sees", sql::flush_next_ledger,
+     "a.from_step, a.step,",
+     "a.from_step, (select g.step from :\"schema\".gen_durable g "
+     "where g.id = a.id),"},
     {"an entry of an advance that a second read sees",
      sql::flush_advance_ledger, "a.from_step, a.step,",
      "a.from_step, (select g.step from :\"schema\".gen_durable g "

@@ -377,11 +377,15 @@ pq::call flush_ledger(const row_refs<outcome_row>& rows);
 bool is_plain_done(const outcome_row& row);
 /// The same for less, read by `read_flush`.
 pq::call flush_done(const row_refs<outcome_row>& rows);
+/// The same of rows with history, to which no metadata are attached: with their entries.
+pq::call flush_done_ledger(const row_refs<outcome_row>& rows);
 
 /// Whether `flush_next` does what `flush` would do to this row.
 bool is_plain_next(const outcome_row& row);
 /// The same for less, read by `read_flush`.
 pq::call flush_next(const row_refs<outcome_row>& rows);
+/// The same of rows with history: with their entries.
+pq::call flush_next_ledger(const row_refs<outcome_row>& rows);
 
 struct flushed_row {
   std::int64_t id = 0;

@@ -158,10 +158,15 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   outcome_refs proceeding;
   outcome_refs going_on;
   outcome_refs others;
-  outcome_refs entered; // into the ledger
+  outcome_refs entered_completing; // with entries in the ledger
+  outcome_refs entered_proceeding;
   outcome_refs entered_going_on;
+  outcome_refs entered_others;
   outcome_refs parking;
   outcome_refs advancing;
+  // Only flush_ledger gets past an entry that is there already: rows by themselves, and
+  // groups in which one has failed.
+  bool quickly_entered = group.entries.size() > 1 && !group.half;
   for (const auto& x : group.entries) {
     const auto& row = *x.row;
     bool advances = row.what == store::verb::advance;
@@ -169,12 +174,16 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
       parking.add(row);
     else if (advances)
       advancing.add(row);
-    auto& by = row.has_history && advances ? entered_going_on
-               : row.has_history && row.what != store::verb::release ? entered
-               : advances                                            ? going_on
-               : store::is_plain_done(row) ? completing
-               : store::is_plain_next(row) ? proceeding
-                                           : others;
+    bool enters = row.has_history && row.what != store::verb::release;
+    auto& by = advances ? (enters ? entered_going_on : going_on)
+               : store::is_plain_next(row) && (quickly_entered || !enters)
+                 ? (enters ? entered_proceeding : proceeding)
+               : store::is_plain_done(row) && !enters ? completing
+               : store::is_plain_done(row) && quickly_entered
+                   && row.metadata.empty()
+                 ? entered_completing
+               : enters ? entered_others
+                        : others;
     by.add(row);
   }
   auto write = [&](pq::call x) {
@@ -182,13 +191,16 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   };
   if (!completing.empty())
     write(store::flush_done(completing));
+  if (!entered_completing.empty())
+    write(store::flush_done_ledger(entered_completing));
   if (!proceeding.empty())
     write(store::flush_next(proceeding));
-  if (!others.empty()) {
+  if (!entered_proceeding.empty())
+    write(store::flush_next_ledger(entered_proceeding));
+  if (!others.empty())
     write(store::flush(others));
-  }
-  if (!entered.empty())
-    write(store::flush_ledger(entered));
+  if (!entered_others.empty())
+    write(store::flush_ledger(entered_others));
   if (auto parked = store::recheck(parking))
     work.add(std::move(*parked));
   if (!advancing.empty()) {
