@@ -20,6 +20,7 @@
 
 namespace gd {
 
+class execution;
 class key_table;
 class lease;
 class turn;
@@ -149,12 +150,18 @@ protected:
   harness(harness&&) = default;
   harness& operator=(harness&&) = default;
 
+  using outcome_row = std::unique_ptr<store::outcome_row>;
+
   /// After `machines()` has got another one.
   virtual gd::result<void> added() = 0;
   virtual gd::result<bool> run_one() = 0;
   virtual gd::result<void> pass(std::chrono::microseconds by) = 0;
   /// How long until a delay or a deadline ends.
   virtual gd::result<std::optional<std::chrono::microseconds>> next_due() = 0;
+
+  /// Runs a step that delivers its outcome later; null: it has crashed. By default an
+  /// error.
+  virtual gd::result<outcome_row> run_async(execution& what);
 
   /// What became of an outcome.
   struct written {
@@ -211,6 +218,13 @@ public:
     return now_;
   }
 
+protected:
+  /// \cond
+  gd::result<bool> run_one() override;
+  gd::result<void> pass(std::chrono::microseconds by) override;
+  gd::result<std::optional<std::chrono::microseconds>> next_due() override;
+  /// \endcond
+
 private:
   struct stored_signal {
     raw_signal content;
@@ -231,9 +245,6 @@ private:
   };
 
   gd::result<void> added() override;
-  gd::result<bool> run_one() override;
-  gd::result<void> pass(std::chrono::microseconds by) override;
-  gd::result<std::optional<std::chrono::microseconds>> next_due() override;
 
   /// As `insert_new` and `insert` store it.
   row make_row(store::insert_row what) const;

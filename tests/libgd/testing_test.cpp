@@ -305,7 +305,8 @@ CAF_TEST(an asynchronous step is an error that says so) {
   CAF_REQUIRE(!ran);
   CAF_CHECK_EQUAL(ran.error().message,
                   "instance 1: step first of Puppet v1 is asynchronous: it "
-                  "needs an engine of gd::actors");
+                  "needs an engine of gd::actors, or a "
+                  "gd::actors::testing::simulation");
   CAF_CHECK_EQUAL(must(sim.instance(id)).status, "runnable");
 }
 
