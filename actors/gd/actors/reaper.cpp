@@ -33,6 +33,8 @@ constexpr milliseconds lock_grace{3'000};
 /// Instances with history of a page, and of each its first entries.
 constexpr std::int32_t trimmed_instances = 1'000;
 constexpr std::int32_t trimmed_entries = 100;
+/// Signals of a page of which dedup keys are forgotten.
+constexpr std::int32_t forgotten_signals = 2'000;
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -143,6 +145,9 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
     case stage::silent:
       trimmed_ = store::read_one<store::trimmed_to>(reply.results[1])
                    .value_or(store::trimmed_to{});
+      forgotten_ = 0;
+      for (auto last : store::read_ids(reply.results[2]))
+        forgotten_ = last;
       read_silent(store::read<store::silent_session>(reply.results.back()));
       return end_next();
     case stage::end_one:
@@ -337,6 +342,7 @@ void reaper_actor::look_for_silent() {
   send(sweep::leases, stage::silent,
        {{store::forget_nodes(),
          store::trim_ledger(trimmed_, trimmed_instances, trimmed_entries),
+         store::forget_dedup(forgotten_, forgotten_signals),
          store::silent_sessions(home_->incarnation)},
         false});
 }

@@ -116,6 +116,8 @@ private:
   /// Where the last page of instances ended of whose histories old entries go: a
   /// page in each sweep.
   store::trimmed_to trimmed_{};
+  /// Where the last page of signals ended of which dedup keys are forgotten.
+  std::int64_t forgotten_ = 0;
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.
