@@ -212,9 +212,10 @@ struct instance {
   std::int64_t seq = 0;
 
   GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
-           awaits_also, queue, priority, partition_key, unique_key, attempt, crashes, trials,
-           last_error, locked_by, wake_reason, eligible_at_us, deadline_us,
-           lease_expires_at_us, inserted_at_us, updated_at_us, inbox, seq);
+           awaits_also, queue, priority, partition_key, unique_key, attempt,
+           crashes, trials, last_error, locked_by, wake_reason, eligible_at_us,
+           deadline_us, lease_expires_at_us, inserted_at_us, updated_at_us,
+           inbox, seq);
 };
 
 /// Asks for a page of an instance's history.

@@ -29,8 +29,7 @@ error outcome::not_next() {
 }
 
 error parked::no_names() {
-  return {
-    errc::invalid_argument, "names: expected 1 to 16, got nothing", {}};
+  return {errc::invalid_argument, "names: expected 1 to 16, got nothing", {}};
 }
 
 } // namespace gd

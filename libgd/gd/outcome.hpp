@@ -164,11 +164,9 @@ namespace detail {
 
 /// Several names; not one, which is a range of characters.
 template <class T>
-concept names_range
-  = std::ranges::input_range<const T>
-    && std::convertible_to<std::ranges::range_reference_t<const T>,
-                           std::string_view>
-    && !std::convertible_to<const T&, std::string_view>;
+concept names_range = std::ranges::input_range<const T> && std::convertible_to<
+  std::ranges::range_reference_t<const T>,
+  std::string_view> && !std::convertible_to<const T&, std::string_view>;
 
 } // namespace detail
 

@@ -1,14 +1,14 @@
 -- Deletes what is left of signals that were consumed longer ago than their instance's machine remembers dedup keys, of a page
--- of signals in the order of their ids, whatever they are. No index tells when signals were consumed: it would cost each of
--- them more than this walk. Of the young ones of a page, no instance is looked at.
+-- of signals in the order of their ids. No index tells when signals were consumed: it would cost each of them more than this
+-- walk, which ends where signals are too young to have been consumed so long ago. Of young ones, no instance is looked at.
 -- $1 bigint id of the last signal of the page before, $2 int signals
--- A row: the last signal of this page. No row: there were none, or no machine forgets, and the next page is the first.
+-- One row: the id of the last signal of this page, null if the next page is the first; how many it has forgotten.
 with forgets as materialized (
   select m.fsm, m.version, m.forget_dedup_after as after
   from :"schema".gen_durable_machines m
   where m.forget_dedup_after is not null
 ), looked as materialized (
-  select s.id, s.target_id, s.consumed_at
+  select s.id, s.target_id, s.consumed_at, s.inserted_at
   from :"schema".signals s
   where s.id > $1::bigint and (select count(*) > 0 from forgets)
   order by s.id
@@ -28,5 +28,9 @@ with forgets as materialized (
       where s.id = l.id and l.consumed_at < statement_timestamp() - f.after
       for update skip locked) x
     where l.consumed_at < statement_timestamp() - (select min(f.after) from forgets f)))
+  returning s.id
 )
-select max(l.id) as id from looked l having count(*) > 0
+select
+  (select max(l.id) from looked l
+   having count(*) = $2::int and min(l.inserted_at) < statement_timestamp() - (select min(f.after) from forgets f)) as id,
+  (select count(*) from forgotten) as forgotten

@@ -42,9 +42,9 @@ std::string text_of(const gd::instance& x) {
     line("rests",
          x.deadline_us ? "until moved, or its deadline" : "until moved");
   else if (x.awaits)
-    line("awaits", fmt::format("{}{}{}", *x.awaits,
-                               x.awaits_also.empty() ? "" : ", ",
-                               fmt::join(x.awaits_also, ", ")));
+    line("awaits",
+         fmt::format("{}{}{}", *x.awaits, x.awaits_also.empty() ? "" : ", ",
+                     fmt::join(x.awaits_also, ", ")));
   time("deadline", x.deadline_us);
   maybe("woken by", x.wake_reason);
   value("state", x.state);

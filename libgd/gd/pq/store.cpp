@@ -252,17 +252,17 @@ static pq::call flush_by(const sql::statement& by,
     return x.awaits_also.empty() ? std::nullopt
                                  : std::optional{to_json(x.awaits_also).text()};
   };
-  return make_call(
-    by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
-    column(rows, filled(&outcome_row::step)),
-    column(rows, filled(&outcome_row::state)), consumed_by(rows),
-    column(rows, outcome_of),
-    column(rows, only_of(verb::done, &outcome_row::result)),
-    column(rows, delay),
-    column(rows, only_of(verb::await, &outcome_row::awaits)),
-    column(rows, &outcome_row::timeout_us),
-    column(rows, &outcome_row::until_us), column(rows, last_error),
-    column(rows, others));
+  return make_call(by, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token),
+                   column(rows, filled(&outcome_row::step)),
+                   column(rows, filled(&outcome_row::state)), consumed_by(rows),
+                   column(rows, outcome_of),
+                   column(rows, only_of(verb::done, &outcome_row::result)),
+                   column(rows, delay),
+                   column(rows, only_of(verb::await, &outcome_row::awaits)),
+                   column(rows, &outcome_row::timeout_us),
+                   column(rows, &outcome_row::until_us),
+                   column(rows, last_error), column(rows, others));
 }
 
 pq::call flush(const row_refs<outcome_row>& rows) {

@@ -169,9 +169,15 @@ struct trimmed_to {
 /// What is older than machines keep it. No row: it was the last page.
 pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
                      std::int32_t entries);
-/// The same of dedup keys, of so many signals behind that one. The row is the id of
-/// the last of them.
+/// The same of dedup keys, of a page of signals behind that one.
 pq::call forget_dedup(std::int64_t after, std::int32_t signals);
+struct forgotten_to {
+  std::optional<std::int64_t>
+    id{}; ///< the page's last; nullopt: it was the last page
+  std::int64_t forgotten = 0; ///< keys
+
+  GD_COLUMNS(id, forgotten);
+};
 
 // -- nodes --------------------------------------------------------------------
 

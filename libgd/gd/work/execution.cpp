@@ -316,8 +316,7 @@ execution::encode_next(outcome& x, bool by_handler,
   if (rests && x.delay_us > 0)
     return "no function runs in step " + row.step + " of " + machine_->title()
            + ": expected no delay";
-  row.what = rests            ? rests->ends ? store::verb::finish
-                                            : store::verb::park
+  row.what = rests ? rests->ends ? store::verb::finish : store::verb::park
              : x.delay_us > 0 ? store::verb::later
                               : store::verb::next;
   row.delay_us = x.delay_us;
