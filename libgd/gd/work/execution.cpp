@@ -175,9 +175,9 @@ execution execution::after(store::outcome_row written, std::string token,
             .history = row_.history,
             .seq = row_.seq + 1,
             .steps_ahead = row_.steps_ahead + 1,
+            .shown = shown,
             .now_us = row_.now_us + since.count(),
-            .picked_at = now,
-            .shown = shown},
+            .picked_at = now},
           std::make_shared<lease>(row_.id, std::move(token)), limits_};
 }
 
