@@ -22,6 +22,14 @@ error invalid(std::string text) {
 
 // -- history ------------------------------------------------------------------
 
+std::string names_of(const std::string& first,
+                     const std::vector<std::string>& others) {
+  auto out = first;
+  for (const auto& x : others)
+    out += ", " + x;
+  return out;
+}
+
 std::string detail_of(const store::outcome_row& x) {
   switch (x.what) {
     case store::verb::next:
@@ -30,8 +38,10 @@ std::string detail_of(const store::outcome_row& x) {
       return x.step;
     case store::verb::replay:
       return fmt::format("after {} us", x.delay_us);
+    case store::verb::later:
+      return fmt::format("{} after {} us", x.step, x.delay_us);
     case store::verb::await:
-      return x.awaits;
+      return names_of(x.awaits, x.awaits_also);
     case store::verb::stop:
       return x.reason;
     default:
@@ -180,7 +190,8 @@ std::string harness::describe(std::int64_t id) {
   if (x->result)
     line("result", x->result->text());
   if (x->awaits)
-    line("awaits", x->awaits->empty() ? "nothing: it rests" : *x->awaits);
+    line("awaits", x->awaits->empty() ? "nothing: it rests"
+                                      : names_of(*x->awaits, x->awaits_also));
   if (x->wake_reason)
     line("woken by", *x->wake_reason);
   if (x->last_error)

@@ -213,10 +213,14 @@ public:
   gd::result<transitioned> transition(gd::transition what) override;
   gd::result<gd::instance> instance(std::int64_t id) override;
 
-  /// The simulated clock. It stands still but for `advance` and its kin.
+  /// The simulated clock, which steps see as `ctx.now()`. It stands still but for
+  /// `advance` and its kin.
   std::chrono::system_clock::time_point now() const noexcept {
     return now_;
   }
+
+  /// Lets time pass until the clock shows that. An error: it is past that already.
+  gd::result<void> advance_to(std::chrono::system_clock::time_point when);
 
 protected:
   /// \cond
@@ -301,7 +305,9 @@ struct in_database_settings {
 
 /// The same in a database, through the engine's own SQL: for tests that want to
 /// see what is stored. It is a database of tests: `advance` moves everything in
-/// it that waits for time. No engine should work in it meanwhile.
+/// it that waits for time, and `ctx.now()`; times given to `until` and to inserts are by
+/// that clock, those that `instance` tells are the database's. No engine should work in it
+/// meanwhile.
 class in_database : public harness {
 public:
   /// Connects, makes the machines known, and checks the schema. Errors: those of
@@ -343,6 +349,7 @@ private:
   std::shared_ptr<key_table> keys_;
   std::vector<lane> lanes_;
   std::int64_t swept_at_us_ = 0;
+  std::chrono::microseconds advanced_{0};
 };
 
 /// Runs what is eligible in a database until nothing is, with these machines, in

@@ -215,6 +215,7 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
       x.row.token.clear();
     return out;
   }
+  auto now = std::chrono::steady_clock::now();
   std::unordered_map<std::int64_t, std::string> states;
   for (auto& x : store::read<store::claimed_row>(last_answer(reply, drawing)))
     states.emplace(x.id, std::move(x.state));
@@ -237,7 +238,9 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
                                            .fsm = x->fsm,
                                            .fsm_version = x->version,
                                            .step = x->step,
-                                           .state = std::move(state->second)});
+                                           .state = std::move(state->second),
+                                           .now_us = x->drawn_us,
+                                           .picked_at = now});
   }
   return out;
 }
