@@ -93,7 +93,7 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 6950 libgd/gd/pq 4150 libgd/gd/work 5250 actors/gd/actors 6370
+  libgd/gd 7050 libgd/gd/pq 4150 libgd/gd/work 5250 actors/gd/actors 6370
   testing/gd 1670 testing/actors/gd/actors 330 tools/gdctl 2340
   sql/turn 565 sql/intake 430 sql/sweep 385 sql/session 217 sql/caller 30
   sql/testing 30 sql/parts 660)

@@ -2,9 +2,9 @@
 
 /// Small machines for what many need: one for each recipe of docs/guide.md.
 
+#include <gd/instance.hpp>
 #include <gd/machine.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -179,9 +179,8 @@ inline gd::machine trip(const agency& with) {
   using context = gd::context<trip_state>;
   auto booking = [with](trip_step then) {
     return [with, then](context& ctx) {
-      if (ctx.state.booked.empty() || ctx.state.booked.back() != ctx.step)
-        ctx.state.booked.push_back(ctx.step);
       with.book(key_of(ctx, ctx.step), ctx.step);
+      ctx.state.booked.push_back(ctx.step);
       return gd::next(then, ctx.state);
     };
   };
@@ -203,12 +202,108 @@ inline gd::machine trip(const agency& with) {
     .on_error({.to = {undo}}, [](const gd::failure& why, context& ctx) -> gd::outcome {
       if (ctx.at(undo) || ctx.failures() < 3) // what has to be undone is never given up
         return gd::replay(ctx.state, gd::backoff(ctx.failures()));
-      // It may have been booked although it failed: the answer was lost.
-      if (ctx.state.booked.empty() || ctx.state.booked.back() != ctx.step)
-        ctx.state.booked.push_back(ctx.step);
+      ctx.state.booked.push_back(ctx.step); // it may be: perhaps only the answer was lost
       ctx.state.why = why.message();
       return gd::next(undo, ctx.state);
     });
 }
 // [/saga]
+
+// -- at most three at a time, on all nodes together ---------------------------
+
+// [lanes]
+GD_ENUM(scan_step, work);
+
+struct scan_state {
+  std::int64_t document = 0;
+  GD_STATE(scan_state, document);
+};
+
+/// One of three lanes: of a lane, one step runs at a time, wherever that is.
+inline gd::insert scan_of(std::int64_t document) {
+  return {.fsm = "Scan",
+          .state = gd::to_json(scan_state{document}),
+          .partition_key = "scan/" + std::to_string(document % 3)};
+}
+
+inline gd::machine scan(std::function<void(std::int64_t)> work) {
+  return gd::define<scan_state, scan_step>("Scan", 1)
+    .step(scan_step::work, {.blocking = true},
+          [work = std::move(work)](gd::context<scan_state>& ctx) {
+            work(ctx.state.document);
+            return gd::done();
+          });
+}
+// [/lanes]
+
+// -- at most ten in a second, on all nodes together ---------------------------
+
+// [rate]
+GD_ENUM(mailer_step, take);
+
+struct mail {
+  std::string to{};
+  GD_STATE(mail, to);
+};
+
+struct mailer_state {
+  std::int64_t sent = 0;
+  GD_STATE(mailer_state, sent);
+};
+
+/// One instance that lives for ever, and is sent what it has to do: each "mail" with a
+/// dedup key, so that whoever sends it again does not send two.
+inline gd::insert the_mailer() {
+  return {.fsm = "Mailer", .state = gd::to_json(mailer_state{}), .unique_key = "mailer"};
+}
+
+inline gd::machine mailer(std::function<void(const std::string& key, const mail&)> send) {
+  using enum mailer_step;
+  using context = gd::context<mailer_state>;
+  return gd::define<mailer_state, mailer_step>("Mailer", 1)
+    .forget_dedup_after(24h)
+    .step(take, {.blocking = true}, [send = std::move(send)](context& ctx) -> gd::outcome {
+      auto next = ctx.take<mail>("mail");
+      if (!next)
+        return gd::await("mail", ctx.state);
+      send(std::to_string(ctx.state.sent++), *next); // the same key in every execution
+      return gd::next(take, ctx.state).after(100ms);
+    })
+    .on_error([](const gd::failure&, context& ctx) {
+      return gd::replay(ctx.state, gd::backoff(ctx.failures()));
+    });
+}
+// [/rate]
+
+// -- cancelling work that is under way ----------------------------------------
+
+// [cancel]
+GD_ENUM(report_step, part, clean_up);
+
+struct report_state {
+  std::int32_t parts = 10;
+  std::int32_t written = 0;
+  GD_STATE(report_state, parts, written);
+};
+
+/// Asks between two parts whether it is still wanted.
+inline gd::machine report(std::function<void(std::int32_t)> write, std::function<void()> remove) {
+  using enum report_step;
+  using context = gd::context<report_state>;
+  return gd::define<report_state, report_step>("Report", 1)
+    .step(part, {.blocking = true},
+          [write = std::move(write)](context& ctx) -> gd::to<part, clean_up> {
+            if (ctx.discard("cancel"))
+              return gd::next<clean_up>(ctx.state);
+            write(ctx.state.written++); // seconds, not hours
+            if (ctx.state.written == ctx.state.parts)
+              return gd::done(ctx.state);
+            return gd::next<part>(ctx.state);
+          })
+    .step(clean_up, {.blocking = true}, [remove = std::move(remove)](context&) {
+      remove();
+      return gd::stop("cancelled");
+    });
+}
+// [/cancel]
 // clang-format on

@@ -373,12 +373,16 @@ struct formless {
 template <class T>
 using formless_t = typename formless<T>::type;
 template <class T>
-  requires requires { typename json_codec<T>::gd_none; }
+  requires requires {
+    typename json_codec<T>::gd_none;
+  }
 struct formless<T> {
   using type = T;
 };
 template <class T>
-  requires requires { typename json_codec<T>::gd_element; }
+  requires requires {
+    typename json_codec<T>::gd_element;
+  }
 struct formless<T> : formless<typename json_codec<T>::gd_element> {};
 
 /// A name as an argument of a template.
@@ -448,7 +452,8 @@ private:
     auto fields = detail::fields_of(x);
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
       (visit<Is>(f, std::get<Is>(fields)), ...);
-    }(std::make_index_sequence<names.size()>{});
+    }
+    (std::make_index_sequence<names.size()>{});
   }
 
   template <std::size_t I, class Field, class F>

@@ -186,7 +186,9 @@ struct any_field {
 };
 
 template <class T, class... Fields>
-concept braced = requires { T{Fields{}...}; };
+concept braced = requires {
+  T{Fields{}...};
+};
 
 /// Whether there are so many fields, or more.
 template <class T, std::size_t... Is>
@@ -197,8 +199,8 @@ consteval bool has_fields(std::index_sequence<Is...>) {
 template <class>
 inline constexpr bool holds_array = false;
 template <class... Ts>
-inline constexpr bool holds_array<std::tuple<Ts&...>>
-  = (std::is_array_v<Ts> || ...);
+inline constexpr bool
+  holds_array<std::tuple<Ts&...>> = (std::is_array_v<Ts> || ...);
 
 /// How many fields an aggregate has, if it has more than are listed. Else, and where
 /// they cannot be counted (an array stands for all of its elements), no more than are

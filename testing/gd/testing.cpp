@@ -212,10 +212,11 @@ error harness::no_result(const gd::instance& x) {
 }
 
 gd::result<harness::outcome_row> harness::run_async(execution& what) {
-  return invalid(fmt::format(
-    "instance {}: step {} of {} v{} is asynchronous: it needs an engine of gd::actors, "
-    "or a gd::actors::testing::simulation",
-    what.row().id, what.row().step, what.row().fsm, what.row().fsm_version));
+  return invalid(fmt::format("instance {}: step {} of {} v{} is asynchronous: "
+                             "it needs an engine of gd::actors, "
+                             "or a gd::actors::testing::simulation",
+                             what.row().id, what.row().step, what.row().fsm,
+                             what.row().fsm_version));
 }
 
 gd::result<void> harness::execute(

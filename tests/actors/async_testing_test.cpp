@@ -80,9 +80,9 @@ private:
               [](gd::context<errand>& ctx) { return gd::done(ctx.state); })
         .on_error(
           [](const gd::failure& why, gd::context<errand>& ctx) -> gd::outcome {
-      if (ctx.failures() < 1)
-        return gd::replay(ctx.state);
-      return gd::stop(why.message());
+            if (ctx.failures() < 1)
+              return gd::replay(ctx.state);
+            return gd::stop(why.message());
           }));
     CAF_REQUIRE(known);
     id = sim.insert({.fsm = "Errand", .state = gd::to_json(errand{7})})->id;
@@ -124,12 +124,13 @@ CAF_TEST(delays take simulated time and none of ours) {
   CAF_CHECK(x.passed() == 90s);
 }
 
-CAF_TEST(a step that never answers ends at its time limit and its handler is called) {
+CAF_TEST(
+  a step that never answers ends at its time limit and its handler is called) {
   std::weak_ptr<int> kept;
   fixture x{[&kept](async_context ctx) {
-              auto alive = std::make_shared<int>();
-              kept = alive;
-              ctx.self->become([ctx, alive](int) {});
+    auto alive = std::make_shared<int>();
+    kept = alive;
+    ctx.self->become([ctx, alive](int) {});
             },
             {.limit = 1500ms}};
   CAF_CHECK_EQUAL(x.run(), failed_twice("step ask took longer than 1500ms"));
@@ -143,12 +144,13 @@ CAF_TEST(a step without a limit of its own has five minutes) {
   CAF_CHECK(x.passed() == 10min);
 }
 
-CAF_TEST(an answer in time counts although another timer goes on after the limit) {
+CAF_TEST(
+  an answer in time counts although another timer goes on after the limit) {
   fixture x{[](async_context ctx) {
-              ctx.self->delayed_send(ctx.self, 2s, 1.5);
-              ctx.self->delayed_send(ctx.self, 1s, 3);
-              ctx.self->become([ctx](int n) { finish(ctx, n); },
-                               [](double) { throw std::logic_error("late"); });
+    ctx.self->delayed_send(ctx.self, 2s, 1.5);
+    ctx.self->delayed_send(ctx.self, 1s, 3);
+    ctx.self->become([ctx](int n) { finish(ctx, n); },
+                     [](double) { throw std::logic_error("late"); });
             },
             {.limit = 1500ms}};
   CAF_CHECK_EQUAL(x.run(), (texts{"ask: next tell", "tell: done"}));
@@ -158,18 +160,18 @@ CAF_TEST(an answer in time counts although another timer goes on after the limit
 CAF_TEST(the stop token of a step over its limit is asked to stop) {
   bool stopped = false;
   fixture x{[&stopped](async_context ctx) {
-              auto on_stop = [&stopped] { stopped = true; };
-              auto callback
-                = std::make_shared<std::stop_callback<decltype(on_stop)>>(
-                  ctx->stop_token(), on_stop);
-              ctx.self->become([ctx, callback](int) {});
+    auto on_stop = [&stopped] { stopped = true; };
+    auto callback = std::make_shared<std::stop_callback<decltype(on_stop)>>(
+      ctx->stop_token(), on_stop);
+    ctx.self->become([ctx, callback](int) {});
             },
             {.limit = 1s}};
   CAF_CHECK(x.sim.step());
   CAF_CHECK(stopped);
 }
 
-CAF_TEST(what the function or a continuation throws is an exception of the step) {
+CAF_TEST(what the function
+         or a continuation throws is an exception of the step) {
   fixture at_once{[](async_context) { throw std::runtime_error("no"); }};
   CAF_CHECK_EQUAL(at_once.run(), failed_twice("no"));
   fixture later{[](async_context ctx) {
@@ -178,8 +180,8 @@ CAF_TEST(what the function or a continuation throws is an exception of the step)
   }};
   CAF_CHECK_EQUAL(later.run(), failed_twice("not now"));
   fixture answered{[](caf::actor_system& sys) {
-    auto echo
-      = sys.spawn([]() -> caf::behavior { return {[](int n) { return n; }}; });
+    auto echo = sys.spawn(
+      []() -> caf::behavior { return {[](int n) { return n; }}; });
     return [echo](async_context ctx) {
       ctx.self->request(echo, 1s, 1).then([ctx](int) {
         throw std::runtime_error("not that");
@@ -219,15 +221,15 @@ CAF_TEST(a step whose actor is killed has crashed and runs again) {
       return ctx.self->quit(caf::exit_reason::kill);
     finish(ctx, 1);
   }};
-  CAF_CHECK_EQUAL(x.run(), (texts{"ask: crash", "ask, attempt 1: next tell",
-                                  "tell: done"}));
+  CAF_CHECK_EQUAL(
+    x.run(), (texts{"ask: crash", "ask, attempt 1: next tell", "tell: done"}));
 }
 
 CAF_TEST(an outcome that is lost is delivered again by the next execution) {
   fixture x{[](async_context ctx) { finish(ctx, 1); }};
   x.sim.crash_next(x.id);
-  CAF_CHECK_EQUAL(x.run(), (texts{"ask: crash", "ask, attempt 1: next tell",
-                                  "tell: done"}));
+  CAF_CHECK_EQUAL(
+    x.run(), (texts{"ask: crash", "ask, attempt 1: next tell", "tell: done"}));
 }
 
 CAF_TEST(of several outcomes the first one counts and contexts may be kept) {
@@ -248,9 +250,8 @@ CAF_TEST(deadlines of other instances pass while a step waits) {
     ctx.self->delayed_send(ctx.self, 1h, 3);
     ctx.self->become([ctx](int n) { finish(ctx, n); });
   }};
-  auto later = x.sim.insert({.fsm = "Errand",
-                             .state = gd::to_json(errand{8}),
-                             .delay_us = 60'000'000});
+  auto later = x.sim.insert(
+    {.fsm = "Errand", .state = gd::to_json(errand{8}), .delay_us = 60'000'000});
   CAF_CHECK(x.sim.step());
   CAF_CHECK(x.sim.instance(later->id)->eligible_at_us
             < x.sim.now().time_since_epoch() / 1us);
@@ -291,9 +292,8 @@ CAF_TEST(actors that still wait end with the simulation) {
     kept = alive;
     x.sim.system().spawn([alive](caf::event_based_actor* self) {
       self->delayed_send(self, 1h, 1);
-      return caf::behavior{[self, alive](int) {
-        self->delayed_send(self, 1h, 1);
-      }};
+      return caf::behavior{
+        [self, alive](int) { self->delayed_send(self, 1h, 1); }};
     });
     alive = nullptr;
     CAF_CHECK(x.sim.run_for(10h));

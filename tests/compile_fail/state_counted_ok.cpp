@@ -22,7 +22,8 @@ struct on_nothing : nothing {
 struct greedy {
   greedy() = default;
   template <class T>
-  greedy(const T&) {}
+  greedy(const T&) {
+  }
 };
 
 struct pair_of {

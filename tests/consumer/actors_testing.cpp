@@ -21,10 +21,10 @@ int main() {
     gd::define<order, order_step>("Order", 1)
       .step(order_step::start,
             gd::actors::async([](gd::actors::async_context<order> ctx) {
-    ctx.self->delayed_send(ctx.self, std::chrono::hours{1}, 1);
-    ctx.self->become([ctx](int more) {
-      ctx.finish(gd::done(order{ctx->state.id + more}));
-    });
+              ctx.self->delayed_send(ctx.self, std::chrono::hours{1}, 1);
+              ctx.self->become([ctx](int more) {
+                ctx.finish(gd::done(order{ctx->state.id + more}));
+              });
             })));
   auto row = sim.insert({.fsm = "Order", .state = gd::to_json(order{7})});
   auto ran = sim.drain();

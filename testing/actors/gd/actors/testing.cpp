@@ -26,7 +26,8 @@ constexpr std::size_t most_messages = 1'000'000;
 
 error restless() {
   return {errc::invalid_argument,
-          "expected that actors are quiet after " + std::to_string(most_messages)
+          "expected that actors are quiet after "
+            + std::to_string(most_messages)
             + " messages at the same time, got another one",
           {}};
 }
@@ -86,15 +87,16 @@ public:
     if (!under_->decide(decider::death))
       return;
     if (auto failure = failure_of_end(sys, why))
-      row = what_.fail(gd::failure{"step " + what_.row().step + ": " + *failure});
+      row = what_.fail(
+        gd::failure{"step " + what_.row().step + ": " + *failure});
   }
 
   /// Its time limit is over.
   void expire(std::chrono::milliseconds limit) {
     if (!under_->decide(decider::limit))
       return;
-    deliver(what_.fail(
-      gd::failure{execution::over_limit(what_.row().step, limit)}));
+    deliver(
+      what_.fail(gd::failure{execution::over_limit(what_.row().step, limit)}));
     if (under_->mark_stopped())
       under_->request_stop();
   }
@@ -141,7 +143,7 @@ public:
       auto& what = to_->what();
       starter_->start(this, to_, what.begin(), what.row().state);
       },
-    };
+      };
   }
 
   void on_exit() override {
@@ -187,9 +189,9 @@ std::optional<microseconds> simulation::next_timer() const {
   const auto& clock = world_->scheduler.clock();
   if (clock.schedule().empty())
     return std::nullopt;
-  return std::max(microseconds{}, std::chrono::ceil<microseconds>(
-                                    clock.schedule().begin()->first
-                                    - clock.current_time));
+  return std::max(microseconds{},
+                  std::chrono::ceil<microseconds>(
+                    clock.schedule().begin()->first - clock.current_time));
 }
 
 gd::result<std::optional<microseconds>> simulation::next_due() {
@@ -232,9 +234,8 @@ gd::result<simulation::outcome_row> simulation::run_async(execution& what) {
   auto limit = *what.step()->limit();
   auto to = std::make_shared<delivery>(what);
   to->self = world_->sys.spawn<step_actor>(to, starter);
-  to->self->attach_functor([this, to](const caf::error& why) {
-    to->ended(world_->sys, why);
-  });
+  to->self->attach_functor(
+    [this, to](const caf::error& why) { to->ended(world_->sys, why); });
   anon(to->self, run_step{});
   auto left = std::chrono::duration_cast<microseconds>(limit);
   auto ok = settle();
