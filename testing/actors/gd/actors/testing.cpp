@@ -101,6 +101,12 @@ public:
       under_->request_stop();
   }
 
+  /// Nothing is to come of it any more.
+  void abandon() {
+    if (under_->decide(decider::limit))
+      deliver(nullptr);
+  }
+
   execution& what() noexcept {
     return what_;
   }
@@ -247,11 +253,9 @@ gd::result<simulation::outcome_row> simulation::run_async(execution& what) {
     if (ok && left == microseconds{})
       to->expire(limit);
   }
-  if (!ok) { // nothing is to come of it any more
-    what.under()->decide(decider::limit);
-    return ok.error();
-  }
-  ok = settle(); // its actor ends
+  to->abandon(); // if it could not be decided
+  if (ok)
+    ok = settle(); // its actor ends
   if (!ok)
     return ok.error();
   return std::move(to->row);
