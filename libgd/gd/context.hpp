@@ -56,9 +56,9 @@ public:
   std::int32_t attempt = 0;
 
   /// The database's clock when the row was picked, whatever this machine's clock
-  /// shows. Of what runs without a pick of its own: when its id was drawn, for a row
-  /// that begins as it is inserted; for a step that runs ahead, the clock of the pick
-  /// and the time since. In a test, the test kit's clock.
+  /// shows. Of what runs without a pick of its own (a row that begins as it is inserted,
+  /// a step that runs ahead) what that clock showed last, and the time since. In a test,
+  /// the test kit's clock.
   std::chrono::system_clock::time_point now() const noexcept {
     return now_;
   }

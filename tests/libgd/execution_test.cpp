@@ -4,6 +4,7 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>

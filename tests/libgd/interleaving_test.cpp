@@ -678,7 +678,8 @@ CAF_TEST(with statements that know one name the others hang) {
 
   id = executing();
   received(id, "cancelled");
-  transaction{parker, {store::flush({await_any_row(id)})}}.finish();
+  std::vector<outcome_row> parking{await_any_row(id)};
+  transaction{parker, {store::flush(parking)}}.finish();
   pq::params of_it;
   of_it.add(id);
   transaction{connect_naively(), {call(naive_recheck_of_one, of_it)}}.finish();

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -356,6 +357,67 @@ CAF_TEST(whatever parks a row forgets the names that it awaited before) {
   };
   CAF_CHECK_EQUAL(stale(outcome(verb::await)), "paid ");
   CAF_CHECK_EQUAL(stale(outcome(verb::park)), " ");
+}
+
+CAF_TEST(whatever ends a wait forgets all of its names) {
+  db.rows("insert into gen_durable_machines (fsm, version, initial_step, "
+          "queue, steps, outside) values ('Order', 3, 'collect', 'checkout', "
+          "'{collect,camp}', '{\"collect\": {\"to\": [\"camp\", "
+          "\"collect\"]}, \"camp\": {\"to\": [], \"rests\": true}}')");
+  auto parked = [this](const std::string& more) {
+    auto id = std::to_string(insert_row("awaiting_signal"));
+    db.rows("update gen_durable set awaits_also = '{cancelled,refunded}', "
+            "deadline = now() - interval '1 s', history = 2, wake_reason = "
+            "null"
+              + more + " where id = $1",
+            {id});
+    db.rows("insert into gen_durable_ledger (instance_id, seq, at, "
+            "fsm_version, outcome, to_step, attempt, state) values ($1, 0, "
+            "now(), 3, 'insert', 'collect', 0, '{}')",
+            {id});
+    return id;
+  };
+  using way = std::function<void(const std::string&)>;
+  auto after = [&](const way& end, const std::string& more = "") {
+    auto id = parked(more);
+    end(id);
+    auto text = db.scalar("select concat_ws(' ', status, '[' || awaits || ']', "
+                          "awaits_also) from gen_durable where id = $1",
+                          {id});
+    db.rows("delete from gen_durable");
+    return text;
+  };
+  auto by_sql = [this](const std::string& call) {
+    return [=, this](const std::string& id) { db.scalar(call, {id}); };
+  };
+  way send_it = [this](const std::string& id) {
+    send({to(std::stoll(id), "cancelled")});
+  };
+  way wake_it = [this](const std::string&) { run(store::wake_due(10)); };
+  way return_it = [this](const std::string& id) {
+    run(store::return_row(std::stoll(id), true));
+  };
+  way signal_it = by_sql("select gd_signal($1, 'refunded')");
+  for (const auto& end : {send_it, wake_it, return_it, signal_it,
+                          way{by_sql("select gd_rewind($1, 0)")},
+                          way{by_sql("select gd_transition($1, 'collect')")}})
+    CAF_CHECK_EQUAL(after(end), "runnable");
+  CAF_CHECK_EQUAL(after(by_sql("select gd_transition($1, 'camp')")),
+                  "awaiting_signal []");
+  CAF_MESSAGE("and a wake-up that is owed keeps all of them");
+  const auto* owed = ", unique_key = 'k', unique_scope = '{runnable}'";
+  for (const auto& end : {send_it, signal_it, wake_it}) {
+    CAF_CHECK_EQUAL(after(end, owed),
+                    "awaiting_signal [paid] {cancelled,refunded}");
+    auto both = [&](const std::string& id) {
+      end(id);
+      return_it(id);
+    };
+    CAF_CHECK_EQUAL(after(both, owed), "runnable");
+  }
+  CAF_MESSAGE("and no other signal ends it");
+  CAF_CHECK_EQUAL(after(by_sql("select gd_signal($1, 'noted')")),
+                  "awaiting_signal [paid] {cancelled,refunded}");
 }
 
 CAF_TEST(

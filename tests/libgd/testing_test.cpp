@@ -797,7 +797,8 @@ CAF_TEST(steps are told the time that passes in both) {
   };
   simulation sim;
   CAF_CHECK_EQUAL(seconds(sim), (std::vector<std::int64_t>{600, 3'600}));
-  auto real = seconds(connect({}));
+  auto in_sql = connect({});
+  auto real = seconds(in_sql);
   CAF_CHECK(real[0] >= 600 && real[0] < 660);
   CAF_CHECK(real[1] >= 3'599 && real[1] < 3'660);
 
