@@ -10,6 +10,9 @@ set(GD_COMPONENTS core testing)
 if(GD_BUILD_ACTORS)
   list(APPEND GD_COMPONENTS actors)
 endif()
+if(TARGET gen_durable_actors_testing)
+  list(APPEND GD_COMPONENTS actors_testing)
+endif()
 
 # -- files ---------------------------------------------------------------------
 
@@ -37,6 +40,11 @@ if(GD_BUILD_ACTORS)
   install(DIRECTORY actors/gd
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     FILES_MATCHING REGEX "/(async|compat|engine|messages|remote)\\.hpp$")
+endif()
+if(TARGET gen_durable_actors_testing)
+  install(DIRECTORY testing/actors/gd
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+    FILES_MATCHING PATTERN "*.hpp")
 endif()
 
 if(TARGET gdctl)
@@ -128,4 +136,8 @@ if(GD_BUILD_ACTORS)
     REQUIRES "gen_durable_core = ${PROJECT_VERSION}"
     LIBS ${libs}
     CFLAGS ${cflags})
+endif()
+if(TARGET gen_durable_actors_testing)
+  gd_pkg_config(actors_testing "Tests of machines with asynchronous steps, without an engine"
+    REQUIRES "gen_durable_actors = ${PROJECT_VERSION}, gen_durable_testing = ${PROJECT_VERSION}")
 endif()

@@ -1,7 +1,7 @@
 # The guide tells everything that it should: its contents list each of its
 # sections, its table of options has each option of gd::config with its default,
-# its table of events each event with its severity, that of the events of steps
-# each of those, and that of the context each of its members.
+# its table of events each event with its severity, the two behind it what each of
+# them tells, and that of the context each of its members.
 #
 # Run as cmake -P tests/guide.cmake [-DROOT=<tree>].
 
@@ -217,15 +217,31 @@ foreach(name IN LISTS events)
   endif()
 endforeach()
 
-# What else the events of steps have.
+# What each of them tells: the first column has it, alone or with others.
+string(REGEX MATCHALL "\n\\| `[a-z_]+`[^|]* \\|" rows "${table}")
+string(REGEX MATCHALL "`[a-z_]+`" described "${rows}")
+string(REPLACE "`" "" described "${described}")
+foreach(name IN LISTS events)
+  if(NOT name IN_LIST described)
+    broken("its tables of what events tell lack ${name} of event.hpp")
+  endif()
+endforeach()
+foreach(name IN LISTS described)
+  if(NOT name IN_LIST events)
+    broken("its tables of what events tell have ${name}, and there is no such event")
+  endif()
+endforeach()
+
+# Events of steps have what those have in common: they are in the first one.
 file(READ "${ROOT}/libgd/gd/event.hpp" text)
 string(REGEX MATCHALL "\nstruct [a-z_]+ : step_run {" of_steps "${text}")
 list(TRANSFORM of_steps REPLACE "^\nstruct ([a-z_]+) : step_run {$" "\\1")
-string(REGEX MATCHALL "\n\\| `[a-z_]+` \\|" rows "${table}")
-list(TRANSFORM rows REPLACE "^.*`(.*)`.*$" "\\1")
 if(NOT of_steps)
   broken("no events of steps were found in event.hpp")
 endif()
+string(REGEX REPLACE "\n\\| other events .*$" "" first "${table}")
+string(REGEX MATCHALL "\n\\| `[a-z_]+` \\|" rows "${first}")
+list(TRANSFORM rows REPLACE "^.*`(.*)`.*$" "\\1")
 foreach(name IN LISTS of_steps)
   if(NOT name IN_LIST rows)
     broken("its table of the events of steps lacks ${name} of event.hpp")

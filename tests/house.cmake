@@ -39,7 +39,7 @@ macro(broken rule)
 endmacro()
 
 # What users include.
-set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|actors/gd/actors/(async|compat|engine|messages|remote))\\.hpp$")
+set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|testing/actors/gd/actors/testing|actors/gd/actors/(async|compat|engine|messages|remote))\\.hpp$")
 
 set(include "\n[ \t]*#[ \t]*include[ \t]*[<\"]")
 file(GLOB_RECURSE files RELATIVE "${ROOT}"
@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 6700 libgd/gd/pq 4110 libgd/gd/work 5190 actors/gd/actors 6350
-  testing/gd 1630 tools/gdctl 2340
-  sql/turn 565 sql/intake 430 sql/sweep 362 sql/session 217 sql/caller 30
+  libgd/gd 7050 libgd/gd/pq 4150 libgd/gd/work 5250 actors/gd/actors 6370
+  testing/gd 1670 testing/actors/gd/actors 330 tools/gdctl 2340
+  sql/turn 565 sql/intake 430 sql/sweep 385 sql/session 217 sql/caller 30
   sql/testing 30 sql/parts 660)
 while(budgets)
   list(POP_FRONT budgets folder budget)

@@ -12,21 +12,30 @@ mark_as_advanced(BASH)
 get_target_property(dirs CAF::core INTERFACE_INCLUDE_DIRECTORIES)
 list(REMOVE_ITEM dirs ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
 list(TRANSFORM dirs PREPEND -isystem)
-foreach(part IN ITEMS libgd testing actors)
+set(parts libgd testing actors)
+if(TARGET gen_durable_actors_testing)
+  list(APPEND parts testing/actors)
+endif()
+foreach(part IN LISTS parts)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${part}/gd/*.hpp")
   add_test(NAME "headers/${part}"
     COMMAND "${BASH}" "${CMAKE_CURRENT_SOURCE_DIR}/headers/check.sh"
             ${CMAKE_CXX_COMPILER_LAUNCHER} "${CMAKE_CXX_COMPILER}"
             -std=c++20 -O0 -Wall -Wextra -Wpedantic -Wshadow -Werror
             "-I${PROJECT_SOURCE_DIR}/libgd" "-I${PROJECT_SOURCE_DIR}/testing"
-            "-I${PROJECT_SOURCE_DIR}/actors" ${dirs} -- ${headers})
+            "-I${PROJECT_SOURCE_DIR}/actors" "-I${PROJECT_SOURCE_DIR}/testing/actors"
+            ${dirs} -- ${headers})
   set_tests_properties("headers/${part}" PROPERTIES PROCESSORS 2)
 endforeach()
 
 # -- exports -------------------------------------------------------------------
 
 # The libraries as shared ones, if need be linked from the static ones' objects.
-foreach(part IN ITEMS core testing actors)
+set(parts core testing actors)
+if(TARGET gen_durable_actors_testing)
+  list(APPEND parts actors_testing)
+endif()
+foreach(part IN LISTS parts)
   set(shared gen_durable_${part})
   if(NOT BUILD_SHARED_LIBS)
     set(shared gd_shared_${part})
@@ -39,6 +48,7 @@ foreach(part IN ITEMS core testing actors)
   set(expected_core _ZTIN2gd18undecodable_signalE _ZTVN2gd18undecodable_signalE)
   set(expected_testing _ZTVN2gd7testing10simulationE _ZTVN2gd7testing11in_databaseE)
   set(expected_actors _ZN2gd6actors6add_toERN3caf19actor_system_configE)
+  set(expected_actors_testing _ZTVN2gd6actors7testing10simulationE)
   add_test(NAME "exports/${part}"
     COMMAND "${CMAKE_COMMAND}" "-DNM=${CMAKE_NM}"
             "-DLIBRARY=$<TARGET_FILE:${shared}>" "-DEXPECTED=${expected_${part}}"

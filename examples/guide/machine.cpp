@@ -78,6 +78,41 @@ gd::outcome decide(gd::context<review_state>& ctx) {
 }
 // [/peek]
 
+GD_ENUM(booking_step, pay, remind);
+
+struct booking_state {
+  std::chrono::sys_time<std::chrono::microseconds> departs{};
+  GD_STATE(booking_state, departs);
+};
+
+// [any]
+gd::machine booking() {
+  using enum booking_step;
+  using context = gd::context<booking_state>;
+  return gd::define<booking_state, booking_step>("Booking", 1)
+    .step(pay, [](context& ctx) -> gd::outcome {
+      if (ctx.discard("cancelled"))
+        return gd::stop("cancelled");
+      if (ctx.take_raw("paid"))
+        return gd::next(remind, ctx.state).after(24h); // other rows pass meanwhile
+      if (ctx.timed_out())
+        return gd::stop("not paid in time");
+      return gd::await({"paid", "cancelled"}, ctx.state).timeout(1h);
+    })
+    .step(remind, [](context& ctx) -> gd::outcome {
+      if (ctx.now() < ctx.state.departs) // by the database's clock
+        return gd::replay(ctx.state, 24h);
+      return gd::done();
+    })
+    .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
+      if (ctx.at(remind)) // the same handler for all steps
+        return gd::done();
+      return gd::stop(why.message());
+    })
+    .forget_dedup_after(30 * 24h);
+}
+// [/any]
+
 GD_ENUM(billing_step, collect_payment, ship);
 
 struct billing_state {

@@ -2,6 +2,8 @@
 
 #include <gd/work/lease.hpp>
 
+#include <stdexcept>
+
 namespace gd {
 
 undecodable_signal::undecodable_signal(std::string_view name, const error& why)
@@ -48,6 +50,12 @@ bool context_base::lease_lost() const noexcept {
 
 std::stop_token context_base::stop_token() const {
   return lease_->stop_token();
+}
+
+void context_base::throw_other_enum() const {
+  throw std::invalid_argument{"at: expected a step of " + fsm + " v"
+                              + std::to_string(fsm_version)
+                              + ", got one of another enum"};
 }
 
 } // namespace gd

@@ -2,7 +2,9 @@
 
 #include <gd/error.hpp>
 #include <gd/json.hpp>
+#include <gd/state.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -10,6 +12,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -51,6 +54,24 @@ public:
   /// How often this step has been tried before, since it last got anywhere: 0 in
   /// its first execution, and again after each `next` and `await`.
   std::int32_t attempt = 0;
+
+  /// The database's clock when the row was picked, whatever this machine's clock
+  /// shows. Of what runs without a pick of its own (a row that begins as it is inserted,
+  /// a step that runs ahead) what that clock showed last, and the time since. In a test,
+  /// the test kit's clock.
+  std::chrono::system_clock::time_point now() const noexcept {
+    return now_;
+  }
+
+  /// Whether `which` is the step that runs, for functions that several steps, or the
+  /// handler, share. It is of the machine's GD_ENUM: one of another throws.
+  template <class Step>
+  bool at(Step which) const {
+    static_assert(detail::named_enum<Step>, "a step is of a GD_ENUM");
+    if (step_type_ != typeid(void) && step_type_ != typeid(Step))
+      throw_other_enum();
+    return enum_from<Step>(step) == which;
+  }
 
   /// How many of these tries ended with their process, whoever was to blame for
   /// that: another step, a power failure, a deploy.
@@ -117,6 +138,7 @@ private:
   };
 
   entry* find(std::string_view name, mark as);
+  [[noreturn]] void throw_other_enum() const;
 
   template <class T>
   static std::optional<T> decode(std::string_view name, const entry* from) {
@@ -129,6 +151,8 @@ private:
   }
 
   std::int32_t crashes_ = 0;
+  std::chrono::system_clock::time_point now_{};
+  std::type_index step_type_ = typeid(void); ///< of the machine's steps
   std::string wake_reason_{};
   std::vector<entry> inbox_{};
   std::shared_ptr<const lease> lease_;

@@ -100,4 +100,25 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
   return errc::sql;
 }
 
+bad_result::bad_result(const error& why)
+  : std::logic_error("gd::result: used, but it is an error: "
+                     + to_string(why)) {
+  // nop
+}
+
+bad_result::bad_result()
+  : std::logic_error("gd::result: asked for its error, but it has none") {
+  // nop
+}
+
+namespace detail {
+
+void throw_bad_result(const error* why) {
+  if (why != nullptr)
+    throw bad_result{*why};
+  throw bad_result{};
+}
+
+} // namespace detail
+
 } // namespace gd

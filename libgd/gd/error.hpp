@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,24 @@ std::string to_string(const error& why);
 /// `not_allowed`, the rest is `sql`.
 errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 
+/// Thrown by who uses a `result` as what it is not: a mistake of the program, which has
+/// not asked before.
+class bad_result : public std::logic_error {
+public:
+  /// A value was used, and there is this error: "gd::result: used, but it is an error:
+  /// gd::<code>: <message>".
+  explicit bad_result(const error& why);
+
+  /// Its error was asked for, and there is none.
+  bad_result();
+};
+
+namespace detail {
+
+[[noreturn]] void throw_bad_result(const error* why);
+
+} // namespace detail
+
 /// A value or an error; what libgd returns wherever something can fail.
 template <class T>
 class [[nodiscard]] result {
@@ -85,33 +104,42 @@ public:
     return data_.index() == 0;
   }
 
-  /// The value. Throws std::bad_variant_access if there is none.
+  /// The value. Throws bad_result, with the error's text, if there is none.
   T& operator*() & {
-    return std::get<0>(data_);
+    return value_of(*this);
   }
   /// The same.
   const T& operator*() const& {
-    return std::get<0>(data_);
+    return value_of(*this);
   }
   /// The same, to be moved from.
   T&& operator*() && {
-    return std::get<0>(std::move(data_));
+    return std::move(value_of(*this));
   }
-  /// The value's members. Throws std::bad_variant_access if there is none.
+  /// The value's members. Throws bad_result, with the error's text, if there is none.
   T* operator->() {
-    return &std::get<0>(data_);
+    return &value_of(*this);
   }
   /// The same.
   const T* operator->() const {
-    return &std::get<0>(data_);
+    return &value_of(*this);
   }
 
-  /// Why there is no value. Throws std::bad_variant_access if there is one.
+  /// Why there is no value. Throws bad_result if there is one.
   const gd::error& error() const {
-    return std::get<1>(data_);
+    if (auto* why = std::get_if<1>(&data_))
+      return *why;
+    detail::throw_bad_result(nullptr);
   }
 
 private:
+  template <class Self>
+  static auto& value_of(Self& self) {
+    if (auto* x = std::get_if<0>(&self.data_)) [[likely]]
+      return *x;
+    detail::throw_bad_result(std::get_if<1>(&self.data_));
+  }
+
   std::variant<T, gd::error> data_;
 };
 
@@ -131,9 +159,11 @@ public:
     return why_.index() == 0;
   }
 
-  /// Why it failed. Throws std::bad_variant_access if it succeeded.
+  /// Why it failed. Throws bad_result if it succeeded.
   const gd::error& error() const {
-    return std::get<1>(why_);
+    if (auto* why = std::get_if<1>(&why_))
+      return *why;
+    detail::throw_bad_result(nullptr);
   }
 
 private:

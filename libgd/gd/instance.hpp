@@ -176,6 +176,8 @@ struct instance {
   std::optional<json> result{};
   /// Set when `status` is awaiting_signal; empty: it rests, and no signal wakes it.
   std::optional<std::string> awaits{};
+  /// The other names, where it awaits any of several.
+  std::vector<std::string> awaits_also{};
   std::string queue{};       ///< where it is picked
   std::int16_t priority = 0; ///< lower is more urgent
   /// What it takes turns by; see `insert`.
@@ -210,9 +212,10 @@ struct instance {
   std::int64_t seq = 0;
 
   GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
-           queue, priority, partition_key, unique_key, attempt, crashes, trials,
-           last_error, locked_by, wake_reason, eligible_at_us, deadline_us,
-           lease_expires_at_us, inserted_at_us, updated_at_us, inbox, seq);
+           awaits_also, queue, priority, partition_key, unique_key, attempt,
+           crashes, trials, last_error, locked_by, wake_reason, eligible_at_us,
+           deadline_us, lease_expires_at_us, inserted_at_us, updated_at_us,
+           inbox, seq);
 };
 
 /// Asks for a page of an instance's history.

@@ -234,6 +234,20 @@ concept any_of = (std::same_as<T, Ts> || ...);
 template <class T>
 concept character = any_of<T, char, wchar_t, char8_t, char16_t, char32_t>;
 
+/// Does not compile. The compiler's message shows what it was made for: the type, and
+/// the struct and the name of the field that has it.
+template <class T, class... Field>
+result<void> no_json_form() {
+  static_assert(!std::is_enum_v<T>, "declare the enum with GD_ENUM");
+  static_assert(!character<T>,
+                "a character is neither text nor a number: use std::string, "
+                "std::int8_t or std::uint8_t");
+  static_assert(std::is_enum_v<T> || character<T>,
+                "no JSON form: add GD_STATE(...) to the struct or specialize "
+                "gd::json_codec<T>");
+  return {};
+}
+
 } // namespace detail
 
 /// Gives a type its JSON form, in the manner of fmt::formatter. These have one:
@@ -257,13 +271,15 @@ concept character = any_of<T, char, wchar_t, char8_t, char16_t, char32_t>;
 /// when it fails.
 template <class T>
 struct json_codec {
-  static_assert(!std::is_enum_v<T>, "declare the enum with GD_ENUM");
-  static_assert(!detail::character<T>,
-                "a character is neither text nor a number: use std::string, "
-                "std::int8_t or std::uint8_t");
-  static_assert(std::is_enum_v<T> || detail::character<T>,
-                "no JSON form: add GD_STATE(...) to the struct or specialize "
-                "gd::json_codec<T>");
+  /// \cond
+  using gd_none = T;
+  static result<void> write(std::string&, const T&, const json_path&) {
+    return detail::no_json_form<T>();
+  }
+  static result<void> read(const json_value&, T&) {
+    return detail::no_json_form<T>();
+  }
+  /// \endcond
 };
 
 /// Appends the JSON text of `x`, as its codec does. The error, `codec`, names the

@@ -265,6 +265,7 @@ error repeated_key(const json_value& in);
 
 template <class T>
 struct json_codec<std::optional<T>> {
+  using gd_element = T;
   static_assert(!detail::is_optional<T>,
                 "JSON has only one null: wrap the inner std::optional in a "
                 "GD_STATE struct");
@@ -288,6 +289,8 @@ struct json_codec<std::optional<T>> {
 template <class T>
   requires(detail::sequence<T> || detail::is_array<T>)
 struct json_codec<T> {
+  using gd_element = typename T::value_type;
+
   static result<void> write(std::string& out, const T& xs,
                             const json_path& at) {
     if (auto res = detail::open(out, '[', at); !res)
@@ -327,6 +330,8 @@ struct json_codec<T> {
 
 template <detail::map_like T>
 struct json_codec<T> {
+  using gd_element = typename T::mapped_type;
+
   static_assert(std::same_as<typename T::key_type, std::string>,
                 "JSON objects have string keys");
 
@@ -357,6 +362,51 @@ struct json_codec<T> {
     });
   }
 };
+
+namespace detail {
+
+/// T, or the element of it, that has no JSON form; void: all have one.
+template <class T>
+struct formless {
+  using type = void;
+};
+template <class T>
+using formless_t = typename formless<T>::type;
+template <class T>
+  requires requires {
+    typename json_codec<T>::gd_none;
+  }
+struct formless<T> {
+  using type = T;
+};
+template <class T>
+  requires requires {
+    typename json_codec<T>::gd_element;
+  }
+struct formless<T> : formless<typename json_codec<T>::gd_element> {};
+
+/// A name as an argument of a template.
+template <std::size_t N>
+struct text {
+  char chars[N + 1] = {};
+
+  consteval explicit text(std::string_view name) {
+    std::copy_n(name.begin(), N, chars);
+  }
+};
+
+/// For the compiler's message.
+template <class Struct, text Name>
+struct field;
+
+/// The field with that number has a type without JSON form.
+template <class T, std::size_t I, class Form>
+result<void> no_json_form_of_field() {
+  constexpr auto name = names_of<T>[I];
+  return no_json_form<Form, field<T, text<name.size()>{name}>>();
+}
+
+} // namespace detail
 
 template <detail::described T>
 struct json_codec<T> {
@@ -399,12 +449,20 @@ private:
   /// Calls `f` with the number and the value of each field.
   template <class U, class F>
   static void each_field(U& x, F f) {
-    std::apply(
-      [&f](auto&... fields) {
-      [[maybe_unused]] std::size_t i = 0;
-      (f(i++, fields), ...);
-      },
-      detail::fields_of(x));
+    auto fields = detail::fields_of(x);
+    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      (visit<Is>(f, std::get<Is>(fields)), ...);
+    }
+    (std::make_index_sequence<names.size()>{});
+  }
+
+  template <std::size_t I, class Field, class F>
+  static void visit(F& f, Field& field) {
+    using form = detail::formless_t<std::remove_const_t<Field>>;
+    if constexpr (std::is_void_v<form>)
+      f(I, field);
+    else
+      static_cast<void>(detail::no_json_form_of_field<T, I, form>());
   }
 };
 

@@ -157,6 +157,9 @@ public:
     = gd::history::none; ///< of instances inserted from now on
   /// For how long entries of the ledger are kept; unset: for ever.
   std::optional<std::chrono::microseconds> history_keep{};
+  /// For how long dedup keys of consumed signals are remembered; unset: for as long as
+  /// their instance is there.
+  std::optional<std::chrono::microseconds> forget_dedup_after{};
   std::vector<step_definition> steps{}; ///< in the order of the enumerators
   handler on_error;                     ///< empty: an exception means `stop`
   /// The steps that the handler's `next` may go to; nullopt: anywhere.
@@ -301,6 +304,21 @@ public:
       built_.problem = error{errc::invalid_argument,
                              built_.title()
                                + ": history is kept for 1 s to 100 years",
+                             {}};
+    return std::move(*this);
+  }
+
+  /// Forgets the dedup keys of signals that were consumed so long ago (1 s to 100
+  /// years), of all its instances: a signal with such a key is accepted again. For
+  /// instances that live for ever; by default keys are remembered for as long as their
+  /// instance is there. Engines do that in small portions, some time later.
+  machine_builder forget_dedup_after(std::chrono::microseconds age) && {
+    built_.forget_dedup_after = age;
+    if (age < std::chrono::seconds{1} || age > longest_delay)
+      built_.problem = error{errc::invalid_argument,
+                             built_.title()
+                               + ": dedup keys are forgotten after 1 s to 100 "
+                                 "years",
                              {}};
     return std::move(*this);
   }

@@ -24,4 +24,12 @@ error outcome::out_of_range(std::string_view what) {
           {}};
 }
 
+error outcome::not_next() {
+  return {errc::invalid_argument, "after: expected an outcome of next", {}};
+}
+
+error parked::no_names() {
+  return {errc::invalid_argument, "names: expected 1 to 16, got nothing", {}};
+}
+
 } // namespace gd

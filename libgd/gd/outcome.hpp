@@ -8,12 +8,16 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <typeindex>
 #include <utility>
+#include <vector>
 
 namespace gd {
 
@@ -43,11 +47,13 @@ public:
   /// Where `next` goes.
   std::string step{};
   std::type_index step_type = typeid(void); ///< of the enumerator of `step`
-  /// Delay of `replay`, in microseconds.
+  /// Delay of `replay`, and of `next`, in microseconds.
   std::int64_t delay_us = 0;
   /// The signal that `await` waits for. Times are in microseconds, since 1970 for
   /// points in time.
   std::string awaits{};
+  /// The others, where it waits for any of several.
+  std::vector<std::string> awaits_also{};
   std::optional<std::int64_t> timeout_us{}; ///< how long `await` waits
   std::optional<std::int64_t> until_us{};   ///< until when it does
   /// Why `stop` stops.
@@ -59,6 +65,9 @@ public:
 
   /// The problem of a duration that is none, or longer than `longest_delay`.
   static error out_of_range(std::string_view what);
+
+  /// The problem of `after` for anything but `next`.
+  static error not_next();
 };
 
 namespace detail {
@@ -79,6 +88,26 @@ public:
   }
 };
 
+/// What those can do that go on with a step.
+template <class Self>
+class delays {
+public:
+  /// The step is due only after `delay` (up to 100 years), by the database's clock;
+  /// meanwhile other instances of its partition key may run. Not to a step where
+  /// instances rest or end. Without a delay it is due at once.
+  template <class Rep, class Period>
+  Self after(std::chrono::duration<Rep, Period> delay) && {
+    auto& self = static_cast<Self&>(*this);
+    auto us = to_microseconds(delay);
+    self.delay_us = us.value_or(0);
+    if (self.kind != outcome_kind::next) // a `to` made from another outcome
+      self.problem = outcome::not_next();
+    else if (!us)
+      self.problem = outcome::out_of_range("the delay of next");
+    return std::move(self);
+  }
+};
+
 } // namespace detail
 
 // -- their types --------------------------------------------------------------
@@ -87,7 +116,9 @@ public:
 
 /// What `next(step, state)` returns: goes on with a step of the enum `Step`.
 template <class Step>
-class moved : public outcome, public detail::attaches<moved<Step>> {
+class moved : public outcome,
+              public detail::attaches<moved<Step>>,
+              public detail::delays<moved<Step>> {
   static_assert(detail::named_enum<Step>, "a step is of a GD_ENUM");
 
   template <class State>
@@ -129,6 +160,16 @@ class again : public outcome, public detail::attaches<again> {
                       std::chrono::duration<Rep, Period> delay);
 };
 
+namespace detail {
+
+/// Several names; not one, which is a range of characters.
+template <class T>
+concept names_range = std::ranges::input_range<const T> && std::convertible_to<
+  std::ranges::range_reference_t<const T>,
+  std::string_view> && !std::convertible_to<const T&, std::string_view>;
+
+} // namespace detail
+
 /// What `await` returns: waits for a signal.
 class parked : public outcome, public detail::attaches<parked> {
 public:
@@ -158,8 +199,30 @@ private:
     // nop
   }
 
+  template <std::ranges::input_range Names, class State>
+  parked(const Names& names, const State& state)
+    : outcome{.kind = outcome_kind::await,
+              .value = to_json(state),
+              .state_type = typeid(State)} {
+    for (std::string_view name : names)
+      awaits_also.emplace_back(name);
+    if (awaits_also.empty()) {
+      problem = no_names();
+    } else {
+      awaits = std::move(awaits_also.front());
+      awaits_also.erase(awaits_also.begin());
+    }
+  }
+
+  static error no_names();
+
   template <class State>
   friend parked await(std::string_view name, const State& state);
+  template <class State>
+  friend parked await(std::initializer_list<std::string_view> names,
+                      const State& state);
+  template <detail::names_range Names, class State>
+  friend parked await(const Names& names, const State& state);
 };
 
 /// What `done` and `stop` return: the end.
@@ -227,7 +290,9 @@ struct stays_in<to<Steps...>, Enum>
 /// return, and from nothing else. As what a step or a handler returns it declares
 /// that no other step follows.
 template <auto... Steps>
-class to : public outcome, public detail::attaches<to<Steps...>> {
+class to : public outcome,
+           public detail::attaches<to<Steps...>>,
+           public detail::delays<to<Steps...>> {
   static_assert((detail::named_enum<decltype(Steps)> && ...),
                 "a step is of a GD_ENUM");
 
@@ -259,7 +324,7 @@ private:
 
 // -- what steps return --------------------------------------------------------
 
-/// Goes on with `step`, at once.
+/// Goes on with `step`, at once; or later: `next(step, state).after(10min)`.
 template <class Step, class State>
 moved<Step> next(Step step, const State& state) {
   return {step, state};
@@ -282,6 +347,22 @@ again replay(const State& state, std::chrono::duration<Rep, Period> delay) {
 template <class State>
 parked await(std::string_view name, const State& state) {
   return {name, state};
+}
+
+/// The same for any of several signals, at most 16: `await({"paid", "cancelled"},
+/// state)`. The first to come wakes the instance, once; which it was, the step sees by
+/// taking. Until the schema is activated it cannot be carried out, as older libraries
+/// would not wake the instance.
+template <class State>
+parked await(std::initializer_list<std::string_view> names,
+             const State& state) {
+  return {names, state};
+}
+
+/// The same with a container of strings.
+template <detail::names_range Names, class State>
+parked await(const Names& names, const State& state) {
+  return {names, state};
 }
 
 /// Ends the instance well, with `result`.

@@ -29,16 +29,22 @@
 /// The names in JSON are those of the fields. What types fields can have: see
 /// gd::json_codec.
 ///
-/// A forgotten field would be lost without a word on the next step, so the
-/// structured binding makes it a compile error ("only 2 names provided while
-/// 'order' decomposes into 3 elements").
+/// A forgotten field would be lost without a word on the next step, so it is a compile
+/// error, which names the struct, what is listed, and both counts. Where the fields
+/// cannot be counted (the struct is no aggregate), the structured binding's own: "only 2
+/// names provided while 'order' decomposes into 3 elements".
 #define GD_STATE(Type, ...)                                                    \
   GD_STATE_PARTIAL(Type __VA_OPT__(, ) __VA_ARGS__);                           \
   _Pragma("GCC diagnostic push")                                               \
   _Pragma("GCC diagnostic ignored \"-Wshadow\"")                               \
   static void gd_all_fields_listed([[maybe_unused]] const Type& gd_x_) {       \
     static_assert(!gd_names().empty() || std::is_empty_v<Type>,                \
-                  "GD_STATE lists no field, but the struct has some");         \
+                  "GD_STATE(" #Type                                            \
+                  ") lists no field, but the struct has some");                \
+    static_assert(::gd::detail::count_names(gd_names())                        \
+                    >= ::gd::detail::count_fields<Type>(),                     \
+                  "GD_STATE(" #Type __VA_OPT__(", ") #__VA_ARGS__              \
+                  ") does not list every field of the struct");                \
     __VA_OPT__([[maybe_unused]] const auto& [__VA_ARGS__] = gd_x_;)            \
   }                                                                            \
   _Pragma("GCC diagnostic pop")                                                \
@@ -167,6 +173,46 @@ auto fields_of(T& x) {
   if constexpr (requires { T::gd_all_fields_listed(x); })
     static_cast<void>(&T::gd_all_fields_listed);
   return x.gd_fields();
+}
+
+// -- forgotten fields ---------------------------------------------------------
+
+/// Stands for the value of any field of `Owner`, where only types matter.
+template <class Owner>
+struct any_field {
+  template <class T>
+    requires(!std::is_base_of_v<T, Owner>)
+  operator T() const;
+};
+
+template <class T, class... Fields>
+concept braced = requires {
+  T{Fields{}...};
+};
+
+/// Whether there are so many fields, or more.
+template <class T, std::size_t... Is>
+consteval bool has_fields(std::index_sequence<Is...>) {
+  return braced<T, std::enable_if_t<Is != ~std::size_t{0}, any_field<T>>...>;
+}
+
+template <class>
+inline constexpr bool holds_array = false;
+template <class... Ts>
+inline constexpr bool
+  holds_array<std::tuple<Ts&...>> = (std::is_array_v<Ts> || ...);
+
+/// How many fields an aggregate has, if it has more than are listed. Else, and where
+/// they cannot be counted (an array stands for all of its elements), no more than are
+/// listed.
+template <class T, std::size_t N = count_names(T::gd_names())>
+consteval std::size_t count_fields() {
+  if constexpr (std::is_aggregate_v<T> && N > 0
+                && !holds_array<decltype(std::declval<T&>().gd_fields())>) {
+    if constexpr (has_fields<T>(std::make_index_sequence<N + 1>{}))
+      return count_fields<T, N + 1>();
+  }
+  return N;
 }
 
 // -- CAF ----------------------------------------------------------------------

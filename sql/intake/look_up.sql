@@ -3,7 +3,10 @@
 -- compressed takes at most four times its text, and a number of 8 bytes prints up to 131,072 digits: those are counted
 -- before anything is printed. Names, keys and reasons that are longer than any of ours are cut.
 select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 1025) as step, g.status::text as status,
-  t.printed[1] as state, t.printed[2] as result, left(g.awaits, 1025) as awaits, left(g.queue, 1025) as queue, g.priority,
+  t.printed[1] as state, t.printed[2] as result, left(g.awaits, 1025) as awaits,
+  case when g.awaits_also is not null
+       then array(select left(n.name, 1025) from unnest(g.awaits_also) with ordinality as n (name, i) order by n.i limit 16) end as
+    awaits_also, left(g.queue, 1025) as queue, g.priority,
   g.attempt, g.crashes, g.trials, left(g.last_error, $2::int) as last_error, left(g.locked_by, 2048) as locked_by, g.wake_reason,
   (extract(epoch from g.eligible_at) * 1000000)::bigint as eligible_at_us,
   (extract(epoch from g.deadline) * 1000000)::bigint as deadline_us,

@@ -7,7 +7,7 @@
 -- inbox_full, or locked (by a stranger: try again); the queue of a target that it woke; the queue of one that
 -- was runnable, which a pick may have passed over because it was locked here.
 with entry as materialized (
-  select e.n, e.target_id, e.name, e.payload, e.dedup_key, g.status, g.awaits, g.queue,
+  select e.n, e.target_id, e.name, e.payload, e.dedup_key, g.status, g.awaits, g.awaits_also, g.queue,
     e.target_id in (select unnest(current_setting('gd.locked')::bigint[])) as locked,
     nextval(pg_get_serial_sequence(quote_ident(:'schema') || '.signals', 'id')::regclass) as id,
     count(*) over (partition by e.target_id order by e.n
@@ -15,7 +15,7 @@ with entry as materialized (
   from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) with ordinality
     as e (target_id, name, payload, dedup_key, n)
   left join lateral (
-    select g.status, g.awaits, left(g.queue, 1025) as queue
+    select g.status, g.awaits, g.awaits_also, left(g.queue, 1025) as queue
     from :"schema".gen_durable g
     where g.id = e.target_id
     offset 0) g on true
@@ -58,7 +58,8 @@ with entry as materialized (
 -- include parts/wake.sql
     wake_reason = 'signal'
   where g.id = any(array(
-      select e.target_id from entry e where e.name = e.awaits and (e.id in (select id from accepted)) is true))
+      select e.target_id from entry e
+      where (e.name = e.awaits or e.name = any(e.awaits_also)) and (e.id in (select id from accepted)) is true))
     and g.status = 'awaiting_signal'
     and not (g.wake_reason is not null and -- it is owed already: the first reason stays
 -- include parts/owed.sql

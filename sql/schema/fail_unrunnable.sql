@@ -15,7 +15,7 @@ with fault as materialized (
   for no key update
 )
 update :"schema".gen_durable g
-set status = 'failed', seq = g.seq + 1, last_error = 'nobody could ever run it: ' || f.why, awaits = null, deadline = null, locked_by = null,
+set status = 'failed', seq = g.seq + 1, last_error = 'nobody could ever run it: ' || f.why, awaits = null, awaits_also = null, deadline = null, locked_by = null,
     lease_expires_at = null, updated_at = clock_timestamp(),
     unique_scope = case when exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key and o.id <> g.id)
                         then '{}' else g.unique_scope end

@@ -19,6 +19,7 @@ with held as materialized (
   set status = case when h.free then 'runnable' else g.status end,
       seq = g.seq + case when h.free and h.status = 'executing' then 1 else 0 end, -- else it is a wake-up
       awaits = case when not h.free then g.awaits end,
+      awaits_also = case when not h.free then g.awaits_also end,
       deadline = case when h.free or h.status = 'executing' or g.wake_reason is not null then g.deadline end, -- owed from now on
       wake_reason = case when h.status = 'awaiting_signal' then coalesce(g.wake_reason, 'timeout') else g.wake_reason end,
       attempt = case when h.free and h.status = 'executing' then least(g.attempt, 2147483646) + 1 else g.attempt end,

@@ -1,11 +1,12 @@
 -- What flush does, of rows with history, and an entry for each outcome that is applied; no give-backs.
--- $1 to $12 as in flush. $13 text[] what has failed where the outcome is a handler's stop, or null; $14 text[] metadata
+-- $1 to $13 as in flush. $14 text[] what has failed where the outcome is a handler's stop, or null; $15 text[] metadata
 -- (JSON), or null. These may be shorter, too.
 with entry as (
   select *
   from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $6::text[], $7::text[], $8::bigint[], $9::text[],
-              $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::text[])
-    as e (id, token, step, state, outcome, result, delay_us, awaits, timeout_us, until_us, error, failure, metadata)
+              $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[])
+    as e (id, token, step, state, outcome, result, delay_us, awaits, timeout_us, until_us, error, awaits_also, failure,
+      metadata)
   order by e.id
 ),
 held as materialized (

@@ -22,6 +22,14 @@ error invalid(std::string text) {
 
 // -- history ------------------------------------------------------------------
 
+std::string names_of(const std::string& first,
+                     const std::vector<std::string>& others) {
+  auto out = first;
+  for (const auto& x : others)
+    out += ", " + x;
+  return out;
+}
+
 std::string detail_of(const store::outcome_row& x) {
   switch (x.what) {
     case store::verb::next:
@@ -30,8 +38,10 @@ std::string detail_of(const store::outcome_row& x) {
       return x.step;
     case store::verb::replay:
       return fmt::format("after {} us", x.delay_us);
+    case store::verb::later:
+      return fmt::format("{} after {} us", x.step, x.delay_us);
     case store::verb::await:
-      return x.awaits;
+      return names_of(x.awaits, x.awaits_also);
     case store::verb::stop:
       return x.reason;
     default:
@@ -180,7 +190,8 @@ std::string harness::describe(std::int64_t id) {
   if (x->result)
     line("result", x->result->text());
   if (x->awaits)
-    line("awaits", x->awaits->empty() ? "nothing: it rests" : *x->awaits);
+    line("awaits", x->awaits->empty() ? "nothing: it rests"
+                                      : names_of(*x->awaits, x->awaits_also));
   if (x->wake_reason)
     line("woken by", *x->wake_reason);
   if (x->last_error)
@@ -200,6 +211,14 @@ error harness::no_result(const gd::instance& x) {
           {}};
 }
 
+gd::result<harness::outcome_row> harness::run_async(execution& what) {
+  return invalid(fmt::format("instance {}: step {} of {} v{} is asynchronous: "
+                             "it needs an engine of gd::actors, "
+                             "or a gd::actors::testing::simulation",
+                             what.row().id, what.row().step, what.row().fsm,
+                             what.row().fsm_version));
+}
+
 gd::result<void> harness::execute(
   store::picked_row row, lease_ptr under,
   const std::function<gd::result<written>(store::outcome_row)>& write,
@@ -208,27 +227,29 @@ gd::result<void> harness::execute(
                 .step = row.step,
                 .attempt = row.attempt,
                 .wake_reason = row.wake_reason};
+  store::outcome_row back{.id = row.id, .token = under->token};
+  back.may_collide = store::may_collide(row, back.what);
   auto of = known_->find(row.fsm, row.fsm_version);
-  if (auto* step = of->find_step(row.step); step != nullptr && step->start) {
-    store::outcome_row back;
-    back.id = row.id;
-    back.token = under->token;
-    back.may_collide = store::may_collide(row, back.what);
-    if (auto ok = write(std::move(back)); !ok)
-      return ok.error();
-    return invalid(fmt::format("instance {}: step {} of {} is asynchronous: it "
-                               "needs an engine of gd::actors",
-                               row.id, row.step, of->title()));
-  }
   execution what{of, std::move(row), std::move(under), limits_};
-  auto outcome = std::move(*what.run());
+  auto ran = what.step() != nullptr && what.step()->start
+               ? run_async(what)
+               : gd::result<outcome_row>{what.run()};
+  if (!ran) {
+    auto ok = write(std::move(back));
+    return ok ? ran.error() : ok.error();
+  }
+  bool crashed = *ran == nullptr;
   if (auto crash = crashes_.find(seen.id);
       crash != crashes_.end() && crash->second > 0) {
     --crash->second;
+    crashed = true;
+  }
+  if (crashed) {
     seen.outcome = "crash";
     history_.push_back(std::move(seen));
     return lose();
   }
+  auto outcome = std::move(**ran);
   while (true) {
     auto became = write(outcome);
     if (!became)

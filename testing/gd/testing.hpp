@@ -20,6 +20,7 @@
 
 namespace gd {
 
+class execution;
 class key_table;
 class lease;
 class turn;
@@ -149,12 +150,18 @@ protected:
   harness(harness&&) = default;
   harness& operator=(harness&&) = default;
 
+  using outcome_row = std::unique_ptr<store::outcome_row>;
+
   /// After `machines()` has got another one.
   virtual gd::result<void> added() = 0;
   virtual gd::result<bool> run_one() = 0;
   virtual gd::result<void> pass(std::chrono::microseconds by) = 0;
   /// How long until a delay or a deadline ends.
   virtual gd::result<std::optional<std::chrono::microseconds>> next_due() = 0;
+
+  /// Runs a step that delivers its outcome later; null: it has crashed. By default an
+  /// error.
+  virtual gd::result<outcome_row> run_async(execution& what);
 
   /// What became of an outcome.
   struct written {
@@ -206,10 +213,21 @@ public:
   gd::result<transitioned> transition(gd::transition what) override;
   gd::result<gd::instance> instance(std::int64_t id) override;
 
-  /// The simulated clock. It stands still but for `advance` and its kin.
+  /// The simulated clock, which steps see as `ctx.now()`. It stands still but for
+  /// `advance` and its kin.
   std::chrono::system_clock::time_point now() const noexcept {
     return now_;
   }
+
+  /// Lets time pass until the clock shows that. An error: it is past that already.
+  gd::result<void> advance_to(std::chrono::system_clock::time_point when);
+
+protected:
+  /// \cond
+  gd::result<bool> run_one() override;
+  gd::result<void> pass(std::chrono::microseconds by) override;
+  gd::result<std::optional<std::chrono::microseconds>> next_due() override;
+  /// \endcond
 
 private:
   struct stored_signal {
@@ -231,9 +249,6 @@ private:
   };
 
   gd::result<void> added() override;
-  gd::result<bool> run_one() override;
-  gd::result<void> pass(std::chrono::microseconds by) override;
-  gd::result<std::optional<std::chrono::microseconds>> next_due() override;
 
   /// As `insert_new` and `insert` store it.
   row make_row(store::insert_row what) const;
@@ -290,7 +305,9 @@ struct in_database_settings {
 
 /// The same in a database, through the engine's own SQL: for tests that want to
 /// see what is stored. It is a database of tests: `advance` moves everything in
-/// it that waits for time. No engine should work in it meanwhile.
+/// it that waits for time, and `ctx.now()`; times given to `until` and to inserts are by
+/// that clock, those that `instance` tells are the database's. No engine should work in it
+/// meanwhile.
 class in_database : public harness {
 public:
   /// Connects, makes the machines known, and checks the schema. Errors: those of
@@ -332,6 +349,7 @@ private:
   std::shared_ptr<key_table> keys_;
   std::vector<lane> lanes_;
   std::int64_t swept_at_us_ = 0;
+  std::chrono::microseconds advanced_{0};
 };
 
 /// Runs what is eligible in a database until nothing is, with these machines, in

@@ -114,6 +114,8 @@ gd::result<void> in_database::added() {
 }
 
 gd::result<inserted> in_database::insert(gd::insert what) {
+  if (auto& at = what.eligible_at_us; at && *at > advanced_.count())
+    *at -= advanced_.count();
   return client_->insert(std::move(what));
 }
 
@@ -165,6 +167,7 @@ gd::result<void> in_database::pass(microseconds by) {
   shift.args.add(std::int64_t{by.count()});
   if (auto ok = run(std::move(shift)); !ok)
     return ok.error();
+  advanced_ += by;
   return sweep();
 }
 
@@ -189,6 +192,8 @@ gd::result<std::optional<microseconds>> in_database::next_due() {
 
 gd::result<harness::written> in_database::write(turn& work,
                                                 store::outcome_row what) {
+  if (what.until_us)
+    *what.until_us -= advanced_.count();
   work.add(std::move(what));
   while (true) {
     auto report = transact(*db_, work, 0);
@@ -230,6 +235,7 @@ gd::result<bool> in_database::run_one() {
     if (report->picked.empty())
       continue;
     auto& row = report->picked.front();
+    row.now_us += advanced_.count();
     auto under = std::make_shared<lease>(row.id, report->token);
     std::optional<store::key_hold> hold;
     if (row.partition_key)

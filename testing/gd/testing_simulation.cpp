@@ -46,6 +46,17 @@ std::string_view status_after(store::verb what) {
   }
 }
 
+bool awaits(const instance& x, const std::string& name) {
+  return x.awaits == name
+         || std::find(x.awaits_also.begin(), x.awaits_also.end(), name)
+              != x.awaits_also.end();
+}
+
+void forget_awaited(instance& x) {
+  x.awaits.reset();
+  x.awaits_also.clear();
+}
+
 } // namespace
 
 // -- the simulation -----------------------------------------------------------
@@ -137,7 +148,7 @@ void simulation::return_rows() {
       x->shown.locked_by.reset();
       x->shown.lease_expires_at_us.reset();
     } else {
-      x->shown.awaits.reset();
+      forget_awaited(x->shown);
       make_eligible(*x, now_us());
     }
   }
@@ -206,7 +217,7 @@ void simulation::wake(row& x, std::string_view reason) {
   touch(x);
   if (unsure(x)) // return_rows wakes it
     return;
-  x.shown.awaits.reset();
+  forget_awaited(x.shown);
   make_eligible(x, now_us());
 }
 
@@ -242,7 +253,7 @@ gd::result<signalled> simulation::signal(gd::signal what) {
   x.inbox.push_back({{++signal_ids_, what.name,
                       as_stored(std::move(what.payload).text()).text()},
                      std::move(what.dedup_key)});
-  if (x.shown.status == "awaiting_signal" && x.shown.awaits == what.name)
+  if (x.shown.status == "awaiting_signal" && awaits(x.shown, what.name))
     wake(x, "signal");
   return signalled{false};
 }
@@ -304,6 +315,11 @@ gd::result<void> simulation::pass(microseconds by) {
   return {};
 }
 
+gd::result<void>
+simulation::advance_to(std::chrono::system_clock::time_point when) {
+  return advance(std::chrono::floor<microseconds>(when) - now_);
+}
+
 // -- steps --------------------------------------------------------------------
 
 /// Of a partition key, only the first eligible row, whoever can run it, and only
@@ -352,6 +368,7 @@ store::picked_row simulation::show(const row& x) const {
   to.seq = x.shown.seq;
   to.crashes = x.shown.crashes;
   to.wake_reason = x.shown.wake_reason.value_or("");
+  to.now_us = now_us();
   std::size_t bytes = 0;
   for (const auto& y : x.inbox) {
     if (y.consumed)
@@ -447,6 +464,10 @@ void simulation::change(row& x, store::outcome_row& what) {
       to.attempt = 0;
       make_eligible(x, now_us());
       break;
+    case verb::later:
+      to.attempt = 0;
+      make_eligible(x, now_us() + what.delay_us);
+      break;
     case verb::replay:
       to.attempt += 1 - crashes;
       make_eligible(x, now_us() + what.delay_us);
@@ -455,6 +476,7 @@ void simulation::change(row& x, store::outcome_row& what) {
     case verb::park: // of no signal's name
       to.attempt = 0;
       to.awaits = std::move(what.awaits);
+      to.awaits_also = std::move(what.awaits_also);
       to.deadline_us = what.until_us;
       if (what.timeout_us)
         to.deadline_us = now_us() + *what.timeout_us;
@@ -485,7 +507,7 @@ void simulation::consume(row& x, const store::outcome_row& what) {
       y.content.payload = "{}";
     }
   auto is_news = [&](const stored_signal& y) {
-    return y.content.name == x.shown.awaits && !y.consumed
+    return awaits(x.shown, y.content.name) && !y.consumed
            && !among(what.seen, y.content.id);
   };
   if (what.what == store::verb::await

@@ -67,6 +67,7 @@ void simulation::arrive(row& x, const machine::step_definition& at) {
   to.last_error.reset();
   to.wake_reason.reset();
   to.awaits.reset();
+  to.awaits_also.clear();
   to.deadline_us.reset();
   if (!at.rests) {
     make_eligible(x, now_us());

@@ -96,4 +96,20 @@ CAF_TEST(a sweep of leases sends no sweep of deadlines back to its beginning) {
   CAF_CHECK_EQUAL(told.back().blocked, 1u);
 }
 
+CAF_TEST(a sweep of leases forgets as many pages of dedup keys as are old) {
+  insert(1);
+  rows.rows("insert into gen_durable_machines (fsm, version, initial_step, "
+            "queue, steps, forget_dedup_after) values ('Probe', 1, 'first', "
+            "'default', '{first}', '1 h') on conflict (fsm, version) do update "
+            "set forget_dedup_after = '1 h'");
+  rows.rows("insert into signals (target_id, name, dedup_key, inserted_at, "
+            "consumed_at) select 1, 'paid', n::text, now() - interval '3 h', "
+            "case when n % 3 > 0 then now() - interval '2 h' end from "
+            "generate_series(1, 12000) n");
+  home->config.reaper = 1s;
+  spawn_reaper();
+  pass(1s);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from signals"), "4000");
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

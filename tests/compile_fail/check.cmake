@@ -1,7 +1,7 @@
 # cmake -DCXX=<compiler> -DFLAGS=<list> -DSOURCE=<file> -P check.cmake
 #
 # A source whose name ends in _ok must compile. Every other one must fail, with
-# a message that contains what its first line says: "// expect: <text>".
+# messages that contain what its first lines say: "// expect: <text>".
 
 separate_arguments(FLAGS)
 execute_process(
@@ -19,15 +19,18 @@ if(name MATCHES "_ok$")
   return()
 endif()
 
-file(STRINGS "${SOURCE}" expected LIMIT_COUNT 1)
-if(NOT expected MATCHES "^// expect: (.+)$")
-  message(FATAL_ERROR "${name} does not begin with '// expect: <text>'")
-endif()
-set(expected "${CMAKE_MATCH_1}")
 if(NOT failed)
   message(FATAL_ERROR "${name} compiles, but should not")
 endif()
-string(FIND "${output}" "${expected}" found)
-if(found EQUAL -1)
-  message(FATAL_ERROR "${name} fails without '${expected}':\n${output}")
+file(READ "${SOURCE}" rest)
+if(NOT rest MATCHES "^// expect: ")
+  message(FATAL_ERROR "${name} does not begin with '// expect: <text>'")
 endif()
+while(rest MATCHES "^// expect: ([^\n]+)\n(.*)$")
+  set(expected "${CMAKE_MATCH_1}")
+  set(rest "${CMAKE_MATCH_2}")
+  string(FIND "${output}" "${expected}" found)
+  if(found EQUAL -1)
+    message(FATAL_ERROR "${name} fails without '${expected}':\n${output}")
+  endif()
+endwhile()

@@ -1,4 +1,4 @@
-// expect: GD_STATE lists no field, but the struct has some
+// expect: GD_STATE(order) lists no field, but the struct has some
 #include <gd/json.hpp>
 
 struct order {

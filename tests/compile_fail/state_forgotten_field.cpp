@@ -1,3 +1,5 @@
+// expect: GD_STATE(order, id, qty) does not list every field of the struct
+// expect: the comparison reduces to '(2 >= 3)'
 // expect: only 2 names provided
 #include <gd/json.hpp>
 

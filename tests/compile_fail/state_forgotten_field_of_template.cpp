@@ -1,4 +1,5 @@
-// expect: only 1 name provided
+// expect: GD_STATE(page, body) does not list every field of the struct
+// expect: with T = int
 #include <gd/json.hpp>
 
 template <class T>

@@ -1,4 +1,6 @@
 // expect: no JSON form: add GD_STATE(...) to the struct
+// expect: T = item
+// expect: field<order, text<5>{"first"}>
 #include <gd/json.hpp>
 
 struct item {

@@ -98,6 +98,7 @@ columns_by read_by_name() {
     {&sql::returning, columns_of<store::returning_row>()},
     {&sql::return_row, columns_of<store::returned_row>()},
     {&sql::trim_ledger, columns_of<store::trimmed_to>()},
+    {&sql::forget_dedup, columns_of<store::forgotten_to>()},
     {&sql::silent_sessions, columns_of<store::silent_session>()},
     {&sql::foreign_sessions, columns_of<store::foreign_session>()},
     {&sql::find_machines, columns_of<store::known_machine>()},

@@ -4,6 +4,7 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -215,6 +216,159 @@ CAF_TEST(delays and timeouts reach from zero to a hundred years) {
   CAF_CHECK_EQUAL(us(1'500ns), 1);
   CAF_CHECK_EQUAL(us(36'525 * 24h), 3'155'760'000'000'000);
   CAF_CHECK_EQUAL(us(std::chrono::duration<double>{0.25}), 250'000);
+}
+
+CAF_TEST(
+  a next that is due later is one and without a delay it is due at once) {
+  using enum parcel_phase;
+  auto check = [this](auto delay, std::int64_t us) {
+    for (bool named : {false, true}) {
+      auto row = run([=](context& ctx) -> gd::outcome {
+        if (named)
+          return gd::next<ship>(ctx.state).after(delay).with(parcel{});
+        return gd::next(ship, ctx.state).with(parcel{}).after(delay);
+      });
+      CAF_CHECK(row.what == (us > 0 ? verb::later : verb::next));
+      CAF_CHECK_EQUAL(row.delay_us, us);
+      CAF_CHECK_EQUAL(row.step, "ship"s);
+      CAF_CHECK_EQUAL(gd::store::to_string(row.what), "next");
+      CAF_CHECK_EQUAL(gd::store::is_plain_next(row), us == 0);
+    }
+  };
+  check(0s, 0);
+  check(1us, 1);
+  check(36'525 * 24h, 3'155'760'000'000'000);
+  auto by_handler = run(
+    [](context&) -> gd::outcome { throw std::runtime_error{"no stock"}; },
+    [](const gd::failure&, context& ctx) {
+    return gd::next(ship, ctx.state).after(1h);
+    });
+  CAF_CHECK(by_handler.what == verb::later);
+  CAF_CHECK_EQUAL(by_handler.failure.value_or(""), "no stock"s);
+}
+
+CAF_TEST(a next that is due later needs a delay and a step that runs) {
+  using enum parcel_phase;
+  for (auto delay : {-1us, std::chrono::microseconds{36'525 * 24h} + 1us}) {
+    CAF_CHECK_EQUAL(
+      told(
+        [=](context& ctx) { return gd::next(ship, ctx.state).after(delay); }),
+      "outcome next of step collect: the delay of next: expected 0 to 100 "
+      "years"s);
+  }
+  CAF_CHECK_EQUAL(told([](context& ctx) {
+                    return gd::to<ship>{gd::replay(ctx.state)}.after(1h);
+                  }),
+                  "outcome replay of step collect: after: expected an outcome "
+                  "of next"s);
+  gd::machine resting
+    = gd::define<order, parcel_phase>("Order", 3)
+        .step(collect,
+              [](context& ctx) { return gd::next(ship, ctx.state).after(1h); })
+        .final(ship);
+  auto of = std::make_shared<const gd::machine>(std::move(resting));
+  auto row = gd::execution{of, picked, lease, bounds}.run();
+  CAF_CHECK(row->what == verb::stop);
+  CAF_CHECK_EQUAL(row->reason,
+                  "outcome next of step collect: no function runs in step ship "
+                  "of Order v3: expected no delay"s);
+}
+
+CAF_TEST(await takes one name or several however they are given) {
+  using names = std::vector<std::string>;
+  auto check = [this](auto step, std::string first, names others) {
+    auto row = run(step);
+    CAF_CHECK(row.what == verb::await);
+    CAF_CHECK_EQUAL(row.awaits, first);
+    CAF_CHECK(row.awaits_also == others);
+  };
+  check([](context& ctx) { return gd::await({"paid"}, ctx.state); }, "paid",
+        {});
+  check(
+    [](context& ctx) {
+    return gd::await({"paid", "cancelled"}, ctx.state).timeout(1h);
+    },
+    "paid", {"cancelled"});
+  check(
+    [](context& ctx) {
+    return gd::await({"c", "b", "a"}, ctx.state);
+    },
+    "c", {"b", "a"});
+  check(
+    [](context& ctx) {
+    return gd::await(names{"a", "b"}, ctx.state);
+    },
+    "a", {"b"});
+  check(
+    [](context& ctx) {
+    return gd::await(std::array<std::string_view, 1>{"a"}, ctx.state);
+    },
+    "a", {});
+  check([](context& ctx) { return gd::await("paid"s, ctx.state); }, "paid", {});
+  names most;
+  for (int i = 0; i < 16; ++i)
+    most.push_back("n" + std::to_string(i));
+  check([&](context& ctx) { return gd::await(most, ctx.state); }, "n0",
+        {most.begin() + 1, most.end()});
+}
+
+CAF_TEST(await of several names is refused with a sentence if one is wrong) {
+  auto why = [this](std::vector<std::string> names) {
+    auto text = told([&](context& ctx) { return gd::await(names, ctx.state); });
+    constexpr std::string_view prefix = "outcome await of step collect: ";
+    CAF_CHECK(text.starts_with(prefix));
+    return text.substr(prefix.size());
+  };
+  CAF_CHECK_EQUAL(why({}), "names: expected 1 to 16, got nothing"s);
+  std::vector<std::string> many;
+  for (int i = 0; i < 17; ++i)
+    many.push_back(std::to_string(i));
+  CAF_CHECK_EQUAL(why(many), "names: expected 1 to 16, got 17"s);
+  for (const auto& twice : std::vector<std::vector<std::string>>{
+         {"a", "a"}, {"a", "b", "a"}, {"b", "a", "a"}})
+    CAF_CHECK_EQUAL(why(twice), "names: expected each once, got a twice"s);
+  CAF_CHECK(why({"a", ""}).starts_with("signal name: expected 1 to 255 bytes"));
+  CAF_CHECK(why({"", "a"}).starts_with("signal name: expected 1 to 255 bytes"));
+  CAF_CHECK(why({"a", "b\nc"}).starts_with("signal name: "));
+}
+
+// -- what a step is told ------------------------------------------------------
+
+CAF_TEST(
+  a step is told the time of its pick and one that runs ahead how it goes on) {
+  picked.now_us = 1'234'567'890'123'456;
+  picked.picked_at = std::chrono::steady_clock::now() - 1h;
+  std::chrono::system_clock::time_point now;
+  auto row = run([&](context& ctx) {
+    now = ctx.now();
+    return gd::next(parcel_phase::ship, ctx.state);
+  });
+  CAF_CHECK_EQUAL(gd::to_microseconds(now), 1'234'567'890'123'456);
+  auto next = under_test->after(row, "node/incarnation/10", std::nullopt);
+  auto since = next.row().now_us - picked.now_us;
+  CAF_CHECK_GREATER_OR_EQUAL(since, 3'600'000'000);
+  CAF_CHECK_LESS(since, 3'700'000'000);
+  auto later = next.after(row, "node/incarnation/11", std::nullopt);
+  CAF_CHECK_GREATER_OR_EQUAL(later.row().now_us, next.row().now_us);
+  CAF_CHECK_LESS(later.row().now_us - next.row().now_us, 100'000'000);
+}
+
+CAF_TEST(a step is told which of the machines steps it is and of no other) {
+  using enum parcel_phase;
+  std::vector<bool> told_so;
+  auto row = run(
+    [&](context& ctx) -> gd::outcome {
+      told_so = {ctx.at(collect), ctx.at(ship),
+                 ctx.at(static_cast<parcel_phase>(17))};
+      return ctx.at(foreign_phase::collect) ? gd::done() : gd::stop("no");
+    },
+    [&](const gd::failure& why, context& ctx) {
+    told_so.push_back(ctx.at(collect));
+    return gd::stop(why.message());
+    });
+  CAF_CHECK(told_so == (std::vector{true, false, false, true}));
+  CAF_CHECK_EQUAL(row.reason,
+                  "at: expected a step of Order v3, got one of another enum"s);
 }
 
 // -- exceptions ---------------------------------------------------------------

@@ -296,12 +296,13 @@ struct million_rows {
                 + ".gen_durable_ledger (instance_id, seq, at, fsm_version, "
                   "outcome, to_step, attempt, state) values (5000000, 0, "
                   "now(), 1, 'insert', 'collect', 0, '{}'); ";
-    auto outcomes = [&](const std::string& verb, const std::string& signals) {
+    auto outcomes = [&](const std::string& verb, const std::string& signals,
+                        const std::string& names = "'{}'") {
       return running + ", " + tokens + ", " + each("'ship'", "text") + ", "
              + each("'{\"n\": 2}'", "text") + ", " + signals + ", " + verb
              + ", " + each("'{\"n\": 2}'", "text") + ", " + each("5", "bigint")
              + ", " + each("'paid'", "text") + ", " + nothing + ", " + nothing
-             + ", " + each("'reason'", "text");
+             + ", " + each("'reason'", "text") + ", " + names;
     };
     if (running == "'{}'") // while the tables are empty
       tokens = verbs = keys = unique = "'{}'";
@@ -312,6 +313,19 @@ struct million_rows {
                     + nothing + ", " + nothing + ", " + keys;
     auto parking = execute(sql::flush,
                            outcomes(each("'await'", "text"), "'{}'"));
+    auto parking_of_several = execute(
+      sql::flush, outcomes(each("'await'", "text"), "'{}'",
+                           each("'[\"a\", \"noted\", \"b\"]'", "text")));
+    auto waiting_for_others = "update " + db.schema()
+                              + ".gen_durable set awaits = 'a', awaits_also = "
+                                "'{b,paid}' where id = any("
+                              + waiting + "::bigint[]); ";
+    auto forgetting = "insert into " + db.schema()
+                      + ".gen_durable_machines (fsm, version, initial_step,"
+                        " queue, steps, forget_dedup_after) select x.fsm,"
+                        " x.version, 'collect', 'default', '{collect}', '1 us'"
+                        " from (values ('Order', 1), ('Other', 7))"
+                        " x (fsm, version)";
     return {
       {.what = &sql::pick,
        .arguments = looking("default", "'{Order,Other}', '{1,7}'"),
@@ -423,6 +437,10 @@ struct million_rows {
        .arguments = running + ", '{}'",
        .pages_per_row = 40,
        .before = parking},
+      {.what = &sql::recheck,
+       .arguments = running + ", '{}'",
+       .pages_per_row = 50,
+       .before = parking_of_several},
       {.what = &sql::heartbeat,
        .arguments = running + ", " + tokens + ", 60000000",
        .pages_per_row = 40},
@@ -433,6 +451,12 @@ struct million_rows {
       {.what = &sql::trim_ledger,
        .arguments = "'Order', 'collect', 500000, 500, 100",
        .pages_per_row = 40},
+      // A page of which some are to go, and one of which nobody forgets any.
+      {.what = &sql::forget_dedup,
+       .arguments = "100000, 500",
+       .pages_per_row = 20,
+       .before = forgetting},
+      {.what = &sql::forget_dedup, .arguments = "0, 500", .pages_per_row = 1},
       {.what = &sql::wake_due, .arguments = "500", .pages_per_row = 40},
       {.what = &sql::returning,
        .arguments = "20, false, 0, 0, 0",
@@ -459,6 +483,11 @@ struct million_rows {
                     + each("'{\"a\": 1}'", "text") + ", " + keys + ", 1000",
        .pages_per_row = 80,
        .before = execute(sql::lock_targets, waiting)},
+      {.what = &sql::signal,
+       .arguments = waiting + ", " + each("'paid'", "text") + ", "
+                    + each("'{\"a\": 1}'", "text") + ", " + keys + ", 1000",
+       .pages_per_row = 80,
+       .before = waiting_for_others + execute(sql::lock_targets, waiting)},
       {.what = &sql::transition,
        .arguments = waiting + ", " + each("'pay'", "text") + ", "
                     + each("'collect'", "text") + ", '{}', "

@@ -196,6 +196,13 @@ constexpr sql::statement naive_wake{
                 " where id = $1::bigint and status = 'awaiting_signal' and "
                 "awaits = $2::text returning id"};
 
+/// What knows but one name.
+constexpr sql::statement naive_recheck_of_one{
+  "naive_recheck_of_one",
+  "update gen_durable g set status = 'runnable', awaits = null where g.id = "
+  "$1::bigint and exists (select from signals s where s.target_id = g.id and "
+  "s.name = g.awaits)"};
+
 /// What a recheck with a high-water mark instead of a set would be [A2].
 constexpr sql::statement naive_recheck{
   "naive_recheck", "update gen_durable g set status = 'runnable', awaits = "
@@ -305,7 +312,7 @@ struct fixture {
     return db.scalar("select count(*) from gen_durable g join signals s on "
                      "s.target_id = g.id"
                      " where g.id = $1 and g.status = 'awaiting_signal' and "
-                     "s.name = g.awaits"
+                     "(s.name = g.awaits or s.name = any(g.awaits_also))"
                      " and s.consumed_at is null",
                      {std::to_string(id)})
            != "0";
@@ -330,6 +337,13 @@ outcome_row await_row(std::int64_t id, std::string token = "node/1/1") {
   return row;
 }
 
+/// It waits for "paid", "cancelled" or "refunded".
+outcome_row await_any_row(std::int64_t id, std::string token = "node/1/1") {
+  auto row = await_row(id, std::move(token));
+  row.awaits_also = {"cancelled", "refunded"};
+  return row;
+}
+
 outcome_row done_row(std::int64_t id, std::string token = "node/1/1") {
   outcome_row row;
   row.id = id;
@@ -344,6 +358,10 @@ gd::signal paid(std::int64_t target, std::optional<std::string> dedup = {}) {
           .name = "paid",
           .payload = {},
           .dedup_key = std::move(dedup)};
+}
+
+gd::signal cancelled(std::int64_t target) {
+  return {.target = target, .name = "cancelled", .payload = {}};
 }
 
 /// What the engine sends for outcomes.
@@ -608,6 +626,158 @@ CAF_TEST(a signal with a lower id that commits later than a seen one wakes) {
   mark.add(id).add(seen);
   transaction{connect_naively(), {call(naive_recheck, mark)}}.finish();
   CAF_CHECK_EQUAL(of(id, "status"), "awaiting_signal");
+}
+
+// -- any of several names -----------------------------------------------------
+
+CAF_TEST(a signal of any awaited name and a parking step in any order are one
+           wake
+         - up) {
+  auto& parker = connect();
+  auto& sender = connect();
+  for (const auto* name : {"paid", "cancelled", "refunded"})
+    for (const auto& order : all_orders({4, 4})) {
+      CAF_MESSAGE(name << ", order " << order);
+      auto id = executing();
+      auto signal = paid(id);
+      signal.name = name;
+      transaction park{parker, flushing({await_any_row(id)})};
+      transaction send{sender, sending({signal})};
+      run_in(order, {&park, &send});
+      retry_locked(park, send);
+      CAF_CHECK(applied(park.answer(0), id));
+      auto answer = store::read<store::signal_row>(send.answer(1)).front();
+      CAF_CHECK(answer.answer == signal_answer::accepted);
+      CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, wake_reason, awaits, "
+                             "awaits_also)"),
+                      "runnable signal");
+      CAF_CHECK_EQUAL(inbox(id), name);
+      CAF_CHECK_EQUAL(wake_ups(id), "1");
+      CAF_CHECK_EQUAL(
+        park.answer(1).size() + (answer.woken_queue.empty() ? 0 : 1), 1u);
+    }
+}
+
+CAF_TEST(with statements that know one name the others hang) {
+  auto& parker = connect();
+  auto naive = [&](std::int64_t id, const gd::signal& signal) {
+    pq::params of;
+    of.add(id).add(signal.name);
+    pq::params inserted;
+    inserted.add(id).add(signal.name).add("");
+    transaction{connect_naively(),
+                {call(naive_insert_signal, inserted), call(naive_wake, of)}}
+      .finish();
+  };
+  auto id = executing();
+  transaction{parker, flushing({await_any_row(id)})}.finish();
+  naive(id, cancelled(id));
+  CAF_CHECK(hangs(id));
+  naive(id, paid(id));
+  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+
+  id = executing();
+  received(id, "cancelled");
+  std::vector<outcome_row> parking{await_any_row(id)};
+  transaction{parker, {store::flush(parking)}}.finish();
+  pq::params of_it;
+  of_it.add(id);
+  transaction{connect_naively(), {call(naive_recheck_of_one, of_it)}}.finish();
+  CAF_CHECK(hangs(id));
+}
+
+CAF_TEST(signals of two awaited names in any order are one wake - up) {
+  auto& one = connect();
+  auto& other = connect();
+  for (const auto& order : all_orders({4, 4})) {
+    CAF_MESSAGE("order " << order);
+    auto id = executing();
+    transaction{one, flushing({await_any_row(id)})}.finish();
+    transaction first{one, sending({cancelled(id)})};
+    transaction second{other, sending({paid(id)})};
+    run_in(order, {&first, &second});
+    auto locked = [](const transaction& x) {
+      return store::read<store::signal_row>(x.answer(1)).front().answer
+             == signal_answer::locked;
+    };
+    for (auto* x : {&first, &second})
+      if (locked(*x))
+        x->again();
+    CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+    CAF_CHECK_EQUAL(of(id, "num_nulls(awaits, awaits_also)"), "2");
+    CAF_CHECK_EQUAL(wake_ups(id), "1");
+    auto in = inbox(id);
+    CAF_CHECK(in == "paid,cancelled" || in == "cancelled,paid");
+  }
+}
+
+CAF_TEST(a group with two awaited names and a parking step in any order are one
+           wake
+         - up) {
+  auto& parker = connect();
+  auto& sender = connect();
+  for (const auto& order : all_orders({4, 4})) {
+    CAF_MESSAGE("order " << order);
+    auto id = executing();
+    transaction park{parker, flushing({await_any_row(id)})};
+    transaction send{sender, sending({cancelled(id), paid(id)})};
+    run_in(order, {&park, &send});
+    retry_locked(park, send);
+    CAF_CHECK(applied(park.answer(0), id));
+    CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+    CAF_CHECK_EQUAL(wake_ups(id), "1");
+    CAF_CHECK_EQUAL(inbox(id), "cancelled,paid");
+  }
+}
+
+CAF_TEST(of several names a seen signal does not wake and an unseen one does) {
+  auto& parker = connect();
+  auto id = executing();
+  auto row = await_any_row(id);
+  row.seen = {received(id, "cancelled"), received(id, "paid")};
+  received(id, "noted"); // nobody awaits it
+  transaction{parker, flushing({row})}.finish();
+  CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, awaits, awaits_also)"),
+                  "awaiting_signal paid {cancelled,refunded}");
+
+  id = executing();
+  row = await_any_row(id);
+  row.seen = {received(id, "cancelled")};
+  received(id, "refunded");
+  transaction{parker, flushing({row})}.finish();
+  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+}
+
+CAF_TEST(a deadline and a signal of another awaited name in any order are one
+           wake
+         - up with its true reason) {
+  auto& timer = connect();
+  auto& sender = connect();
+  std::set<std::string> reasons;
+  for (const auto& order : all_orders({3, 4})) {
+    CAF_MESSAGE("order " << order);
+    auto id = executing();
+    auto row = await_any_row(id);
+    row.until_us = 1'000'000;
+    transaction{timer, flushing({row})}.finish();
+    transaction wake{timer, waking()};
+    transaction send{sender, sending({cancelled(id)})};
+    run_in(order, {&wake, &send});
+    if (store::read<store::signal_row>(send.answer(1)).front().answer
+        == signal_answer::locked)
+      send.again();
+    auto answer = store::read<store::signal_row>(send.answer(1)).front();
+    bool by_signal = !answer.woken_queue.empty();
+    CAF_CHECK(answer.answer == signal_answer::accepted);
+    CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, wake_reason, awaits, "
+                           "awaits_also)"),
+                    by_signal ? "runnable signal" : "runnable timeout");
+    CAF_CHECK_EQUAL(wake_ups(id), "1");
+    CAF_CHECK_EQUAL(inbox(id), "cancelled");
+    reasons.insert(of(id, "wake_reason"));
+    CAF_CHECK_EQUAL(run(timer, store::wake_due(100)).size(), 0u);
+  }
+  CAF_CHECK_EQUAL(reasons.size(), 2u);
 }
 
 // -- [A1] fencing -------------------------------------------------------------

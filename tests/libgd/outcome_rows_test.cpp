@@ -2,6 +2,7 @@
 
 // What every statement leaves in the rows: all columns, before and after.
 
+#include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
@@ -14,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -134,7 +136,7 @@ struct fixture {
            " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 28u);
+    CAF_REQUIRE_EQUAL(xs.size(), 29u);
     return xs;
   }
 
@@ -194,7 +196,7 @@ struct fixture {
     x.token = "node/1/1";
     x.what = what;
     bool moves = what == verb::next || what == verb::park
-                 || what == verb::finish;
+                 || what == verb::finish || what == verb::later;
     if (moves || what == verb::replay || what == verb::await)
       x.state = R"({"n": 2})";
     if (moves)
@@ -312,6 +314,141 @@ CAF_TEST(await parks with attempt 0 and leaves eligible_at alone) {
   x = outcome(verb::await);
   x.until_us = 1'234'567'890'123'456;
   check(x, with("1234567890123456"));
+}
+
+CAF_TEST(a later next is a next that is due after its delay) {
+  auto x = outcome(verb::later);
+  x.delay_us = 90'000'000;
+  changes expected{{"status", "runnable"},       {"step", "ship"},
+                   {"state", "{\"n\": 2}"},      {"attempt", "0"},
+                   {"eligible_at", moment{90s}}, {"deadline", std::nullopt},
+                   {"wake_reason", std::nullopt}};
+  CAF_CHECK(!store::is_plain_next(x));
+  check(x, expected);
+  x = outcome(verb::later);
+  x.delay_us = hundred_years.count();
+  expected.insert_or_assign("eligible_at", moment{hundred_years});
+  check(x, expected);
+}
+
+CAF_TEST(await of several names keeps the first apart and the others in order) {
+  changes parked{{"status", "awaiting_signal"},
+                 {"state", "{\"n\": 2}"},
+                 {"awaits", "paid"},
+                 {"awaits_also", R"(["z", "a\"\\,{}'", "null", "é"])"},
+                 {"attempt", "0"},
+                 {"deadline", std::nullopt},
+                 {"wake_reason", std::nullopt}};
+  auto x = outcome(verb::await);
+  x.awaits_also = {"z", R"(a"\,{}')", "null", "é"};
+  check(x, parked);
+}
+
+CAF_TEST(whatever parks a row forgets the names that it awaited before) {
+  // As nothing of ours leaves them there.
+  auto stale = [this](outcome_row x) {
+    db.rows("update gen_durable set awaits = 'old', awaits_also = '{older}' "
+            "where id = $1",
+            {std::to_string(x.id)});
+    run(store::flush({x}));
+    return db.scalar("select concat(awaits, ' ', awaits_also) from gen_durable "
+                     "where id = $1",
+                     {std::to_string(x.id)});
+  };
+  CAF_CHECK_EQUAL(stale(outcome(verb::await)), "paid ");
+  CAF_CHECK_EQUAL(stale(outcome(verb::park)), " ");
+}
+
+CAF_TEST(whatever ends a wait forgets all of its names) {
+  db.rows("insert into gen_durable_machines (fsm, version, initial_step, "
+          "queue, steps, outside) values ('Order', 3, 'collect', 'checkout', "
+          "'{collect,camp}', '{\"collect\": {\"to\": [\"camp\", "
+          "\"collect\"]}, \"camp\": {\"to\": [], \"rests\": true}}')");
+  auto parked = [this](const std::string& more) {
+    auto id = std::to_string(insert_row("awaiting_signal"));
+    db.rows("update gen_durable set awaits_also = '{cancelled,refunded}', "
+            "deadline = now() - interval '1 s', history = 2, wake_reason = "
+            "null"
+              + more + " where id = $1",
+            {id});
+    db.rows("insert into gen_durable_ledger (instance_id, seq, at, "
+            "fsm_version, outcome, to_step, attempt, state) values ($1, 0, "
+            "now(), 3, 'insert', 'collect', 0, '{}')",
+            {id});
+    return id;
+  };
+  using way = std::function<void(const std::string&)>;
+  auto after = [&](const way& end, const std::string& more = "") {
+    auto id = parked(more);
+    end(id);
+    auto text = db.scalar("select concat_ws(' ', status, '[' || awaits || ']', "
+                          "awaits_also) from gen_durable where id = $1",
+                          {id});
+    db.rows("delete from gen_durable");
+    return text;
+  };
+  auto by_sql = [this](const std::string& call) {
+    return [=, this](const std::string& id) { db.scalar(call, {id}); };
+  };
+  way send_it = [this](const std::string& id) {
+    send({to(std::stoll(id), "cancelled")});
+  };
+  way wake_it = [this](const std::string&) { run(store::wake_due(10)); };
+  way return_it = [this](const std::string& id) {
+    run(store::return_row(std::stoll(id), true));
+  };
+  way signal_it = by_sql("select gd_signal($1, 'refunded')");
+  for (const auto& end : {send_it, wake_it, return_it, signal_it,
+                          way{by_sql("select gd_rewind($1, 0)")},
+                          way{by_sql("select gd_transition($1, 'collect')")}})
+    CAF_CHECK_EQUAL(after(end), "runnable");
+  CAF_CHECK_EQUAL(after(by_sql("select gd_transition($1, 'camp')")),
+                  "awaiting_signal []");
+  CAF_MESSAGE("and a wake-up that is owed keeps all of them");
+  const auto* owed = ", unique_key = 'k', unique_scope = '{runnable}'";
+  for (const auto& end : {send_it, signal_it, wake_it}) {
+    CAF_CHECK_EQUAL(after(end, owed),
+                    "awaiting_signal [paid] {cancelled,refunded}");
+    auto both = [&](const std::string& id) {
+      end(id);
+      return_it(id);
+    };
+    CAF_CHECK_EQUAL(after(both, owed), "runnable");
+  }
+  CAF_MESSAGE("and no other signal ends it");
+  CAF_CHECK_EQUAL(after(by_sql("select gd_signal($1, 'noted')")),
+                  "awaiting_signal [paid] {cancelled,refunded}");
+}
+
+CAF_TEST(
+  several names are refused with a sentence until all libraries know them) {
+  temporary_database old;
+  CAF_REQUIRE(gd::migrate_up(old.options(), 10));
+  old.rows("insert into gen_durable (fsm, step) values ('m', 's')");
+  CAF_REQUIRE(gd::migrate_up(old.options()));
+  pq::connection on{old.options()};
+  CAF_REQUIRE(on.wait_ready());
+  auto id = std::stoll(
+    old.scalar("update gen_durable set status = 'executing', locked_by = "
+               "'node/1/1', lease_expires_at = now() + '1 h' returning id"));
+  auto x = outcome(verb::await);
+  x.id = id;
+  auto write = [&] { return on.run({{store::flush({x})}}); };
+  x.awaits_also = {"cancelled"};
+  auto refused = write();
+  CAF_REQUIRE(!refused.ok());
+  CAF_CHECK(refused.failure->code == gd::errc::rejected);
+  CAF_CHECK_EQUAL(refused.failure->message,
+                  "await of several names: expected a schema that is activated "
+                  "(gdctl migrate activate); older libraries, which would not "
+                  "wake the instance, may work with this one");
+  CAF_CHECK_EQUAL(old.scalar("select status from gen_durable"), "executing");
+  CAF_REQUIRE(gd::migrate_activate(old.options()));
+  CAF_CHECK(write().ok());
+  CAF_CHECK_EQUAL(old.scalar("select status from gen_durable"),
+                  "awaiting_signal");
+  CAF_CHECK_EQUAL(old.scalar("select awaits_also from gen_durable"),
+                  "{cancelled}");
 }
 
 CAF_TEST(done records the result and leaves the state as it is) {

@@ -63,6 +63,13 @@ std::string text(std::int64_t x) {
   return std::to_string(x);
 }
 
+std::string joined(const std::vector<std::string>& xs) {
+  std::string out;
+  for (const auto& x : xs)
+    out += (out.empty() ? "" : ",") + x;
+  return out;
+}
+
 // -- schedules ----------------------------------------------------------------
 
 enum class act : std::uint8_t {
@@ -158,7 +165,8 @@ std::string to_string(const action& x) {
       auto out = node + ": its row " + number(x.which) + " ends with "
                  + std::string{store::to_string(verb_of(x))};
       if (verb_of(x) == verb::await)
-        out += " "s + names[(x.b >> 8U) & 1U];
+        out += " "s + names[(x.b >> 8U) & 1U]
+               + ((x.b >> 8U & 8U) != 0 ? ", or any" : "");
       return out + " (choices " + number(x.b) + ")";
     }
     case act::turn:
@@ -274,6 +282,7 @@ struct instance_model {
   std::int64_t crashes = 0; ///< nobody here holds a node's lock
   std::string token{};
   std::string awaits{};
+  std::vector<std::string> awaits_also{};
   std::string woken{}; ///< wake reason
   std::set<std::int64_t> seen{};
   bool deadline = false;
@@ -293,6 +302,14 @@ struct instance_model {
   /// Becoming runnable, it may collide: the engine does it one by one.
   bool unsure() const {
     return takes("runnable") && !takes(status);
+  }
+  bool awaits_any(const std::string& name) const {
+    return awaits == name
+           || std::count(awaits_also.begin(), awaits_also.end(), name) > 0;
+  }
+  void await_nothing() {
+    awaits.clear();
+    awaits_also.clear();
   }
   bool owed() const {
     return status == "awaiting_signal" && !woken.empty();
@@ -395,7 +412,7 @@ struct model {
     x.woken = reason;
     if (x.unsure())
       return;
-    x.awaits.clear();
+    x.await_nothing();
     x.status = "runnable";
     x.eligible = true;
   }
@@ -410,8 +427,9 @@ struct model {
     bool keeps = row.what == verb::replay || row.what == verb::stop
                  || row.what == verb::release;
     if (row.what == verb::next || row.what == verb::advance
-        || row.what == verb::replay || row.what == verb::await
-        || row.what == verb::park || row.what == verb::finish) {
+        || row.what == verb::later || row.what == verb::replay
+        || row.what == verb::await || row.what == verb::park
+        || row.what == verb::finish) {
       require(what.n == x.n + 1,
               "an outcome that does not follow the last one");
       x.n = what.n;
@@ -427,6 +445,12 @@ struct model {
         x.attempt = 0;
         x.eligible = true;
         break;
+      case verb::later:
+        end_lease(x, "runnable");
+        x.step = row.step;
+        x.attempt = 0;
+        x.eligible = false;
+        break;
       case verb::advance:
         x.step = row.step;
         x.attempt = 0;
@@ -441,6 +465,7 @@ struct model {
         end_lease(x, "awaiting_signal");
         x.attempt = 0;
         x.awaits = row.awaits;
+        x.awaits_also = row.awaits_also;
         x.deadline = row.timeout_us || row.until_us;
         x.deadline_over = row.until_us.has_value();
         break;
@@ -479,7 +504,7 @@ struct model {
       return;
     x.seen = {row.seen.begin(), row.seen.end()};
     for (const auto* s : inbox(slot))
-      if (s->name == x.awaits && !x.seen.contains(s->id))
+      if (x.awaits_any(s->name) && !x.seen.contains(s->id))
         return wake(x, "signal");
   }
 
@@ -492,10 +517,10 @@ struct model {
         xs.push_back("instance " + std::to_string(i) + ": " + x.status + ", "
                      + x.step + ", n " + text(x.n) + ", attempt "
                      + text(x.attempt) + ", token [" + x.token + "], awaits ["
-                     + x.awaits + "], woken [" + x.woken + "], deadline "
-                     + (x.deadline ? "t" : "f") + ", seq " + text(x.seq)
-                     + ", history " + text(x.history) + ", in ["
-                     + (x.history > 0 ? x.step : "") + "]");
+                     + x.awaits + "] [" + joined(x.awaits_also) + "], woken ["
+                     + x.woken + "], deadline " + (x.deadline ? "t" : "f")
+                     + ", seq " + text(x.seq) + ", history " + text(x.history)
+                     + ", in [" + (x.history > 0 ? x.step : "") + "]");
       for (const auto& entry : x.entries)
         xs.push_back("instance " + std::to_string(i) + ": " + entry);
     }
@@ -523,7 +548,7 @@ struct model {
       holders += x.takes(x.status) ? 1 : 0;
       if (x.status == "awaiting_signal" && !x.owed())
         for (const auto* s : inbox(i))
-          require(s->name != x.awaits || x.seen.contains(s->id),
+          require(!x.awaits_any(s->name) || x.seen.contains(s->id),
                   "instance " + std::to_string(i)
                     + " sleeps on a signal that it has");
     }
@@ -542,9 +567,10 @@ constexpr sql::statement silence_node{
 constexpr sql::statement read_all{
   "test_read_all",
   "select format('instance %s: %s, %s, n %s, attempt %s, token [%s], awaits "
-  "[%s], woken [%s], deadline %s, seq %s, history %s, in [%s]', "
+  "[%s] [%s], woken [%s], deadline %s, seq %s, history %s, in [%s]', "
   "array_position($1::bigint[], g.id) - 1, g.status, g.step, g.state->>'n', "
-  "g.attempt, g.locked_by, g.awaits, g.wake_reason, "
+  "g.attempt, g.locked_by, g.awaits, array_to_string(g.awaits_also, ','), "
+  "g.wake_reason, "
   "(g.deadline is not null)::text::char, g.seq, g.history, g.ledger_step) "
   "from :\"schema\".gen_durable g where g.id = any($1::bigint[]) "
   "union all "
@@ -1042,7 +1068,7 @@ private:
         continue;
       ++accepted[s.target];
       model_.signals.push_back(s);
-      if (x.status == "awaiting_signal" && x.awaits == s.name)
+      if (x.status == "awaiting_signal" && x.awaits_any(s.name))
         model_.wake(x, "signal");
     }
   }
@@ -1124,7 +1150,7 @@ private:
     if (x.status == "executing")
       return reaped(x);
     x.eligible = x.eligible || x.owed();
-    x.awaits.clear();
+    x.await_nothing();
     model_.end_lease(x, "runnable");
   }
 
@@ -1244,6 +1270,9 @@ private:
           row.timeout_us = 3'600'000'000; // or nothing would end it
         } else if (more >> 1U == 2) {
           row.what = verb::finish;
+        } else if (more >> 1U == 3) {
+          row.what = verb::later;
+          row.delay_us = 3'600'000'000;
         } else if ((more & 1U) != 0 && !held.row.partition_key) {
           row.what = verb::advance;
         }
@@ -1251,12 +1280,15 @@ private:
       case verb::advance:
       case verb::park:
       case verb::finish:
+      case verb::later:
         throw violation{"it is decided above"};
       case verb::replay:
         row.delay_us = (more & 1U) != 0 ? 3'600'000'000 : 0;
         break;
       case verb::await:
         row.awaits = names[more & 1U];
+        if ((more & 8U) != 0)
+          row.awaits_also = {"lost", names[1 - (more & 1U)]};
         if ((more >> 1U) % 4 == 2)
           row.timeout_us = 3'600'000'000;
         else if ((more >> 1U) % 4 == 3)
@@ -1810,7 +1842,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 28> mutants{{
+  const std::array<mutant, 32> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -1845,7 +1877,16 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"a park that does not look again", sql::recheck, "and s.id not in",
      "and false and s.id not in"},
     {"a signal that wakes whatever is awaited", sql::signal,
-     "where e.name = e.awaits and", "where"},
+     "where (e.name = e.awaits or e.name = any(e.awaits_also)) and", "where"},
+    {"a signal that wakes for the first of several names alone", sql::signal,
+     " or e.name = any(e.awaits_also)", ""},
+    {"a park that looks again for the first of several names alone",
+     sql::recheck, "g.awaits_also is not null and", "false and"},
+    {"a wake-up that leaves some of the names", sql::signal,
+     "case when w.owed then g.awaits_also end", "g.awaits_also"},
+    {"a later next that is due at once", sql::flush,
+     "when 'later' then clock_timestamp() + h.delay_us",
+     "when 'later' then clock_timestamp() + 0 * h.delay_us"},
     {"a heartbeat without a fence", sql::heartbeat,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true"},
     {"a reap that does not count", sql::reap,

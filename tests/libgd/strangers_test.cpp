@@ -868,17 +868,21 @@ CAF_TEST(names of steps and of signals and scopes of any length are cut
     CAF_REQUIRE(reply.ok());
     return std::move(reply.results.front());
   };
-  db.rows("alter table gen_durable disable trigger all; update gen_durable "
-          "set status = 'done', queue = repeat('q', 5000000), fsm = "
-          "repeat('f', 5000000), awaits = step, last_error = repeat('e', "
-          "20000000), locked_by = step, partition_key = step, unique_key = "
-          "step::bytea where id = 1");
+  db.rows(
+    "alter table gen_durable disable trigger all; update gen_durable "
+    "set status = 'done', queue = repeat('q', 5000000), fsm = "
+    "repeat('f', 5000000), awaits = step, awaits_also = "
+    "array_fill(left(step, 9000), array[2, 10]), last_error = repeat('e', "
+    "20000000), locked_by = step, partition_key = step, unique_key = "
+    "step::bytea where id = 1");
   auto found = store::read_instance(run(store::look_up(1)));
   CAF_REQUIRE(found);
   CAF_CHECK_EQUAL(found->step.size(), 1'025u);
   CAF_CHECK_EQUAL(found->fsm.size(), 1'025u);
   CAF_CHECK_EQUAL(found->queue.size(), 1'025u);
   CAF_CHECK_EQUAL(found->awaits->size(), 1'025u);
+  CAF_CHECK(found->awaits_also
+            == std::vector<std::string>(16, std::string(1'025, 'x')));
   CAF_CHECK_EQUAL(found->locked_by->size(), 2'048u);
   CAF_CHECK_EQUAL(found->partition_key->size(), 4'096u);
   CAF_CHECK_EQUAL(found->unique_key->size(), 2 * 4'096u);

@@ -305,7 +305,8 @@ CAF_TEST(an asynchronous step is an error that says so) {
   CAF_REQUIRE(!ran);
   CAF_CHECK_EQUAL(ran.error().message,
                   "instance 1: step first of Puppet v1 is asynchronous: it "
-                  "needs an engine of gd::actors");
+                  "needs an engine of gd::actors, or a "
+                  "gd::actors::testing::simulation");
   CAF_CHECK_EQUAL(must(sim.instance(id)).status, "runnable");
 }
 
@@ -409,6 +410,10 @@ gd::outcome any_outcome(context& ctx, dice& roll, bool in_handler) {
   if (ctx.state.runs > 9)
     return gd::done(ctx.state);
   auto some_name = [&] { return roll(2) == 0 ? "a" : "b"; };
+  auto some_names = [&] {
+    return roll(2) == 0 ? std::vector{"a"s, "b"s}
+                        : std::vector{"c"s, "a"s, "b"s};
+  };
   switch (roll(in_handler ? 8 : 16)) {
     case 0:
       return gd::done(puppet_word{"of " + std::to_string(ctx.state.seed)});
@@ -418,8 +423,9 @@ gd::outcome any_outcome(context& ctx, dice& roll, bool in_handler) {
     case 3:
       return gd::replay(ctx.state, roll(3) * 7min);
     case 4:
-    case 5:
       return gd::next(steps[roll(3)], ctx.state);
+    case 5:
+      return gd::next(steps[roll(3)], ctx.state).after(roll(2) * 5min);
     case 6:
       return gd::await(some_name(), ctx.state).timeout((1 + roll(4)) * 11min);
     case 7:
@@ -431,6 +437,9 @@ gd::outcome any_outcome(context& ctx, dice& roll, bool in_handler) {
       return gd::next(puppet_step{}, puppet_word{"another state"});
     case 10:
       throw std::runtime_error{"thrown"};
+    case 11:
+    case 12:
+      return gd::await(some_names(), ctx.state).timeout(13min);
     default:
       return gd::await(some_name(), ctx.state);
   }
@@ -491,13 +500,15 @@ std::string picture(harness& run, std::int64_t id) {
     return text_of(x.error());
   auto maybe = [](const auto& y) { return y.value_or("-"); };
   return fmt::format(
-    "{} {}/{} {} {} state {} result {} awaits {} queue {} priority {} attempt "
+    "{} {}/{} {} {} state {} result {} awaits {} {} queue {} priority {} "
+    "attempt "
     "{} error {} locked {} wake {} deadline {} inbox {} keys {} {}",
     x->id, x->fsm, x->version, x->step, x->status, x->state.text(),
-    x->result ? x->result->text() : "-", maybe(x->awaits), x->queue,
-    x->priority, x->attempt, maybe(x->last_error), x->locked_by.has_value(),
-    maybe(x->wake_reason), x->deadline_us.has_value(), x->inbox,
-    maybe(x->partition_key), maybe(x->unique_key));
+    x->result ? x->result->text() : "-", maybe(x->awaits),
+    fmt::join(x->awaits_also, ","), x->queue, x->priority, x->attempt,
+    maybe(x->last_error), x->locked_by.has_value(), maybe(x->wake_reason),
+    x->deadline_us.has_value(), x->inbox, maybe(x->partition_key),
+    maybe(x->unique_key));
 }
 
 /// Does the same things at random with a harness; notes what it is told.
@@ -766,6 +777,88 @@ CAF_TEST(what waits for time in a database can be made due) {
   CAF_CHECK(must(run.instance(id)).last_error == "timeout");
   CAF_CHECK_EQUAL(lines(run.history(id)),
                   (texts{"first: await a", "first, timeout: stop timeout"}));
+}
+
+CAF_TEST(steps are told the time that passes in both) {
+  auto seconds = [](harness& run) {
+    std::vector<std::int64_t> at;
+    must(run.add(puppet([&](context& ctx) -> gd::outcome {
+      at.push_back(gd::to_microseconds(ctx.now()) / 1'000'000);
+      if (++ctx.state.runs == 1)
+        return gd::next(puppet_step::first, ctx.state).after(10min);
+      if (ctx.state.runs == 2)
+        return gd::await({"x", "y"}, ctx.state).until(ctx.now() + 1h);
+      return gd::done();
+    })));
+    insert(run);
+    must(run.run_for(2h));
+    CAF_REQUIRE_EQUAL(at.size(), 3u);
+    return std::vector{at[1] - at[0], at[2] - at[1]};
+  };
+  simulation sim;
+  CAF_CHECK_EQUAL(seconds(sim), (std::vector<std::int64_t>{600, 3'600}));
+  auto in_sql = connect({});
+  auto real = seconds(in_sql);
+  CAF_CHECK(real[0] >= 600 && real[0] < 660);
+  CAF_CHECK(real[1] >= 3'599 && real[1] < 3'660);
+
+  auto run = connect({puppet(done)});
+  must(run.advance(24h));
+  auto soon = one();
+  auto now = std::stoll(db.scalar(
+    "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"));
+  soon.eligible_at_us = now + 24 * 3'600'000'000 + 600'000'000;
+  insert(run, soon);
+  CAF_CHECK_EQUAL(must(run.drain()), 0u);
+  must(run.advance(10min));
+  CAF_CHECK_EQUAL(must(run.drain()), 1u);
+}
+
+CAF_TEST(the clock of a simulation is set ahead and not back) {
+  simulation sim{{puppet(wait_for_a)}};
+  auto id = insert(sim);
+  must(sim.drain());
+  auto then = sim.now() + 59min;
+  must(sim.advance_to(then));
+  CAF_CHECK(sim.now() == then);
+  CAF_CHECK(!must(sim.step()));
+  CAF_CHECK(!sim.advance_to(then - 1us));
+  must(sim.advance_to(then + 1min));
+  CAF_CHECK(must(sim.instance(id)).wake_reason == "timeout");
+}
+
+CAF_TEST(any of several signals wakes once and which came is taken in both) {
+  auto play = [](harness& run) {
+    must(run.add(puppet([](context& ctx) -> gd::outcome {
+      if (ctx.take_raw("a"))
+        return gd::done(puppet_word{"a"});
+      if (ctx.take_raw("b"))
+        return gd::done(puppet_word{"b"});
+      return gd::await({"a", "b"}, ctx.state);
+    })));
+    texts out;
+    for (texts signals : {texts{"a"}, texts{"b"}, texts{"c", "b", "a"}}) {
+      auto id = insert(run);
+      must(run.drain());
+      auto parked = must(run.instance(id));
+      CAF_CHECK_EQUAL(parked.awaits.value_or(""), "a");
+      CAF_CHECK(parked.awaits_also == texts{"b"});
+      CAF_CHECK(run.describe(id).find("awaits: a, b") != std::string::npos);
+      for (const auto& name : signals)
+        must(run.signal({.target = id, .name = name, .payload = {}}));
+      must(run.drain());
+      auto ended = must(run.instance(id));
+      CAF_CHECK(!ended.awaits && ended.awaits_also.empty());
+      CAF_CHECK_EQUAL(run.history(id).size(), 2u);
+      out.push_back(ended.result->text());
+    }
+    return out;
+  };
+  texts expected{R"({"text": "a"})", R"({"text": "b"})", R"({"text": "a"})"};
+  simulation sim;
+  CAF_CHECK_EQUAL(play(sim), expected);
+  auto real = connect({});
+  CAF_CHECK_EQUAL(play(real), expected);
 }
 
 CAF_TEST(rows of one partition key run in their order in both) {

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <memory>
@@ -40,8 +41,10 @@ std::string text_of(const gd::instance& x) {
   if (x.awaits && x.awaits->empty())
     line("rests",
          x.deadline_us ? "until moved, or its deadline" : "until moved");
-  else
-    maybe("awaits", x.awaits);
+  else if (x.awaits)
+    line("awaits",
+         fmt::format("{}{}{}", *x.awaits, x.awaits_also.empty() ? "" : ", ",
+                     fmt::join(x.awaits_also, ", ")));
   time("deadline", x.deadline_us);
   maybe("woken by", x.wake_reason);
   value("state", x.state);

@@ -33,6 +33,10 @@ constexpr milliseconds lock_grace{3'000};
 /// Instances with history of a page, and of each its first entries.
 constexpr std::int32_t trimmed_instances = 1'000;
 constexpr std::int32_t trimmed_entries = 100;
+/// Signals of a page of which dedup keys are forgotten; a page that had some is followed
+/// by the next at once, up to so many.
+constexpr std::int32_t forgotten_signals = 5'000;
+constexpr std::int32_t forgotten_pages = 20;
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -144,7 +148,10 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
       trimmed_ = store::read_one<store::trimmed_to>(reply.results[1])
                    .value_or(store::trimmed_to{});
       read_silent(store::read<store::silent_session>(reply.results.back()));
-      return end_next();
+      forgotten_pages_ = 0;
+      return forget();
+    case stage::forget:
+      return read_forgotten(reply);
     case stage::end_one:
       return read_end(reply);
     case stage::served:
@@ -354,6 +361,20 @@ void reaper_actor::read_silent(std::vector<store::silent_session> found) {
     else
       look_soon_ = true;
   }
+}
+
+void reaper_actor::forget() {
+  send(sweep::leases, stage::forget,
+       {{store::forget_dedup(forgotten_, forgotten_signals)}, false});
+}
+
+void reaper_actor::read_forgotten(const pq::reply& reply) {
+  auto page = store::read_one<store::forgotten_to>(reply.results.front())
+                .value_or(store::forgotten_to{});
+  forgotten_ = page.id.value_or(0);
+  if (page.id && page.forgotten > 0 && ++forgotten_pages_ < forgotten_pages)
+    return forget();
+  end_next();
 }
 
 void reaper_actor::end_next() {

@@ -47,6 +47,7 @@ private:
     list,    ///< rows that a batch was refused for
     one_row, ///< one of these, by itself
     silent,  ///< sessions of silent nodes; and old entries of the ledger
+    forget,  ///< dedup keys
     end_one, ///< one of these
     served,  ///< which machines are served, and what waits for nobody
   };
@@ -85,6 +86,8 @@ private:
   void read_row(sweep what, const pq::reply& reply);
   void look_for_silent();
   void read_silent(std::vector<store::silent_session> found);
+  void forget();
+  void read_forgotten(const pq::reply& reply);
   void end_next();
   void read_end(const pq::reply& reply);
   void look_for_served();
@@ -116,6 +119,10 @@ private:
   /// Where the last page of instances ended of whose histories old entries go: a
   /// page in each sweep.
   store::trimmed_to trimmed_{};
+  /// Where the last page of signals ended of which dedup keys are forgotten; and how
+  /// many pages of this sweep had some.
+  std::int64_t forgotten_ = 0;
+  std::int32_t forgotten_pages_ = 0;
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.

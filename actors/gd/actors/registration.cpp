@@ -39,6 +39,8 @@ std::string beginning_of(const store::known_machine& x) {
                                           : "history of steps and states");
   if (x.keep_us)
     out += fmt::format(" for {} s", *x.keep_us / 1'000'000);
+  if (x.forget_us)
+    out += fmt::format(", dedup keys for {} s", *x.forget_us / 1'000'000);
   return out;
 }
 

@@ -129,6 +129,7 @@ template params& params::add(const std::vector<std::string_view>&);
 template params& params::add(const std::vector<std::optional<std::int64_t>>&);
 template params&
 params::add(const std::vector<std::optional<std::string_view>>&);
+template params& params::add(const std::vector<std::optional<std::string>>&);
 template params& params::add(const std::vector<std::optional<bytes>>&);
 
 bound_params::bound_params(const params& args)

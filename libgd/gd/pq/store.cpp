@@ -108,6 +108,9 @@ pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
                    column(rows, &hidden_row::token), bytes, longest_text);
 }
 
+/// From 1970.
+constexpr std::int64_t us_until_2000 = 946'684'800'000'000;
+
 pick_answer read_pick(const pq::rows& rows) {
   pick_answer out;
   pq::row_reader<mark> places{rows};
@@ -123,10 +126,14 @@ pick_answer read_pick(const pq::rows& rows) {
   std::sort(order.begin(), order.end()); // for less than the server would
   pq::row_reader<picked_row> picked{rows};
   out.rows.resize(order.size());
+  auto picked_at = std::chrono::steady_clock::now();
   for (std::size_t n = 0; n < order.size(); ++n) {
     const auto& [place, i] = order[n];
     picked.read(i, out.rows[n]);
-    out.rows[n].shown = !out.rows[n].state.empty();
+    auto& row = out.rows[n];
+    row.shown = !row.state.empty();
+    row.now_us = out.summary.now_us2000 + us_until_2000;
+    row.picked_at = picked_at;
     if (out.first.empty() || out.first.back().priority != place.priority)
       out.first.push_back(place);
   }
@@ -167,14 +174,17 @@ pq::call note_trials(const std::vector<trials_note>& notes) {
 // -- outcomes -----------------------------------------------------------------
 
 std::string_view to_string(verb x) noexcept {
-  constexpr std::array<std::string_view, 9> names{"next", "replay", "await",
-                                                  "done", "stop",   "release",
-                                                  "next", "next",   "next"};
+  constexpr std::array<std::string_view, 10> names{
+    "next",    "replay", "await", "done", "stop",
+    "release", "next",   "next",  "next", "next"};
   return names[static_cast<std::size_t>(x)];
 }
 
 std::size_t outcome_row::bytes() const noexcept {
-  return state.size() + result.size() + reason.size() + metadata.size()
+  auto names = awaits.size();
+  for (const auto& x : awaits_also)
+    names += x.size();
+  return state.size() + result.size() + reason.size() + metadata.size() + names
          + (failure ? failure->size() : 0) + 256
          + 8 * (consumed.size() + seen.size());
 }
@@ -221,6 +231,7 @@ static auto filled(std::string Row::*member) {
 static std::string_view outcome_of(const outcome_row& x) {
   return x.what == verb::park     ? "park"
          : x.what == verb::finish ? "finish"
+         : x.what == verb::later  ? "later"
                                   : to_string(x.what);
 }
 
@@ -232,16 +243,26 @@ static pq::call flush_by(const sql::statement& by,
       return x.reason;
     return x.failure;
   };
-  return make_call(
-    by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
-    column(rows, filled(&outcome_row::step)),
-    column(rows, filled(&outcome_row::state)), consumed_by(rows),
-    column(rows, outcome_of),
-    column(rows, only_of(verb::done, &outcome_row::result)),
-    column(rows, only_of(verb::replay, &outcome_row::delay_us)),
-    column(rows, only_of(verb::await, &outcome_row::awaits)),
-    column(rows, &outcome_row::timeout_us),
-    column(rows, &outcome_row::until_us), column(rows, last_error));
+  auto delay = [](const outcome_row& x) {
+    return x.what == verb::replay || x.what == verb::later
+             ? std::optional{x.delay_us}
+             : std::nullopt;
+  };
+  auto others = [](const outcome_row& x) {
+    return x.awaits_also.empty() ? std::nullopt
+                                 : std::optional{to_json(x.awaits_also).text()};
+  };
+  return make_call(by, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token),
+                   column(rows, filled(&outcome_row::step)),
+                   column(rows, filled(&outcome_row::state)), consumed_by(rows),
+                   column(rows, outcome_of),
+                   column(rows, only_of(verb::done, &outcome_row::result)),
+                   column(rows, delay),
+                   column(rows, only_of(verb::await, &outcome_row::awaits)),
+                   column(rows, &outcome_row::timeout_us),
+                   column(rows, &outcome_row::until_us),
+                   column(rows, last_error), column(rows, others));
 }
 
 pq::call flush(const row_refs<outcome_row>& rows) {
@@ -410,12 +431,6 @@ pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
 
 pq::call return_row(std::int64_t id, bool leases) {
   return make_call(sql::return_row, id, leases);
-}
-
-pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
-                     std::int32_t entries) {
-  return make_call(sql::trim_ledger, after.fsm, after.step, after.id, instances,
-                   entries);
 }
 
 pq::call sweep_lock() {

@@ -136,6 +136,9 @@ struct picked_row {
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
   bool shown = true;
+  /// The database's clock, and ours, as of the pick.
+  std::int64_t now_us = 0;
+  std::chrono::steady_clock::time_point picked_at{};
 
   /// Of state and inbox.
   std::size_t bytes() const noexcept;
@@ -328,9 +331,10 @@ enum class verb : std::uint8_t {
   advance, ///< `next` of a row that goes on at once, under a new token
   park,    ///< `next` to a step where the row rests
   finish,  ///< `next` to a step that ends the instance
+  later,   ///< `next` with a delay
 };
 
-/// The outcome's name; that of the last three is "next".
+/// The outcome's name; that of the last four is "next".
 std::string_view to_string(verb x) noexcept;
 
 /// An outcome, encoded and validated, or a give-back.
@@ -343,6 +347,7 @@ struct outcome_row {
   std::string result{};
   std::int64_t delay_us = 0;
   std::string awaits{};
+  std::vector<std::string> awaits_also{};
   std::optional<std::int64_t> timeout_us{};
   std::optional<std::int64_t> until_us{};
   /// A stop's.
@@ -489,18 +494,6 @@ struct returned_row : reaped_row {
 
   GD_COLUMNS(id, queue, partition_key, token, runnable);
 };
-
-/// Where a page of instances with history ended.
-struct trimmed_to {
-  std::string fsm{};
-  std::string step{};
-  std::int64_t id = 0;
-
-  GD_COLUMNS(fsm, step, id);
-};
-/// No row: it was the last page.
-pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
-                     std::int32_t entries);
 
 /// One row, one boolean.
 pq::call sweep_lock();

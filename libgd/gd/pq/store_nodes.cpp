@@ -47,6 +47,8 @@ std::vector<known_machine> known(const std::vector<machine>& machines) {
     auto& one = xs.back();
     if (x.history_keep)
       one.keep_us = x.history_keep->count();
+    if (x.forget_dedup_after)
+      one.forget_us = x.forget_dedup_after->count();
     auto declare = [&one](const std::string& from, auto to) {
       if (to) { // a set, whatever its order
         std::sort(to->begin(), to->end());
@@ -137,7 +139,8 @@ pq::call register_machines(const std::vector<known_machine>& machines) {
     column(machines, &known_machine::initial_step),
     column(machines, &known_machine::queue), column(machines, joined_steps),
     column(machines, declared_json), column(machines, &known_machine::history),
-    column(machines, &known_machine::keep_us), column(machines, open_json));
+    column(machines, &known_machine::keep_us), column(machines, open_json),
+    column(machines, &known_machine::forget_us));
 }
 
 pq::call replaced_machines(const std::vector<known_machine>& machines) {
@@ -224,6 +227,16 @@ version_answer read_answer(const pq::rows& rows) {
 
 pq::call find_machines(const std::vector<std::string>& names) {
   return make_call(sql::find_machines, names);
+}
+
+pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
+                     std::int32_t entries) {
+  return make_call(sql::trim_ledger, after.fsm, after.step, after.id, instances,
+                   entries);
+}
+
+pq::call forget_dedup(std::int64_t after, std::int32_t signals) {
+  return make_call(sql::forget_dedup, after, signals);
 }
 
 // -- nodes --------------------------------------------------------------------

@@ -68,6 +68,8 @@ struct known_machine {
   bool retired = false;     ///< it takes no more inserts
   std::int16_t history = 0; ///< of its instances; a `gd::history`
   std::optional<std::int64_t> keep_us{}; ///< for how long
+  /// For how long dedup keys are remembered.
+  std::optional<std::int64_t> forget_us{};
   transitions declared{};
   outside_steps open{};
 
@@ -94,7 +96,7 @@ struct changed_machine : known_machine {
   std::string transitions{}; ///< JSON, or nothing
 
   GD_COLUMNS(fsm, version, initial_step, queue, steps, transitions, open,
-             history, keep_us, replaced);
+             history, keep_us, forget_us, replaced);
 };
 pq::call replaced_machines(const std::vector<known_machine>& machines);
 /// What it is by now.
@@ -155,6 +157,27 @@ version_answer read_answer(const pq::rows& rows);
 /// Read as `known_machine`: of each name, in the order in which inserts that name
 /// no version mean them.
 pq::call find_machines(const std::vector<std::string>& names);
+
+/// Where a page of instances with history ended.
+struct trimmed_to {
+  std::string fsm{};
+  std::string step{};
+  std::int64_t id = 0;
+
+  GD_COLUMNS(fsm, step, id);
+};
+/// What is older than machines keep it. No row: it was the last page.
+pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
+                     std::int32_t entries);
+/// The same of dedup keys, of a page of signals behind that one.
+pq::call forget_dedup(std::int64_t after, std::int32_t signals);
+struct forgotten_to {
+  std::optional<std::int64_t>
+    id{}; ///< the page's last; nullopt: it was the last page
+  std::int64_t forgotten = 0; ///< keys
+
+  GD_COLUMNS(id, forgotten);
+};
 
 // -- nodes --------------------------------------------------------------------
 

@@ -25,6 +25,9 @@ std::string describe_exception() {
   }
 }
 
+/// Signals that an instance may wait for at once.
+constexpr std::size_t most_awaited = 16;
+
 /// A row that no code here can do anything about: not for the handler, which
 /// might try it for ever.
 struct broken_row {
@@ -51,6 +54,9 @@ context_base execution::make_context() const {
   ctx.step = row_.step;
   ctx.attempt = row_.attempt;
   ctx.crashes_ = std::min(row_.crashes, row_.attempt);
+  ctx.now_ = std::chrono::system_clock::time_point{
+    std::chrono::microseconds{row_.now_us}};
+  ctx.step_type_ = machine_->step_type;
   ctx.wake_reason_ = row_.wake_reason;
   ctx.lease_ = lease_;
   return ctx;
@@ -154,6 +160,9 @@ execution execution::without_inbox() {
 execution execution::after(store::outcome_row written, std::string token,
                            std::optional<std::vector<raw_signal>> inbox) const {
   bool shown = inbox.has_value();
+  auto now = clock::now();
+  auto since = std::chrono::duration_cast<std::chrono::microseconds>(
+    now - row_.picked_at);
   return {machine_,
           store::picked_row{
             .id = row_.id,
@@ -166,7 +175,9 @@ execution execution::after(store::outcome_row written, std::string token,
             .history = row_.history,
             .seq = row_.seq + 1,
             .steps_ahead = row_.steps_ahead + 1,
-            .shown = shown},
+            .shown = shown,
+            .now_us = row_.now_us + since.count(),
+            .picked_at = now},
           std::make_shared<lease>(row_.id, std::move(token)), limits_};
 }
 
@@ -302,11 +313,37 @@ execution::encode_next(outcome& x, bool by_handler,
     return why;
   row.step = std::move(x.step);
   const auto& rests = target->rests;
-  row.what = !rests        ? store::verb::next
-             : rests->ends ? store::verb::finish
-                           : store::verb::park;
+  if (rests && x.delay_us > 0)
+    return "no function runs in step " + row.step + " of " + machine_->title()
+           + ": expected no delay";
+  row.what = rests ? rests->ends ? store::verb::finish : store::verb::park
+             : x.delay_us > 0 ? store::verb::later
+                              : store::verb::next;
+  row.delay_us = x.delay_us;
   if (rests && rests->after)
     row.timeout_us = rests->after->count();
+  return std::nullopt;
+}
+
+std::optional<error> execution::encode_await(outcome& x,
+                                             store::outcome_row& row) const {
+  if (x.awaits_also.size() >= most_awaited)
+    return error{errc::invalid_argument,
+                 "names: expected 1 to " + std::to_string(most_awaited)
+                   + ", got " + std::to_string(x.awaits_also.size() + 1),
+                 {}};
+  if (auto ok = check_name("signal name", x.awaits, limits_); !ok)
+    return ok.error();
+  for (auto i = x.awaits_also.begin(); i != x.awaits_also.end(); ++i) {
+    if (auto ok = check_name("signal name", *i, limits_); !ok)
+      return ok.error();
+    if (*i == x.awaits || std::find(x.awaits_also.begin(), i, *i) != i)
+      return error{errc::invalid_argument,
+                   "names: expected each once, got " + *i + " twice",
+                   {}};
+  }
+  row.awaits = std::move(x.awaits);
+  row.awaits_also = std::move(x.awaits_also);
   return std::nullopt;
 }
 
@@ -368,9 +405,8 @@ result<execution::row_ptr> execution::encode_main(outcome x,
     case outcome_kind::await:
       row->what = store::verb::await;
       if (!unchanged) // no signal, else, has an empty name
-        if (auto ok = check_name("signal name", x.awaits, limits_); !ok)
-          return refuse(ok.error());
-      row->awaits = std::move(x.awaits);
+        if (auto why = encode_await(x, *row))
+          return refuse(std::move(*why));
       row->timeout_us = x.timeout_us;
       row->until_us = x.until_us;
       break;

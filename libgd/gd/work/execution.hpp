@@ -140,6 +140,8 @@ private:
   /// The same, but for its metadata.
   result<row_ptr> encode_main(outcome x, const context_base& ctx,
                               bool by_handler) const;
+  /// What `await` waits for; or why it cannot be.
+  std::optional<error> encode_await(outcome& x, store::outcome_row& row) const;
   /// Where `next` goes, and what the row does there; or why it cannot be.
   std::optional<std::string> encode_next(outcome& x, bool by_handler,
                                          store::outcome_row& row) const;

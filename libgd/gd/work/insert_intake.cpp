@@ -204,7 +204,7 @@ void insert_intake::claim() {
 
 std::vector<claim_desk::claim>
 insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
-                          bool drawing) {
+                          bool drawing, clock::time_point now) {
   auto out = abandon();
   if (out.empty())
     return out;
@@ -215,6 +215,9 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
       x.row.token.clear();
     return out;
   }
+  auto since = std::chrono::duration_cast<std::chrono::microseconds>(
+    now - clock_read_.at);
+  auto picked_at = std::chrono::steady_clock::now();
   std::unordered_map<std::int64_t, std::string> states;
   for (auto& x : store::read<store::claimed_row>(last_answer(reply, drawing)))
     states.emplace(x.id, std::move(x.state));
@@ -233,11 +236,14 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
     if (state == states.end())
       of->lost = true; // under its lease, or not there: only a pick can tell
     else
-      of->rows.push_back(store::picked_row{.id = x->id,
-                                           .fsm = x->fsm,
-                                           .fsm_version = x->version,
-                                           .step = x->step,
-                                           .state = std::move(state->second)});
+      of->rows.push_back(
+        store::picked_row{.id = x->id,
+                          .fsm = x->fsm,
+                          .fsm_version = x->version,
+                          .step = x->step,
+                          .state = std::move(state->second),
+                          .now_us = clock_read_.us + since.count(),
+                          .picked_at = picked_at});
   }
   return out;
 }
@@ -262,6 +268,8 @@ insert_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
     auto drawn = store::read<store::drawn_id>(reply.results.back());
     ids_.insert(ids_.end(), drawn.begin(), drawn.end());
     ids_until_ = now + ids_last;
+    if (!drawn.empty())
+      clock_read_ = {drawn.back().drawn_us, now};
     if (!sent) { // the group that waits for them is next
       failures_ = 0;
       return out;
@@ -269,7 +277,7 @@ insert_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
   }
   resolved_.ended(group_, now);
   auto group = std::exchange(group_, {});
-  out.claims = end_claims(group.entries, reply, drawing);
+  out.claims = end_claims(group.entries, reply, drawing, now);
   if (!reply.ok()) {
     const auto& why = *reply.failure;
     if (sent && fail_some(out, group, why, now))

@@ -95,8 +95,10 @@ private:
 
   pq::unit send(std::size_t missing);
   void claim();
-  std::vector<claim_desk::claim>
-  end_claims(std::vector<entry>& group, const pq::reply& reply, bool drawing);
+  std::vector<claim_desk::claim> end_claims(std::vector<entry>& group,
+                                            const pq::reply& reply,
+                                            bool drawing,
+                                            clock::time_point now);
   /// Whether the failure is for the sake of some entries of the group: the others
   /// go on without them.
   bool fail_some(report& to, batcher<entry>::group& failed, const error& why,
@@ -119,6 +121,11 @@ private:
   /// Drawn and not used yet, and until when they are good.
   std::deque<store::drawn_id> ids_;
   clock::time_point ids_until_{};
+  /// What the database's clock showed when ids were drawn last, and ours.
+  struct {
+    std::int64_t us = 0;
+    clock::time_point at{};
+  } clock_read_;
   // The unit under way:
   std::vector<unresolved_entry> looking_up_;
   bool drawing_ = false; ///< with its last call

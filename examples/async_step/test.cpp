@@ -1,0 +1,70 @@
+/// Tests of the machine of purchase.hpp: no database, no engine, no threads, and no
+/// waiting, however long the bank takes.
+
+#include "purchase.hpp"
+
+#include <gd/actors/testing.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+namespace {
+
+int failures = 0;
+
+/// Stands for what the test framework of your choice has.
+#define CHECK(what) \
+  if (!(what))      \
+  std::cerr << __FILE__ << ':' << __LINE__ << ": " << #what << '\n', ++failures
+
+// clang-format off
+std::int64_t order(gd::testing::harness& run, std::int64_t amount) {
+  return run.insert({.fsm = "Purchase",
+                     .state = gd::to_json(purchase_state{.amount = amount})})->id;
+}
+
+// [paid]
+void a_purchase_is_paid_printed_and_shipped() {
+  gd::actors::testing::simulation sim;
+  CHECK(sim.add(purchase(sim.system().spawn(bank))));
+  auto id = order(sim, 42);
+  CHECK(sim.drain());
+  CHECK(sim.result<purchase_state>(id)->receipt_number == 420);
+}
+// [/paid]
+
+void what_the_bank_refuses_is_tried_again_and_fails() {
+  gd::actors::testing::simulation sim;
+  CHECK(sim.add(purchase(sim.system().spawn(bank))));
+  auto id = order(sim, 5'000);
+  CHECK(sim.run_for(1min));
+  CHECK(sim.instance(id)->status == "failed");
+  CHECK(sim.instance(id)->last_error->find("not covered") != std::string::npos);
+  CHECK(sim.history(id).size() == 4);
+}
+
+// [silent]
+void a_bank_that_never_answers_is_given_up() {
+  gd::actors::testing::simulation sim;
+  auto silent = [](caf::event_based_actor* self) -> caf::behavior {
+    return {[self](const charge&) { return self->make_response_promise<receipt>(); }};
+  };
+  CHECK(sim.add(purchase(sim.system().spawn(silent))));
+  auto id = order(sim, 42);
+  CHECK(sim.step()); // until the request's timeout
+  CHECK(sim.now() == gd::testing::simulation_settings{}.start + 10s);
+  CHECK(sim.history(id)[0].outcome == "replay" && sim.history(id)[0].handled);
+}
+// [/silent]
+// clang-format on
+
+} // namespace
+
+int main() {
+  a_purchase_is_paid_printed_and_shipped();
+  what_the_bank_refuses_is_tried_again_and_fails();
+  a_bank_that_never_answers_is_given_up();
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,2 @@
+-- Nothing: the number is another change's.
+select :"schema".gd_note_version(17);

@@ -1,0 +1,264 @@
+#include <gd/actors/testing.hpp>
+
+#include <gd/actors/async.hpp>
+#include <gd/actors/engine.hpp>
+#include <gd/actors/step.hpp>
+
+#include <gd/registry.hpp>
+#include <gd/work/execution.hpp>
+#include <gd/work/lease.hpp>
+
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace gd::actors::testing {
+
+using std::chrono::microseconds;
+
+namespace {
+
+/// More messages, or timers, without any time in between are an error.
+constexpr std::size_t most_messages = 1'000'000;
+
+error restless() {
+  return {errc::invalid_argument,
+          "expected that actors are quiet after "
+            + std::to_string(most_messages)
+            + " messages at the same time, got another one",
+          {}};
+}
+
+std::unique_ptr<caf::actor_system_config>
+prepared(std::unique_ptr<caf::actor_system_config> cfg) {
+  if (!cfg)
+    cfg = std::make_unique<caf::actor_system_config>();
+  add_to(*cfg);
+  cfg->set("scheduler.policy", caf::atom("testing"));
+  return cfg;
+}
+
+} // namespace
+
+// -- the actors ---------------------------------------------------------------
+
+struct simulation::world {
+  explicit world(std::unique_ptr<caf::actor_system_config> from)
+    : cfg(prepared(std::move(from))),
+      sys(*cfg),
+      scheduler(
+        dynamic_cast<caf::scheduler::test_coordinator&>(sys.scheduler())) {
+    sys.await_actors_before_shutdown(false); // it would wait for ever
+  }
+
+  std::unique_ptr<caf::actor_system_config> cfg;
+  caf::actor_system sys;
+  caf::scheduler::test_coordinator& scheduler;
+};
+
+/// Of one execution. Contexts may outlive it: what is decided is the lease's.
+class simulation::delivery : public detail::async_run {
+public:
+  explicit delivery(execution& what) : what_(what), under_(what.under()) {
+    // nop
+  }
+
+  void finish(outcome x, const context_base& ctx) override {
+    if (under_->decide(decider::step))
+      deliver(what_.finish(std::move(x), ctx));
+  }
+
+  void fail(const std::exception_ptr& thrown) {
+    if (under_->decide(decider::step))
+      deliver(what_.fail(thrown));
+  }
+
+  void drop() override {
+    if (under_->decided_by() == decider::nobody)
+      caf::anon_send_exit(self, caf::exit_reason::unreachable);
+  }
+
+  /// The step's actor has ended.
+  void ended(caf::actor_system& sys, const caf::error& why) {
+    self = nullptr;
+    if (!under_->decide(decider::death))
+      return;
+    if (auto failure = failure_of_end(sys, why))
+      row = what_.fail(
+        gd::failure{"step " + what_.row().step + ": " + *failure});
+  }
+
+  /// Its time limit is over.
+  void expire(std::chrono::milliseconds limit) {
+    if (!under_->decide(decider::limit))
+      return;
+    deliver(
+      what_.fail(gd::failure{execution::over_limit(what_.row().step, limit)}));
+    if (under_->mark_stopped())
+      under_->request_stop();
+  }
+
+  /// Nothing is to come of it any more.
+  void abandon() {
+    if (under_->decide(decider::limit))
+      deliver(nullptr);
+  }
+
+  execution& what() noexcept {
+    return what_;
+  }
+
+  bool decided() const noexcept {
+    return under_->decided_by() != decider::nobody;
+  }
+
+  /// Until it is delivered to: a context keeps this.
+  caf::actor self{};
+  /// Null, if it is decided: it has crashed.
+  execution::row_ptr row{};
+
+private:
+  void deliver(execution::row_ptr x) {
+    row = std::move(x);
+    caf::anon_send_exit(std::exchange(self, nullptr), caf::exit_reason::kill);
+  }
+
+  execution& what_;
+  lease_ptr under_;
+};
+
+class simulation::step_actor : public caf::event_based_actor {
+public:
+  step_actor(caf::actor_config& cfg, std::shared_ptr<delivery> to,
+             const detail::async_starter* starter)
+    : caf::event_based_actor(cfg), to_(std::move(to)), starter_(starter) {
+    // nop
+  }
+
+  caf::behavior make_behavior() override {
+    refuse_unknown(this);
+    set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
+      to_->fail(thrown);
+      return caf::sec::runtime_error;
+    });
+    return {
+      [this](run_step) {
+      auto& what = to_->what();
+      starter_->start(this, to_, what.begin(), what.row().state);
+      },
+      };
+  }
+
+  void on_exit() override {
+    to_ = nullptr;
+  }
+
+private:
+  std::shared_ptr<delivery> to_;
+  const detail::async_starter* starter_;
+};
+
+// -- the simulation -----------------------------------------------------------
+
+simulation::simulation(std::unique_ptr<caf::actor_system_config> cfg,
+                       gd::testing::simulation_settings how)
+  : gd::testing::simulation({}, how),
+    world_(std::make_unique<world>(std::move(cfg))) {
+  // nop
+}
+
+simulation::~simulation() {
+  // Machines keep actors, and so do timers. Both have to go before their system.
+  machines_.clear();
+  known_ = std::make_shared<registry>();
+  auto& scheduler = world_->scheduler;
+  scheduler.clock().cancel_all();
+  scheduler.run(most_messages);
+  for (auto* restless : std::exchange(scheduler.jobs, {}))
+    caf::intrusive_ptr_release(restless); // or its system would run it for ever
+}
+
+caf::actor_system& simulation::system() noexcept {
+  return world_->sys;
+}
+
+gd::result<void> simulation::settle() {
+  if (world_->scheduler.run(most_messages) == most_messages)
+    return restless();
+  return {};
+}
+
+std::optional<microseconds> simulation::next_timer() const {
+  const auto& clock = world_->scheduler.clock();
+  if (clock.schedule().empty())
+    return std::nullopt;
+  return std::max(microseconds{},
+                  std::chrono::ceil<microseconds>(
+                    clock.schedule().begin()->first - clock.current_time));
+}
+
+gd::result<std::optional<microseconds>> simulation::next_due() {
+  auto due = gd::testing::simulation::next_due();
+  auto timer = next_timer();
+  if (!due || !timer)
+    return due;
+  return std::optional{std::min(due->value_or(*timer), *timer)};
+}
+
+gd::result<void> simulation::pass(microseconds by) {
+  for (std::size_t at_once = 0; at_once < most_messages; ++at_once) {
+    auto timer = next_timer();
+    auto part = timer ? std::min(*timer, by) : by;
+    if (part > microseconds{})
+      at_once = 0;
+    if (auto ok = gd::testing::simulation::pass(part); !ok)
+      return ok;
+    by -= part;
+    world_->scheduler.advance_time(part);
+    if (auto ok = settle(); !ok)
+      return ok;
+    if (by == microseconds{} && next_timer() != microseconds{})
+      return {};
+  }
+  return restless();
+}
+
+gd::result<bool> simulation::run_one() {
+  if (auto ok = settle(); !ok)
+    return ok.error();
+  return gd::testing::simulation::run_one();
+}
+
+gd::result<simulation::outcome_row> simulation::run_async(execution& what) {
+  const auto* starter = dynamic_cast<const detail::async_starter*>(
+    what.step()->start.get());
+  if (starter == nullptr)
+    return gd::testing::simulation::run_async(what);
+  auto limit = *what.step()->limit();
+  auto to = std::make_shared<delivery>(what);
+  to->self = world_->sys.spawn<step_actor>(to, starter);
+  to->self->attach_functor(
+    [this, to](const caf::error& why) { to->ended(world_->sys, why); });
+  anon(to->self, run_step{});
+  auto left = std::chrono::duration_cast<microseconds>(limit);
+  auto ok = settle();
+  while (ok && !to->decided()) {
+    auto timer = next_timer();
+    auto part = timer ? std::min(*timer, left) : left;
+    left -= part;
+    ok = pass(part);
+    if (ok && left == microseconds{})
+      to->expire(limit);
+  }
+  to->abandon(); // if it could not be decided
+  if (ok)
+    ok = settle(); // its actor ends
+  if (!ok)
+    return ok.error();
+  return std::move(to->row);
+}
+
+} // namespace gd::actors::testing

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <gd/testing.hpp>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+/// For tests of machines with asynchronous steps: actors, and their timers, without
+/// threads and without waiting.
+namespace gd::actors::testing {
+
+/// A `gd::testing::simulation` that runs asynchronous steps, too. Its actor system has no
+/// threads: actors run in the calling one, in the order of their messages, and CAF's
+/// clock is the simulated one. So delays and timeouts of requests take no time, and every
+/// run is the same.
+///
+/// A step runs to its outcome before another one begins, and the clock moves on as far as
+/// its actors need for that: to the end of a delay, of a request's timeout, or of the
+/// step's time limit. Actors run between steps, too, and while time passes.
+///
+/// For Debian's CAF. Actors that have a thread of their own (`detached`, blocking ones)
+/// have no place here.
+class simulation : public gd::testing::simulation {
+public:
+  /// With a configuration of its own for the actors, or with yours, which needs neither
+  /// `add_to` nor a scheduler. Machines come by `add`, when their actors are there.
+  explicit simulation(std::unique_ptr<caf::actor_system_config> cfg = nullptr,
+                      gd::testing::simulation_settings how = {});
+
+  simulation(simulation&&) = delete;
+  simulation& operator=(simulation&&) = delete;
+
+  /// Ends what still runs.
+  ~simulation() override;
+
+  /// For what the machines' steps talk to. Handles of its actors have to go before the
+  /// simulation.
+  caf::actor_system& system() noexcept;
+
+private:
+  struct world;
+  class delivery;
+  class step_actor;
+
+  gd::result<bool> run_one() override;
+  gd::result<outcome_row> run_async(execution& what) override;
+  gd::result<void> pass(std::chrono::microseconds by) override;
+  gd::result<std::optional<std::chrono::microseconds>> next_due() override;
+
+  /// Runs actors until none has a message. An error: they go on for ever.
+  gd::result<void> settle();
+  /// How long until an actor's next timer ends.
+  std::optional<std::chrono::microseconds> next_timer() const;
+
+  std::unique_ptr<world> world_;
+};
+
+} // namespace gd::actors::testing
