@@ -167,8 +167,7 @@ result<void> check_address(std::string_view what, std::int64_t id,
 
 std::string address_text(std::int64_t id,
                          const std::optional<std::string>& key) {
-  return key ? "instance with the unique key " + key_text(*key)
-             : fmt::format("instance {}", id);
+  return key ? "with the unique key " + key_text(*key) : std::to_string(id);
 }
 
 result<void> check_size(std::string_view what, const json& value,

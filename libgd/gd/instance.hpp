@@ -437,7 +437,7 @@ result<void> check_address(std::string_view what, std::int64_t id,
                            const std::optional<std::string>& key,
                            const limits& bounds);
 
-/// "instance 7", or "instance with the unique key order 42".
+/// What messages call an instance, behind that word: 7, or with the unique key order 42.
 std::string address_text(std::int64_t id,
                          const std::optional<std::string>& key);
 

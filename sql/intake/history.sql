@@ -1,6 +1,6 @@
 -- A page of what the ledger has of an instance: as many entries as the limit, or fewer if they are long (8 MiB, and one more).
--- $1 bigint instance, or $5 bytea[] one unique key that it has now, else empty. $2 bigint: entries behind this one, or, the newest first, before it; $3 int limit, $4 bool the newest
--- first
+-- $1 bigint instance, or $5 bytea[] one unique key that it has now, else empty; $2 bigint: entries behind this one, or, the
+-- newest first, before it; $3 int limit, $4 bool the newest first
 -- A row for each, in that order. Time in us since 1970.
 with recursive whose as materialized (
   select case when cardinality($5::bytea[]) = 0 then $1::bigint

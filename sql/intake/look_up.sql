@@ -1,7 +1,8 @@
 -- One instance, as it is. Times in us since 1970. No row: there is no such instance.
--- $1 bigint id, or $3 bytea[] one unique key that it has now, else empty. $2 bigint the most that is read of its state, and of its result: longer ones are empty. What is not
--- compressed takes at most four times its text, and a number of 8 bytes prints up to 131,072 digits: those are counted
--- before anything is printed. Names, keys and reasons that are longer than any of ours are cut.
+-- $1 bigint id, or $3 bytea[] one unique key that it has now, else empty; $2 bigint the most that is read of its state, and of
+-- its result: longer ones are empty. What is not compressed takes at most four times its text, and a number of 8 bytes prints up
+-- to 131,072 digits: those are counted before anything is printed. Names, keys and reasons that are longer than any of ours are
+-- cut.
 select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 1025) as step, g.status::text as status,
   t.printed[1] as state, t.printed[2] as result, left(g.awaits, 1025) as awaits, left(g.queue, 1025) as queue, g.priority,
   g.attempt, g.crashes, g.trials, left(g.last_error, $2::int) as last_error, left(g.locked_by, 2048) as locked_by, g.wake_reason,

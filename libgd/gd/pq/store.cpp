@@ -523,22 +523,52 @@ pq::call lock_targets(const row_refs<gd::signal>& signals) {
   return make_call(sql::lock_targets, column(signals, &gd::signal::target));
 }
 
-pq::call send_signals(const row_refs<gd::signal>& signals,
-                      std::int32_t inbox_limit) {
+/// Behind what locks the targets.
+static pq::call send_by(const sql::statement& what,
+                        const row_refs<gd::signal>& signals,
+                        std::int32_t inbox_limit) {
   auto payload = [](const auto& x) {
     return std::string_view{x.payload.text()};
   };
-  return make_call(sql::signal, column(signals, &gd::signal::target),
-                   column(signals, &gd::signal::name), column(signals, payload),
+  return make_call(what, column(signals, &gd::signal::name),
+                   column(signals, payload),
                    column(signals, &gd::signal::dedup_key), inbox_limit);
 }
 
-pq::call look_up(std::int64_t id) {
-  return make_call(sql::look_up, id, longest_text);
+pq::call send_signals(const row_refs<gd::signal>& signals,
+                      std::int32_t inbox_limit) {
+  auto x = send_by(sql::signal, signals, inbox_limit);
+  x.args.add(column(signals, &gd::signal::target));
+  return x;
+}
+
+template <class Rows>
+static pq::call lock_named_by(const Rows& rows, bool waits) {
+  return make_call(sql::lock_named, pq::ids_of(rows), pq::keys_of(rows), waits);
+}
+
+pq::call lock_named(const row_refs<gd::signal>& signals, bool waits) {
+  return lock_named_by(signals, waits);
+}
+
+pq::call lock_named(const std::vector<target_name>& targets, bool waits) {
+  return lock_named_by(targets, waits);
+}
+
+pq::call send_named_signals(const row_refs<gd::signal>& signals,
+                            std::int32_t inbox_limit) {
+  return send_by(sql::signal_named, signals, inbox_limit);
+}
+
+pq::call look_up(const gd::look_up& what) {
+  return make_call(sql::look_up, what.id, longest_text, pq::one_key(what.key));
 }
 
 std::optional<instance> read_instance(const pq::rows& rows) {
-  return read_one<instance>(rows);
+  auto x = read_one<instance>(rows);
+  if (x && x->unique_key)
+    x->unique_key = key_text(*x->unique_key);
+  return x;
 }
 
 pq::call history(const history_query& what) {
@@ -547,7 +577,8 @@ pq::call history(const history_query& what) {
   auto edge = !what.newest_first ? std::max<std::int64_t>(from, 0) - 1
               : from < most      ? from + 1
                                  : most;
-  return make_call(sql::history, what.id, edge, what.limit, what.newest_first);
+  return make_call(sql::history, what.id, edge, what.limit, what.newest_first,
+                   pq::one_key(what.key));
 }
 
 pq::call in_step(const in_step_query& what) {

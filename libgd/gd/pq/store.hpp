@@ -566,14 +566,27 @@ struct inserted_row {
   bool found = false;
   /// The instance that has its unique key, if it is not there.
   std::optional<std::int64_t> holder{};
+  std::string holder_fsm{}; ///< that one's machine
 
-  GD_COLUMNS(id, found, holder);
+  GD_COLUMNS(id, found, holder, holder_fsm);
 };
 
 pq::call lock_targets(const row_refs<signal>& signals);
 /// Behind `lock_targets` in the same transaction.
 pq::call send_signals(const row_refs<signal>& signals,
                       std::int32_t inbox_limit);
+/// The same two where some have keys. `waits`: for strangers.
+pq::call lock_named(const row_refs<signal>& signals, bool waits);
+pq::call send_named_signals(const row_refs<signal>& signals,
+                            std::int32_t inbox_limit);
+
+/// Whom a signal or a transition is for.
+struct target_name {
+  std::int64_t target = 0;
+  std::optional<std::string> key{};
+};
+/// Only locks them.
+pq::call lock_named(const std::vector<target_name>& targets, bool waits);
 
 /// `unknown`: none of the others, the signal may be stored.
 GD_ENUM(signal_answer, unknown, accepted, duplicate, no_such_target,
@@ -590,7 +603,7 @@ struct signal_row {
   GD_COLUMNS(answer, woken_queue, runnable_queue);
 };
 
-pq::call look_up(std::int64_t id);
+pq::call look_up(const gd::look_up& what);
 std::optional<instance> read_instance(const pq::rows& rows);
 /// Read as `ledger_entry`, `in_step_row`, `stats_row`.
 pq::call history(const history_query& what);

@@ -11,8 +11,10 @@
 /// What `store` is for the rest, for transitions from outside.
 namespace gd::store {
 
-/// Each target once. `waits`: for strangers.
-pq::call move_targets(const row_refs<transition>& xs, bool waits);
+/// Each target once, and none of them with a key.
+pq::call move_targets(const row_refs<transition>& xs);
+/// With keys, too. `waits`: for strangers.
+pq::call move_named(const row_refs<transition>& xs, bool waits);
 
 /// `unknown`: none of the others, the instance may have moved.
 GD_ENUM(transition_answer, unknown, moved, no_such_target, conflict,
