@@ -421,9 +421,9 @@ harness::written simulation::apply(store::outcome_row what) {
   if (!occupies(x, "executing"))
     if (auto other = holder(x, status))
       return {false,
-              error{errc::rejected,
+              error{errc::key_taken,
                     fmt::format("instance {} has its unique key", *other),
-                    "23505"}};
+                    {}}};
   x.shown.status = status;
   if (what.what != store::verb::release)
     ++x.shown.seq;
