@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 6700 libgd/gd/pq 4110 libgd/gd/work 5190 actors/gd/actors 6350
-  testing/gd 1630 tools/gdctl 2340
+  libgd/gd 6800 libgd/gd/pq 4190 libgd/gd/work 5190 actors/gd/actors 6350
+  testing/gd 1630 tools/gdctl 2445
   sql/turn 565 sql/intake 430 sql/sweep 362 sql/session 217 sql/caller 30
-  sql/testing 30 sql/parts 660)
+  sql/testing 30 sql/parts 705)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")
@@ -163,6 +163,9 @@ foreach(migration IN LISTS migrations)
   file(READ "${migration}" text)
   string(REGEX MATCHALL "create (or replace )?function :\"schema\"\\.[a-z_]+" found "${text}")
   list(TRANSFORM found REPLACE "^.*\\." "")
+  list(APPEND functions ${found})
+  string(REGEX MATCHALL "rename to gd_[a-z_]+" found "${text}")
+  list(TRANSFORM found REPLACE "^.* " "")
   list(APPEND functions ${found})
 endforeach()
 list(REMOVE_DUPLICATES functions)

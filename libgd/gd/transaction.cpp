@@ -4,6 +4,7 @@
 #include <gd/pq/database.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_transitions.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/target_intake.hpp>

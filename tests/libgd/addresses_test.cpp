@@ -101,7 +101,7 @@ struct fixture {
   fixture() {
     db.migrate();
     know({order_machine(), order_machine("Refund"),
-          order_machine("Plain", gd::history::off)});
+          order_machine("Plain", gd::history::none)});
   }
 
   void know(const std::vector<gd::machine>& machines) {

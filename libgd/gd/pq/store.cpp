@@ -523,41 +523,18 @@ pq::call lock_targets(const row_refs<gd::signal>& signals) {
   return make_call(sql::lock_targets, column(signals, &gd::signal::target));
 }
 
-/// Behind what locks the targets.
-static pq::call send_by(const sql::statement& what,
-                        const row_refs<gd::signal>& signals,
-                        std::int32_t inbox_limit) {
+pq::call send_signals(const row_refs<gd::signal>& signals,
+                      std::int32_t inbox_limit, bool named) {
   auto payload = [](const auto& x) {
     return std::string_view{x.payload.text()};
   };
-  return make_call(what, column(signals, &gd::signal::name),
-                   column(signals, payload),
-                   column(signals, &gd::signal::dedup_key), inbox_limit);
-}
-
-pq::call send_signals(const row_refs<gd::signal>& signals,
-                      std::int32_t inbox_limit) {
-  auto x = send_by(sql::signal, signals, inbox_limit);
-  x.args.add(column(signals, &gd::signal::target));
+  auto x = make_call(named ? sql::signal_named : sql::signal,
+                     column(signals, &gd::signal::name),
+                     column(signals, payload),
+                     column(signals, &gd::signal::dedup_key), inbox_limit);
+  if (!named)
+    x.args.add(column(signals, &gd::signal::target));
   return x;
-}
-
-template <class Rows>
-static pq::call lock_named_by(const Rows& rows, bool waits) {
-  return make_call(sql::lock_named, pq::ids_of(rows), pq::keys_of(rows), waits);
-}
-
-pq::call lock_named(const row_refs<gd::signal>& signals, bool waits) {
-  return lock_named_by(signals, waits);
-}
-
-pq::call lock_named(const std::vector<target_name>& targets, bool waits) {
-  return lock_named_by(targets, waits);
-}
-
-pq::call send_named_signals(const row_refs<gd::signal>& signals,
-                            std::int32_t inbox_limit) {
-  return send_by(sql::signal_named, signals, inbox_limit);
 }
 
 pq::call look_up(const gd::look_up& what) {

@@ -572,21 +572,9 @@ struct inserted_row {
 };
 
 pq::call lock_targets(const row_refs<signal>& signals);
-/// Behind `lock_targets` in the same transaction.
-pq::call send_signals(const row_refs<signal>& signals,
-                      std::int32_t inbox_limit);
-/// The same two where some have keys. `waits`: for strangers.
-pq::call lock_named(const row_refs<signal>& signals, bool waits);
-pq::call send_named_signals(const row_refs<signal>& signals,
-                            std::int32_t inbox_limit);
-
-/// Whom a signal or a transition is for.
-struct target_name {
-  std::int64_t target = 0;
-  std::optional<std::string> key{};
-};
-/// Only locks them.
-pq::call lock_named(const std::vector<target_name>& targets, bool waits);
+/// Behind `lock_targets`, or `lock_named`, in the same transaction.
+pq::call send_signals(const row_refs<signal>& signals, std::int32_t inbox_limit,
+                      bool named = false);
 
 /// `unknown`: none of the others, the signal may be stored.
 GD_ENUM(signal_answer, unknown, accepted, duplicate, no_such_target,

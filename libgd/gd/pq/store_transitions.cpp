@@ -10,6 +10,20 @@ namespace gd::store {
 
 using pq::column;
 
+template <class Rows>
+static pq::call lock_by_names(const Rows& rows, bool waits) {
+  return pq::make_call(sql::lock_named, pq::ids_of(rows), pq::keys_of(rows),
+                       waits);
+}
+
+pq::call lock_named(const std::vector<target_name>& targets, bool waits) {
+  return lock_by_names(targets, waits);
+}
+
+pq::call lock_named(const row_refs<signal>& signals, bool waits) {
+  return lock_by_names(signals, waits);
+}
+
 static pq::call move_by(const sql::statement& what,
                         const row_refs<transition>& xs) {
   auto text_of = [](std::optional<json> transition::*member) {

@@ -6,10 +6,23 @@
 #include <gd/pq/unit.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
-/// What `store` is for the rest, for transitions from outside.
+/// What `store` is for the rest, for transitions from outside, and where what is sent names
+/// its targets by their unique keys.
 namespace gd::store {
+
+/// Whom a signal or a transition is for.
+struct target_name {
+  std::int64_t target = 0;
+  std::optional<std::string> key{};
+};
+/// Locks them. `waits`: for strangers.
+pq::call lock_named(const std::vector<target_name>& targets, bool waits);
+/// The same of signals, for `send_signals`.
+pq::call lock_named(const row_refs<signal>& signals, bool waits);
 
 /// Each target once, and none of them with a key.
 pq::call move_targets(const row_refs<transition>& xs);

@@ -205,7 +205,7 @@ void signal_kind::add_calls(pq::unit& to, const store::row_refs<signal>& xs,
                             const limits& bounds, bool waits) {
   if (any_named(xs)) {
     to.calls.push_back(store::lock_named(xs, waits));
-    to.calls.push_back(store::send_named_signals(xs, bounds.inbox));
+    to.calls.push_back(store::send_signals(xs, bounds.inbox, true));
     return;
   }
   if (waits)
