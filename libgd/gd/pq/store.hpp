@@ -559,8 +559,7 @@ pq::call insert(const row_refs<insert_row>& rows);
 pq::call insert_new_ledger(const row_refs<insert_row>& rows);
 pq::call insert_ledger(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
-/// In no order.
-struct inserted_row {
+struct inserted_row { ///< in no order
   std::int64_t id = 0;
   /// Another's row under the same id is not meant.
   bool found = false;
