@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 7050 libgd/gd/pq 4150 libgd/gd/work 5250 actors/gd/actors 6370
-  testing/gd 1670 testing/actors/gd/actors 330 tools/gdctl 2340
-  sql/turn 565 sql/intake 430 sql/sweep 385 sql/session 217 sql/caller 30
-  sql/testing 30 sql/parts 660)
+  libgd/gd 7100 libgd/gd/pq 4250 libgd/gd/work 5300 actors/gd/actors 6420
+  testing/gd 1720 testing/actors/gd/actors 330 tools/gdctl 2460
+  sql/turn 600 sql/intake 430 sql/sweep 385 sql/session 217 sql/caller 30
+  sql/testing 30 sql/parts 710)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")
@@ -163,6 +163,9 @@ foreach(migration IN LISTS migrations)
   file(READ "${migration}" text)
   string(REGEX MATCHALL "create (or replace )?function :\"schema\"\\.[a-z_]+" found "${text}")
   list(TRANSFORM found REPLACE "^.*\\." "")
+  list(APPEND functions ${found})
+  string(REGEX MATCHALL "rename to gd_[a-z_]+" found "${text}")
+  list(TRANSFORM found REPLACE "^.* " "")
   list(APPEND functions ${found})
 endforeach()
 list(REMOVE_DUPLICATES functions)

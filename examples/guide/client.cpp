@@ -74,6 +74,13 @@ gd::result<std::int64_t> start_or_get(gd::client& db, gd::insert charge) {
     std::cout << "already under way\n";
   return row->id;
 }
+
+/// Who takes the payment knows the invoice's number, and no id.
+gd::result<gd::signalled> confirm_charge(gd::client& db, const std::string& invoice) {
+  return db.signal({.name = "payment_confirmed",
+                    .dedup_key = "paid",
+                    .key = "invoice/" + invoice}); // whichever instance has the key now
+}
 // [/keys]
 
 } // namespace guide

@@ -45,6 +45,7 @@ struct client::impl {
   impl(pq::options opts, const intake_settings& how)
     : opts_(std::move(opts)),
       rows_(how.rows),
+      limits_(how.limits),
       inserts_(how),
       signals_(how),
       transitions_(how) {
@@ -73,6 +74,7 @@ struct client::impl {
 
   pq::options opts_;
   std::size_t rows_; ///< of a group
+  limits limits_;
   insert_intake inserts_;
   signal_intake signals_;
   transition_intake transitions_;
@@ -230,17 +232,26 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
 }
 
 result<instance> client::look_up(std::int64_t id) {
-  auto rows = impl_->read(store::look_up(id));
+  return look_up(gd::look_up{.id = id});
+}
+
+result<instance> client::look_up(const gd::look_up& what) {
+  if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::look_up(what));
   if (!rows)
     return rows.error();
   auto found = store::read_instance(*rows);
   if (!found)
-    return error{
-      errc::not_found, fmt::format("there is no instance {}", id), {}};
+    return error{errc::not_found,
+                 "there is no instance " + address_text(what.id, what.key),
+                 {}};
   return std::move(*found);
 }
 
 result<std::vector<ledger_entry>> client::history(const history_query& what) {
+  if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
+    return ok.error();
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
   auto rows = impl_->read(store::history(what));
@@ -258,9 +269,12 @@ result<std::vector<in_step_row>> client::in_step(const in_step_query& what) {
   return store::read<in_step_row>(*rows);
 }
 
-/// Who moves an instance, if that is told.
-static result<void> check_mover(const std::optional<std::string>& by) {
-  return by ? check_name("by", *by, {}) : result<void>{};
+/// Whom a rewind or a fork is about, and who asks for it, if that is told.
+template <class Request>
+static result<void> check_move(const Request& x, const limits& bounds) {
+  if (auto ok = check_address("target", x.target, x.key, bounds); !ok)
+    return ok;
+  return x.by ? check_name("by", *x.by, {}) : result<void>{};
 }
 
 /// What two codes of SQL mean where our functions refuse with them.
@@ -273,18 +287,16 @@ static error refused_by_function(error why) {
 }
 
 result<transitioned> client::rewind(const gd::rewind& what) {
-  if (auto ok = check_mover(what.by); !ok)
+  if (auto ok = check_move(what, impl_->limits_); !ok)
     return ok.error();
-  auto rows = impl_->ask_once(
-    {{store::rewind(what), store::look_up(what.target)}});
+  auto rows = impl_->ask_once({{store::rewind(what)}});
   if (!rows)
     return refused_by_function(rows.error());
-  auto now = store::read_instance(*rows);
-  return transitioned{now->seq, now->status};
+  return std::move(store::read<transitioned>(*rows).front());
 }
 
 result<inserted> client::fork(const gd::fork& what) {
-  if (auto ok = check_mover(what.by); !ok)
+  if (auto ok = check_move(what, impl_->limits_); !ok)
     return ok.error();
   if (!what.queue.empty())
     if (auto ok = check_name("queue", what.queue, {}); !ok)

@@ -48,8 +48,8 @@ public:
 
   /// Makes an instance; answered after the commit. Errors: `invalid_argument` and
   /// `codec` (a value or a state that cannot be used), `unknown_machine`,
-  /// `unknown_step`, `version_retired`, `rejected` (the server refuses the row),
-  /// `unavailable`, `unknown_fate`.
+  /// `unknown_step`, `version_retired`, `key_of_another_machine`, `rejected` (the server
+  /// refuses the row), `unavailable`, `unknown_fate`.
   result<inserted> insert(gd::insert what);
   /// Any number of rows, in transactions of bounded size; each is accepted or
   /// refused by itself. Answers are in the order of the rows.
@@ -64,7 +64,7 @@ public:
   /// Moves an instance to another step, in a transaction by itself; answered after the
   /// commit. Errors: `no_such_target`; `transition_conflict`: it executes, is
   /// finished, or is not where the transition says; `unknown_step`, `not_allowed`;
-  /// `rejected`, if another instance has its unique key; `busy`: another transaction
+  /// `key_taken`, if another instance has its unique key; `busy`: another transaction
   /// holds it; `invalid_argument`, `codec`, `unavailable`, `unknown_fate`.
   result<transitioned> transition(gd::transition what);
   /// Like `insert_all`. Those of the same instance go one after the other.
@@ -73,9 +73,12 @@ public:
 
   /// One instance as it is. `not_found`: there is no such one.
   result<instance> look_up(std::int64_t id);
+  /// The same, by its id or by the unique key that it has. Error: also
+  /// `invalid_argument`.
+  result<instance> look_up(const gd::look_up& what);
 
   /// A page of an instance's history, also of one that is deleted; empty: it has
-  /// none, or no more. Error: `invalid_argument`, for the limit.
+  /// none, or no more. Error: `invalid_argument`.
   result<std::vector<ledger_entry>> history(const history_query& what);
   /// Of the instances with history, those in a step, the newest first. Error: the
   /// same.
@@ -85,7 +88,7 @@ public:
   /// again where it may have happened. Errors: `invalid_argument`; `not_found` (no such
   /// instance, or entry), `not_allowed` (the entry has no state, or is of another version),
   /// `unknown_step` (the machine has it no more), `transition_conflict` (it executes),
-  /// `busy` (a stranger's transaction holds it), `rejected` (another instance has its
+  /// `busy` (a stranger's transaction holds it), `key_taken` (another instance has its
   /// unique key), `unavailable`, `unknown_fate`.
   result<transitioned> rewind(const gd::rewind& what);
   /// Makes an instance that begins at an entry of another one's history. As `rewind`, and

@@ -46,6 +46,10 @@ std::string_view to_string(errc code) noexcept {
       return "transition_conflict";
     case errc::not_allowed:
       return "not_allowed";
+    case errc::key_of_another_machine:
+      return "key_of_another_machine";
+    case errc::key_taken:
+      return "key_taken";
   }
   return "unknown";
 }
@@ -89,6 +93,10 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
     return errc::transition_conflict;
   if (sqlstate == "MV004")
     return errc::not_allowed;
+  if (sqlstate == "MV005")
+    return errc::key_of_another_machine;
+  if (sqlstate == "MV006")
+    return errc::key_taken;
   auto of_class = sqlstate.substr(0, 2);
   if (of_class == "22" || of_class == "23" || of_class == "54"
       || of_class == "P0")

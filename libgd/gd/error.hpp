@@ -40,6 +40,11 @@ enum class errc : std::uint8_t {
   /// A transition that its machine does not open to those outside; or an entry of a
   /// history from which an instance cannot go on.
   not_allowed,
+  /// An insert whose unique key an instance of another machine has: the message names it.
+  key_of_another_machine,
+  /// An instance that would come back to a unique key which another one has by now: the
+  /// message names it. Nothing has changed.
+  key_taken,
 };
 
 /// The code's name, for logs and for programs that print errors.
@@ -64,8 +69,8 @@ std::string to_string(const error& why);
 
 /// The code that an SQLSTATE stands for: 40001 and 40P01 are `conflict`, 55P03
 /// is `busy`, classes 22, 23, 54 and P0 (a trigger's own) are `rejected`, MV001 to
-/// MV004 are our own `machine_differs`, `version_retired`, `transition_conflict` and
-/// `not_allowed`, the rest is `sql`.
+/// MV006 are our own `machine_differs`, `version_retired`, `transition_conflict`,
+/// `not_allowed`, `key_of_another_machine` and `key_taken`, the rest is `sql`.
 errc code_of_sqlstate(std::string_view sqlstate) noexcept;
 
 /// Thrown by who uses a `result` as what it is not: a mistake of the program, which has

@@ -52,6 +52,17 @@ bool controls(char32_t x) {
          || (x >= 0x2066 && x <= 0x2069);
 }
 
+/// The offset of what is no UTF-8, or controls; npos: nothing is.
+std::size_t find_unclean(std::string_view text) {
+  for (auto rest = text; !rest.empty();) {
+    auto n = sequence_length(rest);
+    if (n == 0 || controls(code_point(rest.substr(0, n))))
+      return text.size() - rest.size();
+    rest.remove_prefix(n);
+  }
+  return std::string_view::npos;
+}
+
 /// Whether it may have a number that prints longer than it is, or too long: digits
 /// followed by an e, or many of them. Nearly always, they are a number's.
 bool may_print_long(std::string_view text) {
@@ -116,19 +127,47 @@ result<void> check_name(std::string_view what, std::string_view name,
     return refuse("nothing");
   if (name.size() > bounds.name)
     return refuse(fmt::format("{} bytes", name.size()));
-  for (auto rest = name; !rest.empty();) {
-    auto n = sequence_length(rest);
-    auto at = name.size() - rest.size();
-    auto x = n > 0 ? code_point(rest.substr(0, n)) : char32_t{0};
-    if (n > 1 && controls(x))
-      return refuse(fmt::format("U+{:04X} at offset {}",
-                                static_cast<std::uint32_t>(x), at));
-    if (n == 0 || controls(x))
-      return refuse(fmt::format("byte 0x{:02x} at offset {}",
-                                static_cast<unsigned char>(rest.front()), at));
-    rest.remove_prefix(n);
-  }
+  auto at = find_unclean(name);
+  if (at == std::string_view::npos)
+    return {};
+  auto rest = name.substr(at);
+  if (auto n = sequence_length(rest); n > 1)
+    return refuse(fmt::format(
+      "U+{:04X} at offset {}",
+      static_cast<std::uint32_t>(code_point(rest.substr(0, n))), at));
+  return refuse(fmt::format("byte 0x{:02x} at offset {}",
+                            static_cast<unsigned char>(rest.front()), at));
+}
+
+std::string key_text(std::string_view key) {
+  if (!key.starts_with("\\x") && find_unclean(key) == std::string_view::npos)
+    return std::string{key};
+  std::string out{"\\x"};
+  for (unsigned char c : key)
+    out += fmt::format("{:02x}", c);
+  return out;
+}
+
+result<void> check_address(std::string_view what, std::int64_t id,
+                           const std::optional<std::string>& key,
+                           const limits& bounds) {
+  auto refuse = [](std::string text) {
+    return error{errc::invalid_argument, std::move(text), {}};
+  };
+  if (!key)
+    return {};
+  if (id != 0)
+    return refuse(
+      fmt::format("{} and key: expected one of them, got both", what));
+  if (key->empty() || key->size() > bounds.unique_key)
+    return refuse(fmt::format("key: expected 1 to {} bytes, got {}",
+                              bounds.unique_key, key->size()));
   return {};
+}
+
+std::string address_text(std::int64_t id,
+                         const std::optional<std::string>& key) {
+  return key ? "with the unique key " + key_text(*key) : std::to_string(id);
 }
 
 result<void> check_size(std::string_view what, const json& value,
@@ -171,6 +210,8 @@ static result<void> check_document(std::string_view what, const json& value,
 }
 
 result<void> check(const signal& x, const limits& bounds) {
+  if (auto ok = check_address("target", x.target, x.key, bounds); !ok)
+    return ok;
   if (auto ok = check_name("signal name", x.name, bounds); !ok)
     return ok;
   if (x.dedup_key) {
@@ -183,6 +224,8 @@ result<void> check(const signal& x, const limits& bounds) {
 }
 
 result<void> check(const transition& x, const limits& bounds) {
+  if (auto ok = check_address("target", x.target, x.key, bounds); !ok)
+    return ok;
   if (auto ok = check_name("to", x.to, bounds); !ok)
     return ok;
   if (x.from)

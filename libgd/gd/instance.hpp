@@ -59,7 +59,8 @@ struct insert {
   /// time since when they may run, then by id.
   std::optional<std::string> partition_key{};
   /// While an instance with this key is in one of the statuses of its
-  /// `unique_scope`, no other with the key is made. Any bytes.
+  /// `unique_scope`, no other with the key is made. Any bytes. All machines share
+  /// them: `errc::key_of_another_machine`, if it is taken by one of another.
   std::optional<std::string> unique_key{};
   /// The statuses in which this instance occupies its `unique_key`: some of
   /// runnable, executing, awaiting_signal, done, failed; executing only together
@@ -108,15 +109,18 @@ struct inserted_all {
 
 /// A durable message to an instance.
 struct signal {
-  std::int64_t target = 0; ///< the instance
+  std::int64_t target = 0; ///< the instance; or `key`
   std::string name{};      ///< what its step takes it by
   json payload{};          ///< encoded by `to_json(x)`
   /// At most one signal with this key ever reaches the target, 1 to
   /// `limits::dedup_key` bytes. Without: a signal that is sent again, after its
   /// answer was lost, may be stored twice.
   std::optional<std::string> dedup_key{};
+  /// In the place of `target`: the instance that has this unique key when the signal is
+  /// stored. One that has left it, finished, say, is not meant.
+  std::optional<std::string> key{};
 
-  GD_STATE(signal, target, name, payload, dedup_key);
+  GD_STATE(signal, target, name, payload, dedup_key, key);
 };
 
 /// The answer to a signal: it is in the inbox, durable.
@@ -130,7 +134,7 @@ struct signalled {
 /// Moves an instance to another step, from one where its machine lets others do that:
 /// a resting step, or one with `.outside(...)`.
 struct transition {
-  std::int64_t target = 0; ///< the instance
+  std::int64_t target = 0; ///< the instance; or `key`
   std::string to{};        ///< the step
   /// The step and the `seq` that it is to have; empty: whatever they are.
   std::optional<std::string> from{};
@@ -142,8 +146,10 @@ struct transition {
   std::optional<std::string>
     reason{}; ///< why, for the history; to `limits::reason`
   std::optional<std::string> by{}; ///< who, for the history; a name
+  /// In the place of `target`: the instance that has this unique key when it moves.
+  std::optional<std::string> key{};
 
-  GD_STATE(transition, target, to, from, seq, state, metadata, reason, by);
+  GD_STATE(transition, target, to, from, seq, state, metadata, reason, by, key);
 };
 
 /// The answer to a transition, and to a rewind: the instance has moved.
@@ -157,9 +163,11 @@ struct transitioned {
 
 /// Asks for one instance.
 struct look_up {
-  std::int64_t id = 0; ///< the instance
+  std::int64_t id = 0; ///< the instance; or `key`
+  /// In the place of `id`: the instance that has this unique key now.
+  std::optional<std::string> key{};
 
-  GD_STATE(look_up, id);
+  GD_STATE(look_up, id, key);
 };
 
 /// One instance, as it is in the database. Times are in microseconds since
@@ -182,7 +190,8 @@ struct instance {
   std::int16_t priority = 0; ///< lower is more urgent
   /// What it takes turns by; see `insert`.
   std::optional<std::string> partition_key{};
-  /// In hexadecimal digits: it may be any bytes.
+  /// As `key_text` tells it: a key that is text as it is, any other as \x and the
+  /// hexadecimal digits of its bytes.
   std::optional<std::string> unique_key{};
   /// How often the step has been tried before, since it last got anywhere.
   std::int32_t attempt = 0;
@@ -220,13 +229,16 @@ struct instance {
 
 /// Asks for a page of an instance's history.
 struct history_query {
-  std::int64_t id = 0; ///< the instance
+  std::int64_t id = 0; ///< the instance; or `key`
   /// The first entry of the page. Empty: the first of all, or the newest.
   std::optional<std::int64_t> from_seq{};
   std::int32_t limit = 100;  ///< entries of the page at the most; 1 to 1,000
   bool newest_first = false; ///< backwards
+  /// In the place of `id`: the instance that has this unique key now. If nobody has, the
+  /// page is empty.
+  std::optional<std::string> key{};
 
-  GD_STATE(history_query, id, from_seq, limit, newest_first);
+  GD_STATE(history_query, id, from_seq, limit, newest_first, key);
 };
 
 /// A transition of an instance, as the ledger has it.
@@ -269,24 +281,29 @@ struct history_page {
 /// must have states. Signals consumed since then do not come back, and are still known by
 /// their dedup keys; those in the inbox stay there.
 struct rewind {
-  std::int64_t target = 0;             ///< the instance; it must not execute
+  /// The instance, or `key`; it must not execute.
+  std::int64_t target = 0;
   std::int64_t seq = 0;                ///< the entry
   std::optional<std::string> reason{}; ///< why; over 8 KiB, it is cut
   std::optional<std::string> by{};     ///< who does it: a name
+  /// In the place of `target`: the instance that has this unique key when it is put back.
+  std::optional<std::string> key{};
 
-  GD_STATE(rewind, target, seq, reason, by);
+  GD_STATE(rewind, target, seq, reason, by, key);
 };
 /// Makes an instance that begins at the step and the state of an entry of another one's
 /// history, which must have states: with its machine's version, priority and partition
 /// key, without a unique key, and with an empty inbox.
 struct fork {
-  std::int64_t target = 0;             ///< the other one
+  std::int64_t target = 0;             ///< the other one; or `key`
   std::int64_t seq = 0;                ///< the entry
   std::string queue{};                 ///< empty: that one's
   std::optional<std::string> reason{}; ///< why; over 8 KiB, it is cut
   std::optional<std::string> by{};     ///< who does it: a name
+  /// In the place of `target`: the other one's unique key, which it has now.
+  std::optional<std::string> key{};
 
-  GD_STATE(fork, target, seq, queue, reason, by);
+  GD_STATE(fork, target, seq, queue, reason, by, key);
 };
 
 /// Asks for instances that are in a step: of those with history.
@@ -411,6 +428,22 @@ std::string clean_text(std::string_view text, std::size_t most);
 /// as question marks.
 std::string printable(std::string_view text);
 
+/// A unique key as it is shown: as it is, if it is UTF-8 without control characters, those
+/// of bidirectional text among them, and does not begin with \x; else \x and the
+/// hexadecimal digits of its bytes. So no two keys are shown alike.
+std::string key_text(std::string_view key);
+
+/// Whether an instance is named: by its id, or by a unique key of 1 to
+/// `limits::unique_key` bytes beside an id of 0. `what` is the id's name, which begins the
+/// error's sentence. The error: `invalid_argument`.
+result<void> check_address(std::string_view what, std::int64_t id,
+                           const std::optional<std::string>& key,
+                           const limits& bounds);
+
+/// What messages call an instance, behind that word: 7, or with the unique key order 42.
+std::string address_text(std::int64_t id,
+                         const std::optional<std::string>& key);
+
 /// Whether this is JSON that the database can take, of at most `most` bytes, as it
 /// is and as PostgreSQL prints it. `what` begins the error's sentence. Errors:
 /// `codec`, `invalid_argument`.
@@ -418,7 +451,7 @@ result<void> check_size(std::string_view what, const json& value,
                         std::size_t most);
 
 /// Whether a signal can be sent, as far as can be told without the database: its
-/// name, its payload, its key. Errors: `invalid_argument`, `codec`.
+/// target, its name, its payload, its key. Errors: `invalid_argument`, `codec`.
 result<void> check(const signal& x, const limits& bounds);
 
 /// The same of a transition.

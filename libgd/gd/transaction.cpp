@@ -4,6 +4,7 @@
 #include <gd/pq/database.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_transitions.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/target_intake.hpp>
@@ -196,6 +197,17 @@ result<inserted> transaction::insert(gd::insert what) {
 
 // -- signals and transitions --------------------------------------------------
 
+/// Of all of a call, in one order. Waits for strangers.
+static pq::call lock_all(const std::vector<store::target_name>& targets) {
+  std::vector<std::int64_t> ids;
+  for (const auto& x : targets) {
+    if (x.key)
+      return store::lock_named(targets, true);
+    ids.push_back(x.target);
+  }
+  return store::lock(ids);
+}
+
 /// What locks its targets first. `plural`: what they are called.
 template <class Intake, class Answer, class Request>
 std::vector<result<Answer>>
@@ -216,17 +228,17 @@ transaction::visit::send_all(transaction& at, std::vector<Request> xs,
        {}});
   Intake intake{settings_of(at.how_)};
   slots<Answer> answers(xs.size());
-  std::vector<std::int64_t> targets;
+  std::vector<store::target_name> targets;
   for (std::size_t i = 0; i < xs.size(); ++i) {
-    auto target = xs[i].target;
+    store::target_name target{xs[i].target, xs[i].key};
     if (auto ok = intake.add(i, std::move(xs[i])); ok)
-      targets.push_back(target);
+      targets.push_back(std::move(target));
     else
       answers[i].emplace(ok.error());
   }
   // Their locks stay until the end of the transaction: all at once, in order.
   // What others still hold then, the requests will find locked.
-  auto locked = here.run({{store::lock(targets)}});
+  auto locked = here.run({{lock_all(targets)}});
   if (locked.ok() || locked.failure->code == errc::busy)
     here.drive(intake, answers);
   else

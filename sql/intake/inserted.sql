@@ -1,10 +1,8 @@
 -- What became of an insert, in a statement (and so a snapshot) of its own.
 -- $1 bigint[] id, $2 bytea[] unique key, or null, $3 bigint[] when the id was drawn, in us since 1970
--- A row for each id: whether it is there, and if not, which instance has its unique key; null: none any more. A row of
--- another draw is not meant: a server that had lost its last moments (a failover) draws ids again, for others.
-select e.id, g.id is not null as found,
-  case when g.id is null then (
-    select o.id from :"schema".gen_durable o where o.unique_guard = e.unique_key) end as holder
+-- A row for each id: whether it is there, and if not, which instance has its unique key, and that one's machine; null: none any
+-- more. A row of another draw is not meant: a server that had lost its last moments (a failover) draws ids again, for others.
+select e.id, g.id is not null as found, o.id as holder, left(o.fsm, 1025) as holder_fsm
 from unnest($1::bigint[], $2::bytea[], $3::bigint[]) as e (id, unique_key, drawn_us)
 left join lateral (
   select g.id
@@ -14,3 +12,9 @@ left join lateral (
                         + e.drawn_us % 1000000 * interval '1 microsecond'
   offset 0
 ) g on true
+left join lateral (
+  select o.id, o.fsm
+  from :"schema".gen_durable o
+  where o.unique_guard = e.unique_key and g.id is null
+  offset 0
+) o on true

@@ -1,7 +1,8 @@
 -- One instance, as it is. Times in us since 1970. No row: there is no such instance.
--- $1 bigint id, $2 bigint the most that is read of its state, and of its result: longer ones are empty. What is not
--- compressed takes at most four times its text, and a number of 8 bytes prints up to 131,072 digits: those are counted
--- before anything is printed. Names, keys and reasons that are longer than any of ours are cut.
+-- $1 bigint id, or $3 bytea[] one unique key that it has now, else empty; $2 bigint the most that is read of its state, and of
+-- its result: longer ones are empty. What is not compressed takes at most four times its text, and a number of 8 bytes prints up
+-- to 131,072 digits: those are counted before anything is printed. Names, keys and reasons that are longer than any of ours are
+-- cut.
 select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 1025) as step, g.status::text as status,
   t.printed[1] as state, t.printed[2] as result, left(g.awaits, 1025) as awaits,
   case when g.awaits_also is not null
@@ -14,7 +15,7 @@ select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 10
   (extract(epoch from g.inserted_at) * 1000000)::bigint as inserted_at_us,
   (extract(epoch from g.updated_at) * 1000000)::bigint as updated_at_us,
   (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox, g.seq,
-  left(g.partition_key, 4096) as partition_key, encode(substring(g.unique_key for 4096), 'hex') as unique_key
+  left(g.partition_key, 4096) as partition_key, substring(g.unique_key for 4096) as unique_key
 from :"schema".gen_durable g
 cross join lateral (
   select array_agg(case when octet_length(p.text) > $2::bigint then '' else p.text end order by p.n) as printed
@@ -31,4 +32,5 @@ cross join lateral (
     offset 0
   ) p
 ) t
-where g.id = $1::bigint
+where g.id = case when cardinality($3::bytea[]) = 0 then $1::bigint
+                  else (select o.id from :"schema".gen_durable o where o.unique_guard = ($3::bytea[])[1]) end

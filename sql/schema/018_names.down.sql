@@ -2,7 +2,7 @@
 -- Sends a signal: accepted, duplicate, no_such_target, target_finished or inbox_full. Waits for the target's row, as
 -- long as lock_timeout lets it, and looks at it in a statement of its own, whose snapshot is younger than the lock. A
 -- target whose unique key would be taken again by its wake-up stays parked, its wake_reason set: an engine wakes it.
-create or replace function :"schema".gd_signal(
+create or replace function :"schema".gd_signal_id(
   target bigint, name text, payload jsonb default '{}', dedup_key text default null) returns text
 language sql
 set search_path = pg_catalog, pg_temp
@@ -13,13 +13,13 @@ begin atomic
 
   select :"schema".gd_refuse('22023', f.fault)
   from (select coalesce(
-    :"schema".gd_name_fault('signal name', gd_signal.name, 255),
-    case when gd_signal.dedup_key is not null
-         then :"schema".gd_name_fault('dedup key', gd_signal.dedup_key, 1024) end,
-    :"schema".gd_json_fault('payload', gd_signal.payload)) as fault) f
+    :"schema".gd_name_fault('signal name', gd_signal_id.name, 255),
+    case when gd_signal_id.dedup_key is not null
+         then :"schema".gd_name_fault('dedup key', gd_signal_id.dedup_key, 1024) end,
+    :"schema".gd_json_fault('payload', gd_signal_id.payload)) as fault) f
   where f.fault is not null;
 
-  select g.id from :"schema".gen_durable g where g.id = gd_signal.target for no key update;
+  select g.id from :"schema".gen_durable g where g.id = gd_signal_id.target for no key update;
 
   with entry as materialized (
     select g.id, g.status, g.awaits, g.status in ('done', 'failed') as finished,
@@ -28,10 +28,10 @@ begin atomic
         where s.target_id = g.id and s.consumed_at is null
         limit 1000) inbox) >= 1000 as full
     from :"schema".gen_durable g
-    where g.id = gd_signal.target
+    where g.id = gd_signal_id.target
   ), accepted as (
     insert into :"schema".signals (target_id, name, payload, dedup_key)
-    select e.id, gd_signal.name, gd_signal.payload, gd_signal.dedup_key
+    select e.id, gd_signal_id.name, gd_signal_id.payload, gd_signal_id.dedup_key
     from entry e
     where not e.finished and not e.full
     on conflict (target_id, dedup_key) do nothing
@@ -45,16 +45,16 @@ begin atomic
           from (select g.unique_key is not null and 'runnable' = any(g.unique_scope)
                        and not 'awaiting_signal' = any(g.unique_scope) as unsure) w),
         wake_reason = 'signal', updated_at = clock_timestamp()
-    where g.id in (select a.target_id from accepted a) and g.status = 'awaiting_signal' and g.awaits = gd_signal.name
+    where g.id in (select a.target_id from accepted a) and g.status = 'awaiting_signal' and g.awaits = gd_signal_id.name
       and not (g.wake_reason is not null and g.unique_key is not null and 'runnable' = any(g.unique_scope)
                and not 'awaiting_signal' = any(g.unique_scope)) -- its wake-up is owed already: the first reason stays
   )
   select case
     when not exists (select from entry) then 'no_such_target'
     when exists (select from accepted) then 'accepted'
-    when gd_signal.dedup_key is not null and exists (
+    when gd_signal_id.dedup_key is not null and exists (
       select from :"schema".signals s
-      where s.target_id = gd_signal.target and s.dedup_key = gd_signal.dedup_key) then 'duplicate'
+      where s.target_id = gd_signal_id.target and s.dedup_key = gd_signal_id.dedup_key) then 'duplicate'
     when (select e.finished from entry e) then 'target_finished'
     when (select e.full from entry e) then 'inbox_full'
     else 'duplicate' end;
@@ -190,19 +190,22 @@ begin
 end
 $$;
 
--- Puts an instance that does not execute back to the step and the state of an entry, and returns its seq now. Consumed
+-- Puts an instance that does not execute back to the step and the state of an entry, and tells its seq and status now. Consumed
 -- signals stay consumed, the others in its inbox. Waits for its row, as long as lock_timeout lets it.
-create or replace function :"schema".gd_rewind(target bigint, seq bigint, reason text default null, by text default null) returns bigint
+create or replace function :"schema".gd_put_back(
+  target bigint, key bytea, seq bigint, reason text, by text, out seq_now bigint, out status_now text)
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
-  fault text := gd_mover_fault(gd_rewind.reason, gd_rewind.by);
+  fault text := gd_mover_fault(gd_put_back.reason, gd_put_back.by);
   was record;
   entry gen_durable_ledger;
   arrival record;
   holder bigint;
   made gen_durable;
+  which bigint;
+  violated text;
 begin
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     raise exception 'gd_rewind: expected isolation level read committed, got %', current_setting('transaction_isolation')
@@ -212,29 +215,30 @@ begin
     raise exception using errcode = '22023', message = fault;
   end if;
 
+  which := case when key is null then gd_put_back.target else gd_hold(key) end;
   select g.fsm, g.fsm_version, g.step, g.status::text as status, g.seq, g.unique_key, g.unique_scope::text[] as unique_scope
   into was
   from gen_durable g
-  where g.id = gd_rewind.target
+  where g.id = which
   for no key update;
   if not found then
-    raise exception 'there is no instance %', gd_rewind.target using errcode = 'P0002';
+    raise exception 'there is no instance %', gd_named(gd_put_back.target, key) using errcode = 'P0002';
   end if;
   if was.status = 'executing' then
-    raise exception 'instance % is executing, step %, seq %', gd_rewind.target, was.step, was.seq using errcode = 'MV003';
+    raise exception 'instance % is executing, step %, seq %', which, was.step, was.seq using errcode = 'MV003';
   end if;
 
-  entry := gd_entry(gd_rewind.target, was.fsm, gd_rewind.seq);
+  entry := gd_entry(which, was.fsm, gd_put_back.seq);
   if entry.fsm_version <> was.fsm_version then
-    raise exception 'entry % is of % v%, and instance % is of v%', gd_rewind.seq, was.fsm, entry.fsm_version, gd_rewind.target,
+    raise exception 'entry % is of % v%, and instance % is of v%', gd_put_back.seq, was.fsm, entry.fsm_version, which,
       was.fsm_version using errcode = 'MV004';
   end if;
   select a.* into arrival from gd_arrival(was.fsm, was.fsm_version, entry.to_step) a;
   select o.id into holder
   from gen_durable o
-  where o.unique_guard = was.unique_key and o.id <> gd_rewind.target and arrival.status::text = any(was.unique_scope);
+  where o.unique_guard = was.unique_key and o.id <> which and arrival.status::text = any(was.unique_scope);
   if found then
-    raise exception 'unique_key: instance % has it', holder using errcode = '23505';
+    raise exception 'unique_key: instance % has it', holder using errcode = 'MV006';
   end if;
 
   update gen_durable g
@@ -242,36 +246,47 @@ begin
       result = arrival.result, last_error = null, attempt = 0, crashes = 0, trials = 0, awaits = arrival.awaits,
       deadline = arrival.deadline, wake_reason = null, eligible_at = clock_timestamp(), locked_by = null,
       lease_expires_at = null, updated_at = clock_timestamp()
-  where g.id = gd_rewind.target
+  where g.id = which
   returning g.* into made;
   if not found then
-    raise exception 'a trigger lets no update of instance % through', gd_rewind.target using errcode = 'P0001';
+    raise exception 'a trigger lets no update of instance % through', which using errcode = 'P0001';
   end if;
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by, reason, metadata,
     state)
-  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, gd_rewind.by,
-    gd_rewind.reason, pg_catalog.jsonb_build_object('seq', gd_rewind.seq), made.state);
-  return made.seq;
+  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, gd_put_back.by,
+    gd_put_back.reason, pg_catalog.jsonb_build_object('seq', gd_put_back.seq), made.state);
+  seq_now := made.seq;
+  status_now := made.status::text;
+exception when unique_violation then -- a stranger has just inserted its key
+  get stacked diagnostics violated = constraint_name;
+  if violated <> 'gen_durable_unique' then
+    raise;
+  end if;
+  raise exception 'unique_key: % has it', coalesce(
+    (select 'instance ' || o.id::text from gen_durable o where o.unique_guard = was.unique_key), 'another instance')
+    using errcode = 'MV006';
 end
 $$;
 
-drop function :"schema".gd_status(bigint);
--- One instance, as it is. No row: there is no such instance.
-create function :"schema".gd_status(target bigint)
+drop function :"schema".gd_status(bigint, text, bytea);
+
+-- One instance, as it is, named by its id, or by the key that it has; with its key as it is shown. No row: there is none.
+create function :"schema".gd_status(
+  target bigint default null, key text default null, key_bytes bytea default null)
 returns table (
   id bigint, fsm text, version int, step text, status text, state jsonb, result jsonb, awaits text, queue text,
   priority smallint, attempt int, last_error text, locked_by text, wake_reason text, eligible_at timestamptz,
   deadline timestamptz, lease_expires_at timestamptz, inserted_at timestamptz, updated_at timestamptz, inbox bigint,
-  partition_key text, unique_key bytea)
+  partition_key text, unique_key bytea, unique_key_text text)
 language sql stable
 begin atomic
-  select g.id, g.fsm, g.fsm_version, g.step, g.status::text, g.state, g.result, g.awaits, g.queue, g.priority,
-    g.attempt, g.last_error, g.locked_by, g.wake_reason, g.eligible_at, g.deadline, g.lease_expires_at, g.inserted_at,
-    g.updated_at,
-    (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null), g.partition_key,
-    g.unique_key
-  from :"schema".gen_durable g
-  where g.id = gd_status.target;
+  select s.*, :"schema".gd_key_text(s.unique_key)
+  from (
+    select :"schema".gd_address('target', gd_status.target, gd_status.key, gd_status.key_bytes) as key
+    offset 0) a
+  cross join lateral :"schema".gd_status_id(
+    case when a.key is null then gd_status.target
+         else (select o.id from :"schema".gen_durable o where o.unique_guard = a.key) end) s;
 end;
 
 drop function :"schema".gd_also_awaited(jsonb);

@@ -87,8 +87,12 @@ public:
   /// As the client's.
   virtual gd::result<transitioned> transition(gd::transition what) = 0;
 
+  /// As the client's.
+  virtual gd::result<gd::instance> look_up(const gd::look_up& what) = 0;
   /// `not_found`: there is no such instance.
-  virtual gd::result<gd::instance> instance(std::int64_t id) = 0;
+  gd::result<gd::instance> instance(std::int64_t id) {
+    return look_up({.id = id});
+  }
 
   /// Runs the step of the most urgent eligible row; false: no row is eligible.
   gd::result<bool> step();
@@ -211,7 +215,7 @@ public:
   gd::result<inserted> insert(gd::insert what) override;
   gd::result<signalled> signal(gd::signal what) override;
   gd::result<transitioned> transition(gd::transition what) override;
-  gd::result<gd::instance> instance(std::int64_t id) override;
+  gd::result<gd::instance> look_up(const gd::look_up& what) override;
 
   /// The simulated clock, which steps see as `ctx.now()`. It stands still but for
   /// `advance` and its kin.
@@ -265,6 +269,8 @@ private:
   /// Who has the unique key that the row would have in that status.
   std::optional<std::int64_t> holder(const row& x,
                                      std::string_view status) const;
+  /// By its id, or by the unique key that it has; null: there is none.
+  row* find(std::int64_t id, const std::optional<std::string>& key);
   void make_eligible(row& x, std::int64_t at_us);
   /// Null: the row must not be moved so, for `why`.
   const machine::step_definition*
@@ -325,7 +331,7 @@ public:
   gd::result<inserted> insert(gd::insert what) override;
   gd::result<signalled> signal(gd::signal what) override;
   gd::result<transitioned> transition(gd::transition what) override;
-  gd::result<gd::instance> instance(std::int64_t id) override;
+  gd::result<gd::instance> look_up(const gd::look_up& what) override;
 
 private:
   struct lane;

@@ -127,8 +127,8 @@ gd::result<transitioned> in_database::transition(gd::transition what) {
   return client_->transition(std::move(what));
 }
 
-gd::result<gd::instance> in_database::instance(std::int64_t id) {
-  return client_->look_up(id);
+gd::result<gd::instance> in_database::look_up(const gd::look_up& what) {
+  return client_->look_up(what);
 }
 
 gd::result<pq::rows> in_database::run(pq::call what) {

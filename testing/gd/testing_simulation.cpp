@@ -24,13 +24,6 @@ using std::chrono::microseconds;
 /// more.
 constexpr std::size_t shown_bytes = 8 << 20;
 
-std::string as_hex(std::string_view bytes) {
-  std::string out;
-  for (unsigned char c : bytes)
-    out += fmt::format("{:02x}", c);
-  return out;
-}
-
 std::string_view status_after(store::verb what) {
   switch (what) {
     case store::verb::await:
@@ -113,6 +106,19 @@ std::optional<std::int64_t> simulation::holder(const row& x,
   return std::nullopt;
 }
 
+simulation::row* simulation::find(std::int64_t id,
+                                  const std::optional<std::string>& key) {
+  if (!key) {
+    auto found = rows_.find(id);
+    return found != rows_.end() ? &found->second : nullptr;
+  }
+  auto text = key_text(*key);
+  for (auto& [other, x] : rows_)
+    if (x.shown.unique_key == text && occupies(x, x.shown.status))
+      return &x;
+  return nullptr;
+}
+
 bool simulation::unsure(const row& x) {
   return occupies(x, "runnable") && !occupies(x, "awaiting_signal");
 }
@@ -168,7 +174,7 @@ simulation::row simulation::make_row(store::insert_row what) const {
   to.priority = what.priority;
   to.partition_key = std::move(what.partition_key);
   if (what.unique_key)
-    to.unique_key = as_hex(*what.unique_key);
+    to.unique_key = key_text(*what.unique_key);
   to.inserted_at_us = now_us();
   to.eligible_at_us = what.at_us.value_or(now_us() + what.delay_us.value_or(0));
   if (what.rests && what.rests->ends) {
@@ -195,6 +201,7 @@ gd::result<inserted> simulation::insert(gd::insert what) {
   auto scope = what.unique_scope;
   if (what.unique_key && scope.empty())
     scope.assign(default_scope.begin(), default_scope.end());
+  auto key = what.unique_key.value_or("");
   auto resolved = row_of(std::move(what));
   if (auto ok = resolve(resolved, *known_, known); !ok)
     return ok.error();
@@ -202,8 +209,12 @@ gd::result<inserted> simulation::insert(gd::insert what) {
   made.unique_scope = std::move(scope);
   auto id = ++ids_; // drawn before the key can turn out to be taken
   made.shown.id = id;
-  if (auto other = holder(made, made.shown.status))
+  if (auto other = holder(made, made.shown.status)) {
+    const auto& fsm = rows_.at(*other).shown.fsm;
+    if (fsm != made.shown.fsm)
+      return of_another_machine(key, *other, fsm);
     return inserted{*other, true};
+  }
   if (made.shown.status == "runnable")
     make_eligible(made, made.shown.eligible_at_us);
   touch(made);
@@ -226,12 +237,12 @@ gd::result<signalled> simulation::signal(gd::signal what) {
     return *problem_;
   if (auto ok = check(what, limits_); !ok)
     return ok.error();
-  auto found = rows_.find(what.target);
-  if (found == rows_.end())
-    return error{errc::no_such_target,
-                 fmt::format("target: there is no instance {}", what.target),
-                 {}};
-  auto& x = found->second;
+  auto* found = find(what.target, what.key);
+  auto named = address_text(what.target, what.key);
+  if (found == nullptr)
+    return error{
+      errc::no_such_target, "target: there is no instance " + named, {}};
+  auto& x = *found;
   if (what.dedup_key
       && std::any_of(x.inbox.begin(), x.inbox.end(),
                      [&](const stored_signal& y) {
@@ -240,15 +251,15 @@ gd::result<signalled> simulation::signal(gd::signal what) {
     return signalled{true};
   if (x.shown.status == "done" || x.shown.status == "failed")
     return error{errc::target_finished,
-                 fmt::format("target: instance {} is finished", what.target),
+                 fmt::format("target: instance {} is finished", named),
                  {}};
   auto waiting = std::count_if(x.inbox.begin(), x.inbox.end(),
                                [](const auto& y) { return !y.consumed; });
   if (waiting >= limits_.inbox)
     return error{
       errc::inbox_full,
-      fmt::format("target: the inbox of instance {} is full: {} signals",
-                  what.target, limits_.inbox),
+      fmt::format("target: the inbox of instance {} is full: {} signals", named,
+                  limits_.inbox),
       {}};
   x.inbox.push_back({{++signal_ids_, what.name,
                       as_stored(std::move(what.payload).text()).text()},
@@ -258,14 +269,16 @@ gd::result<signalled> simulation::signal(gd::signal what) {
   return signalled{false};
 }
 
-gd::result<gd::instance> simulation::instance(std::int64_t id) {
-  auto found = rows_.find(id);
-  if (found == rows_.end())
-    return error{
-      errc::not_found, fmt::format("there is no instance {}", id), {}};
-  auto x = found->second.shown;
-  const auto& inbox = found->second.inbox;
-  x.inbox = std::count_if(inbox.begin(), inbox.end(),
+gd::result<gd::instance> simulation::look_up(const gd::look_up& what) {
+  if (auto ok = check_address("id", what.id, what.key, limits_); !ok)
+    return ok.error();
+  const auto* found = find(what.id, what.key);
+  if (found == nullptr)
+    return error{errc::not_found,
+                 "there is no instance " + address_text(what.id, what.key),
+                 {}};
+  auto x = found->shown;
+  x.inbox = std::count_if(found->inbox.begin(), found->inbox.end(),
                           [](const auto& y) { return !y.consumed; });
   return x;
 }
@@ -425,9 +438,9 @@ harness::written simulation::apply(store::outcome_row what) {
   if (!occupies(x, "executing"))
     if (auto other = holder(x, status))
       return {false,
-              error{errc::rejected,
+              error{errc::key_taken,
                     fmt::format("instance {} has its unique key", *other),
-                    "23505"}};
+                    {}}};
   x.shown.status = status;
   if (what.what != store::verb::release)
     ++x.shown.seq;

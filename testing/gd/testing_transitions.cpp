@@ -24,7 +24,7 @@ simulation::find_arrival(const row& x, const gd::transition& what,
       errc::transition_conflict,
       fmt::format("target: instance {}: expected runnable or awaiting_signal{}"
                   "{}, got {} at {}, seq {}",
-                  what.target, what.from ? " at " + *what.from : "",
+                  now.id, what.from ? " at " + *what.from : "",
                   what.seq ? fmt::format(", seq {}", *what.seq) : "",
                   now.status, now.step, now.seq));
     return nullptr;
@@ -87,11 +87,11 @@ gd::result<transitioned> simulation::transition(gd::transition what) {
     return *problem_;
   if (auto ok = check(what, limits_); !ok)
     return ok.error();
-  auto found = rows_.find(what.target);
-  if (found == rows_.end())
-    return wrong(errc::no_such_target,
-                 fmt::format("target: there is no instance {}", what.target));
-  auto& x = found->second;
+  auto* found = find(what.target, what.key);
+  if (found == nullptr)
+    return wrong(errc::no_such_target, "target: there is no instance "
+                                         + address_text(what.target, what.key));
+  auto& x = *found;
   error why;
   const auto* to = find_arrival(x, what, why);
   if (to == nullptr)
@@ -100,9 +100,8 @@ gd::result<transitioned> simulation::transition(gd::transition what) {
                 : to->rests->ends ? "done"
                                   : "awaiting_signal";
   if (auto other = holder(x, status))
-    return error{errc::rejected,
-                 fmt::format("unique_key: instance {} has it", *other),
-                 "23505"};
+    return wrong(errc::key_taken,
+                 fmt::format("unique_key: instance {} has it", *other));
   if (what.state)
     x.shown.state = as_stored(std::move(*what.state).text());
   ++x.shown.seq;

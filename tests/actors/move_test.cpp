@@ -193,4 +193,50 @@ CAF_TEST(an instance that rests goes on where a transition leads it) {
   CAF_CHECK_EQUAL(again.error().code, errc::transition_conflict);
 }
 
+CAF_TEST(an instance is named by the unique key that it has) {
+  auto other = gd::define<probe_state, probe_step>("Other", 1)
+                 .rest(probe_step::first, {probe_step::second})
+                 .final(probe_step::second);
+  auto engine = start(options({resting_probe(), other}));
+  gd::insert row{.fsm = "Probe", .unique_key = "order 42"};
+  auto made = ask<gd::inserted>(engine, row);
+  CAF_REQUIRE(made);
+  row.fsm = "Other";
+  auto refused = ask<gd::inserted>(engine, row);
+  CAF_REQUIRE(!refused);
+  CAF_CHECK_EQUAL(refused.error().code, errc::key_of_another_machine);
+  auto all = ask<gd::inserted_all>(engine, gd::insert_all{{row}});
+  CAF_REQUIRE(all);
+  CAF_CHECK_EQUAL(all->rows[0].code, errc::key_of_another_machine);
+  auto shown = ask<gd::instance>(engine, gd::look_up{.key = "order 42"});
+  CAF_REQUIRE(shown);
+  CAF_CHECK_EQUAL(shown->id, made->id);
+  CAF_CHECK_EQUAL(shown->unique_key.value_or(""), "order 42");
+  CAF_CHECK(
+    ask<gd::signalled>(engine, gd::signal{.name = "x", .key = "order 42"}));
+  auto page = ask<gd::history_page>(engine,
+                                    gd::history_query{.key = "order 42"});
+  CAF_REQUIRE(page);
+  CAF_CHECK(page->rows.empty()); // it keeps none
+  auto moved = ask<gd::transitioned>(
+    engine, gd::transition{.to = "second", .key = "order 42"});
+  CAF_REQUIRE(moved);
+  wait_until_count("status = 'done'", 1);
+  CAF_MESSAGE("nobody has it any more");
+  for (auto code :
+       {ask<gd::instance>(engine, gd::look_up{.key = "order 42"}).error().code,
+        ask<gd::instance>(engine, gd::look_up{.id = 7, .key = "k"})
+          .error()
+          .code,
+        ask<gd::signalled>(engine, gd::signal{.name = "x", .key = "order 42"})
+          .error()
+          .code,
+        ask<gd::transitioned>(engine,
+                              gd::transition{.to = "second", .key = "order 42"})
+          .error()
+          .code})
+    CAF_CHECK(code == errc::not_found || code == errc::invalid_argument
+              || code == errc::no_such_target);
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -510,6 +510,26 @@ CAF_TEST(a peer gets the answers that the gateway gives at home) {
   CAF_CHECK(fails(move({.target = waiting, .to = "second"}), "not_allowed"));
   CAF_CHECK(fails(move({.target = waiting, .to = "fourth"}), "unknown_step"));
 
+  // By the unique key that one has.
+  CAF_CHECK(there
+              .ask("insert "
+                   + gd::to_json(gd::insert{.fsm = "Probe",
+                                            .state = gd::to_json(
+                                              probe_state{.note = "await"}),
+                                            .unique_key = every_plane()})
+                       .text())
+              .starts_with("= "));
+  wait_until_count("unique_key is not null and status = 'awaiting_signal'", 1);
+  CAF_CHECK(contains(same<gd::instance>(engine, there, "look_up",
+                                        gd::look_up{.key = every_plane()}),
+                     "awaiting_signal"));
+  CAF_CHECK(signal({.name = "other", .key = every_plane()}).starts_with("= "));
+  CAF_CHECK(fails(move({.to = "second", .key = every_plane()}), "not_allowed"));
+  CAF_CHECK(
+    fails(signal({.name = "other", .key = "nobody"}), "no_such_target"));
+  CAF_CHECK(fails(signal({.target = waiting, .name = "other", .key = "k"}),
+                  "invalid_argument"));
+
   // One batch with all kinds of rows.
   gd::insert_all all;
   for (const auto* fsm : {"Probe", "Other", "Probe", ""})

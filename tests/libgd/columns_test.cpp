@@ -117,7 +117,10 @@ columns_by read_by_name() {
     {&sql::insert_claimed, columns_of<store::claimed_row>()},
     {&sql::inserted, columns_of<store::inserted_row>()},
     {&sql::signal, columns_of<store::signal_row>()},
+    {&sql::signal_named, columns_of<store::signal_row>()},
     {&sql::transition, columns_of<store::transition_row>()},
+    {&sql::transition_named, columns_of<store::transition_row>()},
+    {&sql::rewind, columns_of<gd::transitioned>()},
     {&sql::look_up, columns_of<gd::instance>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},
@@ -138,7 +141,7 @@ const std::set<const sql::statement*> not_by_name{
   &sql::borrow,         &sql::restore,
   &sql::schema_version, &sql::schema_exists,
   &sql::migration_lock, &sql::any_instance,
-  &sql::open_checks,    &sql::rewind,
+  &sql::open_checks,    &sql::lock_named,
 };
 
 struct cleared {

@@ -904,7 +904,7 @@ CAF_TEST(the end of an instance is told in the words of who wanted it) {
 
 CAF_TEST(who has the unique key is told) {
   run([](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
-  gd::error taken{gd::errc::rejected, "instance 5 has its unique key", "23505"};
+  gd::error taken{gd::errc::key_taken, "instance 5 has its unique key", {}};
   auto row = under_test->refused(taken, taken.message);
   CAF_REQUIRE(row);
   CAF_CHECK(contains(under_test->failure_told(*row).why, taken.message));

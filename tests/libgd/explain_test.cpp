@@ -296,6 +296,29 @@ struct million_rows {
                 + ".gen_durable_ledger (instance_id, seq, at, fsm_version, "
                   "outcome, to_step, attempt, state) values (5000000, 0, "
                   "now(), 1, 'insert', 'collect', 0, '{}'); ";
+    // Every other one of those that wait by the unique key that it has.
+    auto key_of = "case when id % 2 = 0 then 'key ' || id end"s;
+    auto of_waiting = " from unnest(" + waiting
+                      + "::bigint[]) with ordinality x (id, n) order by n";
+    auto half = list(
+      column("select case when id % 2 = 1 then id end" + of_waiting));
+    auto occupied = list(column("select coalesce('\"key ' || case when id % 2 ="
+                                " 0 then id end || '\"', 'null')"
+                                + of_waiting));
+    auto named = "update " + db.schema() + ".gen_durable set unique_key = ("
+                 + key_of + ")::bytea, unique_scope = '{awaiting_signal}'"
+                 + " where id = any(" + waiting + "::bigint[])";
+    auto sent = each("'paid'", "text") + ", " + each("'{\"a\": 1}'", "text")
+                + ", " + keys + ", 1000";
+    auto moved = each("'pay'", "text") + ", " + each("'collect'", "text")
+                 + ", '{}', " + each("'{\"n\": 2}'", "text")
+                 + ", '{}', '{}', '{}'";
+    auto movable = "insert into " + db.schema()
+                   + ".gen_durable_machines (fsm, version, initial_step, queue,"
+                     " steps, outside) select x.fsm, x.version, 'collect',"
+                     " 'default', '{collect,pay}', '{\"collect\": {\"to\":"
+                     " [\"pay\"]}}' from (values ('Order', 1), ('Other', 7))"
+                     " x (fsm, version)";
     auto outcomes = [&](const std::string& verb, const std::string& signals,
                         const std::string& names = "'{}'") {
       return running + ", " + tokens + ", " + each("'ship'", "text") + ", "
@@ -479,27 +502,40 @@ struct million_rows {
        .pages_per_row = 20},
       {.what = &sql::lock_targets, .arguments = waiting, .pages_per_row = 15},
       {.what = &sql::signal,
-       .arguments = waiting + ", " + each("'paid'", "text") + ", "
-                    + each("'{\"a\": 1}'", "text") + ", " + keys + ", 1000",
+       .arguments = sent + ", " + waiting,
        .pages_per_row = 80,
        .before = execute(sql::lock_targets, waiting)},
       {.what = &sql::signal,
-       .arguments = waiting + ", " + each("'paid'", "text") + ", "
-                    + each("'{\"a\": 1}'", "text") + ", " + keys + ", 1000",
+       .arguments = sent + ", " + waiting,
        .pages_per_row = 80,
        .before = waiting_for_others + execute(sql::lock_targets, waiting)},
+      {.what = &sql::lock_named,
+       .arguments = half + ", " + occupied + ", false",
+       .pages_per_row = 60,
+       .before = named},
+      // Looked for twice, and locked by both.
+      {.what = &sql::lock_named,
+       .arguments = half + ", " + occupied + ", true",
+       .pages_per_row = 90,
+       .before = named},
+      {.what = &sql::signal_named,
+       .arguments = sent,
+       .pages_per_row = 80,
+       .before = named + "; "
+                 + execute(sql::lock_named,
+                           half + ", " + occupied + ", false")},
       {.what = &sql::transition,
-       .arguments = waiting + ", " + each("'pay'", "text") + ", "
-                    + each("'collect'", "text") + ", '{}', "
-                    + each("'{\"n\": 2}'", "text")
-                    + ", '{}', '{}', '{}', false",
+       .arguments = waiting + ", " + moved,
        .pages_per_row = 120,
-       .before = "insert into " + db.schema()
-                 + ".gen_durable_machines (fsm, version, initial_step, queue,"
-                   " steps, outside) select x.fsm, x.version, 'collect',"
-                   " 'default', '{collect,pay}', '{\"collect\": {\"to\":"
-                   " [\"pay\"]}}' from (values ('Order', 1), ('Other', 7))"
-                   " x (fsm, version)"},
+       .before = movable},
+      {.what = &sql::transition_named,
+       .arguments = half + ", " + moved + ", " + occupied + ", false",
+       .pages_per_row = 160,
+       .before = movable + "; " + named},
+      {.what = &sql::transition_named,
+       .arguments = half + ", " + moved + ", " + occupied + ", true",
+       .pages_per_row = 200,
+       .before = movable + "; " + named},
       {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
       {.what = &sql::insert_new,
        .arguments = inserted + ", '{}', '{}', '{0}'",
@@ -530,11 +566,16 @@ struct million_rows {
                     + each("0", "bigint"),
        .pages_per_row = 10},
       {.what = &sql::history,
-       .arguments = "777777, -9, 100, false",
+       .arguments = "777777, -9, 100, false, '{}'",
        .rows = 10,
        .pages_per_row = 12},
       {.what = &sql::history,
-       .arguments = "777777, 100, 100, true",
+       .arguments = "0, -9, 100, false, '{k}'",
+       .rows = 10,
+       .pages_per_row = 12,
+       .before = kept},
+      {.what = &sql::history,
+       .arguments = "777777, 100, 100, true, '{}'",
        .rows = 10,
        .pages_per_row = 12},
       {.what = &sql::in_step,
@@ -542,19 +583,34 @@ struct million_rows {
        .rows = 20,
        .pages_per_row = 40},
       {.what = &sql::look_up,
-       .arguments = "777777, 16777216",
+       .arguments = "777777, 16777216, '{}'",
        .rows = 1,
        .pages_per_row = 20},
+      {.what = &sql::look_up,
+       .arguments = "0, 16777216, '{k}'",
+       .rows = 1,
+       .pages_per_row = 20,
+       .before = kept},
       {.what = &sql::rewind,
-       .arguments = "5000000, 0, 'why', 'who'",
+       .arguments = "5000000, 0, 'why', 'who', '{}'",
        .rows = 1,
        .pages_per_row = 80,
-       .before = kept + execute(sql::rewind, "5000000, 0, '', ''")},
+       .before = kept + execute(sql::rewind, "5000000, 0, '', '', '{}'")},
+      {.what = &sql::rewind,
+       .arguments = "0, 0, 'why', 'who', '{k}'",
+       .rows = 1,
+       .pages_per_row = 80,
+       .before = kept + execute(sql::rewind, "5000000, 0, '', '', '{}'")},
       {.what = &sql::fork,
-       .arguments = "5000000, 0, 'rare', 'why', 'who'",
+       .arguments = "5000000, 0, 'rare', 'why', 'who', '{}'",
        .rows = 1,
        .pages_per_row = 80,
-       .before = kept + execute(sql::fork, "5000000, 0, '', '', ''")},
+       .before = kept + execute(sql::fork, "5000000, 0, '', '', '', '{}'")},
+      {.what = &sql::fork,
+       .arguments = "0, 0, 'rare', 'why', 'who', '{k}'",
+       .rows = 1,
+       .pages_per_row = 80,
+       .before = kept + execute(sql::fork, "5000000, 0, '', '', '', '{}'")},
     };
   }
 

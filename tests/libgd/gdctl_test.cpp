@@ -789,7 +789,7 @@ CAF_TEST(a key that is taken is answered with the instance that has it) {
   CAF_CHECK_EQUAL(again.out, "{\"id\":" + id + ",\"duplicate\":true}\n");
   auto shown = run({"show", id});
   CAF_CHECK(contains(shown.out, "customer 7"));
-  CAF_CHECK(contains(shown.out, "\\x6b"));
+  CAF_CHECK(contains(shown.out, "unique key     k\n"));
   auto wrong = run({"insert", "Order", "--unique-key", "j", "--unique-scope",
                     "runnable,asleep"});
   CAF_CHECK_NOT_EQUAL(wrong.code, 0);
@@ -882,6 +882,75 @@ CAF_TEST(an instance is moved or it is told why not ) {
                      "  transition  start -> ship  by alice  (asked for it)  "
                      "{\"m\": 2}\n"));
   CAF_CHECK(contains(run({"show", id}).out, "{\"n\": 1}"));
+}
+
+CAF_TEST(an instance is named by the unique key that it has) {
+  db.rows("update gen_durable_machines set history = 2, outside ="
+          " '{\"start\": {\"to\": [\"ship\"]}}'");
+  auto id = std::to_string(
+    line_of(run({"insert", "Order", "--unique-key", "order 42"}).out).id);
+  auto shown = run({"show", "--key", "order 42"});
+  CAF_CHECK_EQUAL(shown.code, 0);
+  CAF_CHECK(contains(shown.out, "instance       " + id + "\n"));
+  CAF_CHECK(contains(shown.out, "unique key     order 42\n"));
+  CAF_CHECK_EQUAL(run({"show", "--key-hex", "6f72646572203432"}).out,
+                  shown.out);
+  CAF_CHECK(contains(run({"show", "--key", "order 42", "--json"}).out,
+                     "\"unique_key\":\"order 42\""));
+  CAF_CHECK_EQUAL(run({"signal", "--key", "order 42", "paid"}).out,
+                  "{\"key\":\"order 42\",\"answer\":\"accepted\"}\n");
+  CAF_CHECK_EQUAL(run({"transition", "--key", "order 42", "ship"}).out,
+                  "{\"key\":\"order 42\",\"seq\":1,\"status\":\"runnable\"}"
+                  "\n");
+  CAF_CHECK_EQUAL(run({"rewind", "--key", "order 42", "0"}).out,
+                  "{\"key\":\"order 42\",\"seq\":2,\"status\":\"runnable\"}"
+                  "\n");
+  CAF_CHECK_EQUAL(run({"history", "--key", "order 42"}).out,
+                  run({"history", id}).out);
+  auto forked = run({"fork", "0", "--key", "order 42"});
+  CAF_CHECK_EQUAL(forked.code, 0);
+  auto lines = run({"signal", "--file", "-"},
+                   "{\"key\": \"order 42\", \"name\": \"a\"}\n"
+                   "{\"key\": \"nobody\", \"name\": \"a\"}\n"
+                   "{\"key\": \"k\", \"target\": 7, \"name\": \"a\"}\n");
+  CAF_CHECK(contains(lines.out, "{\"line\":1,\"key\":\"order 42\","
+                                "\"answer\":\"accepted\"}\n"));
+  CAF_CHECK(contains(lines.out, "\"code\":\"no_such_target\""));
+  CAF_CHECK(contains(lines.out, "expected one of them, got several"));
+
+  CAF_MESSAGE("what is called wrongly, or names nobody, is told");
+  for (const auto& args :
+       {arguments{"show", id, "--key", "k"},
+        arguments{"show", "--key", "k", "--key-hex", "6b"},
+        arguments{"show", "--key-hex", "6"},
+        arguments{"show", "--key-hex", "6g"}, arguments{"show"},
+        arguments{"show", "--key", ""}, arguments{"signal", "--key", "k"},
+        arguments{"signal", "7", "paid", "--key", "k"},
+        arguments{"transition", "--key", "k"},
+        arguments{"rewind", "--key", "k"},
+        arguments{"rewind", "--key", "k", "x"}})
+    CAF_CHECK_EQUAL(run(args).code, 2);
+  for (const auto* command : {"show", "history"}) {
+    auto x = run({command, "--key", "nobody"});
+    CAF_CHECK_EQUAL(x.code, 5);
+    CAF_CHECK(contains(x.err, "there is no instance with the unique key "
+                              "nobody"));
+  }
+  CAF_CHECK_EQUAL(run({"signal", "--key", "nobody", "paid"}).code, 1);
+  CAF_CHECK_EQUAL(run({"transition", "--key", "nobody", "ship"}).code, 1);
+  CAF_CHECK_EQUAL(run({"rewind", "--key", "nobody", "0"}).code, 5);
+}
+
+CAF_TEST(a key of another machine is refused) {
+  db.rows("insert into gen_durable_machines (fsm, version, initial_step, queue,"
+          " steps) values ('Refund', 1, 'start', 'fast', '{start}')");
+  auto id = std::to_string(
+    line_of(run({"insert", "Order", "--unique-key", "42"}).out).id);
+  auto x = run({"insert", "Refund", "--unique-key", "42"});
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK_EQUAL(x.out, "");
+  CAF_CHECK(
+    contains(x.err, "unique_key: 42 is that of instance " + id + " of Order"));
 }
 
 // -- many ---------------------------------------------------------------------

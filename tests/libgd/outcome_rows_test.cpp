@@ -1522,7 +1522,7 @@ CAF_TEST(a look up shows the row as it is) {
   received(id, "paid");
   db.rows("update signals set consumed_at = now() where id = $1",
           {std::to_string(received(id, "paid", "evt-1"))});
-  auto found = store::read_instance(run(store::look_up(id)));
+  auto found = store::read_instance(run(store::look_up({.id = id})));
   CAF_REQUIRE(found);
   auto columns = row(id);
   CAF_CHECK_EQUAL(found->id, id);
@@ -1551,7 +1551,7 @@ CAF_TEST(a look up shows the row as it is) {
                   columns["inserted_at"].value());
   CAF_CHECK_EQUAL(std::to_string(found->updated_at_us),
                   columns["updated_at"].value());
-  CAF_CHECK(!store::read_instance(run(store::look_up(id + 1))));
+  CAF_CHECK(!store::read_instance(run(store::look_up({.id = id + 1}))));
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

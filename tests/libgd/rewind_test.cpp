@@ -525,10 +525,10 @@ CAF_TEST(who has lost its unique key meanwhile is not put back) {
     auto before = everything();
     gd::rewind what{.target = id, .seq = rests ? 2 : 1};
     auto why = "unique_key: instance " + other + " has it";
-    CAF_CHECK_EQUAL(refusal(by.rewind(what)), "rejected: " + why);
+    CAF_CHECK_EQUAL(refusal(by.rewind(what)), "key_taken: " + why);
     session caller{db.conninfo()};
     CAF_CHECK_EQUAL(refusal(caller, rewind_to, {text(id), text(what.seq)}),
-                    "23505: " + why);
+                    "MV006: " + why);
     CAF_CHECK_EQUAL(everything(), before);
     CAF_MESSAGE("when it is free again, it is taken");
     db.rows("update gen_durable set status = 'done' where id = $1", {other});
@@ -566,7 +566,7 @@ CAF_TEST(a key that somebody is about to take is waited for) {
       CAF_CHECK(!committed);
     } catch (const sql_error& why) {
       CAF_CHECK(committed);
-      CAF_CHECK_EQUAL(why.sqlstate(), "23505");
+      CAF_CHECK_EQUAL(why.sqlstate(), "MV006");
     }
     CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, seq)"),
                     committed ? "done 3" : "runnable 4");

@@ -875,7 +875,7 @@ CAF_TEST(names of steps and of signals and scopes of any length are cut
     "array_fill(left(step, 9000), array[2, 10]), last_error = repeat('e', "
     "20000000), locked_by = step, partition_key = step, unique_key = "
     "step::bytea where id = 1");
-  auto found = store::read_instance(run(store::look_up(1)));
+  auto found = store::read_instance(run(store::look_up({.id = 1})));
   CAF_REQUIRE(found);
   CAF_CHECK_EQUAL(found->step.size(), 1'025u);
   CAF_CHECK_EQUAL(found->fsm.size(), 1'025u);

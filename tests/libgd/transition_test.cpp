@@ -153,8 +153,8 @@ std::string state_of(errc code) {
       return "MV003";
     case errc::not_allowed:
       return "MV004";
-    case errc::rejected:
-      return "23505";
+    case errc::key_taken:
+      return "MV006";
     default:
       return std::string{to_string(code)};
   }
@@ -761,11 +761,11 @@ CAF_TEST(a unique key that another has is not taken by a transition) {
     {{.target = id, .to = "pay"}, {.target = neighbour, .to = "pay"}});
   CAF_CHECK_EQUAL(
     told(answers[0]),
-    fmt::format("rejected: unique_key: instance {} has it", holder));
+    fmt::format("key_taken: unique_key: instance {} has it", holder));
   CAF_CHECK(answers[1]);
   CAF_CHECK_EQUAL(
     refusal(caller, "select gd_transition($1::bigint, 'pay')", {text(id)}),
-    fmt::format("23505 unique_key: instance {} has it", holder));
+    fmt::format("MV006 unique_key: instance {} has it", holder));
   CAF_CHECK(all_of(id) == before);
   CAF_MESSAGE("where it is not needed it does not matter");
   CAF_CHECK(c.transition({.target = id, .to = "submitted"}));
@@ -796,7 +796,7 @@ CAF_TEST(a unique key that another has is not taken by a transition) {
       stranger.exec(committed ? "commit" : "rollback");
       answers = waits.get();
       caller.exec("commit");
-      CAF_CHECK_EQUAL(code_of(answers[0]), committed ? errc::rejected : errc{});
+      CAF_CHECK_EQUAL(code_of(answers[0]), committed ? errc::key_taken : errc{});
       CAF_CHECK(answers[1]);
       CAF_CHECK_EQUAL(of(id, "step"), committed ? "archived" : "pay");
     }

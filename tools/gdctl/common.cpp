@@ -6,6 +6,7 @@
 #include <gd/json.hpp>
 #include <gd/time.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <array>
@@ -83,15 +84,82 @@ gd::pq::options globals::connection() const {
   return {.database = database, .schema = schema, .application_name = "gdctl"};
 }
 
-gd::result<std::int64_t> parse_id(std::string_view text) {
-  std::int64_t id = 0;
+gd::result<std::int64_t> parse_number(std::string_view what,
+                                      std::string_view text) {
+  std::int64_t number = 0;
   auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(),
-                                       id);
+                                       number);
   if (failed == std::errc{} && end == text.data() + text.size())
-    return id;
-  return bad_usage(fmt::format("ID: expected an instance's number, got {}",
+    return number;
+  return bad_usage(fmt::format("{} number, got {}", what,
                                may_tell_a_secret(text) ? "something else"
                                                        : json_string(text)));
+}
+
+gd::result<std::int64_t> parse_id(std::string_view text) {
+  return parse_number("ID: expected an instance's", text);
+}
+
+void add_address(CLI::App& to, address& which) {
+  to.add_option("ID", which.id, "The instance");
+  auto* key = to.add_option("--key", which.key,
+                            "In the place of ID: the instance that has this "
+                            "unique key now");
+  to.add_option("--key-hex", which.key_hex,
+                "The same, in hexadecimal digits: for bytes that are no text")
+    ->excludes(key);
+}
+
+void take_id(address& which, std::string* next, std::string_view name) {
+  if (which.by_key() && next != nullptr && next->empty())
+    std::swap(which.id, *next);
+  if (which.by_key() && !which.id.empty())
+    throw CLI::ValidationError("--key", "expected one of ID and a key");
+  if (!which.by_key() && which.id.empty())
+    throw CLI::RequiredError("ID, or --key");
+  if (next != nullptr && next->empty())
+    throw CLI::RequiredError(std::string{name});
+}
+
+static gd::result<std::string> parse_hex(std::string_view text) {
+  if (text.starts_with("\\x"))
+    text.remove_prefix(2);
+  std::string bytes;
+  for (; text.size() >= 2; text.remove_prefix(2)) {
+    unsigned char byte = 0;
+    auto [end, failed] = std::from_chars(text.data(), text.data() + 2, byte,
+                                         16);
+    if (failed != std::errc{} || end != text.data() + 2)
+      break;
+    bytes += static_cast<char>(byte);
+  }
+  if (!text.empty())
+    return bad_usage("--key-hex: expected pairs of hexadecimal digits");
+  return bytes;
+}
+
+gd::result<void> read_address(const address& which, std::int64_t& id,
+                              std::optional<std::string>& key) {
+  if (which.key_hex) {
+    auto bytes = parse_hex(*which.key_hex);
+    if (!bytes)
+      return bytes.error();
+    key = std::move(*bytes);
+  } else if (which.key) {
+    key = which.key;
+  } else {
+    auto number = parse_id(which.id);
+    if (!number)
+      return number.error();
+    id = *number;
+  }
+  return {};
+}
+
+std::string address_json(std::string_view id_name, std::int64_t id,
+                         const std::optional<std::string>& key) {
+  return key ? fmt::format("\"key\":{}", json_string(gd::key_text(*key)))
+             : fmt::format("\"{}\":{}", id_name, id);
 }
 
 gd::result<std::int64_t> parse_delay(std::string_view what,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -80,8 +81,39 @@ void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
 
+/// A whole number, as the command line gives it. `what` begins the error's sentence.
+gd::result<std::int64_t> parse_number(std::string_view what,
+                                      std::string_view text);
+
 /// An instance's id, as the command line gives it.
 gd::result<std::int64_t> parse_id(std::string_view text);
+
+/// Whom a command is about: an instance's number, or the unique key that it has.
+struct address {
+  std::string id;
+  std::optional<std::string> key;
+  std::optional<std::string> key_hex;
+
+  bool by_key() const noexcept {
+    return key || key_hex;
+  }
+};
+
+/// Its options; ID is the next positional argument.
+void add_address(CLI::App& to, address& which);
+
+/// Once all is parsed: with a key there is no ID, and what comes behind it, `next`, has
+/// taken its place. Throws if one of them is missing; `name` is what help calls that.
+void take_id(address& which, std::string* next = nullptr,
+             std::string_view name = {});
+
+/// Fills in a request's id or key.
+gd::result<void> read_address(const address& which, std::int64_t& id,
+                              std::optional<std::string>& key);
+
+/// How answers name it: "target":7, or "key":"order 42". `id` is the number's name.
+std::string address_json(std::string_view id_name, std::int64_t id,
+                         const std::optional<std::string>& key);
 
 /// "250ms", "10s", "5m", "2h" or "60d" in microseconds. `what` begins the
 /// error's sentence.

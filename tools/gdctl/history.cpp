@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds look_again{500};
 
 struct history_options {
-  std::string id;
+  address which;
   bool follow = false;
   bool as_json = false;
 };
@@ -71,24 +71,30 @@ int print_all(gd::client& db, std::int64_t id, const history_options& how,
 }
 
 int history(const globals& global, const history_options& how) {
-  auto id = parse_id(how.id);
-  if (!id)
-    return fail(id.error());
+  gd::look_up what;
+  if (auto ok = read_address(how.which, what.id, what.key); !ok)
+    return fail(ok.error());
   auto db = gd::client::connect(global.connection());
   if (!db)
     return fail(db.error());
+  if (what.key) { // that one is followed, also when it has left its key
+    auto found = db->look_up(what);
+    if (!found)
+      return fail(found.error());
+    what.id = found->id;
+  }
   std::int64_t next = 0;
   while (true) {
     // Asked first: what it has done until then is printed.
-    auto now = db->look_up(*id);
-    if (auto code = print_all(*db, *id, how, next); code != ok)
+    auto now = db->look_up(what.id);
+    if (auto code = print_all(*db, what.id, how, next); code != ok)
       return code;
     if (!now) // of one that is deleted there may be entries
       return next > 0 ? static_cast<int>(ok) : fail(now.error());
     bool ended = now->status == "done" || now->status == "failed";
     if (!how.follow || ended || next == 0) {
       if (next == 0)
-        complain(fmt::format("gdctl: instance {} keeps no history\n", *id));
+        complain(fmt::format("gdctl: instance {} keeps no history\n", what.id));
       return ok;
     }
     std::this_thread::sleep_for(look_again);
@@ -117,7 +123,7 @@ int in_step(const globals& global, const gd::in_step_query& what,
 void add_history(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<history_options>();
   auto* sub = app.add_subcommand("history", "Show what an instance has done");
-  sub->add_option("ID", opts->id, "The instance")->required();
+  add_address(*sub, opts->which);
   sub->add_flag("--follow", opts->follow, "Go on until it has ended");
   sub->add_flag("--json", opts->as_json,
                 "A JSON object per line; times in microseconds since 1970");
@@ -128,10 +134,12 @@ void add_history(CLI::App& app, const globals& global, action& chosen) {
     "\n"
     "Examples:\n"
     "  gdctl history 7\n"
+    "  gdctl history --key 'order 42'\n"
     "  gdctl history 7 --follow --json | jq .to_step\n"
     "\n"
     + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
+    take_id(opts->which);
     chosen = [opts, &global] { return history(global, *opts); };
   });
 }

@@ -12,34 +12,41 @@ namespace gdctl {
 
 namespace {
 
-/// Of the command line; the id is still to be read.
+/// Of the command line; the numbers are still to be read.
 template <class Request>
 struct options {
-  std::string id;
+  address which;
+  std::string seq;
   Request what;
 };
 
+template <class Request>
+gd::result<void> read_numbers(options<Request>& opts) {
+  auto seq = parse_number("SEQ: expected an entry's", opts.seq);
+  if (!seq)
+    return seq.error();
+  opts.what.seq = *seq;
+  return read_address(opts.which, opts.what.target, opts.what.key);
+}
+
 int rewind(const globals& global, options<gd::rewind>& opts) {
-  auto id = parse_id(opts.id);
-  if (!id)
-    return fail(id.error());
-  opts.what.target = *id;
+  if (auto ok = read_numbers(opts); !ok)
+    return fail(ok.error());
   auto db = gd::client::connect(global.connection());
   if (!db)
     return fail(db.error());
   auto now = db->rewind(opts.what);
   if (!now)
     return fail(now.error());
-  return print(fmt::format("{{\"id\":{},\"seq\":{},\"status\":{}}}\n", *id,
+  return print(fmt::format("{{{},\"seq\":{},\"status\":{}}}\n",
+                           address_json("id", opts.what.target, opts.what.key),
                            now->seq, json_string(now->status)),
                ok, "the instance has been put back");
 }
 
 int fork(const globals& global, options<gd::fork>& opts) {
-  auto id = parse_id(opts.id);
-  if (!id)
-    return fail(id.error());
-  opts.what.target = *id;
+  if (auto ok = read_numbers(opts); !ok)
+    return fail(ok.error());
   auto db = gd::client::connect(global.connection());
   if (!db)
     return fail(db.error());
@@ -52,8 +59,8 @@ int fork(const globals& global, options<gd::fork>& opts) {
 
 template <class Request>
 void add_arguments(CLI::App& to, options<Request>& opts) {
-  to.add_option("ID", opts.id, "The instance")->required();
-  to.add_option("SEQ", opts.what.seq, "The entry of its history")->required();
+  add_address(to, opts.which);
+  to.add_option("SEQ", opts.seq, "The entry of its history");
   to.add_option("--reason", opts.what.reason, "Why, for the history");
   to.add_option("--by", opts.what.by, "Who does it, for the history");
 }
@@ -76,9 +83,11 @@ void add_rewind(CLI::App& app, const globals& global, action& chosen) {
     "Examples:\n"
     "  gdctl history 7\n"
     "  gdctl rewind 7 3 --reason 'the address was wrong' --by ann\n"
+    "  gdctl rewind --key 'order 42' 3\n"
     "\n"
     + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
+    take_id(opts->which, &opts->seq, "SEQ");
     chosen = [opts, &global] { return rewind(global, *opts); };
   });
 }
@@ -103,6 +112,7 @@ void add_fork(CLI::App& app, const globals& global, action& chosen) {
     "\n"
     + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
+    take_id(opts->which, &opts->seq, "SEQ");
     chosen = [opts, &global] { return fork(global, *opts); };
   });
 }

@@ -61,8 +61,7 @@ std::string text_of(const gd::instance& x) {
   line("queue", x.queue);
   line("priority", std::to_string(x.priority));
   maybe("partition key", x.partition_key);
-  if (x.unique_key)
-    line("unique key", "\\x" + *x.unique_key);
+  maybe("unique key", x.unique_key);
   time("eligible at", x.eligible_at_us);
   maybe("lease of", x.locked_by);
   time("lease until", x.lease_expires_at_us);
@@ -71,14 +70,14 @@ std::string text_of(const gd::instance& x) {
   return text;
 }
 
-int show(const globals& global, const std::string& which, bool as_json) {
-  auto id = parse_id(which);
-  if (!id)
-    return fail(id.error());
+int show(const globals& global, const address& which, bool as_json) {
+  gd::look_up what;
+  if (auto ok = read_address(which, what.id, what.key); !ok)
+    return fail(ok.error());
   auto db = gd::client::connect(global.connection());
   if (!db)
     return fail(db.error());
-  auto found = db->look_up(*id);
+  auto found = db->look_up(what);
   if (!found)
     return fail(found.error());
   if (!as_json)
@@ -91,21 +90,28 @@ int show(const globals& global, const std::string& which, bool as_json) {
 
 void add_show(CLI::App& app, const globals& global, action& chosen) {
   struct options {
-    std::string id;
+    address which;
     bool as_json = false;
   };
   auto opts = std::make_shared<options>();
   auto* sub = app.add_subcommand("show", "Show an instance");
-  sub->add_option("ID", opts->id, "The instance")->required();
+  add_address(*sub, opts->which);
   sub->add_flag("--json", opts->as_json,
                 "One JSON object; times in microseconds since 1970");
-  sub->footer("Examples:\n"
+  sub->footer("A unique key is shown as it is, if it is text; else as \\x and "
+              "hexadecimal digits.\n"
+              "\n"
+              "Examples:\n"
               "  gdctl show 7\n"
               "  gdctl show 7 --json | jq .state\n"
+              "  gdctl show --key 'order 42'\n"
               "\n"
               + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
-    chosen = [opts, &global] { return show(global, opts->id, opts->as_json); };
+    take_id(opts->which);
+    chosen = [opts, &global] {
+      return show(global, opts->which, opts->as_json);
+    };
   });
 }
 

@@ -23,12 +23,13 @@ namespace {
 /// What a line, or the command line, says about a signal.
 struct row {
   std::optional<std::int64_t> target;
+  std::optional<std::string> key;
   std::optional<std::string> ref;
   std::optional<std::string> name;
   gd::json payload = gd::json::raw({});
   std::optional<std::string> dedup;
 
-  GD_STATE(row, target, ref, name, payload, dedup);
+  GD_STATE(row, target, key, ref, name, payload, dedup);
 };
 
 /// All that is read of a line that is refused.
@@ -51,7 +52,8 @@ using target_map = std::unordered_map<std::string, std::int64_t>;
 
 struct options {
   row one;
-  std::string id;
+  address which;
+  std::string name;
   std::optional<std::string> payload;
   std::string file;
   std::string targets;
@@ -88,12 +90,16 @@ gd::result<target_map> read_targets(const std::string& path) {
 
 gd::result<gd::signal> complete(row x, const options& opts,
                                 const target_map& ids) {
-  if (x.target.has_value() == x.ref.has_value())
-    return bad_usage(fmt::format("target and ref: expected one of them, got {}",
-                                 x.target ? "both" : "none"));
+  auto given = x.target.has_value() + x.key.has_value() + x.ref.has_value();
+  if (given != 1)
+    return bad_usage(
+      fmt::format("target, key and ref: expected one of them, got {}",
+                  given > 0 ? "several" : "none"));
   gd::signal made;
   if (x.target) {
     made.target = *x.target;
+  } else if (x.key) {
+    made.key = std::move(x.key);
   } else {
     auto found = ids.find(*x.ref);
     if (found == ids.end())
@@ -128,7 +134,7 @@ parsed_line<gd::signal> parse(std::string_view text, const options& opts,
 }
 
 std::string target_label(const gd::signal& x) {
-  return fmt::format(",\"target\":{}", x.target);
+  return ',' + address_json("target", x.target, x.key);
 }
 
 std::string answer_text(const gd::signalled& x) {
@@ -155,10 +161,13 @@ int send_one(gd::client& db, const options& opts) {
 int run(const globals& global, options opts) {
   opts.one.payload = gd::json::raw(opts.payload.value_or("{}"));
   if (opts.file.empty()) {
-    auto id = parse_id(opts.id);
-    if (!id)
-      return fail(id.error());
-    opts.one.target = *id;
+    std::int64_t id = 0;
+    auto& one = opts.one;
+    if (auto ok = read_address(opts.which, id, one.key); !ok)
+      return fail(ok.error());
+    if (!one.key)
+      one.target = id;
+    one.name = opts.name;
   }
   target_map ids;
   if (!opts.targets.empty()) {
@@ -196,8 +205,8 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<options>();
   auto& x = opts->one;
   auto* sub = app.add_subcommand("signal", "Send one signal, or many");
-  auto* target = sub->add_option("ID", opts->id, "The instance");
-  auto* name = sub->add_option("NAME", x.name, "The signal's name");
+  add_address(*sub, opts->which);
+  auto* name = sub->add_option("NAME", opts->name, "The signal's name");
   sub->add_option("--payload", opts->payload, "JSON; default: {}");
   auto* dedup = sub->add_option("--dedup", x.dedup,
                                 "At most one signal with this key ever reaches "
@@ -205,7 +214,9 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
   auto* file = sub
                  ->add_option("--file", opts->file,
                               "Many signals, as JSON Lines; - is stdin")
-                 ->excludes(target)
+                 ->excludes(sub->get_option("ID"))
+                 ->excludes(sub->get_option("--key"))
+                 ->excludes(sub->get_option("--key-hex"))
                  ->excludes(name)
                  ->excludes(dedup);
   sub
@@ -219,9 +230,10 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
     "  {\"target\": 7, \"name\": \"payment_confirmed\", \"payload\": "
     "{\"amount\": 100},\n"
     "   \"dedup\": \"evt-7\"}\n"
-    "without line breaks; \"ref\" in the place of \"target\" names an instance "
-    "by the\n"
-    "ref that it was inserted with. --payload is for lines without one.\n"
+    "without line breaks; in the place of \"target\", \"key\" names an "
+    "instance "
+    "by the unique\nkey that it has now, and \"ref\" by the ref that it was "
+    "inserted with. --payload is\nfor lines without one.\n"
     "For each line, in order, there is a line on stdout: {\"line\": 1, "
     "\"target\": 7,\n"
     "\"answer\": \"accepted\"} (or \"duplicate\"), or \"error\" and \"code\" "
@@ -231,12 +243,15 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
     "Examples:\n"
     "  gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}' --dedup "
     "evt-7\n"
+    "  gdctl signal --key 'order 42' payment_confirmed\n"
     "  gdctl signal --file payments.jsonl --targets inserted.jsonl\n"
     "\n"
     + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
-    if (file->empty() && (target->empty() || name->empty()))
+    if (file->empty() && name->empty() && !opts->which.by_key())
       throw CLI::RequiredError("ID and NAME, or --file");
+    if (file->empty())
+      take_id(opts->which, &opts->name, "NAME");
     if (opts->file == "-" && opts->targets == "-")
       throw CLI::ValidationError("--targets", "stdin cannot be --file as well");
     chosen = [opts, &global] { return run(global, *opts); };

@@ -16,31 +16,31 @@ namespace gdctl {
 namespace {
 
 struct options {
-  std::string id;
+  address which;
   gd::transition what;
   std::optional<std::string> state;
   std::optional<std::string> metadata;
 };
 
 int run(const globals& global, options opts) {
-  auto id = parse_id(opts.id);
-  if (!id)
-    return fail(id.error());
-  opts.what.target = *id;
+  auto& what = opts.what;
+  if (auto ok = read_address(opts.which, what.target, what.key); !ok)
+    return fail(ok.error());
+  auto named = address_json("target", what.target, what.key);
   if (opts.state)
-    opts.what.state = gd::json::raw(*opts.state);
+    what.state = gd::json::raw(*opts.state);
   if (opts.metadata)
-    opts.what.metadata = gd::json::raw(*opts.metadata);
+    what.metadata = gd::json::raw(*opts.metadata);
   auto db = gd::client::connect(global.connection());
   if (!db)
     return fail(db.error());
-  auto answer = db->transition(std::move(opts.what));
+  auto answer = db->transition(std::move(what));
   if (!answer) {
     // What is wrong is the transition, not how gdctl was called.
     auto code = fail(answer.error());
     return code == usage ? refused : code;
   }
-  return print(fmt::format("{{\"target\":{},\"seq\":{},\"status\":{}}}\n", *id,
+  return print(fmt::format("{{{},\"seq\":{},\"status\":{}}}\n", named,
                            answer->seq, json_string(answer->status)),
                ok, "the instance has moved");
 }
@@ -52,8 +52,8 @@ void add_transition(CLI::App& app, const globals& global, action& chosen) {
   auto& x = opts->what;
   auto* sub = app.add_subcommand("transition",
                                  "Move an instance to another step");
-  sub->add_option("ID", opts->id, "The instance")->required();
-  sub->add_option("STEP", x.to, "Where to")->required();
+  add_address(*sub, opts->which);
+  sub->add_option("STEP", x.to, "Where to");
   sub->add_option("--from", x.from, "Only if it is in this step");
   sub->add_option(
     "--seq", x.seq,
@@ -70,9 +70,11 @@ void add_transition(CLI::App& app, const globals& global, action& chosen) {
     "Examples:\n"
     "  gdctl transition 7 cancelled --from submitted --by alice --reason "
     "'asked for it'\n"
+    "  gdctl transition --key 'order 42' cancelled\n"
     "\n"
     + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
+    take_id(opts->which, &opts->what.to, "STEP");
     chosen = [opts, &global] { return run(global, *opts); };
   });
 }

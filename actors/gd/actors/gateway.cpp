@@ -142,20 +142,24 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     [this](gd::transition& x) {
     return take_in<gd::transitioned>(transitions_, moving_, x);
     },
-    [this](gd::look_up x) {
-    return read<gd::instance>(
-      database::public_lane, store::look_up(x.id),
-      [](const pq::rows& rows) -> result<gd::instance> {
-        if (auto found = store::read_instance(rows))
-          return std::move(*found);
-        return error{errc::not_found, "there is no such instance", {}};
-      });
+    [this](const gd::look_up& x) -> caf::result<gd::instance> {
+      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
+        return to_caf(ok.error());
+      return read<gd::instance>(
+        database::public_lane, store::look_up(x),
+        [](const pq::rows& rows) -> result<gd::instance> {
+          if (auto found = store::read_instance(rows))
+            return std::move(*found);
+          return error{errc::not_found, "there is no such instance", {}};
+        });
     },
     [this](gd::stats_query) {
     return read<gd::stats>(home_->spare_lane(), store::stats(),
                            rows_as<gd::stats, gd::stats_row>);
     },
     [this](const gd::history_query& x) -> caf::result<gd::history_page> {
+      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
+        return to_caf(ok.error());
       if (auto ok = check_limit(x.limit); !ok)
         return to_caf(ok.error());
       return read<gd::history_page>(database::public_lane, store::history(x),

@@ -62,4 +62,29 @@ auto alike(const Rows& rows, F of) {
   return xs;
 }
 
+/// Of requests that name instances by `target` or by `key`: null where it is the other.
+template <class Rows>
+auto ids_of(const Rows& rows) {
+  return column(rows, [](const auto& x) {
+    return x.key ? std::nullopt : std::optional{x.target};
+  });
+}
+
+/// See `ids_of`.
+template <class Rows>
+auto keys_of(const Rows& rows) {
+  return column(rows, [](const auto& x) {
+    return x.key ? std::optional{bytes{*x.key}} : std::nullopt;
+  });
+}
+
+/// Of one request: null goes as an empty array.
+inline std::vector<std::optional<bytes>>
+one_key(const std::optional<std::string>& key) {
+  std::vector<std::optional<bytes>> xs;
+  if (key)
+    xs.emplace_back(bytes{*key});
+  return xs;
+}
+
 } // namespace gd::pq

@@ -558,21 +558,28 @@ pq::call lock_targets(const row_refs<gd::signal>& signals) {
 }
 
 pq::call send_signals(const row_refs<gd::signal>& signals,
-                      std::int32_t inbox_limit) {
+                      std::int32_t inbox_limit, bool named) {
   auto payload = [](const auto& x) {
     return std::string_view{x.payload.text()};
   };
-  return make_call(sql::signal, column(signals, &gd::signal::target),
-                   column(signals, &gd::signal::name), column(signals, payload),
-                   column(signals, &gd::signal::dedup_key), inbox_limit);
+  auto x = make_call(named ? sql::signal_named : sql::signal,
+                     column(signals, &gd::signal::name),
+                     column(signals, payload),
+                     column(signals, &gd::signal::dedup_key), inbox_limit);
+  if (!named)
+    x.args.add(column(signals, &gd::signal::target));
+  return x;
 }
 
-pq::call look_up(std::int64_t id) {
-  return make_call(sql::look_up, id, longest_text);
+pq::call look_up(const gd::look_up& what) {
+  return make_call(sql::look_up, what.id, longest_text, pq::one_key(what.key));
 }
 
 std::optional<instance> read_instance(const pq::rows& rows) {
-  return read_one<instance>(rows);
+  auto x = read_one<instance>(rows);
+  if (x && x->unique_key)
+    x->unique_key = key_text(*x->unique_key);
+  return x;
 }
 
 pq::call history(const history_query& what) {
@@ -581,7 +588,8 @@ pq::call history(const history_query& what) {
   auto edge = !what.newest_first ? std::max<std::int64_t>(from, 0) - 1
               : from < most      ? from + 1
                                  : most;
-  return make_call(sql::history, what.id, edge, what.limit, what.newest_first);
+  return make_call(sql::history, what.id, edge, what.limit, what.newest_first,
+                   pq::one_key(what.key));
 }
 
 pq::call in_step(const in_step_query& what) {

@@ -556,21 +556,21 @@ pq::call insert(const row_refs<insert_row>& rows);
 pq::call insert_new_ledger(const row_refs<insert_row>& rows);
 pq::call insert_ledger(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
-/// In no order.
-struct inserted_row {
+struct inserted_row { ///< in no order
   std::int64_t id = 0;
   /// Another's row under the same id is not meant.
   bool found = false;
   /// The instance that has its unique key, if it is not there.
   std::optional<std::int64_t> holder{};
+  std::string holder_fsm{}; ///< that one's machine
 
-  GD_COLUMNS(id, found, holder);
+  GD_COLUMNS(id, found, holder, holder_fsm);
 };
 
 pq::call lock_targets(const row_refs<signal>& signals);
-/// Behind `lock_targets` in the same transaction.
-pq::call send_signals(const row_refs<signal>& signals,
-                      std::int32_t inbox_limit);
+/// Behind `lock_targets`, or `lock_named`, in the same transaction.
+pq::call send_signals(const row_refs<signal>& signals, std::int32_t inbox_limit,
+                      bool named = false);
 
 /// `unknown`: none of the others, the signal may be stored.
 GD_ENUM(signal_answer, unknown, accepted, duplicate, no_such_target,
@@ -587,7 +587,7 @@ struct signal_row {
   GD_COLUMNS(answer, woken_queue, runnable_queue);
 };
 
-pq::call look_up(std::int64_t id);
+pq::call look_up(const gd::look_up& what);
 std::optional<instance> read_instance(const pq::rows& rows);
 /// Read as `ledger_entry`, `in_step_row`, `stats_row`.
 pq::call history(const history_query& what);

@@ -17,12 +17,13 @@ static std::string why(const std::optional<std::string>& reason) {
 
 pq::call rewind(const gd::rewind& what) {
   return make_call(sql::rewind, what.target, what.seq, why(what.reason),
-                   what.by.value_or(""));
+                   what.by.value_or(""), pq::one_key(what.key));
 }
 
 pq::call fork(const gd::fork& what) {
   return make_call(sql::fork, what.target, what.seq, what.queue,
-                   why(what.reason), what.by.value_or(""));
+                   why(what.reason), what.by.value_or(""),
+                   pq::one_key(what.key));
 }
 
 } // namespace gd::store

@@ -6,7 +6,7 @@
 /// What `store` is for instances and signals, for what moves instances from outside.
 namespace gd::store {
 
-/// Behind it, `look_up` in the same transaction tells where the instance stands.
+/// Read as `transitioned`.
 pq::call rewind(const gd::rewind& what);
 /// Read by `read_ids`.
 pq::call fork(const gd::fork& what);

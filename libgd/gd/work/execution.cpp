@@ -197,7 +197,26 @@ execution::row_ptr execution::refused(const error& why,
     return give_up_handled(
       "the database then refused the handler's outcome: ", why.message, told);
   constexpr auto* refusal = "the database refused the outcome: ";
+  if (why.code == errc::key_taken && step_ != nullptr && step_->rests
+      && !store::may_collide(row_, store::verb::replay))
+    return wait_for_key(refusal + why.message, refusal + told);
   return handle(failure{refusal + why.message}, refusal + told);
+}
+
+/// Its deadline has passed where no function runs that could be asked: it stays there,
+/// and tries again later.
+execution::row_ptr execution::wait_for_key(std::string why, std::string told) {
+  handling_ = true;
+  failure_ = std::move(why);
+  failure_told_ = std::move(told);
+  auto row = begin_row();
+  row->what = store::verb::replay;
+  row->state = row_.state;
+  row->delay_us = std::chrono::microseconds{backoff(row_.attempt,
+                                                    std::chrono::seconds{5})}
+                    .count();
+  row->failure = clean_text(failure_, limits_.reason);
+  return row;
 }
 
 execution::row_ptr execution::handle(const failure& why, std::string told) {

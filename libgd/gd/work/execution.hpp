@@ -130,6 +130,7 @@ private:
   row_ptr begin_row() const;
   outcome call(context_base& ctx);
   row_ptr handle(const failure& why, std::string told);
+  row_ptr wait_for_key(std::string why, std::string told);
   row_ptr give_up(const std::string& reason, std::string told);
   row_ptr give_up(const error& undecodable);
   row_ptr give_up_handled(const char* how, const std::string& why,

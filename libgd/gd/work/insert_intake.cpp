@@ -44,6 +44,14 @@ bool is_due(const store::insert_row& row) {
   return !row.delay_us && !row.rests;
 }
 
+/// Of a row whose unique key another instance has.
+result<inserted> answer_of_holder(const store::insert_row& row, std::int64_t id,
+                                  const std::string& fsm) {
+  if (fsm == row.fsm)
+    return inserted{id, true};
+  return of_another_machine(*row.unique_key, id, fsm);
+}
+
 /// Of the group's last statement: behind it, ids may have been drawn.
 const pq::rows& last_answer(const pq::reply& reply, bool drawing) {
   return reply.results[reply.results.size() - (drawing ? 2 : 1)];
@@ -410,8 +418,8 @@ void insert_intake::read_group(report& to, std::vector<entry> group,
                                "whether it is there",
                                x.row.id),
                    {}});
-    } else if (found->second.holder) {
-      answer(to, x, inserted{*found->second.holder, true});
+    } else if (auto holder = found->second.holder) {
+      answer(to, x, answer_of_holder(x.row, *holder, found->second.holder_fsm));
     } else {
       // Whoever had its key has left it since; or the id is another's: a server
       // that had lost its last moments has drawn it again, and lost what may

@@ -251,6 +251,14 @@ store::insert_row row_of(insert x) {
   return row;
 }
 
+error of_another_machine(std::string_view key, std::int64_t holder,
+                         std::string_view fsm) {
+  return {errc::key_of_another_machine,
+          fmt::format("unique_key: {} is that of instance {} of {}",
+                      key_text(key), holder, fsm),
+          {}};
+}
+
 void reopen(store::insert_row& row) {
   row.history = 0;
   row.rests.reset();

@@ -39,6 +39,10 @@ store::insert_row row_of(insert x);
 result<void> resolve(store::insert_row& row, const registry& mine,
                      const std::vector<store::known_machine>& known);
 
+/// The error of an insert whose unique key an instance of another machine, `fsm`, has.
+error of_another_machine(std::string_view key, std::int64_t holder,
+                         std::string_view fsm);
+
 /// Forgets what was filled in.
 void reopen(store::insert_row& row);
 

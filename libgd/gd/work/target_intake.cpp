@@ -13,12 +13,26 @@ namespace {
 /// How long a request that may wait for a stranger does.
 constexpr std::chrono::milliseconds stranger_wait{50};
 
-error no_answer(std::int64_t target) {
+template <class Request>
+std::string target_of(const Request& x) {
+  return address_text(x.target, x.key);
+}
+
+template <class Request>
+error no_answer(const Request& x) {
   return {errc::unknown_fate,
           fmt::format("target {}: the database gives no answer that is known "
                       "here",
-                      target),
+                      target_of(x)),
           {}};
+}
+
+template <class Request>
+bool any_named(const store::row_refs<Request>& xs) {
+  for (const auto& x : xs)
+    if (x.key)
+      return true;
+  return false;
 }
 
 std::size_t text_bytes(const std::optional<std::string>& x) {
@@ -143,7 +157,7 @@ template <class Kind>
 error target_intake<Kind>::target_locked(const entry& x) {
   return {errc::busy,
           fmt::format("target {}: another transaction holds the row{}",
-                      x.what.target,
+                      target_of(x.what),
                       x.unsure() ? ", or inserts its unique key" : ""),
           {}};
 }
@@ -183,11 +197,17 @@ std::size_t signal_kind::texts(const signal& x) {
 }
 
 std::size_t signal_kind::bytes(const signal& x) {
-  return intake_base::bytes_with(x.payload) + text_bytes(x.dedup_key);
+  return intake_base::bytes_with(x.payload) + text_bytes(x.dedup_key)
+         + text_bytes(x.key);
 }
 
 void signal_kind::add_calls(pq::unit& to, const store::row_refs<signal>& xs,
                             const limits& bounds, bool waits) {
+  if (any_named(xs)) {
+    to.calls.push_back(store::lock_named(xs, waits));
+    to.calls.push_back(store::send_signals(xs, bounds.inbox, true));
+    return;
+  }
   if (waits)
     to.calls.push_back(store::lock({(*xs.begin()).target}));
   to.calls.push_back(store::lock_targets(xs));
@@ -213,24 +233,24 @@ std::optional<result<signalled>> signal_kind::read(const signal& x,
       return signalled{!resent};
     case store::signal_answer::no_such_target:
       return error{errc::no_such_target,
-                   fmt::format("target: there is no instance {}", x.target),
+                   "target: there is no instance " + target_of(x),
                    {}};
     case store::signal_answer::target_finished:
       return error{errc::target_finished,
-                   fmt::format("target: instance {} is finished", x.target),
+                   fmt::format("target: instance {} is finished", target_of(x)),
                    {}};
     case store::signal_answer::inbox_full:
       return error{errc::inbox_full,
                    fmt::format("target: the inbox of instance {} is full: {} "
                                "signals",
-                               x.target, bounds.inbox),
+                               target_of(x), bounds.inbox),
                    {}};
     case store::signal_answer::locked:
       return std::nullopt;
     case store::signal_answer::unknown:
       break;
   }
-  return no_answer(x.target);
+  return no_answer(x);
 }
 
 // -- transitions --------------------------------------------------------------
@@ -243,13 +263,14 @@ std::size_t transition_kind::texts(const transition& x) {
 std::size_t transition_kind::bytes(const transition& x) {
   return intake_base::bytes_with(x.state.value_or(json{}))
          + (x.metadata ? intake_base::bytes_with(*x.metadata) : 0)
-         + text_bytes(x.reason);
+         + text_bytes(x.reason) + text_bytes(x.key);
 }
 
 void transition_kind::add_calls(pq::unit& to,
                                 const store::row_refs<transition>& xs,
                                 const limits&, bool waits) {
-  to.calls.push_back(store::move_targets(xs, waits));
+  to.calls.push_back(waits || any_named(xs) ? store::move_named(xs, waits)
+                                            : store::move_targets(xs));
 }
 
 void transition_kind::note_queues(std::set<std::string>& to, row& of) {
@@ -260,9 +281,7 @@ void transition_kind::note_queues(std::set<std::string>& to, row& of) {
 std::optional<result<transitioned>> transition_kind::read(const transition& x,
                                                           const row& said,
                                                           const limits&, bool) {
-  auto refuse = [&](errc code, std::string sqlstate = {}) {
-    return error{code, said.detail, std::move(sqlstate)};
-  };
+  auto refuse = [&](errc code) { return error{code, said.detail, {}}; };
   switch (said.answer) {
     case store::transition_answer::moved:
       return transitioned{said.seq, said.status};
@@ -275,7 +294,7 @@ std::optional<result<transitioned>> transition_kind::read(const transition& x,
     case store::transition_answer::not_allowed:
       return refuse(errc::not_allowed);
     case store::transition_answer::taken:
-      return refuse(errc::rejected, "23505");
+      return refuse(errc::key_taken);
     case store::transition_answer::locked:
     case store::transition_answer::
       unsure: // waited for, there is no such answer
@@ -283,7 +302,7 @@ std::optional<result<transitioned>> transition_kind::read(const transition& x,
     case store::transition_answer::unknown:
       break;
   }
-  return no_answer(x.target);
+  return no_answer(x);
 }
 
 template class target_intake<signal_kind>;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -130,7 +131,8 @@ struct transition_kind {
 
   /// One after the other.
   static std::int64_t key(const transition& x, std::int64_t) noexcept {
-    return x.target;
+    return x.key ? static_cast<std::int64_t>(std::hash<std::string>{}(*x.key))
+                 : x.target;
   }
   static std::size_t texts(const transition& x);
   static std::size_t bytes(const transition& x);

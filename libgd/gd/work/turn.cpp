@@ -327,8 +327,9 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
       auto holder = *answer->holder;
       to.rows.push_back(
         {x.tag, std::move(x.row), verdict::collided,
-         error{errc::rejected,
-               fmt::format("instance {} has its unique key", holder), "23505"},
+         error{errc::key_taken,
+               fmt::format("instance {} has its unique key", holder),
+               {}},
          holder});
       continue;
     }

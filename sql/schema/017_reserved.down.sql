@@ -1,2 +1,0 @@
--- Nothing: the number is another change's.
-comment on table :"schema".gen_durable is 'gen_durable schema 16, works with libraries from 3';
