@@ -1,0 +1,1 @@
+select :"schema".gd_note_version(18);
