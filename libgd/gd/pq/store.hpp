@@ -191,8 +191,10 @@ struct pick_summary {
   std::int64_t now_us2000 = 0;
   std::int64_t claimed = 0; ///< rows
   bool suspects = false;    ///< there are some, for `pick_suspects`
+  /// Until a row that it has come across is due, if that is within a day.
+  std::optional<std::int64_t> due_in_us{};
   GD_STATE(pick_summary, keyed_rows, deeper, last_key, now_us2000, claimed,
-           suspects);
+           suspects, due_in_us);
 };
 
 struct pick_answer {

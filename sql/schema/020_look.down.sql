@@ -1,0 +1,200 @@
+-- As they were.
+-- Moves an instance, or tells why not. Its arguments have been checked; null in from_step, from_seq and new_state: whatever
+-- it is. wait: for whoever has locked the row, or inserts its unique key, as long as lock_timeout lets it.
+-- answer: moved, no_such_target, conflict, unknown_step, not_allowed, taken (another has its unique key); without wait also
+-- locked, and unsure (it may have to wait for its unique key). detail: the sentence of what is refused. status, step and seq
+-- are the row's, behind this; so is queue, which is null unless the row is runnable.
+-- Names are found in this schema, behind PostgreSQL's own, but before those that do not fit as well. Whoever may create functions
+-- and operators in it could have them run by all who move instances: so types fit exactly (text, no enum), and functions of
+-- any type are named in full.
+create or replace function :"schema".gd_move(
+  target bigint, to_step text, from_step text, from_seq bigint, new_state jsonb, metadata jsonb, reason text, by text,
+  wait boolean, out answer text, out status text, out step text, out seq bigint, out queue text, out detail text)
+language plpgsql
+set search_path = :"schema", pg_temp
+as $$
+#variable_conflict use_column
+declare
+  here record;   -- the row
+  known record;  -- its machine
+  there record;  -- as it arrives
+  holder bigint;
+  checks text := coalesce(current_setting('gd.checks_json', true), '');
+begin
+  -- Without its lock: who asks again and again must not keep a row that executes from its outcome, or from being reaped.
+  select g.status, g.step, g.seq into here from gen_durable g where g.id = target and g.status::text = 'executing';
+  if found then
+    answer := 'conflict';
+    status := here.status;
+    step := left(here.step, 1025);
+    seq := here.seq;
+    detail := gd_move_conflict(target, from_step, from_seq, status, step, seq);
+    return;
+  end if;
+
+  if wait then
+    perform from gen_durable g where g.id = target for no key update;
+  end if;
+  select g.fsm, g.fsm_version, g.status::text as status, g.step, g.seq, g.queue, g.unique_key,
+    g.unique_scope::text[] as unique_scope
+  into here
+  from gen_durable g
+  where g.id = target
+  for no key update skip locked;
+  if not found then
+    answer := case when exists (select from gen_durable g where g.id = target) then 'locked' else 'no_such_target' end;
+    detail := pg_catalog.format('target: there is no instance %s', coalesce(target::text, 'null'));
+    return;
+  end if;
+  status := here.status;
+  step := left(here.step, 1025);
+  seq := here.seq;
+  queue := case when here.status = 'runnable' then left(here.queue, 1025) end;
+
+  select k.steps, k.outside is not null as told, case when jsonb_typeof(k.outside -> here.step -> text 'to') = 'array'
+         then k.outside -> here.step -> text 'to' else '[]' end as open
+  into known
+  from gen_durable_machines k
+  where k.fsm = here.fsm and k.version = here.fsm_version;
+  if not from_step = any(known.steps) then
+    answer := 'unknown_step';
+    detail := pg_catalog.format('from: expected one of %s of %s v%s, got %s', pg_catalog.array_to_string(known.steps, '|'),
+                     here.fsm, here.fsm_version, from_step);
+    return;
+  end if;
+  if here.status not in ('runnable', 'awaiting_signal') or here.step <> from_step or here.seq <> from_seq then
+    answer := 'conflict';
+    detail := gd_move_conflict(target, from_step, from_seq, status, step, seq);
+    return;
+  end if;
+
+  if not to_step = any(known.steps) then
+    answer := 'unknown_step';
+    detail := pg_catalog.format('to: expected one of %s of %s v%s, got %s', pg_catalog.array_to_string(known.steps, '|'),
+                     here.fsm, here.fsm_version, to_step);
+    return;
+  end if;
+  if (known.open ? to_step) is not true then
+    answer := 'not_allowed';
+    detail := case
+      when known.told is not true
+      then pg_catalog.format('to: no node has made known where %s v%s may be moved from outside', here.fsm, here.fsm_version)
+      when known.open = '[]'
+      then pg_catalog.format('to: %s v%s lets nobody outside move it from %s', here.fsm, here.fsm_version, step)
+      else pg_catalog.format('to: expected one of %s from %s of %s v%s, got %s',
+                  (select string_agg(x, '|' order by x collate "C") from jsonb_array_elements_text(known.open) x), step,
+                  here.fsm, here.fsm_version, to_step) end;
+    return;
+  end if;
+
+  select a.* into there from gd_arrival(here.fsm, here.fsm_version, to_step) a;
+  if here.unique_key is not null and there.status::text = any(here.unique_scope)
+     and not here.status = any(here.unique_scope) then
+    select o.id into holder from gen_durable o where o.unique_guard = here.unique_key;
+    if found or not wait then
+      answer := case when found then 'taken' else 'unsure' end;
+      detail := 'unique_key: instance ' || holder::text || ' has it';
+      return;
+    end if;
+  end if;
+
+  -- A state that was there before has been checked, by whoever's limits.
+  if new_state is null then
+    perform set_config('gd.checks_json', 'on', true);
+  end if;
+  with moved as (
+    update gen_durable g
+    set status = there.status, step = to_step, state = coalesce(new_state, g.state), seq = g.seq + 1,
+        ledger_step = case when g.history > 0 then to_step end,
+        result = coalesce(there.result, g.result),
+        attempt = 0, crashes = 0, trials = 0, last_error = null,
+        eligible_at = case when there.status::text = 'runnable' then clock_timestamp() else g.eligible_at end,
+        awaits = there.awaits, deadline = there.deadline, wake_reason = null, updated_at = clock_timestamp()
+    where g.id = target
+    returning g.id, g.status, g.step, g.seq, g.queue, g.updated_at, g.fsm_version, g.history,
+      case when g.history = 2 then g.state end as state
+  ), entered as materialized (
+    select gd_enter_transition(m.id, m.seq, m.updated_at, m.fsm_version, here.step, m.step, by, reason, metadata, m.state)
+    from moved m
+    where m.history > 0
+  )
+  select 'moved', m.status, m.step, m.seq, case when m.status::text = 'runnable' then left(m.queue, 1025) end
+  into answer, status, step, seq, queue
+  from moved m
+  left join entered on true;
+  if not found then
+    raise exception 'target: a trigger lets no update of instance % through', target using errcode = 'P0001';
+  end if;
+  perform set_config('gd.checks_json', checks, true);
+end
+$$;
+
+-- Puts an instance that does not execute back to the step and the state of an entry, and returns its seq now. Consumed
+-- signals stay consumed, the others in its inbox. Waits for its row, as long as lock_timeout lets it.
+create or replace function :"schema".gd_rewind(
+  target bigint, seq bigint, reason text default null, by text default null) returns bigint
+language plpgsql
+set search_path = :"schema", pg_temp
+as $$
+declare
+  fault text := gd_mover_fault(gd_rewind.reason, gd_rewind.by);
+  was record;
+  entry gen_durable_ledger;
+  arrival record;
+  holder bigint;
+  made gen_durable;
+begin
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception 'gd_rewind: expected isolation level read committed, got %', current_setting('transaction_isolation')
+      using errcode = '25000';
+  end if;
+  if fault is not null then
+    raise exception using errcode = '22023', message = fault;
+  end if;
+
+  select g.fsm, g.fsm_version, g.step, g.status::text as status, g.seq, g.unique_key, g.unique_scope::text[] as unique_scope
+  into was
+  from gen_durable g
+  where g.id = gd_rewind.target
+  for no key update;
+  if not found then
+    raise exception 'there is no instance %', gd_rewind.target using errcode = 'P0002';
+  end if;
+  if was.status = 'executing' then
+    raise exception 'instance % is executing, step %, seq %', gd_rewind.target, was.step, was.seq using errcode = 'MV003';
+  end if;
+
+  entry := gd_entry(gd_rewind.target, was.fsm, gd_rewind.seq);
+  if entry.fsm_version <> was.fsm_version then
+    raise exception 'entry % is of % v%, and instance % is of v%', gd_rewind.seq, was.fsm, entry.fsm_version, gd_rewind.target,
+      was.fsm_version using errcode = 'MV004';
+  end if;
+  select a.* into arrival from gd_arrival(was.fsm, was.fsm_version, entry.to_step) a;
+  select o.id into holder
+  from gen_durable o
+  where o.unique_guard = was.unique_key and o.id <> gd_rewind.target and arrival.status::text = any(was.unique_scope);
+  if found then
+    raise exception 'unique_key: instance % has it', holder using errcode = '23505';
+  end if;
+
+  update gen_durable g
+  set status = arrival.status, seq = g.seq + 1, step = entry.to_step, ledger_step = entry.to_step, state = entry.state,
+      result = arrival.result, last_error = null, attempt = 0, crashes = 0, trials = 0, awaits = arrival.awaits,
+      deadline = arrival.deadline, wake_reason = null, eligible_at = clock_timestamp(), locked_by = null,
+      lease_expires_at = null, updated_at = clock_timestamp()
+  where g.id = gd_rewind.target
+  returning g.* into made;
+  if not found then
+    raise exception 'a trigger lets no update of instance % through', gd_rewind.target using errcode = 'P0001';
+  end if;
+  insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by, reason, metadata,
+    state)
+  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, gd_rewind.by,
+    gd_rewind.reason, pg_catalog.jsonb_build_object('seq', gd_rewind.seq), made.state);
+  return made.seq;
+end
+$$;
+
+drop function :"schema".gd_announce();
+
+comment on table :"schema".gen_durable is 'gen_durable schema 19, works with libraries from 3';
