@@ -149,7 +149,7 @@ macro(check_told heading there)
   endforeach()
 endmacro()
 
-foreach(heading IN ITEMS Turn Intake Sweep Session Caller Schema Testing)
+foreach(heading IN ITEMS Turn Intake Sweep Session Caller Schema Grants Testing)
   string(TOLOWER "${heading}" folder)
   file(GLOB statements "${ROOT}/sql/${folder}/*.sql")
   list(TRANSFORM statements REPLACE "^.*/([^/]*)\\.sql$" "\\1")

@@ -1,4 +1,42 @@
 -- As they were.
+create or replace function :"schema".gd_insert_row(
+  id bigint, fsm text, version int, step text, state jsonb, queue text, priority smallint, eligible_at timestamptz,
+  partition_key text, unique_key bytea, unique_scope :"schema".durable_status[],
+  out instance bigint, out duplicate boolean)
+language sql
+begin atomic
+  with machine as materialized (
+    select m.history
+    from :"schema".gen_durable_machines m
+    where m.fsm = gd_insert_row.fsm and m.version = gd_insert_row.version and m.history > 0
+      and :"schema".gd_keeps_history()
+  ), made as (
+    insert into :"schema".gen_durable (id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key,
+      unique_key, unique_scope, history, ledger_step, status, awaits, deadline, result)
+    overriding system value
+    select gd_insert_row.id, gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step, gd_insert_row.state,
+      gd_insert_row.queue, gd_insert_row.priority, gd_insert_row.eligible_at, gd_insert_row.partition_key,
+      gd_insert_row.unique_key, gd_insert_row.unique_scope, coalesce((select m.history from machine m), 0),
+      (select gd_insert_row.step from machine m), a.status, a.awaits, a.deadline, a.result
+    from :"schema".gd_arrival(gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step) a
+    on conflict do nothing
+    returning *
+  )
+  select :"schema".gd_enter_insert(m.id, m.updated_at, m.fsm_version, m.step, case when m.history = 2 then m.state end)
+  from made m
+  where m.history > 0;
+
+  select coalesce(a.made, a.holder, case
+      when gd_insert_row.unique_key is null
+      then :"schema".gd_refuse('23505', 'another row has its place')
+      else :"schema".gd_refuse('40001', 'unique_key: whoever had it has just left it; try again') end),
+    a.made is null
+  from (
+    select
+      (select g.id from :"schema".gen_durable g where g.id = gd_insert_row.id) as made,
+      (select o.id from :"schema".gen_durable o where o.unique_guard = gd_insert_row.unique_key) as holder) a;
+end;
+
 -- Moves an instance, or tells why not. Its arguments have been checked; null in from_step, from_seq and new_state: whatever
 -- it is. wait: for whoever has locked the row, or inserts its unique key, as long as lock_timeout lets it.
 -- answer: moved, no_such_target, conflict, unknown_step, not_allowed, taken (another has its unique key); without wait also
