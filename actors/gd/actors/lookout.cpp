@@ -68,10 +68,7 @@ void lookout_actor::fail(const error& why) {
   pause_ = std::max(home_->config.look, std::min(2 * pause_, longest));
   bool lost = why.code == errc::stopped || why.code == errc::unavailable
               || why.code == errc::unknown_fate;
-  if (!lost
-      && complaints_.note(to_string(why.code) + why.message,
-                          system().clock().now())
-           > 0)
+  if (!lost && complaints_.note(why.message, system().clock().now()) > 0)
     home_->tell(
       events::sweep_failed{"the look for what is due", without_data(why)});
 }
