@@ -107,6 +107,7 @@ std::vector<workload> workloads(const sizes& size) {
   const auto inserts = "inserts --rows " + n(40'000, 1'000) + " --senders 64";
   const auto requests = "requests" + inserts.substr(inserts.find(' '));
   const auto async = "async --ahead 0 --rows " + n(20'000, 400) + " --slots ";
+  const auto idle = "idle --queues 10 --seconds " + n(30, 1);
   const auto scale = drain + " --template " + filled_template;
   return {
     {"drain",
@@ -129,6 +130,10 @@ std::vector<workload> workloads(const sizes& size) {
      "single inserts on an idle system, until done; the floor is one commit",
      {{"floor", "commit --rows " + n(200, 20)},
       {"engine", "latency --rows " + n(200, 20)}}},
+    {"discovery",
+     "single inserts by plain SQL on an idle system, until done",
+     {{"engine", "discovery --rows " + n(100, 3)},
+      {"without looks", "discovery --look-ms 0 --rows " + n(20, 1)}}},
     {"signals",
      "parked instances, each woken by a signal",
      {{"floor", signals}, {"engine", signals + " --senders 64 --window 16"}}},
@@ -165,7 +170,9 @@ std::vector<workload> workloads(const sizes& size) {
      {{"floor", drain}, {"engine x 3", drain + " --machines 2 --processes 3"}}},
     {"idle",
      "an engine without work",
-     {{"engine", "idle --seconds " + n(10, 1)}}},
+     {{"engine", "idle --seconds " + n(10, 1)},
+      {"ten queues", idle},
+      {"without looks", idle + " --look-ms 0"}}},
     {"scale",
      "the drain in a table full of finished, future and foreign rows",
      {{"floor", scale}, {"engine", scale}},
@@ -275,6 +282,9 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--connections", x.how.connections, "engine; 0: its default");
   add("--step-ms", x.how.step_ms,
       "engine: how long an asynchronous step takes");
+  add("--queues", x.how.queues, "engine: of the node")->check(positive);
+  add("--look-ms", x.how.look_ms,
+      "engine: between looks; 0: none; -1: its default");
   add("--senders", x.how.senders, "actors that send");
   add("--window", x.how.window, "requests that each has under way");
   add("--seconds", x.how.seconds, "of idle and soak");

@@ -39,6 +39,8 @@ struct parameters {
   std::int64_t run_ahead = 0; ///< steps; 0: not at all
   std::int64_t history = 0;   ///< of the instances: a `gd::history`
   std::int64_t step_ms = 50;
+  std::int64_t queues = 1;
+  std::int64_t look_ms = -1; ///< -1: its default
   // senders
   std::int64_t senders = 64;
   std::int64_t window = 1;

@@ -159,6 +159,12 @@ gd::config settings(const parameters& how, gd::machine machine) {
     x.rows_per_turn = static_cast<std::int32_t>(how.rows_per_turn);
   if (how.connections > 0)
     x.connections = static_cast<std::int32_t>(how.connections);
+  if (how.look_ms >= 0)
+    x.look = std::chrono::milliseconds{how.look_ms};
+  for (std::int64_t i = 1; i < how.queues; ++i) {
+    x.queues.push_back(x.queues.front());
+    x.queues.back().name = "queue " + std::to_string(i);
+  }
   return x;
 }
 
@@ -531,6 +537,36 @@ sample measure_latency(const parameters& how) {
   return out;
 }
 
+/// Single inserts by somebody else's SQL, on an idle system, until each is done.
+sample measure_discovery(const parameters& how) {
+  meter m{how.database};
+  std::vector<double> to_done;
+  double waiting = 0;
+  {
+    std::binary_semaphore done{0};
+    node n{settings(how, count_down()), on_commit([&] { done.release(); })};
+    n.wait_until_connected();
+    session other{how.database};
+    m.start();
+    for (std::int64_t i = 0; i < how.rows; ++i) {
+      // Idle, and out of step with what the engine does on its own.
+      std::this_thread::sleep_for(300ms + i * 37 % 100 * 1ms);
+      auto sent = clock::now();
+      other.run("select id from gd_insert('CountDown')");
+      if (!done.try_acquire_for(30s))
+        throw std::runtime_error{"nothing happens"};
+      waiting += seconds_since(sent);
+      to_done.push_back(1e3 * seconds_since(sent));
+    }
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.seconds = waiting; // without the pauses
+  out.more["done p50 ms"] = quantile(to_done, 0.5);
+  out.more["done p99 ms"] = quantile(to_done, 0.99);
+  return out;
+}
+
 sample measure_async(const parameters& how) {
   fill(how);
   meter m{how.database};
@@ -568,6 +604,7 @@ sample measure_idle(const parameters& how) {
   out.more["resident MB"] = resident;
   out.more["client CPU %"] = 100 * out.client_cpu / out.seconds;
   out.more["server CPU %"] = 100 * out.server_cpu / out.seconds;
+  out.more["CPU %"] = out.more["client CPU %"] + out.more["server CPU %"];
   out.more["statements/s"] = out.statements / out.seconds;
   return out;
 }
@@ -654,11 +691,11 @@ sample measure_soak(const parameters& how) {
 
 sample measure_engine(const std::string& workload, const parameters& how) {
   static const std::map<std::string, sample (*)(const parameters&)> all{
-    {"drain", measure_drain},       {"bulk", measure_bulk},
-    {"signals", measure_signals},   {"inserts", measure_inserts},
-    {"requests", measure_requests}, {"latency", measure_latency},
-    {"async", measure_async},       {"idle", measure_idle},
-    {"soak", measure_soak},
+    {"drain", measure_drain},         {"bulk", measure_bulk},
+    {"signals", measure_signals},     {"inserts", measure_inserts},
+    {"requests", measure_requests},   {"latency", measure_latency},
+    {"discovery", measure_discovery}, {"async", measure_async},
+    {"idle", measure_idle},           {"soak", measure_soak},
   };
   auto found = all.find(workload);
   if (found == all.end())

@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 7100 libgd/gd/pq 4250 libgd/gd/work 5300 actors/gd/actors 6420
+  libgd/gd 7100 libgd/gd/pq 4250 libgd/gd/work 5300 actors/gd/actors 6560
   testing/gd 1720 testing/actors/gd/actors 330 tools/gdctl 2460
-  sql/turn 600 sql/intake 430 sql/sweep 385 sql/session 217 sql/caller 30
+  sql/turn 600 sql/intake 430 sql/sweep 390 sql/session 217 sql/caller 30
   sql/testing 30 sql/parts 710)
 while(budgets)
   list(POP_FRONT budgets folder budget)
@@ -149,7 +149,7 @@ macro(check_told heading there)
   endforeach()
 endmacro()
 
-foreach(heading IN ITEMS Turn Intake Sweep Session Caller Schema Testing)
+foreach(heading IN ITEMS Turn Intake Sweep Session Caller Schema Grants Testing)
   string(TOLOWER "${heading}" folder)
   file(GLOB statements "${ROOT}/sql/${folder}/*.sql")
   list(TRANSFORM statements REPLACE "^.*/([^/]*)\\.sql$" "\\1")

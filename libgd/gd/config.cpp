@@ -54,6 +54,7 @@ result<void> config::validate() const {
   checks.push_back(check_time("lease", lease, milliseconds{100}));
   checks.push_back(check_time("heartbeat", heartbeat, milliseconds{10}));
   checks.push_back(check_time("poll", poll, milliseconds{1}));
+  checks.push_back(check_time("look", look, milliseconds{0}));
   checks.push_back(check_time("reaper", reaper, milliseconds{10}));
   checks.push_back(check_time("stop_grace", stop_grace, milliseconds{0}));
   checks.push_back(check_time("patience", patience, milliseconds{1}));

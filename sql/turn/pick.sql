@@ -18,7 +18,7 @@
 -- One row has no id, but a summary, as one column because each costs something in all rows. It is a JSON object; keyed_rows:
 -- there are rows with a key; deeper: there may be more rows than were merged; now_us2000: when that was; claimed: how many
 -- rows were, of which some may not have been updated (a trigger of somebody's returned null, or they have moved); suspects: there
--- are some, which pick_suspects takes.
+-- are some, which pick_suspects takes; due_in_us: until a row that is the first of its machine is due, or null.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -74,6 +74,8 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
   ),
   'deeper', (select count(*) from present) > 1 and (select count(*) from free) = $11::int,
 -- include parts/claimed_now.sql
+  ,
+-- include parts/next_due.sql
   , 'suspects',
 -- include parts/any_suspects.sql
 )::text

@@ -10,7 +10,7 @@
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.
 -- One row has no id, but a summary; keyed_rows: there are some; deeper: what was found was less than is wanted (strangers had
 -- locked it, or its keys execute or are to be left alone), and there may be more behind it;
--- last_key: the key that this visit ended with; now_us2000, claimed and suspects: as in pick.
+-- last_key: the key that this visit ended with; now_us2000, claimed, due_in_us and suspects: as in pick.
 -- Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
 with recursive
 -- include parts/pick_free.sql
@@ -26,6 +26,8 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
             and coalesce((select max(v.n) from visited v), $11::int) = $11::int),
   'last_key', coalesce((select v.partition_key from visited v order by v.n desc limit 1), $13::text, ''),
 -- include parts/claimed_now.sql
+  ,
+-- include parts/next_due.sql
   , 'suspects',
 -- include parts/any_suspects.sql
 )::text

@@ -95,6 +95,7 @@ columns_by read_by_name() {
     {&sql::reap, columns_of<store::reaped_row>()},
     {&sql::wake_due, columns_of<store::moved_row>()},
     {&sql::due, {"id"}},
+    {&sql::last_ids, columns_of<store::last_ids_row>()},
     {&sql::returning, columns_of<store::returning_row>()},
     {&sql::return_row, columns_of<store::returned_row>()},
     {&sql::trim_ledger, columns_of<store::trimmed_to>()},

@@ -648,7 +648,7 @@ CAF_TEST(any schema will do and a role that owns no more than that) {
   caller.exec("commit");
 }
 
-CAF_TEST(a role needs the rights that are documented and no others) {
+CAF_TEST(the functions have the rights of whoever calls them) {
   temporary_role role{db};
   auto app = quoted_name(role.name);
   db.rows("grant usage on schema public to " + app

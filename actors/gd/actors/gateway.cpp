@@ -296,12 +296,14 @@ void gateway_worker::hand_in(std::vector<claim_desk::claim> claims) {
 
 template <class Intake, class Answer>
 void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
+                                   std::atomic<std::int64_t>& drawn,
                                    Answer answer) {
   auto now = system().clock().now();
   note_late(now);
   bool withdrawn = !reply.ok() && reply.failure->code == errc::unavailable
                    && intake.oldest_sent() <= late_;
   auto report = intake.finish(std::move(reply), now, withdrawn);
+  drawn += report.drawn;
   // First: the sooner the picker knows, the sooner it has places again.
   if constexpr (requires { report.claims; })
     hand_in(std::move(report.claims));
@@ -316,14 +318,15 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
 
 void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
   if (ticket == insert_unit)
-    return finish_intake(inserts_, std::move(reply),
+    return finish_intake(inserts_, std::move(reply), home_->drawn.instances,
                          [this](auto t, auto& x) { answer_insert(t, x); });
   if (ticket == signal_unit)
-    return finish_intake(signals_, std::move(reply), [this](auto t, auto& x) {
+    return finish_intake(signals_, std::move(reply), home_->drawn.signals,
+                         [this](auto t, auto& x) {
       answer_one(signalling_, t, x);
     });
   if (ticket == transition_unit)
-    return finish_intake(transitions_, std::move(reply),
+    return finish_intake(transitions_, std::move(reply), home_->drawn.signals,
                          [this](auto t, auto& x) {
       answer_one(moving_, t, x);
     });

@@ -64,7 +64,8 @@ private:
   template <class Answer, class F>
   caf::result<Answer> read(std::size_t lane, pq::call what, F answer_of);
   template <class Intake, class Answer>
-  void finish_intake(Intake& intake, pq::reply reply, Answer answer);
+  void finish_intake(Intake& intake, pq::reply reply,
+                     std::atomic<std::int64_t>& drawn, Answer answer);
   template <class Intake>
   void send_next(Intake& intake, std::uint64_t unit, clock::time_point now);
   /// A request has come; it has to be sent in time.

@@ -36,9 +36,9 @@ namespace gd::actors {
 /// Numbers that one actor can use before it meets the next one's range.
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
-/// What the children of the supervisor are: the worker of the gateway, heartbeat
-/// and reaper once each, and a picker for each queue.
-enum class role : std::uint8_t { worker, heartbeat, reaper, picker };
+/// What the children of the supervisor are: the worker of the gateway, heartbeat,
+/// reaper and lookout once each, and a picker for each queue.
+enum class role : std::uint8_t { worker, heartbeat, reaper, lookout, picker };
 
 /// The supervisor's children that are there, for hints from anywhere. `queue` is a
 /// picker's; the others have none.
@@ -71,7 +71,7 @@ private:
   }
 
   std::mutex mutex_;
-  std::array<by_queue, 4> by_role_;
+  std::array<by_queue, 5> by_role_;
 };
 
 /// How many actors run user code that may take long at the same time, in all
@@ -144,6 +144,13 @@ private:
   std::set<std::tuple<std::string, std::int32_t, std::string>> told_;
 };
 
+/// How many ids the gateway has drawn for what is due now, of which it tells the
+/// pickers itself.
+struct drawn_ids {
+  std::atomic<std::int64_t> instances = 0;
+  std::atomic<std::int64_t> signals = 0;
+};
+
 /// What the actors of a node share.
 struct node {
   gd::config config;
@@ -156,6 +163,7 @@ struct node {
   /// Of numbers of picks and claims, over all queues and restarts: each picker and
   /// each gateway starts a range of its own.
   std::atomic<std::uint64_t> token_ranges = 0;
+  drawn_ids drawn;
   lease_table leases;
   std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
@@ -198,6 +206,12 @@ struct node {
       if (auto picker = children.find(role::picker, queue))
         anon(picker, hint{anywhere});
     }
+  }
+
+  /// The same for all of them, of rows that are due since now.
+  void wake_all() {
+    for (const auto& queue : config.queues)
+      wake({queue.name}, false);
   }
 
   /// Some of the machines have been withdrawn: tells the pickers.

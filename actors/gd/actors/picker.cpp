@@ -203,6 +203,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   if (pick > 0) {
     pick_follows_ = !report.picked.empty(); // there may be more rows
     exhausted_ = report.exhausted;
+    due_at_ = report.due_in ? t + *report.due_in : clock::time_point::max();
     if (!exhausted_)
       home_->claims->close(queue_.name);
     else if (!picking(pick)) // else rows were locked that it has not seen
@@ -284,6 +285,10 @@ void picker_actor::begin_transactions() {
       turn_.look_everywhere();
       poll_at_ = t + home_->config.poll;
     }
+    if (t >= due_at_) {
+      look_again();
+      due_at_ = clock::time_point::max();
+    }
     pace_.hurry(steps_->time_in_use());
     // A flush takes a pick along: it costs little in a transaction anyway. But
     // a few outcomes that leave nothing to pick need not wait for it.
@@ -305,7 +310,7 @@ void picker_actor::arm() {
   auto t = now();
   auto at = begun_.due();
   if (!turn_.occupied()) // else a flight's end drives on
-    at = std::min({at, poll_at_, turn_.due(t, room() > 0)});
+    at = std::min({at, poll_at_, due_at_, turn_.due(t, room() > 0)});
   if (draining_) // the last unit may wait for a connection
     at = std::min(at, draining_->by);
   if (trial_)

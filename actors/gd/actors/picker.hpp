@@ -200,6 +200,8 @@ private:
   /// Rows of machines that are withdrawn may still come in.
   bool some_withdrawn_ = false;
   clock::time_point poll_at_;
+  /// When the next row is due, as far as the last pick has seen.
+  clock::time_point due_at_ = clock::time_point::max();
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;
   std::optional<draining> draining_{};

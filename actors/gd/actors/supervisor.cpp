@@ -2,6 +2,7 @@
 
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/heartbeat.hpp>
+#include <gd/actors/lookout.hpp>
 #include <gd/actors/picker.hpp>
 #include <gd/actors/reaper.hpp>
 #include <gd/pq/store.hpp>
@@ -41,6 +42,8 @@ std::string title_of(role what, const std::string& queue) {
       return "heartbeat";
     case role::reaper:
       return "reaper";
+    case role::lookout:
+      return "lookout";
     case role::picker:
       break;
   }
@@ -66,6 +69,8 @@ caf::behavior supervisor_actor::make_behavior() {
   add(role::heartbeat, {},
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
+  if (home_->config.look.count() > 0)
+    add(role::lookout, {}, [this] { return spawn<lookout_actor>(home_); });
   add_pickers();
   look_around();
   return {
@@ -194,7 +199,7 @@ void supervisor_actor::begin_draining(milliseconds grace) {
   for (auto& x : children_)
     if (x.handle && x.what == role::picker)
       post(this, x.handle, drain{grace});
-    else if (x.handle && x.what == role::reaper)
+    else if (x.handle && (x.what == role::reaper || x.what == role::lookout))
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   finish_if_drained();
 }

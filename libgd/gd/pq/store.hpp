@@ -190,12 +190,12 @@ struct pick_summary {
   /// Strangers had locked some of what was looked at, and there may be more.
   bool deeper = false;
   std::string last_key{};
-  /// When it was picked.
-  std::int64_t now_us2000 = 0;
-  std::int64_t claimed = 0; ///< rows
-  bool suspects = false;    ///< there are some, for `pick_suspects`
+  std::int64_t now_us2000 = 0; ///< when it was picked
+  std::int64_t claimed = 0;    ///< rows
+  bool suspects = false;       ///< there are some, for `pick_suspects`
+  std::optional<std::int64_t> due_in_us{}; ///< within a day: the next row is
   GD_STATE(pick_summary, keyed_rows, deeper, last_key, now_us2000, claimed,
-           suspects);
+           suspects, due_in_us);
 };
 
 struct pick_answer {

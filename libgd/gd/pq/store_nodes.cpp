@@ -287,6 +287,12 @@ pq::call foreign_sessions(const std::string& incarnation) {
   return make_call(sql::foreign_sessions, incarnation);
 }
 
+// -- what is new ---------------------------------------------------------------
+
+pq::call last_ids() {
+  return make_call(sql::last_ids);
+}
+
 // -- migrations ---------------------------------------------------------------
 
 pq::call older_nodes(int version) {

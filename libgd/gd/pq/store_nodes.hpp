@@ -221,6 +221,18 @@ struct foreign_session {
   GD_COLUMNS(node);
 };
 
+// -- what is new ---------------------------------------------------------------
+
+pq::call last_ids();
+/// The last that were drawn, whatever has become of them; zero: none.
+struct last_ids_row {
+  std::int64_t instances = 0;
+  std::int64_t signals = 0;
+
+  bool operator==(const last_ids_row&) const = default;
+  GD_COLUMNS(instances, signals);
+};
+
 // -- migrations ---------------------------------------------------------------
 
 /// Nodes that live whose library does not know this version.

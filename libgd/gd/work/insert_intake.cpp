@@ -278,6 +278,7 @@ insert_intake::finish(pq::reply reply, clock::time_point now, bool withdrawn) {
     ids_until_ = now + ids_last;
     if (!drawn.empty())
       clock_read_ = {drawn.back().drawn_us, now};
+    out.drawn = static_cast<std::int64_t>(drawn.size());
     if (!sent) { // the group that waits for them is next
       failures_ = 0;
       return out;
@@ -408,7 +409,9 @@ void insert_intake::read_group(report& to, std::vector<entry> group,
     auto found = there.find(x.row.id);
     if (told == nullptr || (found != there.end() && found->second.found)) {
       answer(to, x, inserted{x.row.id});
-      if (is_due(x.row) && x.row.token.empty())
+      if (!is_due(x.row))
+        --to.drawn;
+      else if (x.row.token.empty())
         queues.insert(x.row.queue);
       to.anywhere = to.anywhere || x.row.at_us;
     } else if (found == there.end()) {

@@ -41,6 +41,9 @@ public:
     std::vector<std::string> queues;
     /// Some rows are eligible since a time that was named, not since now.
     bool anywhere = false;
+    /// How many ids it has drawn, less one for each row that is not due yet: to
+    /// others, of whom nobody tells the pickers, those are the rest.
+    std::int64_t drawn = 0;
     /// Of rows that were stored, or may have been: to be handed in at the desk.
     std::vector<claim_desk::claim> claims;
   };

@@ -103,6 +103,7 @@ target_intake<Kind>::finish(pq::reply reply, clock::time_point now,
   std::set<std::string> queues;
   for (std::size_t i = 0; i < group.size(); ++i) {
     auto& x = group[i];
+    out.drawn += Kind::drawn(rows[i]);
     Kind::note_queues(queues, rows[i]);
     if (Kind::is_unsure(rows[i])) {
       x.may_wait = true; // from now on apart from those that do not

@@ -36,6 +36,8 @@ public:
     std::vector<answered> answers;
     /// Queues that may have something to pick, for hints.
     std::vector<std::string> queues;
+    /// How many ids of signals it has drawn.
+    std::int64_t drawn = 0;
     /// What is there to pick is eligible since now.
     static constexpr bool anywhere = false;
   };
@@ -115,6 +117,10 @@ struct signal_kind {
   }
   /// Adds queues for hints.
   static void note_queues(std::set<std::string>& to, row& of);
+  /// How many ids of signals it has drawn.
+  static std::int64_t drawn(const row&) noexcept {
+    return 1;
+  }
   /// Nullopt: the target is locked.
   static std::optional<result<signalled>>
   read(const signal& x, const row& said, const limits& bounds, bool resent);
@@ -142,6 +148,9 @@ struct transition_kind {
     return x.answer == store::transition_answer::unsure;
   }
   static void note_queues(std::set<std::string>& to, row& of);
+  static std::int64_t drawn(const row& x) noexcept {
+    return x.answer == store::transition_answer::moved && !x.queue.empty();
+  }
   static std::optional<result<transitioned>>
   read(const transition& x, const row& said, const limits& bounds, bool resent);
 };

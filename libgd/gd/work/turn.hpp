@@ -174,6 +174,8 @@ public:
     bool full = false;
     /// There was a pick, and it left nothing that could have been taken.
     bool exhausted = false;
+    /// Until a row is due that the pick has come across; nullopt: it knows of none.
+    std::optional<std::chrono::microseconds> due_in{};
     /// How many rows of lost picks were released.
     std::size_t released = 0;
     /// A pick of unknown fate: what it took is released as soon as possible.

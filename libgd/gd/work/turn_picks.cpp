@@ -153,6 +153,8 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
     careful_.start();
   to.full = to.full || answer.refused() > 0;
   to.exhausted = !to.full;
+  if (auto us = answer.summary.due_in_us)
+    to.due_in = std::chrono::microseconds{*us};
   to.picked = std::move(answer.rows);
   to.token = x.token;
   if (x.pick.keyed)

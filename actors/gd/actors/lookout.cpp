@@ -1,0 +1,76 @@
+#include <gd/actors/lookout.hpp>
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Of a change: at once, and at the next three looks.
+constexpr int tell_of_change = 4;
+/// Between looks that fail; and where there is little hope, since each is an error in
+/// the server's log.
+constexpr milliseconds longest_pause{1'000};
+constexpr milliseconds longest_refused{60'000};
+
+} // namespace
+
+lookout_actor::lookout_actor(caf::actor_config& cfg, node_ptr home)
+  : caf::event_based_actor(cfg),
+    home_(std::move(home)),
+    pause_(home_->config.look) {
+  // nop
+}
+
+caf::behavior lookout_actor::make_behavior() {
+  send_self_after(this, pause_, look_due{});
+  return {
+    [this](look_due) { look(); },
+    [this](unit_done& x) { finish(*x.reply); },
+  };
+}
+
+void lookout_actor::look() {
+  // Who locks a sequence holds up inserts anyway, and with them this lane, but no
+  // heartbeat and no outcome.
+  submit(this, *home_->db, database::public_lane, {{store::last_ids()}, false},
+         0, database::clock::duration::zero());
+}
+
+void lookout_actor::finish(const pq::reply& reply) {
+  if (!reply.ok()) {
+    fail(*reply.failure);
+  } else {
+    pause_ = home_->config.look;
+    auto now = store::read_one<store::last_ids_row>(reply.results.front())
+                 .value_or(store::last_ids_row{});
+    // Of those of this node's gateway the pickers know. Some may be counted a look too
+    // early or too late: then they look once more.
+    now.instances -= home_->drawn.instances;
+    now.signals -= home_->drawn.signals;
+    if (std::exchange(last_, now) != now)
+      tell_ = tell_of_change;
+    if (tell_ > 0) {
+      --tell_;
+      home_->wake_all();
+    }
+  }
+  send_self_after(this, pause_, look_due{});
+}
+
+void lookout_actor::fail(const error& why) {
+  auto longest = retryable(why.code) ? longest_pause : longest_refused;
+  pause_ = std::max(home_->config.look, std::min(2 * pause_, longest));
+  bool lost = why.code == errc::stopped || why.code == errc::unavailable
+              || why.code == errc::unknown_fate;
+  if (!lost && complaints_.note(why.message, system().clock().now()) > 0)
+    home_->tell(
+      events::sweep_failed{"the look for what is due", without_data(why)});
+}
+
+} // namespace gd::actors

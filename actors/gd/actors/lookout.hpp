@@ -1,0 +1,43 @@
+#pragma once
+
+#include <gd/actors/node.hpp>
+
+#include <gd/pq/complaints.hpp>
+#include <gd/pq/store_nodes.hpp>
+
+#include <caf/event_based_actor.hpp>
+
+#include <chrono>
+#include <optional>
+
+namespace gd::actors {
+
+/// Sees between two polls that somebody has made rows due, of whatever queue: whoever
+/// does draws an id, and one statement tells the last ones. Ids are drawn before
+/// commits, so all pickers are told at once and at the next three looks. What commits
+/// later than that is found by the poll, as everything is.
+class lookout_actor : public caf::event_based_actor {
+public:
+  lookout_actor(caf::actor_config& cfg, node_ptr home);
+
+  caf::behavior make_behavior() override;
+  const char* name() const override {
+    return "gd.lookout";
+  }
+
+private:
+  void look();
+  void finish(const pq::reply& reply);
+  void fail(const error& why);
+
+  node_ptr home_;
+  /// Less those that the gateway has drawn; nullopt: it has not looked yet.
+  std::optional<store::last_ids_row> last_;
+  /// How many looks the pickers are still to be told of.
+  int tell_ = 0;
+  /// Until the next look: longer after failures.
+  std::chrono::milliseconds pause_;
+  complaints complaints_;
+};
+
+} // namespace gd::actors

@@ -1,0 +1,307 @@
+#define CAF_SUITE look
+
+// What others make due is found between two polls, for a few picks at the most: in
+// engines with a poll of an hour, and step by step on the simulated clock.
+
+#include "actors/stepped.hpp"
+
+#include <gd/actors/gateway.hpp>
+#include <gd/actors/lookout.hpp>
+#include <gd/pq/store_nodes.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+using namespace gd::test;
+using namespace gd::actors;
+using gd::errc;
+namespace events = gd::events;
+
+namespace {
+
+/// Rests, moves on when it is told to, and can be put back.
+gd::machine resting_probe() {
+  return gd::define<probe_state, probe_step>("Probe", 1)
+    .history(gd::history::with_state)
+    .rest(probe_step::first, {probe_step::second})
+    .step(probe_step::second, [](probe_context&) { return gd::done(); })
+    .final(probe_step::third);
+}
+
+struct engine_with_rare_polls : engine_fixture {
+  gd::actors::engine serve(machine what) {
+    auto how = options({std::move(what)});
+    how.poll = 1h;
+    auto engine = start(std::move(how));
+    if (!log.wait_for<events::node_started>())
+      throw std::runtime_error("the node does not start");
+    return engine;
+  }
+
+  void wait_until(const std::string& status, int seq) {
+    wait_until_count(
+      "status = '" + status + "' and seq = " + std::to_string(seq), 1);
+  }
+};
+
+/// Two idle queues, and who looks for both.
+struct look_fixture : picker_fixture {
+  session stranger{rows.conninfo()};
+  caf::actor lookout;
+  caf::actor gateway;
+
+  look_fixture() {
+    home->config.poll = 1h;
+    home->config.queues = {{"default", 2, 0}, {"mail", 2, 0}};
+    for (const auto& queue : home->config.queues)
+      home->children.set(role::picker, queue.name, spawn_picker(queue));
+    gateway = caf::actor_cast<caf::actor>(sys.spawn<gateway_worker>(home));
+    actors.push_back(gateway);
+    lookout = sys.spawn<lookout_actor>(home);
+    actors.push_back(lookout);
+    sched.run();
+    for (int i = 0; i < 4; ++i) // what was there when it began
+      look();
+  }
+
+  ~look_fixture() {
+    home->children.clear();
+  }
+
+  /// What is asked until everything is quiet.
+  std::string finish_all() {
+    std::string units;
+    while (db->waiting()) {
+      units += db->next();
+      turn();
+    }
+    return units;
+  }
+
+  std::string after(std::chrono::microseconds time) {
+    sched.advance_time(time);
+    sched.run();
+    return finish_all();
+  }
+
+  std::string look() {
+    return after(home->config.look);
+  }
+
+  std::string looks(int count) {
+    std::string units;
+    for (int i = 0; i < count; ++i)
+      units += look();
+    return units;
+  }
+
+  /// Looks that fail, until the next one.
+  std::chrono::milliseconds pause_after(errc code) {
+    CAF_REQUIRE_EQUAL(db->next(), "gd_last_ids ");
+    db->drop_one(code);
+    sched.run();
+    auto waited = 0ms;
+    for (; !db->waiting(); waited += 50ms) {
+      sched.advance_time(50ms);
+      sched.run();
+    }
+    return waited;
+  }
+
+  static constexpr auto quiet = "gd_last_ids ";
+  static constexpr auto told = "gd_last_ids gd_pick gd_pick ";
+};
+
+std::string times(int n, const std::string& x) {
+  std::string out;
+  for (int i = 0; i < n; ++i)
+    out += x;
+  return out;
+}
+
+} // namespace
+
+// -- engines ------------------------------------------------------------------
+
+CAF_TEST_FIXTURE_SCOPE(look_engine_tests, engine_with_rare_polls)
+
+CAF_TEST(what plain SQL inserts does not wait for a poll) {
+  auto engine = serve(probe{});
+  for (int i = 1; i <= 10; ++i) {
+    insert(1);
+    wait_until_count("status = 'done'", i);
+  }
+}
+
+CAF_TEST(what a signal from SQL wakes does not wait for a poll) {
+  probe machine;
+  machine.first = [](probe_context& ctx) -> gd::outcome {
+    if (ctx.discard("go"))
+      return gd::done();
+    return gd::await("go", ctx.state);
+  };
+  auto engine = serve(machine);
+  for (int i = 1; i <= 5; ++i) {
+    auto id = db.scalar("select id from gd_insert('Probe')");
+    wait_until_count("status = 'awaiting_signal'", 1);
+    db.rows("select gd_signal($1::bigint, 'go')", {id});
+    wait_until_count("status = 'done'", i);
+  }
+}
+
+CAF_TEST(what is moved or put back from outside does not wait for a poll) {
+  auto engine = serve(resting_probe());
+  auto id = db.scalar("select id from gd_insert('Probe')");
+  db.rows("select gd_transition($1::bigint, 'second')", {id});
+  wait_until("done", 2);
+  for (int seq = 3; seq < 13; seq += 2) {
+    db.rows("select gd_rewind($1::bigint, 1)", {id});
+    wait_until("done", seq + 1);
+  }
+  db.rows("select gd_rewind($1::bigint, 0)", {id});
+  wait_until("awaiting_signal", 13);
+  auto client = gd::client::connect(db.options());
+  CAF_REQUIRE(client);
+  CAF_CHECK(client->transition({.target = std::stoll(id), .to = "second"}));
+  wait_until("done", 15);
+}
+
+CAF_TEST(a row that waits for its time is begun at that time) {
+  auto engine = serve(probe{});
+  for (int i = 1; i <= 5; ++i) {
+    db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Probe', "
+            "'first', clock_timestamp() + interval '300 ms')");
+    wait_until_count("status = 'done'", i);
+  }
+  CAF_CHECK_EQUAL(count("updated_at < eligible_at"), "0");
+}
+
+CAF_TEST(a role that may not see sequences is told so once and polls go on) {
+  auto role = db.name() + "_look";
+  auto me = quoted_name(role);
+  db.rows("create role " + me
+          + " login; grant select, insert, update, delete on all tables in "
+            "schema public to "
+          + me);
+  {
+    auto how = options({probe{}});
+    how.database = db.conninfo(role);
+    auto engine = start(std::move(how));
+    CAF_CHECK(log.wait_for<events::sweep_failed>());
+    insert(1);
+    wait_until_count("status = 'done'", 1);
+    auto told = log.all<events::sweep_failed>();
+    CAF_CHECK_EQUAL(told.size(), 1u);
+    CAF_CHECK_EQUAL(told.front().what, "the look for what is due");
+    CAF_CHECK_EQUAL(told.front().why.sqlstate, "42501");
+  }
+  db.rows("drop owned by " + me);
+  db.wait_until("select count(*) from pg_stat_activity where usename = '" + role
+                  + "'",
+                "0");
+  db.rows("drop role " + me);
+}
+
+CAF_TEST(a node looks unless it is told not to) {
+  for (auto [look, looks] : {std::pair{50ms, true}, std::pair{0ms, false}}) {
+    auto how = options({probe{}});
+    how.look = look;
+    auto engine = start(std::move(how));
+    insert(1);
+    CAF_REQUIRE(log.wait_for<events::step_committed>(looks ? 1 : 2));
+    CAF_CHECK_EQUAL(inside(engine)->children.find(role::lookout) != nullptr,
+                    looks);
+  }
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- step by step -------------------------------------------------------------
+
+CAF_TEST_FIXTURE_SCOPE(look_tests, look_fixture)
+
+CAF_TEST(who has nothing to do asks once per look for all of its queues) {
+  CAF_CHECK_EQUAL(looks(5), times(5, quiet));
+}
+
+CAF_TEST(
+  what has been drawn lets each queue pick once per look at four of them) {
+  insert(1);
+  auto first = look();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  CAF_CHECK(first.starts_with(told));
+  CAF_CHECK_EQUAL(looks(5), times(3, told) + times(2, quiet));
+}
+
+CAF_TEST(who draws ids all the time costs one pick per look and queue) {
+  for (int i = 0; i < 20; ++i) {
+    stranger.exec("select nextval('signals_id_seq')");
+    CAF_CHECK_EQUAL(look(), told);
+  }
+  CAF_CHECK_EQUAL(looks(4), times(3, told) + quiet);
+}
+
+CAF_TEST(
+  what commits within three looks is found by them and later by the poll) {
+  auto draw = [this] {
+    stranger.exec("begin");
+    stranger.exec("insert into gen_durable (fsm, step) values ('Probe', "
+                  "'first')");
+  };
+  draw();
+  CAF_CHECK_EQUAL(looks(3), times(3, told));
+  stranger.exec("commit");
+  look();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  draw();
+  CAF_CHECK_EQUAL(looks(4), times(4, told));
+  stranger.exec("commit");
+  CAF_CHECK_EQUAL(looks(20), times(20, quiet));
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  after(1h);
+  CAF_CHECK_EQUAL(count("status = 'done'"), "2");
+}
+
+CAF_TEST(a queue without a free slot does not pick until one is free) {
+  take_all_permits();
+  insert(2);
+  looks(5);
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "2");
+  insert(1);
+  CAF_CHECK_EQUAL(looks(5), times(4, "gd_last_ids gd_pick "s) + quiet);
+  return_permits();
+  finish_all();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "3");
+}
+
+CAF_TEST(what the own gateway inserts lets nobody look) {
+  anon(gateway, gd::insert{.fsm = "Probe"});
+  after(1us);
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  CAF_CHECK_EQUAL(looks(3), times(3, quiet));
+  // But what is due later is to be known to its picker.
+  anon(gateway, gd::insert{.fsm = "Probe", .delay_us = 300'000});
+  after(1us);
+  CAF_CHECK_EQUAL(look(), told);
+}
+
+CAF_TEST(looks that fail come at longer intervals and the next one tells all) {
+  sched.advance_time(50ms);
+  sched.run();
+  for (auto pause : {100ms, 200ms, 400ms, 800ms, 1'000ms, 1'000ms})
+    CAF_CHECK_EQUAL(pause_after(errc::unavailable).count(), pause.count());
+  CAF_CHECK(log.all<events::sweep_failed>().empty());
+  for (auto pause : {2'000ms, 4'000ms})
+    CAF_CHECK_EQUAL(pause_after(errc::sql).count(), pause.count());
+  CAF_CHECK_EQUAL(log.all<events::sweep_failed>().size(), 1u);
+  insert(1);
+  CAF_CHECK(finish_all().starts_with(told));
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  CAF_CHECK_EQUAL(looks(5), times(3, told) + times(2, quiet));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

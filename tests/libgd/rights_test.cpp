@@ -1,0 +1,334 @@
+// What roles of others may do: the scripts that give them rights are run, what they are for works, by SQL and by the library, and
+// nothing else does.
+
+#define CAF_SUITE rights
+
+#include "support/database.hpp"
+
+#include <gd/client.hpp>
+#include <gd/machine.hpp>
+#include <gd/migrate.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store_nodes.hpp>
+#include <gd/pq/text.hpp>
+#include <gd/transaction.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace std::literals;
+
+using gd::errc;
+using gd::test::quoted_name;
+using gd::test::session;
+using gd::test::sql_error;
+using gd::test::temporary_database;
+namespace store = gd::store;
+
+namespace {
+
+struct order {
+  int n = 0;
+  GD_STATE(order, n);
+};
+
+GD_ENUM(order_step, pay, submitted, closed);
+
+gd::machine order_machine() {
+  using enum order_step;
+  return gd::define<order, order_step>("Order", 1)
+    .step(pay,
+          [](gd::context<order>& ctx) { return gd::await("paid", ctx.state); })
+    .rest(submitted, {closed})
+    .final(closed);
+}
+
+std::string replaced(std::string in, std::string_view what,
+                     std::string_view by) {
+  for (auto at = in.find(what); at != std::string::npos;
+       at = in.find(what, at + by.size()))
+    in.replace(at, what.size(), by);
+  return in;
+}
+
+template <class T>
+std::string told(const gd::result<T>& x) {
+  return x ? "" : to_string(x.error());
+}
+
+/// The SQLSTATE with which a statement fails, "" if it does not.
+std::string refusal(session& in, const std::string& sql) {
+  try {
+    in.exec(sql);
+    return "";
+  } catch (const sql_error& why) {
+    return why.sqlstate();
+  }
+}
+
+/// A schema with an odd name, an instance of somebody else's, and a role.
+struct fixture {
+  temporary_database db{"odd \"name"};
+  session admin{db.conninfo()};
+  std::string role = db.name() + "_role";
+  std::string schema = quoted_name(db.schema());
+  std::string foreign;
+
+  fixture() {
+    db.migrate();
+    gd::pq::connection on{db.options()};
+    CAF_REQUIRE(on.wait_ready());
+    CAF_REQUIRE(
+      on.run({{store::register_machines(store::known({order_machine()}))}})
+        .ok());
+    admin.exec("create role " + quoted_name(role)
+               + " login; set search_path = " + schema);
+    foreign = admin.scalar("insert into gen_durable (fsm, step, status, awaits,"
+                           " state) values ('Order', 'pay', 'awaiting_signal',"
+                           " 'paid', '{\"secret\": 1}') returning id");
+    admin.exec("insert into signals (target_id, name) values ($1, 'other')",
+               {foreign});
+  }
+
+  ~fixture() {
+    admin.exec("drop owned by " + quoted_name(role) + " cascade; drop role "
+               + quoted_name(role));
+  }
+
+  /// As psql does it.
+  void grant(const std::string& name) {
+    std::ifstream file{GD_SOURCE_DIR "/sql/grants/"s + name + ".sql"};
+    std::stringstream text;
+    text << file.rdbuf();
+    CAF_REQUIRE(!text.str().empty());
+    admin.exec(replaced(gd::pq::substitute_schema(text.str(), db.schema()),
+                        ":\"role\"", quoted_name(role)));
+  }
+
+  session connect() const {
+    session x{db.conninfo(role)};
+    x.exec("set search_path = " + schema);
+    return x;
+  }
+
+  gd::pq::options options() const {
+    auto x = db.options();
+    x.database = db.conninfo(role);
+    return x;
+  }
+
+  std::string status(const std::string& id) {
+    return admin.scalar("select status from gen_durable where id = $1", {id});
+  }
+
+  void park(const std::string& id) {
+    admin.exec("update gen_durable set status = 'awaiting_signal', awaits = "
+               "'paid' where id = $1",
+               {id});
+  }
+
+  /// By the functions, whoever's rights they have.
+  void insert_and_signal_by_sql() {
+    auto by = connect();
+    auto id = by.scalar("select id from gd_insert('Order', '{\"n\": 1}')");
+    auto keyed = "select id from gd_insert('Order', unique_key => 'k',"
+                 " partition_key => 'p', delay => '1 h', unique_scope =>"
+                 " '{awaiting_signal}')"s;
+    by.exec(keyed);
+    by.exec("select id from gd_insert('Order', unique_key => 'l')");
+    CAF_CHECK_EQUAL(by.scalar("select duplicate from gd_insert('Order',"
+                              " unique_key => 'l')"),
+                    "t");
+    by.exec("select id from gd_insert('Order', step => 'submitted')");
+    by.exec("select id from gd_insert('Order', step => 'closed')");
+    park(id);
+    auto signal = "select gd_signal("s + id + ", 'paid', '{}', 'once')";
+    CAF_CHECK_EQUAL(by.scalar(signal), "accepted");
+    CAF_CHECK_EQUAL(by.scalar(signal), "duplicate");
+    CAF_CHECK_EQUAL(status(id), "runnable");
+    CAF_CHECK_EQUAL(by.scalar("select gd_signal(0, 'paid')"), "no_such_target");
+  }
+
+  /// What neither kind of rights lets a role do.
+  std::vector<std::string> forbidden() const {
+    std::vector<std::string> out;
+    for (const auto* set :
+         {"state = '{}'", "step = 'closed'", "result = '{}'",
+          "locked_by = 'me'", "lease_expires_at = now()", "attempt = 0",
+          "crashes = 0", "trials = 9", "last_error = 'x'", "seq = 9",
+          "queue = 'mine'", "priority = -9", "deadline = now()",
+          "unique_key = 'x'", "partition_key = 'x'", "history = 2"})
+      out.push_back("update gen_durable set "s + set);
+    for (const auto* column :
+         {"state", "result", "last_error", "locked_by", "partition_key", "*"})
+      out.push_back("select "s + column + " from gen_durable");
+    for (const auto* text :
+         {"delete from gen_durable", "truncate gen_durable cascade",
+          "insert into gen_durable (fsm, step, status, locked_by, "
+          "lease_expires_at) values ('Order', 'pay', 'executing', 'me', now())",
+          "select payload from signals", "select name from signals",
+          "delete from signals", "update signals set consumed_at = now()",
+          "update signals set payload = '{}'",
+          "select * from gen_durable_ledger",
+          "insert into gen_durable_ledger (instance_id, seq, at, fsm_version, "
+          "outcome, to_step, attempt) values (1, 9, now(), 1, 'next', 'pay', "
+          "0)",
+          "delete from gen_durable_ledger",
+          "update gen_durable_machines set pinned = true",
+          "delete from gen_durable_machines",
+          "insert into gen_durable_machines (fsm, version, initial_step, "
+          "queue, steps) values ('Mine', 1, 's', 'q', '{s}')",
+          "select * from gen_durable_nodes", "delete from gen_durable_nodes",
+          "select setval('gen_durable_id_seq', 1)",
+          "alter table gen_durable disable trigger all",
+          "create function mine() returns int language sql as 'select 1'"})
+      out.emplace_back(text);
+    for (const auto* call :
+         {"gd_status(1)", "gd_history(1)", "gd_in_step('Order', 'pay')",
+          "gd_rewind(1, 0)", "gd_fork(1, 0)"})
+      out.push_back("select * from "s + call);
+    return out;
+  }
+
+  void check_refused(std::vector<std::string> texts) {
+    auto by = connect();
+    for (const auto& text : texts)
+      if (auto said = refusal(by, text); said != "42501")
+        CAF_FAIL(text << ": expected 42501, got '" << said << "'");
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(rights_tests, fixture)
+
+CAF_TEST(columns suffice to insert and to signal and for no more than is said) {
+  grant("insert");
+  insert_and_signal_by_sql();
+  {
+    auto by = connect();
+    by.exec("begin");
+    gd::transaction tx{by.handle(), {.schema = db.schema()}};
+    auto made = tx.insert_all({{.fsm = "Order"},
+                               {.fsm = "Order", .unique_key = "m"},
+                               {.fsm = "Order", .unique_key = "m"},
+                               {.fsm = "Order", .step = "submitted"}});
+    for (const auto& x : made)
+      CAF_CHECK_EQUAL(told(x), "");
+    CAF_CHECK_EQUAL(told(tx.signal({made[0]->id, "paid"})), "");
+    CAF_CHECK_EQUAL(told(tx.signal({std::stoll(foreign), "paid"})), "");
+    by.exec("commit");
+    CAF_CHECK_EQUAL(status(foreign), "runnable");
+  }
+  auto client = gd::client::connect(options());
+  CAF_REQUIRE_EQUAL(told(client), "");
+  auto made = client->insert({.fsm = "Order"});
+  CAF_CHECK_EQUAL(told(made), "");
+  CAF_CHECK_EQUAL(told(client->signal({made->id, "paid", {}, "once"})), "");
+  CAF_CHECK(client->signal({made->id, "paid", {}, "once"})->duplicate);
+  check_refused(forbidden());
+  check_refused({"select gd_transition(1, 'closed')"});
+  CAF_MESSAGE("which the guide does not hide");
+  auto by = connect();
+  CAF_CHECK_EQUAL(refusal(by, "update gen_durable set status = 'done'"), "");
+  CAF_CHECK_EQUAL(status(foreign), "done");
+  CAF_CHECK_EQUAL(refusal(by, "insert into gen_durable (fsm, step, status,"
+                              " result) values ('Order', 'x', 'done', '{}')"),
+                  "");
+}
+
+CAF_TEST(functions suffice to insert and to signal and to move and for nothing else) {
+  grant("functions");
+  insert_and_signal_by_sql();
+  auto by = connect();
+  auto id = by.scalar("select id from gd_insert('Order', step => 'submitted')");
+  by.exec("select gd_transition(" + id + ", 'closed')");
+  CAF_CHECK_EQUAL(status(id), "done");
+  check_refused(forbidden());
+  check_refused({"select id from gen_durable", "select id from signals",
+                 "select fsm from gen_durable_machines",
+                 "update gen_durable set status = 'done'",
+                 "update gen_durable set eligible_at = now()",
+                 "insert into gen_durable (fsm, step) values ('Order', 'pay')",
+                 "insert into signals (target_id, name) values (1, 'paid')",
+                 "select gd_announce()",
+                 "select nextval('gen_durable_id_seq')"});
+  CAF_MESSAGE("the library writes to the tables itself");
+  by.exec("begin");
+  gd::transaction tx{by.handle(), {.schema = db.schema()}};
+  CAF_CHECK(!tx.insert({.fsm = "Order"}));
+  by.exec("rollback");
+  CAF_MESSAGE("nobody else may call them any more");
+  admin.exec("create role " + quoted_name(role + "2")
+             + " login; grant usage on"
+               " schema "
+             + schema + " to " + quoted_name(role + "2"));
+  {
+    session other{db.conninfo(role + "2")};
+    CAF_CHECK_EQUAL(refusal(other, "select " + schema + ".gd_insert('Order')"),
+                    "42501");
+  }
+  admin.exec("drop owned by " + quoted_name(role + "2") + "; drop role "
+             + quoted_name(role + "2"));
+}
+
+CAF_TEST(no search path of the caller leads functions with an owner's rights elsewhere) {
+  grant("functions");
+  auto by = connect();
+  by.exec("create temporary table gen_durable (id bigint, fsm text);"
+          "create temporary table signals (id bigint);"
+          "create temporary table gen_durable_machines (fsm text);"
+          "set search_path = pg_temp, " + schema);
+  auto id = by.scalar(
+    "select id from gd_insert('Order', step => 'submitted')");
+  CAF_CHECK_EQUAL(by.scalar("select gd_signal(" + id + ", 'x')"), "accepted");
+  by.exec("select gd_transition(" + id + ", 'closed')");
+  CAF_CHECK_EQUAL(status(id), "done");
+  CAF_CHECK_EQUAL(by.scalar("select count(*) from pg_temp.gen_durable"), "0");
+}
+
+CAF_TEST(a migration that makes a function anew leaves the role without rights
+           until the script is run again) {
+  grant("functions");
+  auto newest = gd::newest_schema();
+  CAF_REQUIRE(gd::migrate_down(db.options(), 11, true));
+  CAF_REQUIRE(gd::migrate_up(db.options(), newest));
+  auto by = connect();
+  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Order')"), "42501");
+  grant("functions");
+  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Order', step => 'pay', queue "
+                              "=> 'q')"),
+                  "");
+}
+
+CAF_TEST(who may not draw ids of signals moves all the same) {
+  auto me = quoted_name(role);
+  admin.exec("grant usage on schema " + schema + " to " + me
+             + "; grant select, update on gen_durable to " + me
+             + "; grant select on gen_durable_machines to " + me
+             + "; update gen_durable set step = 'submitted', awaits = ''");
+  admin.exec("update gen_durable_machines set outside = jsonb_set(outside,"
+             " '{submitted,to}', '[\"pay\", \"closed\"]')");
+  auto drawn = [this] {
+    return admin.scalar("select last_value from signals_id_seq");
+  };
+  auto before = drawn();
+  auto by = connect();
+  by.exec("select gd_transition(" + foreign + ", 'pay')");
+  CAF_CHECK_EQUAL(status(foreign), "runnable");
+  CAF_CHECK_EQUAL(drawn(), before);
+  CAF_MESSAGE("and who may lets others know");
+  admin.exec("grant usage on sequence signals_id_seq to " + me
+             + "; update gen_durable set status = 'awaiting_signal', step = "
+               "'submitted', awaits = ''");
+  by.exec("select gd_transition(" + foreign + ", 'pay')");
+  CAF_CHECK(drawn() != before);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
