@@ -213,7 +213,7 @@ CAF_TEST(another version of the machine is no other machine) {
   CAF_CHECK_EQUAL(x->id, holder);
 }
 
-CAF_TEST(who waits for a stranger's insert is told whose machine has the key) {
+CAF_TEST(who waits for the insert of a stranger is told whose machine has the key) {
   auto& stranger = connect();
   for (bool by_sql : {true, false}) {
   auto key = by_sql ? "s"s : "t"s;
