@@ -265,7 +265,8 @@ CAF_TEST(actors run between the steps and their timers when time passes) {
     self->delayed_send(self, 30s, 1);
     return caf::behavior{[&x, &at](int) {
       at.push_back((x.sim.now() - start) / 1s);
-      x.sim.insert({.fsm = "Errand", .state = gd::to_json(errand{9})});
+      CAF_CHECK(
+        x.sim.insert({.fsm = "Errand", .state = gd::to_json(errand{9})}));
     }};
   });
   CAF_CHECK_EQUAL(*x.sim.run_for(1min), 4u);
