@@ -128,7 +128,7 @@ begin
   end if;
   select x.holder, x.held into h from gd_hold_key(key, true) x;
   if h.holder is not null and not h.held then
-    raise exception 'key: one instance after the other has it' using errcode = '55P03';
+    raise exception 'target: one after the other is the instance %', gd_named(null, key) using errcode = '55P03';
   end if;
   return h.holder;
 end
@@ -197,7 +197,8 @@ begin
     which := here.holder;
     if not here.held then
       answer := case when which is null then 'no_such_target' else 'locked' end;
-      detail := pg_catalog.format('target: there is no instance %s', gd_named(null, key));
+      detail := pg_catalog.format(case when which is null then 'target: there is no instance %s'
+                                       else 'target: one after the other is the instance %s' end, gd_named(null, key));
       return;
     end if;
   end if;
@@ -219,7 +220,7 @@ begin
     cross join lateral (select o.id from gen_durable o where o.unique_guard = g.unique_key offset 0) o
     where g.id = which;
     answer := case when found then 'taken' else 'locked' end;
-    detail := pg_catalog.format('unique_key: instance %s has it', here.id);
+    detail := coalesce('unique_key: instance ' || here.id::text || ' has it', 'unique_key: whoever took it has just left it');
   end;
 end
 $$;
