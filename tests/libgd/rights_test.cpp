@@ -278,7 +278,7 @@ CAF_TEST(functions suffice to insert and to signal and to move and for nothing e
              + quoted_name(role + "2"));
 }
 
-CAF_TEST(no search path of the caller leads functions with an owner's rights elsewhere) {
+CAF_TEST(no search path leads functions that have rights of their own elsewhere) {
   grant("functions");
   auto by = connect();
   by.exec("create temporary table gen_durable (id bigint, fsm text);"
