@@ -39,9 +39,10 @@ begin atomic
       (select gd_insert_row.step from machine m), a.status, a.awaits, a.deadline, a.result
     from :"schema".gd_arrival(gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step) a
     on conflict do nothing
-    returning *
+    returning id, updated_at, history
   )
-  select :"schema".gd_enter_insert(m.id, m.updated_at, m.fsm_version, m.step, case when m.history = 2 then m.state end)
+  select :"schema".gd_enter_insert(m.id, m.updated_at, gd_insert_row.version, gd_insert_row.step,
+    case when m.history = 2 then gd_insert_row.state end)
   from made m
   where m.history > 0;
 

@@ -216,24 +216,24 @@ CAF_TEST(another version of the machine is no other machine) {
 CAF_TEST(who waits for the insert of a stranger is told whose machine has the key) {
   auto& stranger = connect();
   for (bool by_sql : {true, false}) {
-  auto key = by_sql ? "s"s : "t"s;
-  stranger.exec("begin");
-  auto holder = stranger.scalar(
-    "select id from gd_insert('Order', unique_key => $1)", {key});
-  auto& caller = connect();
-  auto waits = std::async(std::launch::async, [&] {
-    return by_sql ? refusal(caller,
-                            "select * from gd_insert('Refund', unique_key => '"
-                              + key + "')")
-                  : told(client().insert(keyed("Refund", key)));
-  });
-  stranger.wait_until_someone_is_blocked();
-  stranger.exec("commit");
-  CAF_CHECK_EQUAL(waits.get(),
-                  fmt::format("{} unique_key: {} is that of instance {} of "
-                              "Order",
-                              by_sql ? "MV005" : "key_of_another_machine:", key,
-                              holder));
+    auto key = by_sql ? "s"s : "t"s;
+    stranger.exec("begin");
+    auto holder = stranger.scalar(
+      "select id from gd_insert('Order', unique_key => $1)", {key});
+    auto& caller = connect();
+    auto waits = std::async(std::launch::async, [&] {
+      return by_sql ? refusal(
+               caller,
+               "select * from gd_insert('Refund', unique_key => '" + key + "')")
+                    : told(client().insert(keyed("Refund", key)));
+    });
+    stranger.wait_until_someone_is_blocked();
+    stranger.exec("commit");
+    CAF_CHECK_EQUAL(
+      waits.get(),
+      fmt::format("{} unique_key: {} is that of instance {} of "
+                  "Order",
+                  by_sql ? "MV005" : "key_of_another_machine:", key, holder));
   }
 }
 
@@ -517,7 +517,7 @@ CAF_TEST(a rewind by key waits for the row and puts back who has the key) {
   caller.start("select gd_rewind(key => 'k', seq => 0)");
   caller.wait_until_blocked_by(stranger);
   stranger.exec("commit");
-  CAF_CHECK_EQUAL(caller.finish().front().front().value(), "1");
+  CAF_CHECK_EQUAL(std::string{caller.finish().front().front().value()}, "1");
   CAF_CHECK_EQUAL(
     db.scalar("select seq from gen_durable where id = $1", {second}), "1");
   CAF_CHECK_EQUAL(step_of(first), "waiting");
