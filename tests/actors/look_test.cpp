@@ -7,7 +7,7 @@
 
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/lookout.hpp>
-#include <gd/pq/store_nodes.hpp>
+#include <gd/client.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -33,7 +33,7 @@ gd::machine resting_probe() {
 }
 
 struct engine_with_rare_polls : engine_fixture {
-  gd::actors::engine serve(machine what) {
+  gd::actors::engine serve(gd::machine what) {
     auto how = options({std::move(what)});
     how.poll = 1h;
     auto engine = start(std::move(how));
