@@ -8,7 +8,6 @@
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/lookout.hpp>
 #include <gd/client.hpp>
-#include <gd/pq/store_nodes.hpp>
 
 #include <caf/test/dsl.hpp>
 

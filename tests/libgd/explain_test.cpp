@@ -179,7 +179,8 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::foreign_sessions,
                                                 &sql::stats,
                                                 &sql::graph,
-                                                &sql::count_steps};
+                                                &sql::count_steps,
+                                                &sql::last_ids};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
