@@ -571,7 +571,8 @@ constexpr sql::statement read_all{
   "array_position($1::bigint[], g.id) - 1, g.status, g.step, g.state->>'n', "
   "g.attempt, g.locked_by, g.awaits, array_to_string(g.awaits_also, ','), "
   "g.wake_reason, "
-  "(g.deadline is not null)::text::char, g.seq, g.history, g.ledger_step) "
+  "(g.deadline is not null)::text::char, g.seq, coalesce(g.history, 0), "
+  "g.ledger_step) "
   "from :\"schema\".gen_durable g where g.id = any($1::bigint[]) "
   "union all "
   "select format('instance %s: entry %s: %s, [%s] %s, attempt %s, token [%s], "
@@ -1904,9 +1905,9 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "a.metadata, a.state",
      "a.metadata, (select g.state from :\"schema\".gen_durable g "
      "where g.id = a.id and g.history = 2)"},
-    {"an entry of a done that is not applied", sql::flush_done_ledger,
-     "where g.ctid = h.tuple and h.fenced\n  returning",
-     "where g.ctid = h.tuple\n  returning"},
+    {"a done and its entry without a fence", sql::flush_done_ledger,
+     "(select h.tuple from held h where h.fenced)",
+     "(select h.tuple from held h)"},
     {"an entry of a next that a second read sees", sql::flush_next_ledger,
      "a.from_step, a.step,",
      "a.from_step, (select g.step from :\"schema\".gen_durable g "
