@@ -21,7 +21,7 @@ int main() {
     gd::define<order, order_step>("Order", 1)
       .step(order_step::start,
             gd::actors::async([](gd::actors::async_context<order> ctx) {
-              ctx.self->delayed_send(ctx.self, std::chrono::hours{1}, 1);
+              ctx.self->delayed_send(ctx.self, std::chrono::minutes{1}, 1);
               ctx.self->become([ctx](int more) {
                 ctx.finish(gd::done(order{ctx->state.id + more}));
               });
@@ -31,5 +31,6 @@ int main() {
   if (!known || !row || !ran)
     return 1;
   auto x = sim.instance(row->id);
-  std::cout << x->status << ": " << x->result->text() << '\n';
+  std::cout << x->status << ": "
+            << (x->result ? x->result->text() : *x->last_error) << '\n';
 }
