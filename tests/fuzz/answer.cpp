@@ -122,8 +122,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::unrunnable_row, gd::machine_row, gd::node_row, gd::not_served_row,
     store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
     gd::stats_row, gd::ledger_entry, gd::in_step_row, store::failed_row,
-    store::noted_row, store::trimmed_to, store::forgotten_to, store::drawn_machine,
-    store::step_count>(from);
+    store::noted_row, store::trimmed_to, store::forgotten_to,
+    store::drawn_machine, store::step_count>(from);
   store::read_declared<store::changed_machine>(
     answer(columns_of<store::changed_machine>()));
   store::read_graph(answer(columns_of<store::drawn_machine>()));

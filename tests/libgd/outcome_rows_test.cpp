@@ -1326,6 +1326,7 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"state", "{\"n\": 1}"},
                         {"result", std::nullopt},
                         {"awaits", std::nullopt},
+                        {"awaits_also", std::nullopt},
                         {"queue", "checkout"},
                         {"priority", "-32768"},
                         {"partition_key", std::nullopt},

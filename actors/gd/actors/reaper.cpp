@@ -187,7 +187,8 @@ void reaper_actor::fail(sweep what, const error& why) {
     ++at.returned.blocked;
     return return_next(what);
   }
-  if (at.under_way == stage::end_one)
+  // What else the sweep does is not for the sake of these.
+  if (at.under_way == stage::forget || at.under_way == stage::end_one)
     return end_next();
   pause(what);
 }
