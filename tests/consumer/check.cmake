@@ -36,7 +36,7 @@ endfunction()
 set(core_prints "^Order v1: gd::invalid_argument: ")
 set(testing_prints "^done\n$")
 set(actors_prints "^stopped\n$")
-set(actors_testing_prints "^done: {\"id\":8}\n$")
+set(actors_testing_prints "^done: {\"id\": 8}\n$")
 
 set(no_caf -DCMAKE_DISABLE_FIND_PACKAGE_CAF=ON)
 

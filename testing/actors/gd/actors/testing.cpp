@@ -177,8 +177,11 @@ simulation::~simulation() {
   auto& scheduler = world_->scheduler;
   scheduler.clock().cancel_all();
   scheduler.run(most_messages);
-  for (auto* restless : std::exchange(scheduler.jobs, {}))
-    caf::intrusive_ptr_release(restless); // or its system would run it for ever
+  for (auto* job : scheduler.jobs) // they would run for ever
+    if (auto* restless = dynamic_cast<caf::scheduled_actor*>(job))
+      caf::anon_send_exit(caf::actor_cast<caf::actor>(restless),
+                          caf::exit_reason::kill);
+  scheduler.run(most_messages);
 }
 
 caf::actor_system& simulation::system() noexcept {
