@@ -93,7 +93,7 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 6700 libgd/gd/pq 4120 libgd/gd/work 5190 actors/gd/actors 6500
+  libgd/gd 6700 libgd/gd/pq 4120 libgd/gd/work 5190 actors/gd/actors 6530
   testing/gd 1630 tools/gdctl 2340
   sql/turn 565 sql/intake 430 sql/sweep 362 sql/session 217 sql/caller 30
   sql/testing 30 sql/parts 660)
