@@ -7,8 +7,7 @@
 
 #include <caf/event_based_actor.hpp>
 
-#include <atomic>
-#include <memory>
+#include <chrono>
 #include <optional>
 
 namespace gd::actors {
@@ -27,26 +26,17 @@ public:
   }
 
 private:
-  /// What is known where the answers come: only news wake the actor.
-  struct known {
-    std::atomic<bool> under_way = false;
-    /// Looks that have failed, one after the other.
-    std::atomic<int> failures = 0;
-    /// Less those that the gateway has drawn; nullopt: nobody has looked yet.
-    std::optional<store::last_ids_row> last{};
-    /// At how many looks the pickers are still to be told.
-    int tell = 0;
-
-    bool is_news(const pq::reply& reply, const drawn_ids& own);
-  };
-
   void look();
   void finish(const pq::reply& reply);
+  void fail(const error& why);
 
   node_ptr home_;
-  std::shared_ptr<known> known_ = std::make_shared<known>();
-  /// After failures.
-  database::clock::time_point not_before_{};
+  /// Less those that the gateway has drawn; nullopt: it has not looked yet.
+  std::optional<store::last_ids_row> last_;
+  /// How many looks the pickers are still to be told of.
+  int tell_ = 0;
+  /// Until the next look: longer after failures.
+  std::chrono::milliseconds pause_;
   complaints complaints_;
 };
 
