@@ -2,11 +2,11 @@
 -- columns than these need. What it still can do, the guide says: whoever is not trusted so far gets functions.sql instead.
 -- psql -v schema=public -v role=app -f insert.sql
 grant usage on schema :"schema" to :"role";
-grant select (id, status, awaits, queue, unique_key, unique_scope, unique_guard, wake_reason, eligible_at, history,
+grant select (id, fsm, status, awaits, awaits_also, queue, unique_key, unique_scope, unique_guard, wake_reason, eligible_at, history,
     inserted_at, updated_at),
   insert (id, fsm, fsm_version, step, status, state, result, awaits, queue, priority, partition_key, eligible_at, deadline,
     unique_key, unique_scope, history, ledger_step, inserted_at),
-  update (status, awaits, eligible_at, wake_reason, updated_at)
+  update (status, awaits, awaits_also, eligible_at, wake_reason, updated_at)
   on :"schema".gen_durable to :"role";
 grant select (id, target_id, dedup_key, consumed_at), insert (id, target_id, name, payload, dedup_key)
   on :"schema".signals to :"role";

@@ -1342,7 +1342,7 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"deadline", std::nullopt},
                         {"wake_reason", std::nullopt},
                         {"seq", "0"},
-                        {"history", "0"},
+                        {"history", std::nullopt},
                         {"ledger_step", std::nullopt}}));
 
   x.id = drawn[1].id;

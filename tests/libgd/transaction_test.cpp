@@ -1069,7 +1069,8 @@ std::string state_of(errc code) {
 /// The newest row, but for what differs between two inserts of the same.
 constexpr auto newest_row
   = "select (to_jsonb(g) - 'id' - 'inserted_at' - 'updated_at' - 'eligible_at'"
-    " || jsonb_build_object('after', round(extract(epoch from eligible_at -"
+    " || jsonb_build_object('history', coalesce(g.history, 0)) || "
+    "jsonb_build_object('after', round(extract(epoch from eligible_at -"
     " inserted_at) / 600), 'fraction', case when eligible_at > '2099-01-01' "
     "then"
     " extract(microseconds from eligible_at) end))::text"

@@ -286,18 +286,15 @@ bool is_plain_done(const outcome_row& row) {
          && row.consumed.empty() && !row.failure;
 }
 
-static pq::call done_by(const sql::statement& by,
-                        const row_refs<outcome_row>& rows) {
-  return make_call(by, column(rows, &outcome_row::id),
+pq::call flush_done(const row_refs<outcome_row>& rows) {
+  return make_call(sql::flush_done, column(rows, &outcome_row::id),
                    column(rows, &outcome_row::token));
 }
 
-pq::call flush_done(const row_refs<outcome_row>& rows) {
-  return done_by(sql::flush_done, rows);
-}
-
 pq::call flush_done_ledger(const row_refs<outcome_row>& rows) {
-  return done_by(sql::flush_done_ledger, rows);
+  auto x = flush_done(rows);
+  x.what = &sql::flush_done_ledger;
+  return x;
 }
 
 bool is_plain_next(const outcome_row& row) {
@@ -305,19 +302,16 @@ bool is_plain_next(const outcome_row& row) {
          && !row.failure;
 }
 
-static pq::call next_by(const sql::statement& by,
-                        const row_refs<outcome_row>& rows) {
-  return make_call(
-    by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
-    column(rows, &outcome_row::step), column(rows, &outcome_row::state));
-}
-
 pq::call flush_next(const row_refs<outcome_row>& rows) {
-  return next_by(sql::flush_next, rows);
+  return make_call(sql::flush_next, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token),
+                   column(rows, &outcome_row::step),
+                   column(rows, &outcome_row::state));
 }
 
 pq::call flush_next_ledger(const row_refs<outcome_row>& rows) {
-  auto x = next_by(sql::flush_next_ledger, rows);
+  auto x = flush_next(rows);
+  x.what = &sql::flush_next_ledger;
   x.args.add(column(rows, filled(&outcome_row::metadata)));
   return x;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -139,6 +140,27 @@ bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
   return true;
 }
 
+/// The statements that write outcomes, but for those of rows that run ahead.
+constexpr std::array writers{
+  store::flush_done, store::flush_done_ledger,
+  store::flush_next, store::flush_next_ledger,
+  store::flush,      store::flush_ledger,
+};
+
+/// Only `flush_ledger` gets past an entry that is there already: not `quickly` go rows by
+/// themselves, and groups in which one has failed.
+static std::size_t index_of_writer(const store::outcome_row& row,
+                                   bool quickly) {
+  bool enters = row.has_history && row.what != store::verb::release;
+  std::size_t ledger = enters ? 1 : 0;
+  if (store::is_plain_done(row)
+      && (!enters || (quickly && row.metadata.empty())))
+    return 0 + ledger;
+  if (store::is_plain_next(row) && (!enters || quickly))
+    return 2 + ledger;
+  return 4 + ledger;
+}
+
 void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
                           clock::time_point now) {
   auto& group = next.group;
@@ -153,54 +175,29 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
                : store::lock_timeout(unsure_wait));
   if (group.alone)
     work.add(store::lock({group.entries.front().row->id}));
-  // By the statement that writes them.
-  outcome_refs completing;
-  outcome_refs proceeding;
-  outcome_refs going_on;
-  outcome_refs others;
-  outcome_refs entered_completing; // with entries in the ledger
-  outcome_refs entered_proceeding;
-  outcome_refs entered_going_on;
-  outcome_refs entered_others;
+  std::array<outcome_refs, writers.size()> by_writer;
   outcome_refs parking;
   outcome_refs advancing;
-  // Only flush_ledger gets past an entry that is there already: rows by themselves, and
-  // groups in which one has failed.
-  bool quickly_entered = group.entries.size() > 1 && !group.half;
+  outcome_refs going_on; // of those, without history
+  outcome_refs entered_going_on;
+  bool quickly = group.entries.size() > 1 && !group.half;
   for (const auto& x : group.entries) {
     const auto& row = *x.row;
-    bool advances = row.what == store::verb::advance;
     if (row.what == store::verb::await)
       parking.add(row);
-    else if (advances)
+    if (row.what == store::verb::advance) {
       advancing.add(row);
-    bool enters = row.has_history && row.what != store::verb::release;
-    auto& by = advances ? (enters ? entered_going_on : going_on)
-               : store::is_plain_next(row) && (quickly_entered || !enters)
-                 ? (enters ? entered_proceeding : proceeding)
-               : store::is_plain_done(row) && !enters ? completing
-               : store::is_plain_done(row) && quickly_entered
-                   && row.metadata.empty()
-                 ? entered_completing
-               : enters ? entered_others
-                        : others;
-    by.add(row);
+      (row.has_history ? entered_going_on : going_on).add(row);
+    } else {
+      by_writer[index_of_writer(row, quickly)].add(row);
+    }
   }
   auto write = [&](pq::call x) {
     next.at.outcomes.push_back(work.add(std::move(x)));
   };
-  if (!completing.empty())
-    write(store::flush_done(completing));
-  if (!entered_completing.empty())
-    write(store::flush_done_ledger(entered_completing));
-  if (!proceeding.empty())
-    write(store::flush_next(proceeding));
-  if (!entered_proceeding.empty())
-    write(store::flush_next_ledger(entered_proceeding));
-  if (!others.empty())
-    write(store::flush(others));
-  if (!entered_others.empty())
-    write(store::flush_ledger(entered_others));
+  for (std::size_t i = 0; i < writers.size(); ++i)
+    if (!by_writer[i].empty())
+      write(writers[i](by_writer[i]));
   if (auto parked = store::recheck(parking))
     work.add(std::move(*parked));
   if (!advancing.empty()) {
