@@ -1392,7 +1392,7 @@ CAF_TEST(gd status shows what a look up shows) {
   auto shown = db.rows(
     "select id, fsm, version, step, status, state, result, awaits, queue,"
     " priority, attempt, last_error, locked_by, wake_reason, inbox,"
-    " partition_key, encode(unique_key, 'hex'), (extract(epoch from "
+    " partition_key, unique_key_text, (extract(epoch from "
     "eligible_at)"
     " * 1000000)::bigint, (extract(epoch from deadline) * 1000000)::bigint,"
     " (extract(epoch from lease_expires_at) * 1000000)::bigint,"
