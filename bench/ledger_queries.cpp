@@ -92,8 +92,9 @@ std::vector<query> queries(std::int64_t rows) {
     return "select * from gd_in_step('Dispatch', '" + step + "'" + more + ")";
   };
   auto history = [rows](std::int64_t behind, bool newest_first) {
-    return fmt::format("execute {} ({}, {}, {}, {}, '{{}}')", gd::sql::history.name,
-                       rows / 2, behind, page, newest_first);
+    return fmt::format("execute {} ({}, {}, {}, {}, '{{}}')",
+                       gd::sql::history.name, rows / 2, behind, page,
+                       newest_first);
   };
   auto gd_history = [rows](const std::string& more) {
     return fmt::format("select * from gd_history({}{})", rows / 2, more);

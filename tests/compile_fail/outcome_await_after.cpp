@@ -8,5 +8,6 @@ struct order {
 };
 
 gd::outcome pay(gd::context<order>& ctx) {
-  return gd::await({"paid", "cancelled"}, ctx.state).after(std::chrono::hours{1});
+  return gd::await({"paid", "cancelled"}, ctx.state)
+    .after(std::chrono::hours{1});
 }

@@ -796,7 +796,8 @@ CAF_TEST(a unique key that another has is not taken by a transition) {
       stranger.exec(committed ? "commit" : "rollback");
       answers = waits.get();
       caller.exec("commit");
-      CAF_CHECK_EQUAL(code_of(answers[0]), committed ? errc::key_taken : errc{});
+      CAF_CHECK_EQUAL(code_of(answers[0]),
+                      committed ? errc::key_taken : errc{});
       CAF_CHECK(answers[1]);
       CAF_CHECK_EQUAL(of(id, "step"), committed ? "archived" : "pay");
     }
