@@ -190,7 +190,7 @@ struct instance {
   std::int16_t priority = 0; ///< lower is more urgent
   /// What it takes turns by; see `insert`.
   std::optional<std::string> partition_key{};
-  /// As `key_text` tells it: a key that is text as it is, any other as \x and the
+  /// As `key_text` tells it: a key that is text as it is, any other as \\x and the
   /// hexadecimal digits of its bytes.
   std::optional<std::string> unique_key{};
   /// How often the step has been tried before, since it last got anywhere.
@@ -429,7 +429,7 @@ std::string clean_text(std::string_view text, std::size_t most);
 std::string printable(std::string_view text);
 
 /// A unique key as it is shown: as it is, if it is UTF-8 without control characters, those
-/// of bidirectional text among them, and does not begin with \x; else \x and the
+/// of bidirectional text among them, and does not begin with \\x; else \\x and the
 /// hexadecimal digits of its bytes. So no two keys are shown alike.
 std::string key_text(std::string_view key);
 

@@ -196,7 +196,8 @@ CAF_TEST(an instance that rests goes on where a transition leads it) {
 CAF_TEST(an instance is named by the unique key that it has) {
   gd::machine other = gd::define<probe_state, probe_step>("Other", 1)
                         .rest(probe_step::first, {probe_step::second})
-                        .final(probe_step::second);
+                        .final(probe_step::second)
+                        .final(probe_step::third);
   auto engine = start(options({resting_probe(), other}));
   gd::insert row{.fsm = "Probe", .unique_key = "order 42"};
   auto made = ask<gd::inserted>(engine, row);
