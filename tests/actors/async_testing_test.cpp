@@ -284,11 +284,17 @@ CAF_TEST(actors that write to themselves for ever are an error and no hang) {
   CAF_CHECK(ran.error().message.starts_with("expected that actors are quiet"));
   CAF_CHECK(x.sim.instance(x.id)->status == "runnable");
   fixture other{[](async_context ctx) { finish(ctx, 1); }};
-  other.sim.system().spawn([](caf::event_based_actor* self) {
+  auto restless = std::make_shared<bool>(true);
+  other.sim.system().spawn([restless](caf::event_based_actor* self) {
     self->send(self, 1);
-    return caf::behavior{[self](int) { self->send(self, 1); }};
+    return caf::behavior{[self, restless](int) {
+      if (*restless)
+        self->send(self, 1);
+    }};
   });
   CAF_CHECK(!other.sim.drain());
+  *restless = false;
+  CAF_CHECK(other.sim.drain());
 }
 
 CAF_TEST(actors that still wait end with the simulation) {
