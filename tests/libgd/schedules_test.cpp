@@ -1857,7 +1857,7 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "(select h.tuple from held h where h.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))"},
     {"a next without its token", sql::flush_next, "g.locked_by = e.token and ",
-     "", 1'010},
+     "", 4'001},
     {"an advance without its token", sql::flush_advance,
      "g.locked_by = e.token and ", ""},
     {"an advance that keeps the old token", sql::flush_advance,
