@@ -2,13 +2,11 @@
 -- went on through all instances in steps whose names come before.
 
 -- Instances with history that are in a step, the newest first: before one, and with a status, if these are given; those with
--- another one are passed over, however many. Compared such that no other index has the order; without sorting, or a page with
--- a status that seems to be rare reads all instances in the step.
+-- another one are passed over, however many. Compared such that no other index has the order.
 create or replace function :"schema".gd_in_step(
   fsm text, step text, status text default null, before bigint default null, most int default 100)
 returns table (id bigint, version int, status text, seq bigint, updated_at timestamptz)
 language sql stable
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
 begin atomic
   select g.id, g.fsm_version, g.status::text, g.seq, g.updated_at
   from :"schema".gen_durable g

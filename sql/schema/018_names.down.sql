@@ -290,6 +290,7 @@ begin atomic
 end;
 
 drop function :"schema".gd_also_awaited(jsonb);
+drop function :"schema".gd_announce();
 
 alter table :"schema".gen_durable drop column awaits_also;
 

@@ -16,7 +16,20 @@ begin atomic
       || 'wake the instance, may work with this one') as text) as text[]) end;
 end;
 
--- As before, but of rows that await several names.
+-- Whoever makes a row due draws an id, by which engines see, many times a second and for next to nothing, that there may be
+-- something to pick: gen_durable's for what is inserted, that of signals for what is woken. So transitions and rewinds draw one
+-- of signals as well.
+
+-- Tells engines to look. Whoever lacks the right to the sequence does without: each poll finds what is due.
+create function :"schema".gd_announce() returns void
+language sql
+begin atomic
+  select nextval(s.sequence)
+  from (select pg_get_serial_sequence(quote_ident(:'schema') || '.signals', 'id')::regclass as sequence) s
+  where has_sequence_privilege(s.sequence, 'usage, update');
+end;
+
+-- As before, but of rows that await several names, and announcing what is due.
 
 -- Sends a signal: accepted, duplicate, no_such_target, target_finished or inbox_full. Waits for the target's row, as
 -- long as lock_timeout lets it, and looks at it in a statement of its own, whose snapshot is younger than the lock. A
@@ -209,6 +222,9 @@ begin
     raise exception 'target: a trigger lets no update of instance % through', target using errcode = 'P0001';
   end if;
   perform set_config('gd.checks_json', checks, true);
+  if status = 'runnable' then
+    perform gd_announce();
+  end if;
 end
 $$;
 
@@ -277,6 +293,9 @@ begin
     state)
   values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, gd_put_back.by,
     gd_put_back.reason, pg_catalog.jsonb_build_object('seq', gd_put_back.seq), made.state);
+  if arrival.status::text = 'runnable' then
+    perform gd_announce();
+  end if;
   seq_now := made.seq;
   status_now := made.status::text;
 exception when unique_violation then -- a stranger has just inserted its key
