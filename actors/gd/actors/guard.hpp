@@ -32,8 +32,8 @@ struct peer_rules {
   std::shared_ptr<const basp_rules> messages;
   /// A name for a peer that nobody has now; and CAF has closed its end of the connection
   /// of the one that has it.
-  std::function<basp_node()> new_alias;
-  std::function<void(const basp_node&)> ended;
+  std::function<basp_node()> new_alias{};
+  std::function<void(const basp_node&)> ended{};
   /// A peer that says nothing for longer is gone, or frozen.
   std::chrono::milliseconds silence{20'000};
 };
@@ -50,8 +50,8 @@ struct guard_settings {
   std::size_t bytes = 16 << 20;
   /// Gives CAF its end of a connection.
   std::function<std::shared_ptr<peer_count>(descriptor, const basp_node&)>
-    hand_over;
-  event_sink tell;
+    hand_over{};
+  event_sink tell{};
 };
 
 /// Stands between the sockets of all peers and CAF, on one thread: CAF sees one end of a

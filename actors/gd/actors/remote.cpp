@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,0 +1,115 @@
+#pragma once
+
+#include "support/database.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <fcntl.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace gd::test {
+
+/// Another process, spoken to by lines.
+class process {
+public:
+  explicit process(std::vector<std::string> args) {
+    std::array<int, 2> in{};
+    std::array<int, 2> out{};
+    // Not inherited by processes that are started later: they would keep a dead
+    // one's pipes open.
+    if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
+      throw std::runtime_error("no pipe");
+    std::vector<char*> argv;
+    for (auto& arg : args)
+      argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in[0], STDIN_FILENO);
+      dup2(out[1], STDOUT_FILENO);
+      execv(argv.front(), argv.data());
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    to_ = in[1];
+    from_ = out[0];
+  }
+
+  ~process() {
+    close(to_);
+    if (pid_ > 0)
+      end(SIGKILL);
+    close(from_);
+  }
+
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  void tell(const std::string& line) {
+    auto text = line + '\n';
+    for (std::size_t at = 0; at < text.size();) {
+      auto n = write(to_, text.data() + at, text.size() - at);
+      if (n <= 0)
+        throw std::runtime_error("the process does not read");
+      at += static_cast<std::size_t>(n);
+    }
+  }
+
+  /// The next line that it prints.
+  std::string hear() {
+    while (true) {
+      if (auto end = heard_.find('\n'); end != std::string::npos) {
+        auto line = heard_.substr(0, end);
+        heard_.erase(0, end + 1);
+        return line;
+      }
+      pollfd ready{from_, POLLIN, 0};
+      std::array<char, 65'536> some;
+      if (poll(&ready, 1, static_cast<int>(std::chrono::milliseconds{patience}.count())) < 1)
+        return "(nothing in time)";
+      auto n = read(from_, some.data(), some.size());
+      if (n <= 0)
+        return "(the end)";
+      heard_.append(some.data(), static_cast<std::size_t>(n));
+    }
+  }
+
+  std::string ask(const std::string& line) {
+    tell(line);
+    return hear();
+  }
+
+  pid_t id() const {
+    return pid_;
+  }
+
+  void signal(int number) const {
+    kill(pid_, number);
+  }
+
+  /// Sends a signal, waits for the end, and returns the exit code; -1: killed.
+  int end(int number) {
+    kill(pid_, number);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+private:
+  pid_t pid_ = -1;
+  int to_ = -1;
+  int from_ = -1;
+  std::string heard_;
+};
+
+} // namespace gd::test
