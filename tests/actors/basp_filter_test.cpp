@@ -51,8 +51,7 @@ basp::message request(std::string_view type, std::string_view value,
           .payload = basp::content(type, value)};
 }
 
-basp::message greeting(const std::string& node = peer,
-                       std::uint8_t flags = 0) {
+basp::message greeting(const std::string& node = peer, std::uint8_t flags = 0) {
   return {.what = basp::client_handshake, .flags = flags, .payload = node};
 }
 
@@ -65,9 +64,7 @@ std::string an_error(const std::string& types = "@<>",
 
 basp::message down(const std::string& from = peer, const std::string& to = self,
                    std::uint64_t who = sender) {
-  return {.what = basp::down,
-          .source = who,
-          .payload = from + to + an_error()};
+  return {.what = basp::down, .source = who, .payload = from + to + an_error()};
 }
 
 basp::message monitor(const std::string& from = peer,
@@ -84,9 +81,9 @@ const std::string empty_insert_all(1, '\0');
 struct tried {
   explicit tried(std::shared_ptr<const basp_rules> rules)
     : filter(std::move(rules), [this] {
-      ++named;
-      return to_node(alias);
-    }) {
+        ++named;
+        return to_node(alias);
+      }) {
     // nop
   }
 
@@ -207,8 +204,8 @@ struct filter_fixture {
 
   bool is_dropped(const basp::message& x) const {
     auto tried = greeted();
-    return !tried.from_peer(x) && tried.passed().empty()
-           && tried.said().empty() && tried.filter.dropped() == 1;
+    return !tried.from_peer(x) && tried.passed().empty() && tried.said().empty()
+           && tried.filter.dropped() == 1;
   }
 
   // -- every type ---------------------------------------------------------------
@@ -263,8 +260,8 @@ CAF_TEST(what a node says passes in the name that it is given) {
   CAF_CHECK_EQUAL(x.named, 1);
   for (const auto& type : rules.messages) {
     // Enough for all of them: nothing but empty lists and texts.
-    for (std::uint64_t data : {basp::async | 7, std::uint64_t{8},
-                               basp::async, std::uint64_t{0}}) {
+    for (std::uint64_t data :
+         {basp::async | 7, std::uint64_t{8}, basp::async, std::uint64_t{0}}) {
       auto one = request("gd::insert_all", empty_insert_all);
       one.data = data;
       CAF_CHECK_EQUAL(name_of(x.from_peer(one)), "nothing");
@@ -382,8 +379,8 @@ CAF_TEST(headers that CAF never writes end the connection) {
   CAF_CHECK_EQUAL(fault_of(with(down(), [](auto& x) { x.payload = {}; })),
                   wrong);
   CAF_CHECK_EQUAL(fault_of(with(down(), [](auto& x) { x.source = 0; })), wrong);
-  CAF_CHECK_EQUAL(
-    fault_of(with(down(), [](auto& x) { x.size = 0x7FFFFFFF; })), wrong);
+  CAF_CHECK_EQUAL(fault_of(with(down(), [](auto& x) { x.size = 0x7FFFFFFF; })),
+                  wrong);
   CAF_CHECK_EQUAL(
     fault_of(with(basp::message{}, [](auto& x) { x.payload = "x"; })), wrong);
   CAF_CHECK_EQUAL(fault_of({.what = 7}), wrong);
@@ -394,10 +391,10 @@ CAF_TEST(no message is longer than it may be whatever its header says) {
   auto one = request("gd::insert_all", empty_insert_all);
   for (auto size : {0x7FFFFFFFu, 0xFFFFFFF0u, 0xFFFFFFFFu}) {
     one.size = size;
-    CAF_CHECK_EQUAL(fault_of(one),
-                    "a message that is longer than any may be");
+    CAF_CHECK_EQUAL(fault_of(one), "a message that is longer than any may be");
   }
-  CAF_MESSAGE("one that is a little too long is refused, and what follows is not");
+  CAF_MESSAGE(
+    "one that is a little too long is refused, and what follows is not");
   auto x = greeted();
   auto longer = request("gd::signal", std::string(rules.most_bytes, 'x'));
   auto next = request("gd::insert_all", empty_insert_all, 2);
@@ -443,8 +440,8 @@ CAF_TEST(nobody forges answers) {
 }
 
 CAF_TEST(nobody speaks in the name of another node) {
-  for (const auto& other : {self, alias, basp::node(4'712, 'p'),
-                            std::string(32, '\0')}) {
+  for (const auto& other :
+       {self, alias, basp::node(4'712, 'p'), std::string(32, '\0')}) {
     CAF_CHECK_EQUAL(fault_of(monitor(other)),
                     "a message in another node's name");
     CAF_CHECK_EQUAL(fault_of(monitor(peer, other == self ? alias : other)),
@@ -475,8 +472,7 @@ CAF_TEST(only what is published is reached) {
   for (const auto* name : {"SpawnServ", "ConfigServ", "PeerServ"}) {
     auto named = request("@atom", "x");
     named.flags = 1;
-    named.receiver = static_cast<std::uint64_t>(
-      caf::atom_from_string(name));
+    named.receiver = static_cast<std::uint64_t>(caf::atom_from_string(name));
     CAF_CHECK(is_dropped(named));
   }
 }
@@ -507,7 +503,7 @@ CAF_TEST(only messages of the gateway pass) {
   }
 }
 
-CAF_TEST(what CAF writes fits and what is cut off or goes on does not) {
+CAF_TEST(what CAF writes fits and what is cut off or goes on does not ) {
   for_each_type([this](auto type, const char* name) {
     using T = decltype(type);
     const auto* of = find(name);
@@ -542,8 +538,8 @@ CAF_TEST(what passes is read by CAF to its end) {
         if (random() % 4 == 0)
           bytes.erase(at, random() % 3);
         else
-          bytes[at] = static_cast<char>(
-            random() % 2 == 0 ? random() : random() % 3);
+          bytes[at] = static_cast<char>(random() % 2 == 0 ? random()
+                                                          : random() % 3);
       }
       ++all;
       if (of->fits(bytes, plenty) != basp_fit::yes)
@@ -559,10 +555,9 @@ CAF_TEST(what passes is read by CAF to its end) {
 }
 
 CAF_TEST(no length is believed that the bytes do not bear out) {
-  for (const auto& length :
-       {basp::length(0xFFFFFFFF), basp::length(0x7FFFFFFF),
-        basp::length(1'000'000), std::string(5, '\xFF'),
-        std::string(64, '\x80')}) {
+  for (const auto& length : {basp::length(0xFFFFFFFF), basp::length(0x7FFFFFFF),
+                             basp::length(1'000'000), std::string(5, '\xFF'),
+                             std::string(64, '\x80')}) {
     // The list of rows; the machine's name of a row; a text of a signal.
     CAF_CHECK_EQUAL(fault_of(request("gd::insert_all", length)),
                     "a message that is not what its type says");
@@ -584,17 +579,18 @@ CAF_TEST(a message does not take much more memory than it has bytes) {
   for (auto& row : many.rows)
     row.state = gd::json::raw("");
   auto x = request("gd::insert_all", as_caf_writes(many));
-  CAF_MESSAGE(x.payload.size() << " bytes, " << many.rows.size()
-                               * sizeof(gd::insert) << " in memory");
+  CAF_MESSAGE(x.payload.size()
+              << " bytes, " << many.rows.size() * sizeof(gd::insert)
+              << " in memory");
   CAF_REQUIRE_LESS(x.payload.size(), rules.most_bytes);
   CAF_CHECK(is_refused(x, rules.too_long));
   many.rows.resize(1'000);
-  CAF_CHECK_EQUAL(
-    fault_of(request("gd::insert_all", as_caf_writes(many))), "nothing");
+  CAF_CHECK_EQUAL(fault_of(request("gd::insert_all", as_caf_writes(many))),
+                  "nothing");
 }
 
-CAF_TEST(a node has no more actors here than it may and those that end count no
-           more) {
+CAF_TEST(
+  a node has no more actors here than it may and those that end count no more) {
   auto x = greeted();
   auto one = request("gd::insert_all", empty_insert_all);
   for (std::uint64_t id = 1; id <= rules.most_senders; ++id) {
@@ -671,7 +667,8 @@ CAF_TEST(what is said here does not break into what CAF says) {
                               + basp::message{}.bytes());
 }
 
-CAF_TEST(what CAF says of a peer is said in the name that this has given itself) {
+CAF_TEST(
+  what CAF says of a peer is said in the name that this has given itself) {
   auto x = greeted();
   x.from_caf(monitor(self, alias, sender));
   CAF_CHECK_EQUAL(x.said(), monitor(self, peer, sender).bytes());
@@ -710,10 +707,9 @@ CAF_TEST(a server says who it is first and in one form) {
   CAF_CHECK_EQUAL(of(with([](auto& x) { x.size = 0xFFFFFFFF; })), wrong);
   CAF_CHECK_EQUAL(of(with([](auto& x) { x.payload += "x"; })), wrong);
   CAF_CHECK_EQUAL(of(with([](auto& x) { x.payload.pop_back(); })), wrong);
-  CAF_CHECK_EQUAL(of(with([](auto& x) {
-    x.payload = peer + basp::length(0xFFFFFFFF);
-  })),
-                  wrong);
+  CAF_CHECK_EQUAL(
+    of(with([](auto& x) { x.payload = peer + basp::length(0xFFFFFFFF); })),
+    wrong);
   CAF_CHECK_EQUAL(of(with([](auto& x) { x.payload[0] = 'x'; })), wrong);
 }
 
@@ -775,9 +771,9 @@ CAF_TEST(a server asks nothing and reaches nobody who has not asked it) {
 
 CAF_TEST(messages of other parts pass where they are added) {
   rules.messages.push_back(basp_message::of<gd::inserted>("gd::inserted"));
-  CAF_CHECK_EQUAL(fault_of(request("gd::inserted", as_caf_writes(
-                                                     gd::inserted{7}))),
-                  "nothing");
+  CAF_CHECK_EQUAL(
+    fault_of(request("gd::inserted", as_caf_writes(gd::inserted{7}))),
+    "nothing");
   CAF_MESSAGE("on the side that asks, unasked, to who has spoken before");
   auto mine = rules;
   mine.serves = false;
