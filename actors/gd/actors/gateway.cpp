@@ -501,9 +501,7 @@ bool gateway_portal::may_send(const caf::node_id& to, std::size_t bytes) {
     return true;
   const auto& x = found->second;
   auto unread = x.unread + (x.sent - x.asked_at);
-  return unread == 0
-         || (unread + bytes <= network_.most_unread
-             && unread_ + bytes <= network_.most_unread);
+  return unread == 0 || unread + bytes <= network_.most_unread;
 }
 
 void gateway_portal::sent(const caf::node_id& to, std::size_t bytes) {
@@ -532,12 +530,25 @@ void gateway_portal::read_unread(const peer_unread& what) {
   unread_ += what.unread;
   x.unread = what.unread;
   x.asked_at = what.sent;
+  keep_to_unread();
   if (x.unread == 0 && x.sent == x.asked_at && x.open == 0)
     peers_.erase(what.peer);
   else if (x.sent != x.asked_at)
     ask_unread(what.peer);
   else if (x.unread > 0 && !std::exchange(asks_again_, true))
     send_self_after(this, ask_interval, tick{});
+}
+
+void gateway_portal::keep_to_unread() {
+  if (unread_ <= 2 * network_.most_unread)
+    return;
+  // By what was there when they were asked: those that read have nothing then.
+  auto worst = std::max_element(peers_.begin(), peers_.end(),
+                                [](const auto& x, const auto& y) {
+    return x.second.unread < y.second.unread;
+  });
+  network_.cut_off(worst->first);
+  unread_ -= std::exchange(worst->second.unread, 0);
 }
 
 template <class Answer, class Request>

@@ -145,8 +145,8 @@ using gateway_portal_impl
 
 /// What a portal knows of the network beside the messages.
 struct portal_network {
-  /// Bytes that a peer may leave unread, and all of them together.
-  std::size_t most_unread = std::numeric_limits<std::size_t>::max();
+  /// Bytes that a peer may leave unread; all of them together twice as much.
+  std::size_t most_unread = std::numeric_limits<std::size_t>::max() / 2;
   /// Requests of a peer that may be open.
   std::size_t most_open = std::numeric_limits<std::size_t>::max();
   /// Told that a message of a peer is out of the mailbox, so that more may come.
@@ -154,6 +154,8 @@ struct portal_network {
   /// Asks how many they are: what it is given is called once, by another thread.
   std::function<void(const caf::node_id&, std::function<void(std::size_t)>)>
     ask_unread = [](const auto&, const auto& answer) { answer(0); };
+  /// Ends a peer's connection.
+  std::function<void(const caf::node_id&)> cut_off = [](const auto&) {};
 };
 
 /// What other nodes hold: stands before the door. Nothing that a peer sends ends
@@ -193,6 +195,7 @@ private:
   void sent(const caf::node_id& to, std::size_t bytes);
   void ask_unread(const caf::node_id& of);
   void read_unread(const peer_unread& what);
+  void keep_to_unread();
 
   template <class Answer, class Request>
   caf::result<Answer> pass(Request& x);

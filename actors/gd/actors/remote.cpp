@@ -353,7 +353,7 @@ result<std::string> publish(engine& x, const publish_options& options) {
     at.port = port_of(*listener);
   auto closed = std::make_shared<std::promise<void>>();
   auto opened = std::make_shared<published_place>(sys);
-  auto most = std::min(options.bytes,
+  auto most = std::min(options.bytes / 2,
                        static_cast<std::size_t>(home->config.bytes_waiting));
   auto tell = home->config.on_event;
   portal_network network{
@@ -391,10 +391,18 @@ result<std::string> publish(engine& x, const publish_options& options) {
 
 namespace {
 
-/// For all connections that this process makes.
+/// For all connections that this process makes. At its end, what its nodes have said last
+/// still gets out.
 guard& dialer() {
-  static guard instance;
-  return instance;
+  struct finished {
+    guard inner;
+
+    ~finished() {
+      inner.finish(patience_at_end);
+    }
+  };
+  static finished instance;
+  return instance.inner;
 }
 
 /// What the middleman says of an actor on another node.

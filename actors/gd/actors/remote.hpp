@@ -40,9 +40,9 @@ struct publish_options {
   /// limits of state, payload and metadata together. 1 KiB to 256 MiB.
   std::optional<std::size_t> message_bytes{};
   /// Bytes of long requests, of all nodes together: beyond them, the node with the longest
-  /// is cut off. And bytes of answers that they leave unread together: beyond them, who
-  /// reads nothing is answered `overloaded`, and is cut off at twice as much. At least
-  /// `message_bytes`, to 4 GiB.
+  /// is cut off. And bytes of answers that all nodes leave unread: beyond them, the one with
+  /// the most is cut off, and one that has left half as much is answered `overloaded`. More
+  /// than the longest answer; at least `message_bytes`, to 4 GiB.
   std::size_t bytes = 16 << 20;
   /// Requests of a node that are not answered yet; more are answered `overloaded`.
   std::size_t requests = 10'000;
