@@ -246,9 +246,11 @@ std::string text_of(const actor_restarted& e) {
 }
 
 std::string text_of(const peer_cut_off& e) {
-  return fmt::format("the peer at port {} is cut off: it has left {} bytes of "
-                     "answers unread",
-                     e.port, e.unread);
+  return fmt::format(
+    "a peer of the gateway is cut off ({}): it {}{}", e.peer, e.why,
+    e.times > 1
+      ? fmt::format(", as {} others have since this was told", e.times - 1)
+      : std::string{});
 }
 
 std::string text_of(const machine_replaced& e) {

@@ -216,11 +216,14 @@ struct actor_restarted {
   std::string name{}; ///< "picker of billing", for instance
   std::string why{};  ///< CAF's reason
 };
-/// A peer of the published gateway, at that port of its own, has left more answers
-/// unread than a peer may: its connection is ended.
+/// A peer of the published gateway was refused, or its connection ended, for what it has
+/// done: there may be many of them, so each reason is told once, and then after a minute,
+/// two, four, up to an hour.
 struct peer_cut_off {
-  std::uint16_t port = 0; ///< the peer's
-  std::size_t unread = 0; ///< bytes, beside those under way
+  std::string
+    peer{}; ///< one of them: a port of this machine, or a process and its user
+  std::string why{};     ///< "has been silent for too long", for instance
+  std::size_t times = 1; ///< how often that has happened since it was told last
 };
 /// A machine has other steps than it had when a node served it last, or declares
 /// other transitions; none lives that has those. Instances that stand at steps which are no more will fail.

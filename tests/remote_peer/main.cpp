@@ -109,9 +109,8 @@ private:
     return why.empty() ? "ok" : why;
   }
 
-  std::string connect(const std::string& port) {
-    auto found = gd::actors::connect(
-      sys_, "127.0.0.1", static_cast<std::uint16_t>(std::stoi(port)), timeout_);
+  std::string connect(const std::string& place) {
+    auto found = gd::actors::connect(sys_, place, timeout_, 60s);
     if (!found)
       return show(found.error());
     gateway_ = *found;

@@ -104,6 +104,14 @@ caf::error reads_nothing(std::size_t most) {
                  {}});
 }
 
+caf::error too_many_open(std::size_t most) {
+  return to_caf({errc::overloaded,
+                 "this node has asked for too much that is not answered yet: "
+                 "expected at most "
+                   + std::to_string(most) + " requests",
+                 {}});
+}
+
 /// Of a page of rows.
 template <class Page, class Row>
 result<Page> rows_as(const pq::rows& rows) {
@@ -480,6 +488,13 @@ gateway_portal::gateway_portal(caf::actor_config& cfg, gateway door,
   // nop
 }
 
+caf::node_id gateway_portal::take_message() {
+  const auto& from = current_sender();
+  auto x = from ? from->node() : node();
+  network_.taken(x);
+  return x;
+}
+
 bool gateway_portal::may_send(const caf::node_id& to, std::size_t bytes) {
   auto found = peers_.find(to);
   if (found == peers_.end())
@@ -487,6 +502,12 @@ bool gateway_portal::may_send(const caf::node_id& to, std::size_t bytes) {
   const auto& x = found->second;
   auto unread = x.unread + (x.sent - x.asked_at);
   return unread == 0 || unread + bytes <= network_.most_unread;
+}
+
+void gateway_portal::sent(const caf::node_id& to, std::size_t bytes) {
+  peers_[to].sent += bytes;
+  unread_ += bytes;
+  ask_unread(to);
 }
 
 void gateway_portal::ask_unread(const caf::node_id& of) {
@@ -505,24 +526,43 @@ void gateway_portal::ask_unread(const caf::node_id& of) {
 void gateway_portal::read_unread(const peer_unread& what) {
   auto& x = peers_[what.peer];
   x.asking = false;
+  unread_ -= x.unread + (what.sent - x.asked_at);
+  unread_ += what.unread;
   x.unread = what.unread;
   x.asked_at = what.sent;
-  if (x.unread == 0 && x.sent == x.asked_at)
+  keep_to_unread();
+  if (x.unread == 0 && x.sent == x.asked_at && x.open == 0)
     peers_.erase(what.peer);
   else if (x.sent != x.asked_at)
     ask_unread(what.peer);
-  else if (!std::exchange(asks_again_, true))
+  else if (x.unread > 0 && !std::exchange(asks_again_, true))
     send_self_after(this, ask_interval, tick{});
+}
+
+void gateway_portal::keep_to_unread() {
+  if (unread_ <= 2 * network_.most_unread)
+    return;
+  // By what was there when they were asked: those that read have nothing then.
+  auto worst = std::max_element(peers_.begin(), peers_.end(),
+                                [](const auto& x, const auto& y) {
+    return x.second.unread < y.second.unread;
+  });
+  network_.cut_off(worst->first);
+  unread_ -= std::exchange(worst->second.unread, 0);
 }
 
 template <class Answer, class Request>
 caf::result<Answer> gateway_portal::pass(Request& x) {
-  const auto& from = current_sender();
-  auto to = from ? from->node() : node();
+  auto to = take_message();
   if (!may_send(to, size_of_error)) {
     ask_unread(to);
     return reads_nothing(network_.most_unread);
   }
+  if (peers_[to].open >= network_.most_open) {
+    sent(to, size_of_error);
+    return too_many_open(network_.most_open);
+  }
+  ++peers_[to].open;
   auto promise = make_response_promise<Answer>();
   auto ticket = ++tickets_;
   open_.emplace(
@@ -532,18 +572,20 @@ caf::result<Answer> gateway_portal::pass(Request& x) {
   request_from(this, door_, caf::infinite, std::move(x))
     .then(
       [this, promise, ticket, to](Answer& answer) mutable {
+    --peers_[to].open;
     if (open_.erase(ticket) == 0)
       return;
     auto bytes = size_of(answer);
     if (is_read<Answer> && !may_send(to, bytes)) {
+      bytes = size_of_error;
       promise.deliver(reads_nothing(network_.most_unread));
     } else {
       promise.deliver(std::move(answer));
-      peers_[to].sent += bytes;
     }
-    ask_unread(to);
+    sent(to, bytes);
       },
       [this, ticket, to](const caf::error& why) {
+    --peers_[to].open;
     auto found = open_.extract(ticket);
     if (found.empty())
       return;
@@ -552,8 +594,7 @@ caf::result<Answer> gateway_portal::pass(Request& x) {
         ? why
         : to_caf(
           {errc::unavailable, "the gateway is down; nothing was done", {}}));
-    peers_[to].sent += size_of_error;
-    ask_unread(to);
+    sent(to, size_of_error);
     });
   return promise;
 }
