@@ -171,7 +171,8 @@ result<std::uint16_t> publish(engine& x, const publish_options& options) {
       sys.middleman().run_later([&sys, most, tell, peer, answer] {
         answer(unread_by(sys, peer, 2 * most, tell));
       });
-    }};
+    },
+    .find_links = [home] { return home->children.find(role::links); }};
   auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));
   auto published = caf::actor_cast<gateway>(portal);
   auto port = sys.middleman().publish(published, options.port,
