@@ -38,15 +38,8 @@ namespace gd::actors {
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
 /// What the children of the supervisor are: the worker of the gateway, heartbeat,
-/// reaper, lookout and links once each, and a picker for each queue.
-enum class role : std::uint8_t {
-  worker,
-  heartbeat,
-  reaper,
-  lookout,
-  links,
-  picker
-};
+/// reaper and links once each, and a picker for each queue.
+enum class role : std::uint8_t { worker, heartbeat, reaper, links, picker };
 
 /// The supervisor's children that are there, for hints from anywhere. `queue` is a
 /// picker's; the others have none.
@@ -79,7 +72,7 @@ private:
   }
 
   std::mutex mutex_;
-  std::array<by_queue, 6> by_role_;
+  std::array<by_queue, 5> by_role_;
 };
 
 /// How many actors run user code that may take long at the same time, in all
