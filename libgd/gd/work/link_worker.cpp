@@ -167,7 +167,7 @@ void link_worker::on_joined(link::joined x, clock::time_point now) {
       if (one.stands && one.last_word.type != 0) {
         auto word = std::move(one.last_word);
         if (word.type == static_cast<std::int32_t>(link::kind::crashed))
-          say_of(which, link::unpack<link::crashed>(word).value());
+          say_of(which, *link::unpack<link::crashed>(word));
         else
           say_of(which, link::returned{});
       }

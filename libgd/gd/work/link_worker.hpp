@@ -119,10 +119,10 @@ public:
   const link::joined& engine() const noexcept {
     return engine_;
   }
-  std::vector<key> held_of(const std::string& queue) const {
+  std::vector<key> held_of(const std::string& of) const {
     std::vector<key> xs;
     for (const auto& [which, one] : held_)
-      if (one.queue == queue)
+      if (one.queue == of)
         xs.push_back(which);
     return xs;
   }
