@@ -61,7 +61,7 @@ link_host::settings host_settings() {
 /// An engine, a worker and what lies between them, all of it simulated. The database
 /// is a map: who holds which token, and which outcome was applied.
 struct world {
-  struct row {
+  struct instance {
     std::string token{};
     std::string owner_of_lease{};
     time_point lease{};
@@ -71,14 +71,14 @@ struct world {
     int begun = 0; ///< executions
   };
   /// What the engine's picker knows.
-  struct entry {
+  struct entry_of {
     key which;
     bool extended = true;
     bool away = true;
     bool ended = false;
   };
   /// What the worker's steps do.
-  struct step {
+  struct step_of {
     bool begun = false;
     bool function = true; ///< has not returned
     bool outcome = false;
@@ -93,11 +93,11 @@ struct world {
   std::mt19937 random;
   time_point now{1h};
   std::chrono::milliseconds lease{2'000};
-  std::map<std::int64_t, row> rows;
+  std::map<std::int64_t, instance> rows;
   std::uint64_t picks = 0;
   std::uint64_t tags = 0;
   std::uint64_t epochs = 0;
-  std::map<std::uint64_t, entry> entries;
+  std::map<std::uint64_t, entry_of> entries;
   std::vector<std::string> wrong;
 
   std::optional<link_host> host;
@@ -105,7 +105,7 @@ struct world {
   int engines = 1;
   std::optional<link_worker> worker;
   int workers = 1;
-  std::map<key, step> steps;
+  std::map<key, step_of> steps;
   std::uint64_t connection = 0; ///< 0: none
   std::uint64_t connections = 0;
   std::uint64_t host_connection = 0;
@@ -205,7 +205,7 @@ struct world {
 
   // -- the engine -----------------------------------------------------------------
 
-  row* fenced(const key& which) {
+  instance* fenced(const key& which) {
     auto& x = rows[which.id];
     return x.token == which.token && !x.done ? &x : nullptr;
   }

@@ -288,8 +288,8 @@ void crew_actor::forget_if_over(entry& x) {
     tell(kind::over, as.which);
   auto tag = x.tag;
   auto which = as.which;
-  std::optional<store::key_hold> key;
-  if (!begun_.forget(x, key))
+  std::optional<store::key_hold> none;
+  if (!begun_.forget(x, none))
     return;
   by_tag_.erase(tag);
   tags_.erase(which);
