@@ -58,6 +58,9 @@ result<void> config::validate() const {
   checks.push_back(check_time("reaper", reaper, milliseconds{10}));
   checks.push_back(check_time("stop_grace", stop_grace, milliseconds{0}));
   checks.push_back(check_time("patience", patience, milliseconds{1}));
+  checks.push_back(check_time("worker_ping", worker_ping, milliseconds{10}));
+  checks.push_back(
+    check_time("worker_silence", worker_silence, milliseconds{20}));
   checks.push_back(
     check_time("statement_timeout", statement_timeout, milliseconds{100}));
   checks.push_back(
@@ -87,6 +90,10 @@ result<void> config::validate() const {
     return refuse(fmt::format("heartbeat: expected less than half of the lease "
                               "({} ms), got {} ms",
                               lease.count(), heartbeat.count()));
+  if (worker_ping * 2 > worker_silence)
+    return refuse(fmt::format("worker_silence: expected at least twice "
+                              "worker_ping ({} ms), got {} ms",
+                              worker_ping.count(), worker_silence.count()));
   std::set<std::string> names;
   for (const auto& queue : queues) {
     checks.push_back(check_name("queue", queue.name, limits));

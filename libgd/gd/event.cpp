@@ -61,6 +61,11 @@ severity level_of(const event& what) {
                       [](const given_back&) { return severity::debug; },
                       [](const sweep_skipped&) { return severity::debug; },
                       [](const machine_changed&) { return severity::info; },
+                      [](const worker_joined&) { return severity::info; },
+                      [](const worker_gone& e) {
+    return e.holds > 0 ? severity::warning : severity::info;
+                      },
+                      [](const engine_joined&) { return severity::info; },
                       // All others. The guide's table is compared with this.
                       [](const auto&) { return severity::warning; },
   },
@@ -251,6 +256,31 @@ std::string text_of(const peer_cut_off& e) {
     e.times > 1
       ? fmt::format(", as {} others have since this was told", e.times - 1)
       : std::string{});
+}
+
+std::string text_of(const worker_joined& e) {
+  return fmt::format("worker {} has joined, and brings {} executions along",
+                     e.node, e.holds);
+}
+
+std::string text_of(const worker_refused& e) {
+  return fmt::format("worker {} cannot join: {}", e.node, e.why);
+}
+
+std::string text_of(const worker_gone& e) {
+  return fmt::format("worker {} is gone, {}; it holds {} executions", e.node,
+                     e.why.empty() ? "it has left" : e.why, e.holds);
+}
+
+std::string text_of(const engine_joined& e) {
+  return fmt::format("joined node {} at {}, where {} executions go on", e.node,
+                     e.address, e.stands);
+}
+
+std::string text_of(const engine_lost& e) {
+  return fmt::format("no engine at {} any more: {}; {} executions have not "
+                     "ended",
+                     e.address, e.why, e.holds);
 }
 
 std::string text_of(const machine_replaced& e) {

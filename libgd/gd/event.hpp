@@ -225,6 +225,35 @@ struct peer_cut_off {
   std::string why{};     ///< "has been silent for too long", for instance
   std::size_t times = 1; ///< how often that has happened since it was told last
 };
+/// A worker without a database has joined this node.
+struct worker_joined {
+  std::string node{};    ///< the worker's name
+  std::size_t holds = 0; ///< executions that it has brought along
+};
+/// One that wanted to cannot be joined.
+struct worker_refused {
+  std::string node{}; ///< the worker's name
+  std::string why{};  ///< as it is told
+};
+/// A worker has left, or is cut off: what it holds runs out with its leases, unless it
+/// comes back before.
+struct worker_gone {
+  std::string node{};    ///< the worker's name
+  std::string why{};     ///< how that was noticed
+  std::size_t holds = 0; ///< executions that it has not ended
+};
+/// This worker has joined an engine's node.
+struct engine_joined {
+  std::string address{};  ///< where it is
+  std::string node{};     ///< its name
+  std::size_t stands = 0; ///< executions from before that go on
+};
+/// This worker has lost its engine, or was refused by one: it tries the next.
+struct engine_lost {
+  std::string address{}; ///< where it is
+  std::string why{};     ///< what has happened
+  std::size_t holds = 0; ///< executions that have not ended
+};
 /// A machine has other steps than it had when a node served it last, or declares
 /// other transitions; none lives that has those. Instances that stand at steps which are no more will fail.
 struct machine_replaced {
@@ -281,7 +310,9 @@ using event = std::variant<
   events::given_back, events::sweep_skipped, events::actor_restarted,
   events::peer_cut_off, events::machine_replaced, events::machine_changed,
   events::machine_withdrawn, events::queue_not_served,
-  events::version_not_served, events::trial_begun, events::more_like_it>;
+  events::version_not_served, events::trial_begun, events::more_like_it,
+  events::worker_joined, events::worker_refused, events::worker_gone,
+  events::engine_joined, events::engine_lost>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

@@ -388,7 +388,8 @@ struct million_rows {
        .pages_per_row = 60,
        .before = suspected},
       {.what = &sql::note_trials,
-       .arguments = running + ", " + tokens + ", " + each("1", "int"),
+       .arguments = running + ", " + tokens + ", " + each("1", "int") + ", "
+                    + each("0", "int"),
        .pages_per_row = 60},
       {.what = &sql::show,
        .arguments = running + ", 1000, " + tokens + ", 100000000, 16777216",

@@ -610,6 +610,12 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
     [this](gd::history_query& x) { return pass<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
+    [this](link_message& x) {
+    take_message();
+    auto links = network_.find_links();
+    if (const auto& from = current_sender(); from && links)
+      anon(links, link_arrived{from, std::move(x)});
+    },
     [this](close_portal) { quit(); },
     [this](peer_unread& x) { read_unread(x); },
     [this](tick) {

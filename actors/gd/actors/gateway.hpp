@@ -141,7 +141,8 @@ private:
 /// The gateway with the messages that end its publishing, and tell how its peers
 /// read.
 using gateway_portal_impl
-  = extended<gateway, void(close_portal), void(peer_unread), void(tick)>;
+  = extended<gateway, void(link_message), void(close_portal),
+             void(peer_unread), void(tick)>;
 
 /// What a portal knows of the network beside the messages.
 struct portal_network {
@@ -156,6 +157,8 @@ struct portal_network {
     ask_unread = [](const auto&, const auto& answer) { answer(0); };
   /// Ends a peer's connection.
   std::function<void(const caf::node_id&)> cut_off = [](const auto&) {};
+  /// Who gets what workers say; it may be null.
+  std::function<caf::actor()> find_links = [] { return caf::actor{}; };
 };
 
 /// What other nodes hold: stands before the door. Nothing that a peer sends ends

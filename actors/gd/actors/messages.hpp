@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 /// \file
 /// Every message type on one page. Those of the gateway cross the network; the
@@ -29,6 +30,16 @@ struct outcome_row;
 } // namespace gd
 
 namespace gd::actors {
+
+/// What an engine's node and a worker without a database say to each other
+/// (libgd/gd/work/link_codec.hpp): both ways, and to a published gateway and a worker
+/// alone. `bytes` are opaque to everybody else.
+struct link_message {
+  std::int32_t type = 0;
+  std::int32_t version = 0;
+  std::string bytes{};
+  GD_STATE(link_message, type, version, bytes);
+};
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
@@ -144,6 +155,45 @@ struct set_worker {
 /// The published gateway answers what is still open, and ends.
 struct close_portal {};
 
+/// A worker, or somebody who says so, has sent this.
+struct link_arrived {
+  caf::strong_actor_ptr from;
+  link_message what;
+};
+
+/// There is something to be sent to workers.
+struct link_poked {};
+
+/// Workers have something for the receiver, or want more rows.
+struct links_changed {};
+
+/// No more work goes to workers.
+struct close_links {};
+
+struct crew_order;
+struct crew_event;
+
+/// A worker's link wants this of a queue's crew.
+struct crew_orders {
+  std::shared_ptr<std::vector<crew_order>> all;
+};
+
+/// What has become of the executions of a crew.
+struct crew_news {
+  std::shared_ptr<std::vector<crew_event>> all;
+};
+
+/// A worker's try to find an engine has ended.
+struct link_found {
+  std::shared_ptr<const result<gateway>> what;
+};
+
+/// The worker wants to leave.
+struct leave_link {};
+
+/// It has waited for that for long enough.
+struct leave_late {};
+
 /// So much had not been written to a peer when so much had been sent to it.
 struct peer_unread {
   caf::node_id peer;
@@ -196,6 +246,15 @@ GD_LOCAL_MESSAGE(drain)
 GD_LOCAL_MESSAGE(drained)
 GD_LOCAL_MESSAGE(set_worker)
 GD_LOCAL_MESSAGE(close_portal)
+GD_LOCAL_MESSAGE(link_arrived)
+GD_LOCAL_MESSAGE(link_poked)
+GD_LOCAL_MESSAGE(links_changed)
+GD_LOCAL_MESSAGE(close_links)
+GD_LOCAL_MESSAGE(crew_orders)
+GD_LOCAL_MESSAGE(crew_news)
+GD_LOCAL_MESSAGE(link_found)
+GD_LOCAL_MESSAGE(leave_link)
+GD_LOCAL_MESSAGE(leave_late)
 GD_LOCAL_MESSAGE(peer_unread)
 GD_LOCAL_MESSAGE(give_up)
 GD_LOCAL_MESSAGE(look_again)
@@ -228,6 +287,7 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_row))
 CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_page))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transition))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transitioned))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_message))
 #if !GD_CAF_017
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
@@ -252,6 +312,15 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_arrived))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_poked))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::links_changed))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_links))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_orders))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_news))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_found))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_link))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_late))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_again))

@@ -111,10 +111,11 @@ picker_actor::clock::time_point picker_actor::rests_at() {
   auto at = clock::time_point::min();
   for (const auto& [tag, x] : begun_.all()) {
     bool begun = x.under->began() != clock::time_point::min();
-    if (x.has_slot() && begun)
+    bool runs = x.has_slot() || (x.away && !x.has_outcome());
+    if (runs && begun)
       at = std::max(at, x.under->began() + home_->config.heartbeat);
     else
-      more = more || x.has_slot() || x.now() != step_table::state::settled;
+      more = more || runs || x.now() != step_table::state::settled;
   }
   return more ? clock::time_point::max() : at;
 }
@@ -184,11 +185,13 @@ void picker_actor::abandon_trial() {
 
 // -- notes --------------------------------------------------------------------
 
-void picker_actor::note(const lease& of, std::int32_t trials) {
+void picker_actor::note(const lease& of, std::int32_t trials,
+                        std::int32_t crashes) {
   std::erase_if(notes_, [&of](const auto& x) {
     return x.id == of.id && x.token == of.token;
   });
-  notes_.push_back({{of.id, of.token, trials}, now() + home_->config.lease});
+  notes_.push_back(
+    {{of.id, of.token, trials, crashes}, now() + home_->config.lease});
 }
 
 void picker_actor::write_notes() {

@@ -314,15 +314,22 @@ private:
   std::optional<guard> guard_;
 };
 
+/// What a worker and the node that it has joined say to each other.
+basp_message of_links() {
+  return basp_message::of<link_message>("gd::actors::link_message");
+}
+
 basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
                      std::size_t most_bytes) {
   auto refusal = [&sys](std::string why) {
     return as_caf_writes(sys, to_caf({errc::overloaded, std::move(why), {}}));
   };
+  auto messages = gateway_requests();
+  messages.push_back(of_links());
   return {.serves = true,
           .self = to_wire(sys, sys.node()),
           .published = {portal.id()},
-          .messages = gateway_requests(),
+          .messages = std::move(messages),
           .most_bytes = most_bytes,
           .unknown = as_caf_writes(
             sys, caf::make_error(caf::sec::unexpected_message)),
@@ -365,7 +372,8 @@ result<std::string> publish(engine& x, const publish_options& options) {
     sys.middleman().run_later([&sys, most, tell, peer, answer] {
       answer(unread_by(sys, peer, 2 * most, tell));
     });
-    }};
+    },
+    .find_links = [home] { return home->children.find(role::links); }};
   auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));
   auto published = caf::actor_cast<gateway>(portal);
   auto longest = message_bytes(options, home->config.limits);
@@ -420,6 +428,7 @@ public:
     auto alias = names->take(sys);
     basp_rules messages{.serves = false,
                         .self = to_wire(sys, sys.node()),
+                        .messages = {of_links()},
                         .answers = gateway_answers(),
                         .most_bytes = most_of_an_answer};
     auto [ours, theirs] = socket_pair();

@@ -2,6 +2,7 @@
 
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/heartbeat.hpp>
+#include <gd/actors/links.hpp>
 #include <gd/actors/lookout.hpp>
 #include <gd/actors/picker.hpp>
 #include <gd/actors/reaper.hpp>
@@ -42,6 +43,8 @@ std::string title_of(role what, const std::string& queue) {
       return "heartbeat";
     case role::reaper:
       return "reaper";
+    case role::links:
+      return "links";
     case role::picker:
       break;
   }
@@ -67,6 +70,7 @@ caf::behavior supervisor_actor::make_behavior() {
   add(role::heartbeat, {},
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
+  add(role::links, {}, [this] { return spawn<links_actor>(home_); });
   add_pickers();
   if (home_->config.look.count() > 0) {
     lookout_ = std::make_shared<lookout>(home_);
@@ -196,7 +200,12 @@ void supervisor_actor::begin_draining(milliseconds grace) {
   draining_ = true;
   lookout_ = nullptr;
   home_->children.clear();
-  // Heartbeat and gateway go on until the last picker is done.
+  // Heartbeat, gateway and links go on until the last picker is done.
+  for (auto& x : children_)
+    if (x.handle && x.what == role::links) {
+      home_->children.set(x.what, {}, x.handle);
+      anon(x.handle, close_links{});
+    }
   for (auto& x : children_)
     if (x.handle && x.what == role::picker)
       post(this, x.handle, drain{grace});
