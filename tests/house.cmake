@@ -39,7 +39,7 @@ macro(broken rule)
 endmacro()
 
 # What users include.
-set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|testing/actors/gd/actors/testing|actors/gd/actors/(async|compat|engine|messages|remote))\\.hpp$")
+set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|testing/actors/gd/actors/testing|actors/gd/actors/(async|compat|engine|messages|remote|remote_gateway))\\.hpp$")
 
 set(include "\n[ \t]*#[ \t]*include[ \t]*[<\"]")
 file(GLOB_RECURSE files RELATIVE "${ROOT}"
