@@ -8,21 +8,29 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gd::test {
 
-/// A process of tests/movers that runs payments and has published its gateway.
+/// A process that runs an engine and has published its gateway; by default one of
+/// tests/movers, which runs payments.
 class published_node : public process {
 public:
   published_node(const temporary_database& db, const std::string& name)
-    : process({GD_MOVERS, "steps", db.conninfo(), name, "publish"}) {
+    : published_node({GD_MOVERS, "steps", db.conninfo(), name, "publish"}) {
+    // nop
+  }
+
+  explicit published_node(std::vector<std::string> args)
+    : process(std::move(args)) {
     using clock = std::chrono::steady_clock;
     for (auto until = clock::now() + patience; clock::now() < until;
          std::this_thread::sleep_for(std::chrono::milliseconds{5}))
       for (const auto& line : lines())
-        if (line.starts_with("published ") && line.size() > 10) {
-          port_ = static_cast<std::uint16_t>(std::stoi(line.substr(10)));
+        if (auto colon = line.rfind(':');
+            line.starts_with("published at ") && colon + 1 < line.size()) {
+          port_ = static_cast<std::uint16_t>(std::stoi(line.substr(colon + 1)));
           return;
         }
     throw std::runtime_error("the node has published nothing");

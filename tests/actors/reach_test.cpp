@@ -408,17 +408,19 @@ CAF_TEST(an outage of the database behind it is no loss of the gateway) {
   published_node node{db, "a"};
   reach(node);
   auto id = payment();
-  session stranger{db.conninfo()};
-  db.rows("alter database " + quoted_name(db.name())
-          + " allow_connections "
-            "false");
+  // Not in the database that it is about.
+  session outside{db.conninfo() + " dbname=postgres"};
+  auto allow = [&](const std::string& yes) {
+    outside.exec("alter database " + quoted_name(db.name())
+                 + " allow_connections " + yes);
+  };
+  allow("false");
   db.terminate_engines();
   auto bare = ask<gd::signalled>(gd::signal{.target = id, .name = "y"});
   auto found = ask<gd::instance>(gd::look_up{id});
   // Longer than the gateway's own patience.
-  stranger.exec("select pg_sleep(2)");
-  stranger.exec("alter database " + quoted_name(db.name())
-                + " allow_connections true");
+  outside.exec("select pg_sleep(2)");
+  allow("true");
   CAF_CHECK_EQUAL(code_of(bare()), "ok");
   CAF_CHECK_EQUAL(code_of(found()), "ok");
   CAF_CHECK_EQUAL(signals(), "1");
@@ -439,6 +441,30 @@ CAF_TEST(a node that stops hands over to the next) {
   for (auto& x : answers)
     CAF_CHECK_EQUAL(code_of(x()), "ok");
   CAF_CHECK_EQUAL(rows(), "400");
+}
+
+CAF_TEST(the example's orders outlive the node that they go to) {
+  auto worker = [this] {
+  return std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
+                                  db.conninfo(), "--publish", "0"};
+  };
+  std::optional<published_node> first{std::in_place, worker()};
+  published_node second{worker()};
+  process shop{{GD_GATEWAY_CLIENT, "--orders=2000",
+                "--gateways=[\"" + first->address() + "\",\""
+                  + second.address() + "\"]"}};
+  db.wait_until("select count(*) > 100 from signals", "t");
+  first->end(SIGKILL);
+  CAF_CHECK_EQUAL(shop.end(0), 0);
+  auto lines = shop.lines();
+  CAF_CHECK_EQUAL(lines.size(), 2'000u);
+  for (const auto& line : lines)
+    if (!line.ends_with(": paid"))
+      CAF_ERROR(line);
+  CAF_CHECK_EQUAL(rows(), "2000");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from signals where name = 'payment_confirmed'"),
+    "2000");
 }
 
 CAF_TEST(what waits is bounded and given up in time) {

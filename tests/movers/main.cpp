@@ -3,7 +3,7 @@
 ///   gd_movers steps DATABASE NODE [publish]       an engine, until SIGTERM
 ///   gd_movers move DATABASE NAME CLIENTS SEED     until nothing is left to move
 ///
-/// With "publish" it prints "published PORT". Of each transition that it was told has
+/// With "publish" it prints "published at 127.0.0.1:PORT". Of each transition that it was told has
 /// happened it prints "moved ID SEQ STEP"; of what must not happen, "error ...".
 
 #include <gd/actors/engine.hpp>
@@ -95,7 +95,7 @@ int run_steps(const std::string& where, const std::string& node,
       std::fprintf(stderr, "%s\n", to_string(port.error()).c_str());
       return EXIT_FAILURE;
     }
-    std::printf("published %d\n", *port);
+    std::printf("published at 127.0.0.1:%d\n", *port);
     std::fflush(stdout);
   }
   return engine->run_until_signal() ? EXIT_SUCCESS : EXIT_FAILURE;
