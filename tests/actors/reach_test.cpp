@@ -446,7 +446,9 @@ CAF_TEST(a node that stops hands over to the next) {
 CAF_TEST(the example's orders outlive the node that they go to) {
   auto worker = [this] {
   return std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
-                                  db.conninfo(), "--publish", "0"};
+                                  db.conninfo(), "--publish", "0",
+                                  // None is finished before it is paid twice.
+                                  "--step-time", "5"};
   };
   std::optional<published_node> first{std::in_place, worker()};
   published_node second{worker()};
