@@ -79,14 +79,14 @@ private:
       xs.size(), gd::error{gd::errc::unknown_fate, "no answer", {}});
     if (xs.empty())
       return answers;
-    std::promise<void> done;
+    auto done = std::make_shared<std::promise<void>>();
     auto left = xs.size();
-    sys_.spawn([&](caf::event_based_actor* self) {
+    sys_.spawn([&, done](caf::event_based_actor* self) {
       for (std::size_t i = 0; i < xs.size(); ++i) {
-        auto end = [&, i](gd::result<Answer> answer) {
+        auto end = [&, done, i](gd::result<Answer> answer) {
           answers[i] = std::move(answer);
           if (--left == 0)
-            done.set_value();
+            done->set_value();
         };
         gd::actors::request_from(self, remote_->gateway(), caf::infinite,
                                  std::move(xs[i]))
@@ -96,7 +96,7 @@ private:
           });
       }
     });
-    done.get_future().wait();
+    done->get_future().wait();
     return answers;
   }
 

@@ -196,7 +196,9 @@ std::optional<answered_errand> outbox::answered(std::uint64_t connection,
   if (!open)
     return std::nullopt;
   auto& x = found->second;
-  bool undone = why != nullptr && why->code == errc::unavailable;
+  bool undone = why != nullptr
+                && (why->code == errc::unavailable
+                    || why->code == errc::stopped);
   bool again = undone || (unknown && x.what.twice != asked_twice::acts);
   if (again && now + rest < x.expires) {
     wait_again(found, place::rests, now);
