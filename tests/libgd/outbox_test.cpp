@@ -143,7 +143,7 @@ CAF_TEST(what was never sent is unavailable and what was is of unknown fate) {
   add(3, repeats);
   add(4, acts);
   box.step(now + 8s - 1ms);
-  auto ends = codes(box.step(now + 8s).ended);
+  auto ends = codes(box.step(now + 8s).told);
   CAF_CHECK_EQUAL(ends, (told{{1, errc::unavailable},
                               {2, errc::unknown_fate},
                               {3, errc::unavailable},
@@ -272,7 +272,7 @@ CAF_TEST(only so many are at the peer at a time) {
   now += 8s;
   // A peer that is slow is not one that is gone.
   box.heard(connection(), now);
-  CAF_CHECK_EQUAL(codes(box.step(now).ended), (told{{4, errc::unavailable}}));
+  CAF_CHECK_EQUAL(codes(box.step(now).told), (told{{4, errc::unavailable}}));
 }
 
 CAF_TEST(one attempt at a time and addresses in turn) {
@@ -352,7 +352,7 @@ CAF_TEST(a peer that says nothing is asked and then given up) {
   CAF_REQUIRE(todo.let_go);
   CAF_CHECK_EQUAL(todo.let_go->message,
                   "the gateway has said nothing for 3000 ms");
-  CAF_CHECK_EQUAL(codes(todo.ended), (told{{1, errc::unknown_fate}}));
+  CAF_CHECK_EQUAL(codes(todo.told), (told{{1, errc::unknown_fate}}));
   CAF_CHECK_EQUAL(connection(), 0u);
 }
 
@@ -365,11 +365,11 @@ CAF_TEST(a slow request does not end a connection that answers others) {
     auto todo = box.step(now);
     CAF_CHECK(todo.ping);
     CAF_CHECK(!todo.let_go);
-    CAF_CHECK(todo.ended.empty());
+    CAF_CHECK(todo.told.empty());
     box.heard(connection(), now);
   }
   now += 1s;
-  CAF_CHECK_EQUAL(codes(box.step(now).ended), (told{{1, errc::unknown_fate}}));
+  CAF_CHECK_EQUAL(codes(box.step(now).told), (told{{1, errc::unknown_fate}}));
   CAF_CHECK(connection() != 0);
   CAF_CHECK(!answer(1));
   CAF_CHECK_EQUAL(box.open(), 0u);
@@ -478,8 +478,7 @@ private:
       CAF_FAIL("seed " << seed_ << ": what line " << line << " expects");
   }
 
-  template <class T>
-  T pick(T x, T y) {
+  outbox::milliseconds pick(outbox::milliseconds x, outbox::milliseconds y) {
     return random_() % 2 ? x : y;
   }
 
@@ -599,7 +598,7 @@ private:
     auto todo = box_.step(now_);
     if (todo.let_go)
       connection_ = 0;
-    tell(todo.ended);
+    tell(todo.told);
     if (todo.connect) {
       must(!attempting_ && connection_ == 0);
       must(*todo.connect < how_.addresses);

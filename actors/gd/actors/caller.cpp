@@ -14,15 +14,25 @@ namespace gd::actors {
 
 namespace {
 
-// What each request is answered with.
-gd::inserted answer_to(const gd::insert&);
-gd::inserted_all answer_to(const gd::insert_all&);
-gd::signalled answer_to(const gd::signal&);
-gd::transitioned answer_to(const gd::transition&);
-gd::instance answer_to(const gd::look_up&);
-gd::stats answer_to(const gd::stats_query&);
-gd::history_page answer_to(const gd::history_query&);
-gd::in_step_page answer_to(const gd::in_step_query&);
+/// What a request is answered with.
+template <class Request>
+struct answer_to;
+template <>
+struct answer_to<gd::insert> : std::type_identity<gd::inserted> {};
+template <>
+struct answer_to<gd::insert_all> : std::type_identity<gd::inserted_all> {};
+template <>
+struct answer_to<gd::signal> : std::type_identity<gd::signalled> {};
+template <>
+struct answer_to<gd::transition> : std::type_identity<gd::transitioned> {};
+template <>
+struct answer_to<gd::look_up> : std::type_identity<gd::instance> {};
+template <>
+struct answer_to<gd::stats_query> : std::type_identity<gd::stats> {};
+template <>
+struct answer_to<gd::history_query> : std::type_identity<gd::history_page> {};
+template <>
+struct answer_to<gd::in_step_query> : std::type_identity<gd::in_step_page> {};
 
 outbox::settings settings_of(const reach_options& how, std::size_t addresses,
                              std::size_t first) {
@@ -69,7 +79,10 @@ caf::behavior carrier::make_behavior() {
     if (!x.what)
       return ask<gd::inserted_all>(x.ticket, gd::insert_all{});
     std::visit(
-      [&](const auto& what) { ask<decltype(answer_to(what))>(x.ticket, what); },
+      [&](const auto& what) {
+      using request = std::decay_t<decltype(what)>;
+      ask<typename answer_to<request>::type>(x.ticket, what);
+      },
       x.what->what);
     },
     [this](tick) {
@@ -272,7 +285,7 @@ void caller::drive() {
   auto todo = box_.step(now);
   if (todo.let_go)
     let_go(*todo.let_go);
-  answer_all(std::move(todo.ended));
+  answer_all(std::move(todo.told));
   if (todo.connect)
     connect(*todo.connect);
   if (todo.ping)

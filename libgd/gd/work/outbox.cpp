@@ -285,7 +285,7 @@ void outbox::notice_silence(todo& to, time_point now) {
               fmt::format("the gateway has said nothing for {} ms",
                           how_.silence.count()),
               {}};
-    to.ended = lost(connection_, why, now);
+    to.told = lost(connection_, why, now);
     to.let_go = std::move(why);
   }
 }
@@ -298,14 +298,14 @@ void outbox::give_up_late(todo& to, time_point now) {
     auto why = connection_ != 0 ? "the gateway has too much to do"
                : why_not_       ? why_not_->message
                                 : "no attempt to connect has ended";
-    end(to.ended, found,
+    end(to.told, found,
         given_up(found->second, fmt::format("not sent within {} ms: {}",
                                             how_.patience.count(), why)));
   }
   while (!sent_.empty() && sent_.begin()->first + how_.answer_within <= now) {
     auto found = entries_.find(sent_.begin()->second);
     call_back(found, true);
-    end(to.ended, found,
+    end(to.told, found,
         given_up(found->second, fmt::format("no answer within {} ms",
                                             how_.answer_within.count())));
   }

@@ -161,7 +161,7 @@ public:
     /// What is to be sent, in this order.
     std::vector<std::uint64_t> send{};
     /// Who is to be told.
-    std::vector<ended> ended{};
+    std::vector<ended> told{};
   };
   todo step(time_point now);
 
