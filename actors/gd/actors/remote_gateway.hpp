@@ -37,7 +37,7 @@ struct reach_options {
   /// How long a gateway may say nothing until it is asked whether it lives.
   std::chrono::milliseconds ping{1'000};
   /// A gateway that has been asked something, and says nothing for so long, is given up. At
-  /// least twice `ping`.
+  /// least twice `ping`, and longer than the longest answer is on its way.
   std::chrono::milliseconds silence{3'000};
   /// Between attempts, in the end.
   std::chrono::milliseconds longest_pause{5'000};
