@@ -446,7 +446,7 @@ CAF_TEST(a node that stops hands over to the next) {
   CAF_CHECK_EQUAL(rows(), "400");
 }
 
-CAF_TEST(the example's orders outlive the node that they go to) {
+CAF_TEST(orders of the example outlive the node that they go to) {
   auto worker = [this] {
   return std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
                                   db.conninfo(), "--publish", "0",

@@ -257,7 +257,8 @@ CAF_TEST(what waits is bounded in number and in bytes) {
   box = outbox{{.requests = 3, .bytes = 1'000}};
   for (std::uint64_t i = 1; i <= 3; ++i)
     add(i, acts);
-  CAF_CHECK_EQUAL(box.add(4, acts, now).error().message,
+  full = box.add(4, acts, now);
+  CAF_CHECK_EQUAL(full.error().message,
                   "3 requests wait for the gateway already: expected at most "
                   "3");
 }
