@@ -87,7 +87,7 @@ int run_engine(caf::actor_system& sys, const std::string& database,
   auto published = gd::actors::publish(*engine, {.port = port});
   if (!published)
     return fail(published.error());
-  std::cout << "published at 127.0.0.1:" << *published << std::endl;
+  std::cout << "published at " << *published << std::endl;
   auto ended = engine->run_until_signal();
   return ended ? EXIT_SUCCESS : fail(ended.error());
 }

@@ -66,6 +66,7 @@ severity level_of(const event& what) {
     return e.holds > 0 ? severity::warning : severity::info;
                       },
                       [](const engine_joined&) { return severity::info; },
+                      [](const gateway_reached&) { return severity::info; },
                       // All others. The guide's table is compared with this.
                       [](const auto&) { return severity::warning; },
   },
@@ -313,6 +314,16 @@ std::string text_of(const version_not_served& e) {
   return fmt::format("machine {}: instances wait in queue {}, and no node that "
                      "lives has this version",
                      e.machine, e.queue);
+}
+
+std::string text_of(const gateway_reached& e) {
+  return fmt::format("gateway at {}: reached", e.address);
+}
+
+std::string text_of(const gateway_lost& e) {
+  auto times = e.times > 1 ? fmt::format(" ({} times)", e.times) : "";
+  return fmt::format("gateway at {}: {}{}; next attempt in {} ms", e.address,
+                     to_string(e.why), times, e.retry_in.count());
 }
 
 std::string text_of(const more_like_it& e) {

@@ -286,6 +286,19 @@ struct version_not_served {
   std::string machine{}; ///< with its version
   std::string queue{};   ///< the name of that where they wait
 };
+/// A gateway's client has found a gateway, for the first time or again.
+struct gateway_reached {
+  std::string address{}; ///< where it is
+};
+/// A gateway's client has lost its gateway, or finds none at an address. Told once for each
+/// reason; as long as there is none, again after a minute, two, four, up to an hour.
+struct gateway_lost {
+  std::string address{};                 ///< where it was, or should be
+  error why{};                           ///< what was lost, or refused
+  std::chrono::milliseconds retry_in{0}; ///< until the next attempt, maybe elsewhere
+  /// How often that has happened since it was told last.
+  std::size_t times = 1;
+};
 /// Events that are like ones which were told before, and were left out for that, by
 /// `aggregated`. No engine tells it.
 struct more_like_it {
@@ -312,7 +325,8 @@ using event = std::variant<
   events::machine_withdrawn, events::queue_not_served,
   events::version_not_served, events::trial_begun, events::more_like_it,
   events::worker_joined, events::worker_refused, events::worker_gone,
-  events::engine_joined, events::engine_lost>;
+  events::engine_joined, events::engine_lost,
+  events::gateway_reached, events::gateway_lost>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

@@ -97,7 +97,8 @@ struct fixture {
     auto published = gd::actors::publish(*engine, {.port = at});
     if (!published)
       throw std::runtime_error(to_string(published.error()));
-    port = *published;
+    port = static_cast<std::uint16_t>(
+      std::stoi(published->substr(published->rfind(':') + 1)));
   }
 
   void take_the_slot() {

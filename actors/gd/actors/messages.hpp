@@ -220,6 +220,39 @@ struct restart {
   std::size_t child = 0;
 };
 
+// -- inside a gateway's client ------------------------------------------------
+
+struct remote_request;
+struct remote_answer;
+
+/// An attempt to connect has ended: with a gateway, or without.
+struct dialled {
+  gateway found;
+  gd::error why;
+};
+
+/// To be asked of the gateway; ticket zero: whether it lives.
+struct carry {
+  std::uint64_t ticket = 0;
+  std::shared_ptr<const remote_request> what;
+};
+
+/// What it has answered, over which connection.
+struct carried {
+  std::uint64_t connection = 0;
+  std::uint64_t ticket = 0;
+  std::shared_ptr<remote_answer> answer;
+};
+
+/// That connection is gone.
+struct cut {
+  std::uint64_t connection = 0;
+  gd::error why;
+};
+
+/// The client answers what is still open, and ends.
+struct hang_up {};
+
 } // namespace gd::actors
 
 // What follows only travels within a process.
@@ -257,6 +290,11 @@ GD_LOCAL_MESSAGE(leave_link)
 GD_LOCAL_MESSAGE(leave_late)
 GD_LOCAL_MESSAGE(peer_unread)
 GD_LOCAL_MESSAGE(give_up)
+GD_LOCAL_MESSAGE(dialled)
+GD_LOCAL_MESSAGE(carry)
+GD_LOCAL_MESSAGE(carried)
+GD_LOCAL_MESSAGE(cut)
+GD_LOCAL_MESSAGE(hang_up)
 GD_LOCAL_MESSAGE(look_again)
 GD_LOCAL_MESSAGE(machines_withdrawn)
 GD_LOCAL_MESSAGE(farewell_over)
@@ -327,6 +365,11 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_again))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::machines_withdrawn))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::farewell_over))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::dialled))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::carry))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::carried))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::cut))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hang_up))
 #endif
 CAF_END_TYPE_ID_BLOCK(gen_durable)
 /// \endcond
