@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -49,12 +50,12 @@ gd::machine drawing(const std::string& who) {
     .step(sketch, {.blocking = true},
           [work](gd::context<frame>& ctx) -> gd::to<draw> {
     work(ctx, ctx.state.number);
-    return gd::next(draw, ctx.state);
+    return gd::next<draw>(ctx.state);
   })
     .step(draw, {.blocking = true},
           [work](gd::context<frame>& ctx) -> gd::to<colour> {
     work(ctx, 10 * ctx.state.number);
-    return gd::next(colour, ctx.state);
+    return gd::next<colour>(ctx.state);
   })
     .step(colour, {.blocking = true},
           [work](gd::context<frame>& ctx) -> gd::ended {

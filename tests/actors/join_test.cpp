@@ -44,6 +44,7 @@ struct fixture {
   std::optional<gd::actors::engine> engine;
   std::uint16_t port = 0;
   std::vector<std::unique_ptr<process>> workers;
+  std::function<void(gd::config&)> change = [](gd::config&) {};
 
   fixture() {
     db.migrate();
@@ -86,6 +87,7 @@ struct fixture {
     x.worker_silence = 600ms;
     x.stop_grace = 2s;
     x.on_event = log.sink();
+    change(x);
     return x;
   }
 
@@ -308,7 +310,6 @@ CAF_TEST(an outcome that the next engine gets counts under its token) {
   // Its place is taken by another, of which the worker's token knows nothing.
   busy.open();
   auto at = port;
-  auto opts = options();
   engine.reset();
   start(at);
   CAF_CHECK(wait_for_line(worker, "joined engine 0"));
@@ -339,24 +340,27 @@ CAF_TEST(another definition is refused and other versions are not sent) {
   CAF_CHECK(wait_for_line(other, "lost denied: this node has none"));
 }
 
-CAF_TEST(a step that ends its process is found and failed) {
-  auto config = options();
+CAF_TEST(a step that ends its process is failed after so many workers) {
+  change = [](gd::config& x) {
+    x.lease = 600ms;
+    x.heartbeat = 100ms;
+    x.worker_silence = 300ms;
+    x.max_crashes = 2;
+  };
   begin();
   auto id = insert("aborts");
-  auto innocent = insert("holds");
-  for (int i = 0; i < 9; ++i) {
-    if (of(id, "status") == "failed")
-      break;
-    workers.back()->end(0);
+  int deaths = 0;
+  for (; of(id, "status") != "failed" && deaths < 8; ++deaths) {
+    CAF_CHECK_EQUAL(workers.back()->end(0), -1);
     add_worker();
     db.wait_until("select count(*) from gen_durable where id = " + id
-                    + " and (attempt > " + std::to_string(i)
+                    + " and (attempt > " + std::to_string(deaths)
                     + " or status = 'failed')",
                   "1");
   }
+  CAF_CHECK_EQUAL(deaths, 4); // two crashes, and two trials of its own
+  CAF_CHECK_EQUAL(log.all<events::trial_begun>().size(), 2u);
   wait_for(id, "status = 'failed'");
-  set_free();
-  wait_for(innocent, "status = 'done'");
 }
 
 CAF_TEST(a wrong address is told at once) {

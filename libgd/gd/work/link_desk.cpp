@@ -34,6 +34,13 @@ std::int32_t link_desk::room(const std::string& queue) const {
   return n;
 }
 
+bool link_desk::idle(const std::string& queue) const {
+  std::lock_guard guard{mutex_};
+  return std::any_of(links_.begin(), links_.end(), [&queue](const auto& x) {
+    return x.second.host.holds() == 0 && x.second.host.room(queue) > 0;
+  });
+}
+
 std::optional<std::string>
 link_desk::hand_out(const std::string& queue, std::uint64_t tag,
                     const execution& what, std::chrono::milliseconds lease,

@@ -107,8 +107,11 @@ void link_host::join(const link::join& x, std::uint64_t epoch,
       auto& one = i->second;
       if (one.now != state::reported)
         end(i, "the worker does not know of it any more", false);
-      else if (!std::exchange(one.over, true)) // settled for nobody
-        tell(i->first, one, report::what::over);
+      else { // settled for nobody
+        one.forgotten = true;
+        if (!std::exchange(one.over, true))
+          tell(i->first, one, report::what::over);
+      }
     }
     i = next;
   }
@@ -265,9 +268,14 @@ void link_host::on_outcome(link::outcome x) {
     y.queue = x.queue;
   } else {
     auto& one = found->second;
-    // Told before: settled, or to be.
-    if (one.now != state::running || x.tries != one.tries)
+    bool is_new = joined() && x.epoch == epoch_;
+    if (one.now == state::settled && is_new) // it has not heard so
+      return say_again(which, one, x.tries);
+    // Told before; or another is on its way. If it has not heard that the last was
+    // refused, it sends that again.
+    if (one.now != state::running || (x.tries != one.tries && !is_new))
       return;
+    one.tries = x.tries;
     one.now = state::reported;
     one.over = one.over || x.over;
     y.queue = one.queue;
@@ -277,6 +285,16 @@ void link_host::on_outcome(link::outcome x) {
   reports_.push_back(std::move(y));
   if (found != held_.end() && found->second.over)
     tell(which, found->second, report::what::over);
+}
+
+void link_host::say_again(const key& which, const entry& of,
+                          std::int32_t tries) {
+  link::settled x;
+  x.id = which.id;
+  x.token = which.token;
+  x.what = of.fate;
+  x.tries = tries;
+  say(std::move(x));
 }
 
 void link_host::on_crashed(link::crashed x) {
@@ -377,10 +395,13 @@ bool link_host::settle(link::settled answer, std::uint64_t tag,
         || answer.what == link::verdict::collided) {
       one.now = state::running;
       ++one.tries;
-      if (one.suspended)
+      if (one.forgotten)
+        end(found, "the worker does not know of it any more", false);
+      else if (one.suspended)
         tell(answer.which(), one, report::what::suspended, why_);
     } else {
       one.now = state::settled;
+      one.fate = answer.what;
       if (goes_on) {
         auto& next = held_[{answer.id, answer.next_token}];
         next.queue = one.queue;
