@@ -68,9 +68,9 @@ struct fixture {
     return gd::define<link_state, local_step>("Local", 1)
       .step(local_step::block, {.blocking = true},
             [this](gd::context<link_state>&) -> gd::outcome {
-      busy.pass();
-      return gd::done();
-    });
+              busy.pass();
+              return gd::done();
+            });
   }
 
   gd::config options() {
@@ -109,9 +109,8 @@ struct fixture {
   }
 
   process& add_worker(int slots = 4, int version = 1, std::string also = {}) {
-    std::vector<std::string> args{GD_LINK_WORKER, release,
-                                  std::to_string(version),
-                                  std::to_string(slots)};
+    std::vector<std::string> args{
+      GD_LINK_WORKER, release, std::to_string(version), std::to_string(slots)};
     if (!also.empty())
       args.push_back(also);
     args.push_back("127.0.0.1:" + std::to_string(port));
@@ -199,7 +198,8 @@ CAF_TEST(handlers limits and refusals are the workers) {
                   "handled by " + pid + ": as it should");
   wait_for(late, "status = 'failed'");
   CAF_CHECK_EQUAL(of(late, "last_error"),
-                  "handled by " + pid + ": step overruns took longer than 50ms");
+                  "handled by " + pid
+                    + ": step overruns took longer than 50ms");
   CAF_CHECK(log.wait_for<events::step_failed>(2));
 }
 
@@ -212,9 +212,10 @@ CAF_TEST(an outcome that collides goes to the handler of the worker) {
   };
   auto id = insert("holds");
   CAF_CHECK(wait_for_line(worker, "begin " + id));
-  db.rows("update gen_durable set unique_key = 'k', unique_scope = '{runnable}' "
-          "where id = $1",
-          {id});
+  db.rows(
+    "update gen_durable set unique_key = 'k', unique_scope = '{runnable}' "
+    "where id = $1",
+    {id});
   auto other = keyed("plain", "1 hour");
   set_free();
   wait_for(id, "status = 'done'"); // `done` collides with nothing
@@ -242,7 +243,8 @@ CAF_TEST(signals reach a worker and what it takes is gone) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
 }
 
-CAF_TEST(what a killed worker had is run again after its lease and counts as a crash) {
+CAF_TEST(
+  what a killed worker had is run again after its lease and counts as a crash) {
   auto& worker = begin();
   auto id = insert("holds");
   CAF_CHECK(wait_for_line(worker, "begin " + id));
@@ -257,7 +259,8 @@ CAF_TEST(what a killed worker had is run again after its lease and counts as a c
   CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(other));
 }
 
-CAF_TEST(a stopped worker loses its lease and its late outcome changes nothing) {
+CAF_TEST(
+  a stopped worker loses its lease and its late outcome changes nothing) {
   auto& worker = begin();
   auto id = insert("holds");
   CAF_CHECK(wait_for_line(worker, "begin " + id));
@@ -322,7 +325,8 @@ CAF_TEST(an outcome that the next engine gets counts under its token) {
 CAF_TEST(a key stays until the function at the worker has returned) {
   auto& worker = begin();
   auto first = insert("overruns_long", "Link", ", partition_key", ", 'k'");
-  wait_for(first, "status = 'failed'"); // by the handler, while the function runs
+  wait_for(first,
+           "status = 'failed'"); // by the handler, while the function runs
   auto second = insert("plain", "Link", ", partition_key", ", 'k'");
   auto free = insert("plain");
   wait_for(free, "status = 'done'");

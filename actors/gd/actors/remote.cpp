@@ -166,11 +166,12 @@ result<std::uint16_t> publish(engine& x, const publish_options& options) {
   auto most = static_cast<std::size_t>(home->config.bytes_waiting);
   portal_network network{
     .most_unread = most,
-    .ask_unread = [&sys, most, tell = home->config.on_event](
-                    const caf::node_id& peer, auto answer) {
-      sys.middleman().run_later([&sys, most, tell, peer, answer] {
-        answer(unread_by(sys, peer, 2 * most, tell));
-      });
+    .ask_unread =
+      [&sys, most, tell = home->config.on_event](const caf::node_id& peer,
+                                                 auto answer) {
+    sys.middleman().run_later([&sys, most, tell, peer, answer] {
+      answer(unread_by(sys, peer, 2 * most, tell));
+    });
     },
     .find_links = [home] { return home->children.find(role::links); }};
   auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));

@@ -11,9 +11,9 @@ std::int64_t microseconds(link_host::clock::duration x) {
   return std::chrono::duration_cast<std::chrono::microseconds>(x).count();
 }
 
-const link::offered_machine*
-find(const std::vector<link::offered_machine>& in, const std::string& fsm,
-     std::int32_t version) {
+const link::offered_machine* find(const std::vector<link::offered_machine>& in,
+                                  const std::string& fsm,
+                                  std::int32_t version) {
   auto found = std::find_if(in.begin(), in.end(), [&](const auto& x) {
     return x.version == version && x.fsm == fsm;
   });
@@ -69,8 +69,8 @@ std::optional<std::string> link_host::refusal(const link::join& x,
         return std::find(how.queues.begin(), how.queues.end(), one)
                != how.queues.end();
       }))
-    return "this node serves none of its queues ("
-           + joined_by(", ", x.queues) + "), but " + joined_by(", ", how.queues);
+    return "this node serves none of its queues (" + joined_by(", ", x.queues)
+           + "), but " + joined_by(", ", how.queues);
   return std::nullopt;
 }
 
@@ -453,9 +453,9 @@ std::int64_t link_host::left(clock::time_point now) const {
   for (const auto& [which, one] : held_)
     if (one.now == state::running)
       at = std::min(at, one.until);
-  return at == clock::time_point::max() ? 0
-                                        : std::max<std::int64_t>(
-                                          microseconds(at - now), 0);
+  return at == clock::time_point::max()
+           ? 0
+           : std::max<std::int64_t>(microseconds(at - now), 0);
 }
 
 std::size_t link_host::suspended() const {
@@ -473,8 +473,7 @@ void link_host::tick(clock::time_point now) {
     return;
   for (auto i = held_.begin(); i != held_.end();) {
     auto next = std::next(i);
-    if (i->second.now != state::reported
-        && now >= i->second.until + how_.slack)
+    if (i->second.now != state::reported && now >= i->second.until + how_.slack)
       end(i, "its worker is gone: " + why_, false);
     i = next;
   }

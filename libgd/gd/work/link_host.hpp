@@ -159,7 +159,7 @@ private:
     clock::time_point until{};
     std::int32_t tries = 0;
     bool over = false;
-    bool forgotten = false; ///< by the worker
+    bool forgotten = false;                      ///< by the worker
     link::verdict fate = link::verdict::applied; ///< of one that is settled
   };
   using entries = std::map<key, entry>;
