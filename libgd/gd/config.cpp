@@ -52,17 +52,16 @@ result<void> config::validate() const {
     checks.push_back(check_name("node", node, limits));
   if (node.find('/') != std::string::npos)
     return refuse("node: expected a name without '/', got " + node);
+  using time = std::tuple<std::string_view, milliseconds, int>;
   for (auto [field, value, least] :
-       {std::tuple{"lease", lease, 100}, std::tuple{"heartbeat", heartbeat, 10},
-        std::tuple{"poll", poll, 1}, std::tuple{"look", look, 0},
-        std::tuple{"reaper", reaper, 10},
-        std::tuple{"stop_grace", stop_grace, 0},
-        std::tuple{"patience", patience, 1},
-        std::tuple{"worker_ping", worker_ping, 10},
-        std::tuple{"worker_silence", worker_silence, 20},
-        std::tuple{"statement_timeout", statement_timeout, 100},
-        std::tuple{"connect_timeout", connect_timeout, 100},
-        std::tuple{"connect_within", connect_within, 0}})
+       {time{"lease", lease, 100}, time{"heartbeat", heartbeat, 10},
+        time{"poll", poll, 1}, time{"look", look, 0},
+        time{"reaper", reaper, 10}, time{"stop_grace", stop_grace, 0},
+        time{"patience", patience, 1}, time{"worker_ping", worker_ping, 10},
+        time{"worker_silence", worker_silence, 20},
+        time{"statement_timeout", statement_timeout, 100},
+        time{"connect_timeout", connect_timeout, 100},
+        time{"connect_within", connect_within, 0}})
     checks.push_back(check_time(field, value, milliseconds{least}));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
