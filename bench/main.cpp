@@ -108,6 +108,8 @@ std::vector<workload> workloads(const sizes& size) {
   const auto requests = "requests" + inserts.substr(inserts.find(' '));
   const auto async = "async --ahead 0 --rows " + n(20'000, 400) + " --slots ";
   const auto idle = "idle --queues 10 --seconds " + n(30, 1);
+  const auto links = "links --slots 10 --step-ms 0 --rows " + n(20'000, 1'000);
+  const auto waiting = "links --slots 10 --step-ms 5 --rows " + n(4'000, 400);
   const auto scale = drain + " --template " + filled_template;
   return {
     {"drain",
@@ -165,6 +167,14 @@ std::vector<workload> workloads(const sizes& size) {
       {"floor x 2", drain + " --processes 2"},
       {"engine", drain},
       {"engine x 2", drain + " --processes 2"}}},
+    {"links",
+     "the drain with workers without a database; no-op, and 5 ms of waiting",
+     {{"0", links},
+      {"1", links + " --joined 1"},
+      {"2", links + " --joined 2"},
+      {"0, 5 ms", waiting},
+      {"1, 5 ms", waiting + " --joined 1"},
+      {"2, 5 ms", waiting + " --joined 2"}}},
     {"mixture",
      "the drain of two machines' rows with three processes",
      {{"floor", drain}, {"engine x 3", drain + " --machines 2 --processes 3"}}},
@@ -268,6 +278,7 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--machines", x.how.machines, "engine: the rows are a mixture of them")
     ->check(positive);
   add("--processes", x.how.processes, "that drain together")->check(positive);
+  add("--joined", x.how.joined, "of links: workers without a database");
   add("--clients", x.how.clients, "of bulk, each with its own connection")
     ->check(positive);
   add("--turn", x.how.turn, "floor: rows in a transaction")->check(positive);

@@ -27,6 +27,7 @@ struct parameters {
   std::int64_t unique = 0;   ///< 1: each row has a unique key
   std::int64_t machines = 1; ///< that the rows are a mixture of
   std::int64_t processes = 1;
+  std::int64_t joined = 0; ///< workers without a database
   std::int64_t clients = 1;
   // floor
   std::int64_t turn = 1'000;

@@ -4,6 +4,8 @@
 
 #include <gd/actors/async.hpp>
 #include <gd/actors/engine.hpp>
+#include <gd/actors/join.hpp>
+#include <gd/actors/remote.hpp>
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
 
@@ -20,6 +22,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <optional>
@@ -110,8 +113,8 @@ public:
     munmap(count_, sizeof(*count_));
   }
 
-  void add() {
-    ++*count_;
+  void add(std::int64_t more = 1) {
+    *count_ += more;
   }
 
   std::int64_t now() const {
@@ -179,16 +182,18 @@ gd::event_sink on_commit(F f) {
 }
 
 struct actor_config : caf::actor_system_config {
-  actor_config() {
+  explicit actor_config(bool network = false) {
     gd::actors::add_to(*this);
+    if (network)
+      gd::actors::add_network_to(*this);
   }
 };
 
 /// An engine with its actor system.
 class node {
 public:
-  node(gd::config options, gd::event_sink sink)
-    : connections_(options.connections), sys(config_) {
+  node(gd::config options, gd::event_sink sink, bool network = false)
+    : connections_(options.connections), config_(network), sys(config_) {
     options.on_event = [this, sink = std::move(sink)](const gd::event& what) {
       if (std::holds_alternative<gd::events::connected>(what))
         connected_.release();
@@ -207,6 +212,13 @@ public:
 
   const gd::actors::gateway& gateway() const {
     return engine_->gateway();
+  }
+
+  std::uint16_t publish() {
+    auto port = gd::actors::publish(*engine_, {});
+    if (!port)
+      fail(port.error());
+    return *port;
   }
 
   void wait_until_connected() {
@@ -408,6 +420,89 @@ sample measure_drain(const parameters& how) {
   verify_history(how);
   if (least_share)
     out.more["least share"] = *least_share;
+  return out;
+}
+
+/// Waits for a while, as if for somebody else, on one of CAF's threads: or for nothing.
+gd::machine wait_for(std::chrono::milliseconds duration) {
+  if (duration.count() == 0)
+    return count_down();
+  return gd::define<counter, only_step>("CountDown", 1)
+    .step(only_step::work,
+          gd::actors::async([duration](gd::actors::async_context<counter> ctx) {
+            ctx.self->become([ctx](std::int32_t) { ctx.finish(gd::done()); });
+            gd::actors::send_self_after(ctx.self, duration, std::int32_t{0});
+          }));
+}
+
+double resident_mb() {
+  std::ifstream from{"/proc/self/statm"};
+  double pages = 0;
+  from >> pages >> pages;
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+/// What a worker without a database does, in a process of its own. Never returns.
+[[noreturn]] void work_for_others(const parameters& how, const tally& port,
+                                  const tally& done, tally& kilobytes) {
+  port.wait_for(1);
+  actor_config cfg{true};
+  caf::actor_system sys{cfg};
+  auto slots = static_cast<std::int32_t>(how.slots);
+  auto worker = gd::actors::join(
+    sys, {"127.0.0.1:" + std::to_string(port.now())},
+    {wait_for(std::chrono::milliseconds{how.step_ms})},
+    {{.slots = slots, .ahead = how.step_ms > 0 ? slots : 500}});
+  if (!worker)
+    _exit(1);
+  while (!worker->status().joined)
+    std::this_thread::sleep_for(1ms);
+  kilobytes.add(static_cast<std::int64_t>(1'024 * resident_mb()));
+  done.wait_for(how.rows);
+  _exit(0);
+}
+
+/// The drain with workers that have no database.
+sample measure_links(const parameters& how) {
+  fill(how);
+  meter m{how.database};
+  tally port;
+  tally done;
+  tally idle_kilobytes;
+  tally joined;
+  std::vector<pid_t> children;
+  for (std::int64_t i = 0; i < how.joined; ++i) {
+    auto pid = ::fork();
+    if (pid == 0)
+      work_for_others(how, port, done, idle_kilobytes);
+    children.push_back(pid);
+  }
+  barrier before{how};
+  node n{settings(how, wait_for(std::chrono::milliseconds{how.step_ms})),
+         [&, log = gd::log_to_stderr()](const gd::event& what) {
+    if (std::holds_alternative<gd::events::step_committed>(what))
+      done.add();
+    if (std::holds_alternative<gd::events::worker_joined>(what))
+      joined.add();
+    log(what);
+         },
+         true};
+  n.wait_until_connected();
+  port.add(n.publish());
+  joined.wait_for(how.joined);
+  m.start();
+  before.open();
+  done.wait_for(how.rows);
+  m.stop();
+  for (auto pid : children) {
+    int status = 0;
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+      throw std::runtime_error{"a worker has failed"};
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  if (how.joined > 0)
+    out.more["idle worker, MB"] = static_cast<double>(idle_kilobytes.now())
+                                  / 1'024 / static_cast<double>(how.joined);
   return out;
 }
 
@@ -696,6 +791,7 @@ sample measure_engine(const std::string& workload, const parameters& how) {
     {"requests", measure_requests},   {"latency", measure_latency},
     {"discovery", measure_discovery}, {"async", measure_async},
     {"idle", measure_idle},           {"soak", measure_soak},
+    {"links", measure_links},
   };
   auto found = all.find(workload);
   if (found == all.end())

@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -41,26 +42,27 @@ using enum frame_step;
 /// The same for everybody; `who` is only written down.
 gd::machine drawing(const std::string& who) {
   auto work = [who](gd::context<frame>& ctx, std::int64_t pixels) {
-    std::this_thread::sleep_for(60ms); // as if it computed, or waited for someone
+    std::this_thread::sleep_for(
+      60ms); // as if it computed, or waited for someone
     ctx.state.pixels += pixels;
     ctx.state.by.push_back(who);
   };
   return gd::define<frame, frame_step>("Frame", 1)
     .step(sketch, {.blocking = true},
           [work](gd::context<frame>& ctx) -> gd::to<draw> {
-    work(ctx, ctx.state.number);
-    return gd::next(draw, ctx.state);
-  })
+            work(ctx, ctx.state.number);
+            return gd::next<draw>(ctx.state);
+          })
     .step(draw, {.blocking = true},
           [work](gd::context<frame>& ctx) -> gd::to<colour> {
-    work(ctx, 10 * ctx.state.number);
-    return gd::next(colour, ctx.state);
-  })
+            work(ctx, 10 * ctx.state.number);
+            return gd::next<colour>(ctx.state);
+          })
     .step(colour, {.blocking = true},
           [work](gd::context<frame>& ctx) -> gd::ended {
-    work(ctx, 100 * ctx.state.number);
-    return gd::done(ctx.state);
-  });
+            work(ctx, 100 * ctx.state.number);
+            return gd::done(ctx.state);
+          });
 }
 
 int fail(const gd::error& why) {

@@ -62,9 +62,6 @@ severity level_of(const event& what) {
                       [](const sweep_skipped&) { return severity::debug; },
                       [](const machine_changed&) { return severity::info; },
                       [](const worker_joined&) { return severity::info; },
-                      [](const worker_gone& e) {
-    return e.holds > 0 ? severity::warning : severity::info;
-                      },
                       [](const engine_joined&) { return severity::info; },
                       [](const gateway_reached&) { return severity::info; },
                       // All others. The guide's table is compared with this.
@@ -270,7 +267,7 @@ std::string text_of(const worker_refused& e) {
 
 std::string text_of(const worker_gone& e) {
   return fmt::format("worker {} is gone, {}; it holds {} executions", e.node,
-                     e.why.empty() ? "it has left" : e.why, e.holds);
+                     e.why, e.holds);
 }
 
 std::string text_of(const engine_joined& e) {

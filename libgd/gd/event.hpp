@@ -235,8 +235,8 @@ struct worker_refused {
   std::string node{}; ///< the worker's name
   std::string why{};  ///< as it is told
 };
-/// A worker has left, or is cut off: what it holds runs out with its leases, unless it
-/// comes back before.
+/// A worker is gone that has not left as it should: what it holds runs out with its
+/// leases, unless it comes back before.
 struct worker_gone {
   std::string node{};    ///< the worker's name
   std::string why{};     ///< how that was noticed

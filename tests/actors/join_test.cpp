@@ -44,6 +44,7 @@ struct fixture {
   std::optional<gd::actors::engine> engine;
   std::uint16_t port = 0;
   std::vector<std::unique_ptr<process>> workers;
+  std::function<void(gd::config&)> change = [](gd::config&) {};
 
   fixture() {
     db.migrate();
@@ -67,9 +68,9 @@ struct fixture {
     return gd::define<link_state, local_step>("Local", 1)
       .step(local_step::block, {.blocking = true},
             [this](gd::context<link_state>&) -> gd::outcome {
-      busy.pass();
-      return gd::done();
-    });
+              busy.pass();
+              return gd::done();
+            });
   }
 
   gd::config options() {
@@ -86,6 +87,7 @@ struct fixture {
     x.worker_silence = 600ms;
     x.stop_grace = 2s;
     x.on_event = log.sink();
+    change(x);
     return x;
   }
 
@@ -108,9 +110,8 @@ struct fixture {
   }
 
   process& add_worker(int slots = 4, int version = 1, std::string also = {}) {
-    std::vector<std::string> args{GD_LINK_WORKER, release,
-                                  std::to_string(version),
-                                  std::to_string(slots)};
+    std::vector<std::string> args{
+      GD_LINK_WORKER, release, std::to_string(version), std::to_string(slots)};
     if (!also.empty())
       args.push_back(also);
     args.push_back("127.0.0.1:" + std::to_string(port));
@@ -198,7 +199,8 @@ CAF_TEST(handlers limits and refusals are the workers) {
                   "handled by " + pid + ": as it should");
   wait_for(late, "status = 'failed'");
   CAF_CHECK_EQUAL(of(late, "last_error"),
-                  "handled by " + pid + ": step overruns took longer than 50ms");
+                  "handled by " + pid
+                    + ": step overruns took longer than 50ms");
   CAF_CHECK(log.wait_for<events::step_failed>(2));
 }
 
@@ -211,9 +213,10 @@ CAF_TEST(an outcome that collides goes to the handler of the worker) {
   };
   auto id = insert("holds");
   CAF_CHECK(wait_for_line(worker, "begin " + id));
-  db.rows("update gen_durable set unique_key = 'k', unique_scope = '{runnable}' "
-          "where id = $1",
-          {id});
+  db.rows(
+    "update gen_durable set unique_key = 'k', unique_scope = '{runnable}' "
+    "where id = $1",
+    {id});
   auto other = keyed("plain", "1 hour");
   set_free();
   wait_for(id, "status = 'done'"); // `done` collides with nothing
@@ -241,7 +244,8 @@ CAF_TEST(signals reach a worker and what it takes is gone) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
 }
 
-CAF_TEST(what a killed worker had is run again after its lease and counts as a crash) {
+CAF_TEST(
+  what a killed worker had is run again after its lease and counts as a crash) {
   auto& worker = begin();
   auto id = insert("holds");
   CAF_CHECK(wait_for_line(worker, "begin " + id));
@@ -256,7 +260,8 @@ CAF_TEST(what a killed worker had is run again after its lease and counts as a c
   CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(other));
 }
 
-CAF_TEST(a stopped worker loses its lease and its late outcome changes nothing) {
+CAF_TEST(
+  a stopped worker loses its lease and its late outcome changes nothing) {
   auto& worker = begin();
   auto id = insert("holds");
   CAF_CHECK(wait_for_line(worker, "begin " + id));
@@ -309,7 +314,6 @@ CAF_TEST(an outcome that the next engine gets counts under its token) {
   // Its place is taken by another, of which the worker's token knows nothing.
   busy.open();
   auto at = port;
-  auto opts = options();
   engine.reset();
   start(at);
   CAF_CHECK(wait_for_line(worker, "joined engine 0"));
@@ -322,7 +326,8 @@ CAF_TEST(an outcome that the next engine gets counts under its token) {
 CAF_TEST(a key stays until the function at the worker has returned) {
   auto& worker = begin();
   auto first = insert("overruns_long", "Link", ", partition_key", ", 'k'");
-  wait_for(first, "status = 'failed'"); // by the handler, while the function runs
+  wait_for(first,
+           "status = 'failed'"); // by the handler, while the function runs
   auto second = insert("plain", "Link", ", partition_key", ", 'k'");
   auto free = insert("plain");
   wait_for(free, "status = 'done'");
@@ -340,24 +345,27 @@ CAF_TEST(another definition is refused and other versions are not sent) {
   CAF_CHECK(wait_for_line(other, "lost denied: this node has none"));
 }
 
-CAF_TEST(a step that ends its process is found and failed) {
-  auto config = options();
+CAF_TEST(a step that ends its process is failed after so many workers) {
+  change = [](gd::config& x) {
+    x.lease = 600ms;
+    x.heartbeat = 100ms;
+    x.worker_silence = 300ms;
+    x.max_crashes = 2;
+  };
   begin();
   auto id = insert("aborts");
-  auto innocent = insert("holds");
-  for (int i = 0; i < 9; ++i) {
-    if (of(id, "status") == "failed")
-      break;
-    workers.back()->end(0);
+  int deaths = 0;
+  for (; of(id, "status") != "failed" && deaths < 8; ++deaths) {
+    CAF_CHECK_EQUAL(workers.back()->end(0), -1);
     add_worker();
     db.wait_until("select count(*) from gen_durable where id = " + id
-                    + " and (attempt > " + std::to_string(i)
+                    + " and (attempt > " + std::to_string(deaths)
                     + " or status = 'failed')",
                   "1");
   }
+  CAF_CHECK_EQUAL(deaths, 4); // two crashes, and two trials of its own
+  CAF_CHECK_EQUAL(log.all<events::trial_begun>().size(), 2u);
   wait_for(id, "status = 'failed'");
-  set_free();
-  wait_for(innocent, "status = 'done'");
 }
 
 CAF_TEST(a wrong address is told at once) {

@@ -405,9 +405,11 @@ int main(int argc, char** argv) {
   cli.add_flag("--wild", wild, "with steps that misbehave");
   cli.add_option("--log", log, "what was accepted");
   std::uint16_t publish_at = 0;
-  cli.add_option("--publish", publish_at, "port for workers without a database");
+  cli.add_option("--publish", publish_at,
+                 "port for workers without a database");
   std::vector<std::string> join_at;
-  cli.add_option("--join", join_at, "works for one of these, without a database");
+  cli.add_option("--join", join_at,
+                 "works for one of these, without a database");
   CLI11_PARSE(cli, argc, argv);
 
   sigset_t orders;
@@ -428,8 +430,8 @@ int main(int argc, char** argv) {
   options.database = database;
   options.node = node;
   options.machines = gd::chaos::machines(seen);
-  options.queues = {{rate > 0 ? "nobody's" : "default", publish_at != 0 ? 1 : 16,
-                     64}};
+  options.queues = {
+    {rate > 0 ? "nobody's" : "default", publish_at != 0 ? 1 : 16, 64}};
   options.lease = std::chrono::milliseconds{lease_ms};
   options.heartbeat = options.lease / 3;
   options.reaper = options.lease / 6;

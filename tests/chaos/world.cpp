@@ -237,12 +237,11 @@ void world::start_worker(const std::string& name) {
     arguments.insert(arguments.end(),
                      {"--publish", std::to_string(port->second)});
   else if (how_.links)
-    arguments.insert(
-      arguments.end(),
-      {"--join",
-       fmt::format("127.0.0.1:{}",
-                   name == "c" ? link_->port() : ports_.at("a")),
-       "--join", fmt::format("127.0.0.1:{}", ports_.at("b"))});
+    arguments.insert(arguments.end(),
+                     {"--join",
+                      fmt::format("127.0.0.1:{}",
+                                  name == "c" ? link_->port() : ports_.at("a")),
+                      "--join", fmt::format("127.0.0.1:{}", ports_.at("b"))});
   processes_[name] = spawn(name, std::move(arguments));
 }
 

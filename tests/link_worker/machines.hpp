@@ -57,8 +57,8 @@ inline machine link_machine(std::string release, std::int32_t version = 1) {
     .step(plain, end)
     .step(limited, {.limit = 10s}, end)
     .step(blocking, {.blocking = true}, end)
-    .step(asynchronous, gd::actors::async([](gd::actors::async_context<
-                                            link_state> ctx) {
+    .step(asynchronous,
+          gd::actors::async([](gd::actors::async_context<link_state> ctx) {
             ctx->state.pid = getpid();
             ++ctx->state.n;
             ctx.self->delayed_send(ctx.self, 5ms, 1);
@@ -66,50 +66,50 @@ inline machine link_machine(std::string release, std::int32_t version = 1) {
           }))
     .step(chain,
           [mark](context& ctx) -> outcome {
-    mark(ctx);
-    return ctx.state.n < 5 ? gd::next(chain, ctx.state)
-                           : gd::next(chained, ctx.state);
-  })
+            mark(ctx);
+            return ctx.state.n < 5 ? gd::next(chain, ctx.state)
+                                   : gd::next(chained, ctx.state);
+          })
     .step(chained, end)
     .step(throws,
           [](context&) -> outcome { throw std::runtime_error("as it should"); })
     .step(overruns, {.blocking = true, .limit = 50ms},
           [hold](context& ctx) -> outcome {
-    hold(ctx);
-    return gd::done();
-  })
+            hold(ctx);
+            return gd::done();
+          })
     .step(overruns_long, {.blocking = true, .limit = 50ms},
           [release](context&) -> outcome {
-    while (!is_there(release))
-      std::this_thread::sleep_for(1ms);
-    return gd::done();
-  })
+            while (!is_there(release))
+              std::this_thread::sleep_for(1ms);
+            return gd::done();
+          })
     .step(collides,
           [mark](context& ctx) -> outcome {
-    mark(ctx);
-    return gd::next(plain, ctx.state);
-  })
+            mark(ctx);
+            return gd::next(plain, ctx.state);
+          })
     .step(listens,
           [mark](context& ctx) -> outcome {
-    if (auto said = ctx.take<std::string>("word")) {
-      mark(ctx);
-      ctx.state.note = *said;
-      return gd::done(ctx.state);
-    }
-    return gd::await("word", ctx.state);
-  })
+            if (auto said = ctx.take<std::string>("word")) {
+              mark(ctx);
+              ctx.state.note = *said;
+              return gd::done(ctx.state);
+            }
+            return gd::await("word", ctx.state);
+          })
     .step(holds, {.blocking = true},
           [mark, hold](context& ctx) -> outcome {
-    mark(ctx);
-    hold(ctx);
-    return gd::done(ctx.state);
-  })
+            mark(ctx);
+            hold(ctx);
+            return gd::done(ctx.state);
+          })
     .step(aborts, [](context&) -> outcome { std::abort(); })
     .on_error([](const failure& why, context& ctx) -> outcome {
-    ctx.state.pid = getpid();
-    return gd::stop("handled by " + std::to_string(getpid()) + ": "
-                    + why.message());
-  });
+      ctx.state.pid = getpid();
+      return gd::stop("handled by " + std::to_string(getpid()) + ": "
+                      + why.message());
+    });
 }
 
 } // namespace gd::test

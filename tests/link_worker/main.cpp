@@ -48,8 +48,8 @@ void print(const gd::event& what) {
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr,
-                 "usage: gd_link_worker RELEASE_FILE VERSION SLOTS ADDRESS...\n");
+    std::fprintf(
+      stderr, "usage: gd_link_worker RELEASE_FILE VERSION SLOTS ADDRESS...\n");
     return 2;
   }
   sigset_t ends;

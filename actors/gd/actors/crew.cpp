@@ -40,7 +40,7 @@ caf::behavior crew_actor::make_behavior() {
     [this](steps_ended) {
     start_steps();
     drive();
-    },
+  },
     [this](step_begun x) { on_step_begun(x); },
     [this](step_outcome& x) { on_step_outcome(x); },
     [this](tick x) {
@@ -185,9 +185,9 @@ void crew_actor::settle(link_worker::order& x) {
   }
   if (!answer.next_token.empty())
     if (auto row = link::to_outcome(x.which, std::move(x.written)))
-      ahead_.push_front(std::make_shared<execution>(found->spare->after(
-        std::move(*row), std::move(answer.next_token),
-        link::to_inbox(std::move(answer.inbox)))));
+      ahead_.push_front(std::make_shared<execution>(
+        found->spare->after(std::move(*row), std::move(answer.next_token),
+                            link::to_inbox(std::move(answer.inbox)))));
   settle(*found);
 }
 
@@ -252,7 +252,8 @@ void crew_actor::add_outcome(entry& x, execution::row_ptr outcome, bool handled,
                             .failure = std::move(told.failure),
                             .end = std::move(told.end)},
                    .over = over});
-  steps_->written(std::exchange(x.unwritten, 0)); // the link bounds what it keeps
+  steps_->written(
+    std::exchange(x.unwritten, 0)); // the link bounds what it keeps
   begun_.report(x, handled, std::move(after), false);
 }
 

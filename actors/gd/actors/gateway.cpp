@@ -622,7 +622,7 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     asks_again_ = false;
     for (const auto& [of, x] : peers_)
       ask_unread(of);
-    },
+  },
     };
 }
 

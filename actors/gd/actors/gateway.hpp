@@ -141,8 +141,8 @@ private:
 /// The gateway with the messages that end its publishing, and tell how its peers
 /// read.
 using gateway_portal_impl
-  = extended<gateway, void(link_message), void(close_portal),
-             void(peer_unread), void(tick)>;
+  = extended<gateway, void(link_message), void(close_portal), void(peer_unread),
+             void(tick)>;
 
 /// What a portal knows of the network beside the messages.
 struct portal_network {

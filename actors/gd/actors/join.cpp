@@ -106,14 +106,13 @@ caf::behavior link_actor::make_behavior() {
       return;
     wake_at_ = clock::time_point::max();
     drive();
-    },
+  },
     [this](leave_link) {
     leaving_ = true;
     link_.leave();
     send_self_after(this, how_.stop_grace, leave_late{});
     drive();
-    },
-    [this](leave_late) { quit(); },
+    }, [this](leave_late) { quit(); },
     };
 }
 
@@ -127,11 +126,12 @@ void link_actor::on_exit() {
 }
 
 void link_actor::start_crew(const queue_config& queue) {
-  auto crew = spawn<crew_actor>(home_, queue, caf::actor_cast<caf::actor>(this));
+  auto crew = spawn<crew_actor>(home_, queue,
+                                caf::actor_cast<caf::actor>(this));
   crews_[queue.name] = crew;
   watcher_.watch(this, crew, [this, queue](const caf::error& why) {
-    home_->tell(events::actor_restarted{"crew of " + queue.name,
-                                        render(system(), why)});
+    home_->tell(
+      events::actor_restarted{"crew of " + queue.name, render(system(), why)});
     for (const auto& which : link_.held_of(queue.name))
       link_.crash(which, "its crew has ended", {});
     start_crew(queue);
@@ -150,8 +150,9 @@ void link_actor::look() {
     [weak, &sys = system(), to, patience = how_.patience] {
     auto what = connect(sys, to, patience);
     if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      anon(caf::actor_cast<caf::actor>(strong), link_found{std::make_shared<const result<gateway>>(
-             std::move(what))});
+      anon(
+        caf::actor_cast<caf::actor>(strong),
+        link_found{std::make_shared<const result<gateway>>(std::move(what))});
   });
 }
 
@@ -177,8 +178,7 @@ void link_actor::found(const result<gateway>& what) {
   }
   if (!engine_) { // the next one
     at_ = (at_ + 1) % places_.size();
-    look_at_ = now()
-               + backoff(tries_++, how_.first_pause, how_.longest_pause);
+    look_at_ = now() + backoff(tries_++, how_.first_pause, how_.longest_pause);
   }
   drive();
 }
@@ -215,8 +215,7 @@ void link_actor::note_phase() {
   } else if (!was_in && phase_now != phase::joining) {
     tries_ = 0;
     const auto& engine = link_.engine();
-    home_->tell(
-      events::engine_joined{where, engine.node, engine.stand.size()});
+    home_->tell(events::engine_joined{where, engine.node, engine.stand.size()});
     std::lock_guard guard{shared_->mutex};
     ++shared_->status.joins;
     shared_->status.why.clear();
@@ -291,9 +290,8 @@ void link_actor::obey() {
   }
   for (auto& [queue, orders] : by_queue)
     if (auto crew = crews_.find(queue); crew != crews_.end())
-      anon(crew->second,
-           crew_orders{std::make_shared<std::vector<crew_order>>(
-             std::move(orders))});
+      anon(crew->second, crew_orders{std::make_shared<std::vector<crew_order>>(
+                           std::move(orders))});
 }
 
 void link_actor::read(std::vector<crew_event>& news) {

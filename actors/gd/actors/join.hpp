@@ -39,11 +39,11 @@ struct join_options {
 /// How a worker is at the moment.
 struct worker_status {
   bool joined = false;
-  std::string address{}; ///< of the engine, or where the next try goes
-  std::string node{};    ///< the engine's, when it was joined last
-  std::size_t holds = 0; ///< executions that are not settled
+  std::string address{};   ///< of the engine, or where the next try goes
+  std::string node{};      ///< the engine's, when it was joined last
+  std::size_t holds = 0;   ///< executions that are not settled
   std::uint64_t joins = 0; ///< so far
-  std::string why{};     ///< why it is not joined
+  std::string why{};       ///< why it is not joined
 };
 
 /// The handle of a worker. Leaves when it goes; has to go before the actor system.

@@ -63,15 +63,13 @@ void links_actor::receive(link_arrived& x) {
     }
     ++numbers_;
     peers_.emplace(numbers_, from);
-    watcher_.watch(this, from,
-                   [this, number = numbers_](const caf::error&) {
+    watcher_.watch(this, from, [this, number = numbers_](const caf::error&) {
       down(number);
     });
   }
-  home_->links->arrived(
-    found->second,
-    {x.what.type, x.what.version, std::move(x.what.bytes)},
-    system().clock().now());
+  home_->links->arrived(found->second,
+                        {x.what.type, x.what.version, std::move(x.what.bytes)},
+                        system().clock().now());
   drive();
 }
 
@@ -89,8 +87,7 @@ void links_actor::send() {
   auto out = home_->links->take();
   for (auto& [to, x] : out.packets)
     if (auto found = peers_.find(to); found != peers_.end())
-      anon(found->second,
-           link_message{x.type, x.version, std::move(x.bytes)});
+      anon(found->second, link_message{x.type, x.version, std::move(x.bytes)});
   for (const auto& x : out.events)
     home_->tell(x);
 }

@@ -138,6 +138,9 @@ private:
   void unlock(store::key_hold key);
 
   // Workers: picker_links.cpp.
+  bool has_idle_worker() const {
+    return home_->links->any() && home_->links->idle(queue_.name);
+  }
   bool goes_elsewhere(const execution_ptr& what);
   bool hand_out(const execution_ptr& what, bool alone);
   void read_link(link_desk::report& x);

@@ -159,11 +159,9 @@ bool picker_actor::go_on_there(const entry& x, const execution_ptr& after,
     return false;
   after->strip();
   home_->begin(*after->under(), t);
-  begun_.add(tag,
-             {.under = after->under(),
-              .what = after,
-              .away = with(x.away->link)},
-             state::running);
+  begun_.add(
+    tag, {.under = after->under(), .what = after, .away = with(x.away->link)},
+    state::running);
   return true;
 }
 
@@ -191,15 +189,14 @@ void picker_actor::answer(const entry& x, const turn::flushed& of) {
                                            : link::verdict::collided;
       y.code = static_cast<std::uint8_t>(of.why.code);
       y.why = of.why.message;
-      y.why_told = of.what == verdict::collided
-                     ? of.why.message
-                     : without_data(of.why).message;
+      y.why_told = of.what == verdict::collided ? of.why.message
+                                                : without_data(of.why).message;
       y.sqlstate = of.why.sqlstate;
       y.holder = of.holder;
   }
   auto t = now();
-  home_->links->settle(x.away->link, std::move(y), 0,
-                       t + home_->config.lease, t);
+  home_->links->settle(x.away->link, std::move(y), 0, t + home_->config.lease,
+                       t);
 }
 
 } // namespace gd::actors

@@ -89,8 +89,10 @@ picker_actor::clock::time_point picker_actor::trial_begins_at() const {
 }
 
 /// Whether a slot may be free for a suspect within a heartbeat: not all of them are
-/// taken by steps that have run for longer.
+/// taken by steps that have run for longer; or a worker may have it.
 bool picker_actor::may_run_suspects() {
+  if (has_idle_worker())
+    return true;
   auto old = now() - home_->config.heartbeat;
   const auto& rows = begun_.all();
   return std::count_if(
@@ -122,7 +124,7 @@ picker_actor::clock::time_point picker_actor::rests_at() {
 
 void picker_actor::note_trial() {
   // Slots are taken by what has run for longer: there is no use in waiting for them.
-  if (begun_.running() >= queue_.slots) {
+  if (begun_.running() >= queue_.slots && !has_idle_worker()) {
     auto row = std::move(trial_->row);
     end_trial();
     return release_held(*row);

@@ -57,9 +57,10 @@ public:
 
   /// Of a row that a worker without a database has.
   struct away {
-    std::string link{}; ///< whose it is
+    std::string link{};   ///< whose it is
     bool function = true; ///< has not returned, as far as is known
-    std::int32_t tries = 0; ///< of an outcome of which nobody here knew the execution
+    std::int32_t tries
+      = 0; ///< of an outcome of which nobody here knew the execution
   };
 
   struct row {

@@ -201,8 +201,8 @@ result<T> unpack(const packet& x) {
   return out;
 }
 
-#define GD_LINK_MESSAGE(type)                                                  \
-  template packet pack(const type&);                                           \
+#define GD_LINK_MESSAGE(type)        \
+  template packet pack(const type&); \
   template result<type> unpack(const packet&);
 GD_LINK_MESSAGE(join)
 GD_LINK_MESSAGE(joined)

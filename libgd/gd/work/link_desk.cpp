@@ -34,6 +34,13 @@ std::int32_t link_desk::room(const std::string& queue) const {
   return n;
 }
 
+bool link_desk::idle(const std::string& queue) const {
+  std::lock_guard guard{mutex_};
+  return std::any_of(links_.begin(), links_.end(), [&queue](const auto& x) {
+    return x.second.host.holds() == 0 && x.second.host.room(queue) > 0;
+  });
+}
+
 std::optional<std::string>
 link_desk::hand_out(const std::string& queue, std::uint64_t tag,
                     const execution& what, std::chrono::milliseconds lease,
@@ -122,13 +129,14 @@ void link_desk::join(peer from, const link::packet& x, clock::time_point now) {
     why = message.error().message;
   else if (closing_)
     why = "this node stops: " + closing_why_;
-  else if (links_.size() >= most_links && !links_.contains(message->incarnation))
+  else if (links_.size() >= most_links
+           && !links_.contains(message->incarnation))
     why = "this node has " + std::to_string(most_links) + " workers already";
   else
     why = link_host::refusal(*message, how_);
   if (why) {
-    out_.packets.emplace_back(
-      from, link::pack(link::denied{*why, {link::protocol}}));
+    out_.packets.emplace_back(from,
+                              link::pack(link::denied{*why, {link::protocol}}));
     out_.events.emplace_back(
       events::worker_refused{message ? message->node : "", *why});
     return poke();
@@ -227,8 +235,10 @@ void link_desk::pass_on(const std::string& incarnation, link_state& x) {
       out_.packets.emplace_back(x.connection, std::move(one));
   if (x.was_joined && !x.host.joined()) {
     x.was_joined = false;
-    out_.events.emplace_back(
-      events::worker_gone{x.host.node(), x.host.why(), x.host.holds()});
+    bool left = x.host.parting() && x.host.holds() == 0;
+    if (!left)
+      out_.events.emplace_back(
+        events::worker_gone{x.host.node(), x.host.why(), x.host.holds()});
   }
   for (auto& one : x.host.take_reports()) {
     auto to = queues_.find(one.queue);

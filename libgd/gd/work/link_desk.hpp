@@ -53,6 +53,9 @@ public:
   /// How many rows all workers want.
   std::int32_t room(const std::string& queue) const;
 
+  /// Whether one that holds nothing wants any.
+  bool idle(const std::string& queue) const;
+
   /// Hands the row out to the worker with the most room; `alone`: to one that holds
   /// nothing. Returns whose it is now; nullopt: there is no room for it.
   std::optional<std::string> hand_out(const std::string& queue,

@@ -11,9 +11,9 @@ std::int64_t microseconds(link_host::clock::duration x) {
   return std::chrono::duration_cast<std::chrono::microseconds>(x).count();
 }
 
-const link::offered_machine*
-find(const std::vector<link::offered_machine>& in, const std::string& fsm,
-     std::int32_t version) {
+const link::offered_machine* find(const std::vector<link::offered_machine>& in,
+                                  const std::string& fsm,
+                                  std::int32_t version) {
   auto found = std::find_if(in.begin(), in.end(), [&](const auto& x) {
     return x.version == version && x.fsm == fsm;
   });
@@ -69,8 +69,8 @@ std::optional<std::string> link_host::refusal(const link::join& x,
         return std::find(how.queues.begin(), how.queues.end(), one)
                != how.queues.end();
       }))
-    return "this node serves none of its queues ("
-           + joined_by(", ", x.queues) + "), but " + joined_by(", ", how.queues);
+    return "this node serves none of its queues (" + joined_by(", ", x.queues)
+           + "), but " + joined_by(", ", how.queues);
   return std::nullopt;
 }
 
@@ -107,8 +107,11 @@ void link_host::join(const link::join& x, std::uint64_t epoch,
       auto& one = i->second;
       if (one.now != state::reported)
         end(i, "the worker does not know of it any more", false);
-      else if (!std::exchange(one.over, true)) // settled for nobody
-        tell(i->first, one, report::what::over);
+      else { // settled for nobody
+        one.forgotten = true;
+        if (!std::exchange(one.over, true))
+          tell(i->first, one, report::what::over);
+      }
     }
     i = next;
   }
@@ -265,9 +268,14 @@ void link_host::on_outcome(link::outcome x) {
     y.queue = x.queue;
   } else {
     auto& one = found->second;
-    // Told before: settled, or to be.
-    if (one.now != state::running || x.tries != one.tries)
+    bool is_new = joined() && x.epoch == epoch_;
+    if (one.now == state::settled && is_new) // it has not heard so
+      return say_again(which, one, x.tries);
+    // Told before; or another is on its way. If it has not heard that the last was
+    // refused, it sends that again.
+    if (one.now != state::running || (x.tries != one.tries && !is_new))
       return;
+    one.tries = x.tries;
     one.now = state::reported;
     one.over = one.over || x.over;
     y.queue = one.queue;
@@ -277,6 +285,16 @@ void link_host::on_outcome(link::outcome x) {
   reports_.push_back(std::move(y));
   if (found != held_.end() && found->second.over)
     tell(which, found->second, report::what::over);
+}
+
+void link_host::say_again(const key& which, const entry& of,
+                          std::int32_t tries) {
+  link::settled x;
+  x.id = which.id;
+  x.token = which.token;
+  x.what = of.fate;
+  x.tries = tries;
+  say(std::move(x));
 }
 
 void link_host::on_crashed(link::crashed x) {
@@ -377,10 +395,13 @@ bool link_host::settle(link::settled answer, std::uint64_t tag,
         || answer.what == link::verdict::collided) {
       one.now = state::running;
       ++one.tries;
-      if (one.suspended)
+      if (one.forgotten)
+        end(found, "the worker does not know of it any more", false);
+      else if (one.suspended)
         tell(answer.which(), one, report::what::suspended, why_);
     } else {
       one.now = state::settled;
+      one.fate = answer.what;
       if (goes_on) {
         auto& next = held_[{answer.id, answer.next_token}];
         next.queue = one.queue;
@@ -432,9 +453,9 @@ std::int64_t link_host::left(clock::time_point now) const {
   for (const auto& [which, one] : held_)
     if (one.now == state::running)
       at = std::min(at, one.until);
-  return at == clock::time_point::max() ? 0
-                                        : std::max<std::int64_t>(
-                                          microseconds(at - now), 0);
+  return at == clock::time_point::max()
+           ? 0
+           : std::max<std::int64_t>(microseconds(at - now), 0);
 }
 
 std::size_t link_host::suspended() const {
@@ -452,8 +473,7 @@ void link_host::tick(clock::time_point now) {
     return;
   for (auto i = held_.begin(); i != held_.end();) {
     auto next = std::next(i);
-    if (i->second.now != state::reported
-        && now >= i->second.until + how_.slack)
+    if (i->second.now != state::reported && now >= i->second.until + how_.slack)
       end(i, "its worker is gone: " + why_, false);
     i = next;
   }

@@ -159,6 +159,8 @@ private:
     clock::time_point until{};
     std::int32_t tries = 0;
     bool over = false;
+    bool forgotten = false;                      ///< by the worker
+    link::verdict fate = link::verdict::applied; ///< of one that is settled
   };
   using entries = std::map<key, entry>;
 
@@ -179,6 +181,7 @@ private:
             std::string why = {});
   void end(entries::iterator which, const std::string& why, bool gone);
   void resume(const key& which, entry& of);
+  void say_again(const key& which, const entry& of, std::int32_t tries);
   std::int64_t left(clock::time_point now) const;
   std::int64_t bytes_left() const;
 

@@ -125,8 +125,7 @@ void link_worker::receive(const link::packet& x, clock::time_point now) {
       return read<link::settled>(
         x, [this](auto message) { on_settled(std::move(message)); });
     case link::kind::heard:
-      return read<link::heard>(x,
-                               [this](auto message) { on_heard(message); });
+      return read<link::heard>(x, [this](auto message) { on_heard(message); });
     case link::kind::lost:
       return read<link::lost>(x, [this](auto message) { on_lost(message); });
     case link::kind::closing:
@@ -155,15 +154,16 @@ void link_worker::on_joined(link::joined x, clock::time_point now) {
   std::sort(engine_.stand.begin(), engine_.stand.end());
   for (auto i = held_.begin(); i != held_.end();) {
     auto& [which, one] = *i;
-    one.stands = std::binary_search(engine_.stand.begin(),
-                                    engine_.stand.end(), which);
+    one.stands = std::binary_search(engine_.stand.begin(), engine_.stand.end(),
+                                    which);
     if (one.now == state::reported) {
       one.outcome.resent = true;
       send_outcome(one);
     } else if (one.now == state::running && !one.stands) {
       // Nobody extends its lease: what has begun has what is left of it.
       orders_.push_back({order::verb::give_back, which, one.queue});
-    } else if (one.now == state::dead || (one.now == state::settled && !one.stands)) {
+    } else if (one.now == state::dead
+               || (one.now == state::settled && !one.stands)) {
       if (one.stands && one.last_word.type != 0) {
         auto word = std::move(one.last_word);
         if (word.type == static_cast<std::int32_t>(link::kind::crashed))
@@ -332,7 +332,8 @@ void link_worker::function_over(const key& which) {
     return;
   if (phase_ == phase::joined || phase_ == phase::parting)
     say_of(which, link::over{});
-  if (found->second.now == state::settled) // unnamed from now on, it is over there, too
+  if (found->second.now
+      == state::settled) // unnamed from now on, it is over there, too
     forget(found);
 }
 
@@ -396,8 +397,9 @@ void link_worker::send_credit(clock::time_point now) {
   link::credit x;
   x.number = ++credits_;
   x.seq = work_;
-  x.bytes = phase_ == phase::joined ? std::max<std::int64_t>(how_.bytes - bytes_, 0)
-                                    : 0;
+  x.bytes = phase_ == phase::joined
+              ? std::max<std::int64_t>(how_.bytes - bytes_, 0)
+              : 0;
   for (const auto& one : how_.queues) {
     x.rooms.push_back({one.name, room(one)});
     granted_[one.name] = x.rooms.back().rows;
@@ -420,8 +422,7 @@ bool link_worker::worth_a_credit() const {
     auto more = room(one) - believed;
     any = any || more >= std::max((one.slots + one.ahead) / 4, 1);
   }
-  return any
-         || (granted_bytes_ < how_.bytes / 4 && bytes_ < how_.bytes / 2);
+  return any || (granted_bytes_ < how_.bytes / 4 && bytes_ < how_.bytes / 2);
 }
 
 void link_worker::tick(clock::time_point now) {

@@ -148,7 +148,7 @@ private:
     running,  ///< or to be begun
     reported, ///< its outcome is to be settled
     settled,  ///< its function has not returned
-    dead,     ///< to be told as crashed or returned as soon as the engine hears it
+    dead, ///< to be told as crashed or returned as soon as the engine hears it
   };
 
   struct entry {
