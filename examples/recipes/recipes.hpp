@@ -306,4 +306,58 @@ inline gd::machine report(std::function<void(std::int32_t)> write, std::function
     });
 }
 // [/cancel]
+
+// -- what has become of order 42? ---------------------------------------------
+
+// [status]
+GD_ENUM(order_step, take_payment, wait_for_parcel, ship);
+
+struct order_state {
+  std::int64_t number = 0;
+  GD_STATE(order_state, number);
+};
+
+inline std::string key_of(std::int64_t number) {
+  return "order/" + std::to_string(number);
+}
+
+/// Its key leads to it for ever: the scope has all statuses.
+inline gd::insert order_of(std::int64_t number) {
+  return {.fsm = "Order",
+          .state = gd::to_json(order_state{number}),
+          .unique_key = key_of(number),
+          .unique_scope = {"runnable", "executing", "awaiting_signal", "done", "failed"}};
+}
+
+inline gd::machine order(std::function<void(std::int64_t)> charge) {
+  using enum order_step;
+  using context = gd::context<order_state>;
+  return gd::define<order_state, order_step>("Order", 1)
+    .step(take_payment, {.blocking = true},
+          [charge = std::move(charge)](context& ctx) {
+            charge(ctx.state.number);
+            return gd::next<wait_for_parcel>(ctx.state);
+          })
+    .step(wait_for_parcel, [](context& ctx) -> gd::to<ship, wait_for_parcel> {
+      if (ctx.discard("packed"))
+        return gd::next<ship>(ctx.state);
+      return gd::await<wait_for_parcel>("packed", ctx.state);
+    })
+    .step(ship, [](context&) { return gd::done(); });
+}
+
+/// For the customer, who knows the order's number and no id. `Db`: a `gd::client`, a
+/// `gd::transaction`, or a simulation.
+template <class Db>
+std::string status_of(Db& db, std::int64_t number) {
+  auto x = db.look_up({.key = key_of(number)});
+  if (!x)
+    return x.error().code == gd::errc::not_found ? "unknown" : "ask again later";
+  if (x->status == "done")
+    return "shipped";
+  if (x->status == "failed")
+    return "we will call you";
+  return x->step == "take_payment" ? "to be paid" : "paid, to be packed";
+}
+// [/status]
 // clang-format on

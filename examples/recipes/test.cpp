@@ -248,6 +248,27 @@ void a_report_that_is_cancelled_is_cleaned_up() {
   CHECK(sim.drain());
   CHECK(sim.instance(other)->status == "done" && written == 14);
 }
+
+void an_order_is_found_by_its_number_whatever_has_become_of_it() {
+  bool broke = false;
+  simulation sim{{order([&](std::int64_t) {
+    if (broke)
+      throw std::runtime_error("no money");
+  })}};
+  CHECK(status_of(sim, 42) == "unknown");
+  CHECK(sim.insert(order_of(42)));
+  CHECK(sim.insert(order_of(42))->duplicate);
+  CHECK(status_of(sim, 42) == "to be paid");
+  CHECK(sim.drain());
+  CHECK(status_of(sim, 42) == "paid, to be packed");
+  CHECK(sim.signal({.name = "packed", .key = key_of(42)}));
+  CHECK(sim.drain());
+  CHECK(status_of(sim, 42) == "shipped");
+  broke = true;
+  CHECK(sim.insert(order_of(43)));
+  CHECK(sim.drain());
+  CHECK(status_of(sim, 43) == "we will call you");
+}
 // clang-format on
 
 } // namespace
@@ -267,5 +288,6 @@ int main() {
   however_many_scans_there_are_they_have_three_lanes();
   mails_are_sent_at_their_pace_and_each_once();
   a_report_that_is_cancelled_is_cleaned_up();
+  an_order_is_found_by_its_number_whatever_has_become_of_it();
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

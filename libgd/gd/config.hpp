@@ -44,7 +44,7 @@ struct config {
   std::chrono::milliseconds poll{1'000};
   /// How often a node looks, between these, whether anybody has made a row due: by
   /// one statement for all of its queues. Zero: not at all.
-  std::chrono::milliseconds look{50};
+  std::chrono::milliseconds look{125};
   /// How often expired leases are looked for.
   std::chrono::milliseconds reaper{30'000};
   /// How much longer than its interval a sweep may wait, at random, so that

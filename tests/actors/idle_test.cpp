@@ -34,6 +34,10 @@ public:
     done(std::move(nothing));
   }
 
+  void after(clock::duration, std::function<void()>) override {
+    // Nobody looks.
+  }
+
   std::optional<clock::time_point> connected_since(std::size_t) const override {
     return clock::time_point{};
   }

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -37,6 +39,16 @@ public:
               clock::duration) override {
     queue_.push_back({lane, std::move(work), std::move(done)});
     ++submitted;
+  }
+
+  void after(clock::duration time, std::function<void()> then) override {
+    alarms_.emplace(now_ + time, std::move(then));
+  }
+
+  void advance_time(clock::duration time) {
+    now_ += time;
+    while (!alarms_.empty() && alarms_.begin()->first <= now_)
+      alarms_.extract(alarms_.begin()).mapped()();
   }
 
   std::optional<clock::time_point> connected_since(std::size_t) const override {
@@ -128,6 +140,8 @@ private:
 
   gd::pq::connection connection_;
   std::deque<job> queue_;
+  clock::time_point now_;
+  std::multimap<clock::time_point, std::function<void()>> alarms_;
   job held_;
   gd::pq::reply reply_;
 };

@@ -551,6 +551,50 @@ CAF_TEST(a key whose owner ends while it is waited for names nobody) {
   CAF_CHECK_EQUAL(target_of("x"), "");
 }
 
+CAF_TEST(a key that goes on and on is followed five times and then told of) {
+  auto& stranger = connect();
+  auto first = make("k");
+  auto second = hand_over(stranger, first, "k");
+  stranger.exec("commit");
+  // Whoever looks who has the key is told, and the key is another's by then.
+  db.rows("create table moves (n int)");
+  db.rows("create schema restless");
+  db.rows(
+    "create function restless.moves(owner bigint) returns boolean language"
+    " plpgsql volatile cost 1000000 as $$ begin"
+    " if exists (select from public.gen_durable where id = owner and"
+    " status = 'runnable') and (select count(*) from public.moves) < "
+    "current_setting('test.moves')::int then"
+    " insert into public.moves values (1);"
+    " update public.gen_durable set status = 'done' where id = owner;"
+    " update public.gen_durable set status = 'runnable'"
+    " where id <> owner; end if;"
+    " return true; end $$");
+  db.rows("create view restless.gen_durable as"
+          " select g.* from public.gen_durable g where restless.moves(g.id)");
+  db.rows("alter function gd_hold_key(bytea, boolean) set search_path ="
+          " restless, public, pg_temp");
+  auto signal = [&](const std::string& moves) -> std::string {
+    auto& caller = connect();
+    caller.exec("delete from moves");
+    caller.exec("select set_config('test.moves', $1, false)", {moves});
+    try {
+      return caller.scalar("select gd_signal(key => 'k', name => 'x')");
+    } catch (const sql_error& why) {
+      CAF_CHECK_EQUAL(why.sqlstate(), "55P03");
+      return why.what();
+    }
+  };
+  CAF_CHECK_EQUAL(signal("4"), "accepted");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from moves"), "4");
+  CAF_CHECK_EQUAL(target_of("x"), second);
+  auto told = signal("5");
+  CAF_CHECK(told.find("one after the other is the instance with the unique key"
+                      " k")
+            != std::string::npos);
+  CAF_CHECK_EQUAL(target_of("x"), second);
+}
+
 CAF_TEST(an instance that executes is told of and not locked) {
   auto id = make("k");
   db.rows(

@@ -757,4 +757,48 @@ CAF_TEST(a callback may submit the next unit) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from numbers"), "20");
 }
 
+CAF_TEST(alarms are rung in the order of their times and may set others) {
+  start();
+  std::mutex mutex;
+  std::vector<int> rung;
+  std::vector<std::chrono::steady_clock::time_point> at;
+  std::promise<void> last;
+  auto began = std::chrono::steady_clock::now();
+  auto ring = [&](int n) {
+    std::lock_guard guard{mutex};
+    rung.push_back(n);
+    at.push_back(std::chrono::steady_clock::now());
+  };
+  tested->after(40ms, [&] {
+    ring(3);
+    tested->after(20ms, [&] {
+      ring(4);
+      last.set_value();
+    });
+  });
+  tested->after(20ms, [&] { ring(2); });
+  tested->after(0ms, [&] { ring(1); });
+  last.get_future().wait();
+  std::lock_guard guard{mutex};
+  CAF_CHECK_EQUAL(rung, (std::vector{1, 2, 3, 4}));
+  CAF_CHECK(at[1] - began >= 20ms && at[2] - began >= 40ms
+            && at[3] - at[2] >= 20ms);
+}
+
+CAF_TEST(an alarm needs no connection and none is rung after a stop) {
+  auto opts = db.options();
+  opts.database = "host=/nowhere/to/be/found";
+  start(1, opts);
+  std::promise<void> rung;
+  tested->after(1ms, [&] { rung.set_value(); });
+  rung.get_future().wait();
+  auto kept = std::make_shared<int>(0);
+  tested->after(1h, [kept] { ++*kept; });
+  tested->stop();
+  tested->after(0ms, [kept] { ++*kept; });
+  tested.reset();
+  CAF_CHECK_EQUAL(*kept, 0);
+  CAF_CHECK_EQUAL(kept.use_count(), 1);
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,7 +1,5 @@
 #include <gd/actors/lookout.hpp>
 
-#include <caf/all.hpp>
-
 #include <algorithm>
 #include <utility>
 
@@ -20,29 +18,31 @@ constexpr milliseconds longest_refused{60'000};
 
 } // namespace
 
-lookout_actor::lookout_actor(caf::actor_config& cfg, node_ptr home)
-  : caf::event_based_actor(cfg),
-    home_(std::move(home)),
-    pause_(home_->config.look) {
+lookout::lookout(node_ptr home)
+  : home_(std::move(home)), pause_(home_->config.look) {
   // nop
 }
 
-caf::behavior lookout_actor::make_behavior() {
-  send_self_after(this, pause_, look_due{});
-  return {
-    [this](look_due) { look(); },
-    [this](unit_done& x) { finish(*x.reply); },
-  };
+void lookout::wait() {
+  home_->db->after(pause_, [weak = weak_from_this()] {
+    if (auto self = weak.lock())
+      self->look();
+  });
 }
 
-void lookout_actor::look() {
+void lookout::look() {
   // Who locks a sequence holds up inserts anyway, and with them this lane, but no
   // heartbeat and no outcome.
-  submit(this, *home_->db, database::public_lane, {{store::last_ids()}, false},
-         0, database::clock::duration::zero());
+  home_->db->submit(
+    database::public_lane, {{store::last_ids()}, false},
+    [weak = weak_from_this()](const pq::reply& reply) {
+    if (auto self = weak.lock())
+      self->finish(reply);
+    },
+    database::clock::duration::zero());
 }
 
-void lookout_actor::finish(const pq::reply& reply) {
+void lookout::finish(const pq::reply& reply) {
   if (!reply.ok()) {
     fail(*reply.failure);
   } else {
@@ -60,15 +60,15 @@ void lookout_actor::finish(const pq::reply& reply) {
       home_->wake_all();
     }
   }
-  send_self_after(this, pause_, look_due{});
+  wait();
 }
 
-void lookout_actor::fail(const error& why) {
+void lookout::fail(const error& why) {
   auto longest = retryable(why.code) ? longest_pause : longest_refused;
   pause_ = std::max(home_->config.look, std::min(2 * pause_, longest));
   bool lost = why.code == errc::stopped || why.code == errc::unavailable
               || why.code == errc::unknown_fate;
-  if (!lost && complaints_.note(why.message, system().clock().now()) > 0)
+  if (!lost && complaints_.note(why.message, database::clock::now()) > 0)
     home_->tell(
       events::sweep_failed{"the look for what is due", without_data(why)});
 }

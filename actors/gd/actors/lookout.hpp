@@ -5,9 +5,8 @@
 #include <gd/pq/complaints.hpp>
 #include <gd/pq/store_nodes.hpp>
 
-#include <caf/event_based_actor.hpp>
-
 #include <chrono>
+#include <memory>
 #include <optional>
 
 namespace gd::actors {
@@ -16,14 +15,15 @@ namespace gd::actors {
 /// does draws an id, and one statement tells the last ones. Ids are drawn before
 /// commits, so all pickers are told at once and at the next three looks. What commits
 /// later than that is found by the poll, as everything is.
-class lookout_actor : public caf::event_based_actor {
+///
+/// Lives on the database's thread, and is no actor: a look that sees nothing new
+/// wakes nobody. Ends with its last owner.
+class lookout : public std::enable_shared_from_this<lookout> {
 public:
-  lookout_actor(caf::actor_config& cfg, node_ptr home);
+  explicit lookout(node_ptr home);
 
-  caf::behavior make_behavior() override;
-  const char* name() const override {
-    return "gd.lookout";
-  }
+  /// Sets the alarm for the next look.
+  void wait();
 
 private:
   void look();

@@ -69,9 +69,6 @@ struct beat_again {};
 /// Leases of rows that strangers have locked are to be extended.
 struct locked_beat_due {};
 
-/// Look whether others have made rows due.
-struct look_due {};
-
 /// There may be new work in the receiver's queue; the poll finds it anyway.
 struct hint {
   /// Not only behind what was picked last: its rows have been eligible before.
@@ -183,7 +180,6 @@ GD_LOCAL_MESSAGE(sweep_due)
 GD_LOCAL_MESSAGE(beat_due)
 GD_LOCAL_MESSAGE(beat_again)
 GD_LOCAL_MESSAGE(locked_beat_due)
-GD_LOCAL_MESSAGE(look_due)
 GD_LOCAL_MESSAGE(hint)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(run_steps)
@@ -240,7 +236,6 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::sweep_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_again))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::locked_beat_due))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))

@@ -36,9 +36,9 @@ namespace gd::actors {
 /// Numbers that one actor can use before it meets the next one's range.
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
-/// What the children of the supervisor are: the worker of the gateway, heartbeat,
-/// reaper and lookout once each, and a picker for each queue.
-enum class role : std::uint8_t { worker, heartbeat, reaper, lookout, picker };
+/// What the children of the supervisor are: the worker of the gateway, heartbeat
+/// and reaper once each, and a picker for each queue.
+enum class role : std::uint8_t { worker, heartbeat, reaper, picker };
 
 /// The supervisor's children that are there, for hints from anywhere. `queue` is a
 /// picker's; the others have none.
@@ -71,7 +71,7 @@ private:
   }
 
   std::mutex mutex_;
-  std::array<by_queue, 5> by_role_;
+  std::array<by_queue, 4> by_role_;
 };
 
 /// How many actors run user code that may take long at the same time, in all

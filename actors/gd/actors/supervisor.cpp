@@ -42,8 +42,6 @@ std::string title_of(role what, const std::string& queue) {
       return "heartbeat";
     case role::reaper:
       return "reaper";
-    case role::lookout:
-      return "lookout";
     case role::picker:
       break;
   }
@@ -69,9 +67,11 @@ caf::behavior supervisor_actor::make_behavior() {
   add(role::heartbeat, {},
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
-  if (home_->config.look.count() > 0)
-    add(role::lookout, {}, [this] { return spawn<lookout_actor>(home_); });
   add_pickers();
+  if (home_->config.look.count() > 0) {
+    lookout_ = std::make_shared<lookout>(home_);
+    lookout_->wait();
+  }
   look_around();
   return {
     [this](restart x) { start(x.child); },
@@ -194,12 +194,13 @@ void supervisor_actor::begin_draining(milliseconds grace) {
   if (draining_)
     return;
   draining_ = true;
+  lookout_ = nullptr;
   home_->children.clear();
   // Heartbeat and gateway go on until the last picker is done.
   for (auto& x : children_)
     if (x.handle && x.what == role::picker)
       post(this, x.handle, drain{grace});
-    else if (x.handle && (x.what == role::reaper || x.what == role::lookout))
+    else if (x.handle && x.what == role::reaper)
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   finish_if_drained();
 }

@@ -15,6 +15,8 @@
 
 namespace gd::actors {
 
+class lookout;
+
 /// What the engine's handle waits for.
 struct engine_end {
   /// Set once all actors of the engine are gone.
@@ -72,6 +74,8 @@ private:
   std::shared_ptr<engine_end> end_;
   watcher watcher_;
   std::vector<child> children_;
+  /// Null: not wanted, or the node drains.
+  std::shared_ptr<lookout> lookout_;
   bool draining_ = false;
   bool leaving_ = false;
   /// Lanes on which the farewell has not been said yet.

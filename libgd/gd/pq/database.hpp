@@ -31,6 +31,10 @@ public:
                       clock::duration patience)
     = 0;
 
+  /// Calls `then` on the database's thread when so much time has passed; not at all
+  /// if the database is stopped before.
+  virtual void after(clock::duration time, std::function<void()> then) = 0;
+
   /// Since when the lane has had its connection; nullopt: it has none.
   virtual std::optional<clock::time_point>
   connected_since(std::size_t lane) const = 0;

@@ -20,6 +20,13 @@ namespace gd {
 
 using clock_type = database::clock;
 
+namespace {
+
+/// Whose thread this is; null: nobody's.
+thread_local const reactor* whose_thread = nullptr;
+
+} // namespace
+
 /// Wakes whoever polls its file descriptor.
 class reactor::bell {
 public:
@@ -187,6 +194,33 @@ void reactor::submit(std::size_t index, pq::unit work, callback done,
     wake_->ring();
 }
 
+void reactor::after(clock::duration time, std::function<void()> then) {
+  {
+    std::lock_guard guard{alarms_mutex_};
+    alarms_.push_back({clock::now() + time, std::move(then)});
+  }
+  if (whose_thread != this)
+    wake_->ring();
+}
+
+reactor::clock::time_point reactor::ring_alarms() {
+  std::unique_lock guard{alarms_mutex_};
+  auto first = clock::time_point::max();
+  auto next = alarms_.end();
+  for (auto i = alarms_.begin(); i != alarms_.end(); ++i)
+    if (i->at < first) {
+      first = i->at;
+      next = i;
+    }
+  if (first > clock::now())
+    return first;
+  auto then = std::move(next->then);
+  alarms_.erase(next);
+  guard.unlock(); // it may set another
+  then();
+  return clock::time_point::min();
+}
+
 std::optional<reactor::clock::time_point>
 reactor::connected_since(std::size_t lane) const {
   auto ticks = lanes_[lane]->since.load();
@@ -202,6 +236,7 @@ error reactor::why_waiting(std::size_t index) const {
 }
 
 void reactor::run() {
+  whose_thread = this;
   std::vector<pollfd> fds(lanes_.size() + 1);
   for (;;) {
     for (std::size_t i = 0; i < lanes_.size(); ++i)
@@ -222,6 +257,7 @@ void reactor::run() {
       until = std::min(until, stop_by_);
     if (connect_by_)
       until = std::min(until, *connect_by_);
+    until = std::min(until, ring_alarms());
     fds[0] = {wake_->fd(), POLLIN, 0};
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       auto& lane = *lanes_[i];

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -52,6 +54,8 @@ public:
   void submit(std::size_t index, pq::unit work, callback done,
               clock::duration patience) override;
 
+  void after(clock::duration time, std::function<void()> then) override;
+
   std::optional<clock::time_point>
   connected_since(std::size_t lane) const override;
 
@@ -73,12 +77,18 @@ private:
     /// It has to do with this session, and goes with it.
     bool this_session;
   };
+  struct alarm {
+    clock::time_point at;
+    std::function<void()> then;
+  };
   struct lane_state;
   struct news;
   class bell;
   struct attempt;
 
   void run();
+  /// At most one of them; until when there is no other.
+  clock::time_point ring_alarms();
   void connect(lane_state& lane);
   void look_after(lane_state& lane, bool pollable);
   void advance(lane_state& lane, news& told);
@@ -115,6 +125,8 @@ private:
   std::shared_ptr<bell> wake_;
   std::shared_ptr<bell> end_;
   clock::time_point stop_by_;
+  std::mutex alarms_mutex_;
+  std::vector<alarm> alarms_;
   std::thread thread_;
 };
 
