@@ -140,8 +140,8 @@ private:
 
 /// The gateway with the messages that end its publishing, and tell how its peers
 /// read.
-using gateway_portal_impl
-  = extended<gateway, void(close_portal), void(peer_unread), void(tick)>;
+using gateway_portal_impl = extended<
+  gateway, void(rows_due), void(close_portal), void(peer_unread), void(tick)>;
 
 /// What a portal knows of the network beside the messages.
 struct portal_network {
@@ -150,6 +150,8 @@ struct portal_network {
   /// Asks how many they are: what it is given is called once, by another thread.
   std::function<void(const caf::node_id&, std::function<void(std::size_t)>)>
     ask_unread = [](const auto&, const auto& answer) { answer(0); };
+  /// Another node tells of rows that are due.
+  std::function<void(rows_due)> on_rows_due = [](const auto&) {};
 };
 
 /// What other nodes hold: stands before the door. Nothing that a peer sends ends

@@ -1,6 +1,7 @@
 #include <gd/actors/remote.hpp>
 
 #include <gd/actors/gateway.hpp>
+#include <gd/actors/hints.hpp>
 #include <gd/actors/node.hpp>
 
 #include <caf/all.hpp>
@@ -164,14 +165,15 @@ result<std::uint16_t> publish(engine& x, const publish_options& options) {
   auto closed = std::make_shared<std::promise<void>>();
   auto home = inside(x);
   auto most = static_cast<std::size_t>(home->config.bytes_waiting);
-  portal_network network{
-    .most_unread = most,
-    .ask_unread = [&sys, most, tell = home->config.on_event](
-                    const caf::node_id& peer, auto answer) {
-      sys.middleman().run_later([&sys, most, tell, peer, answer] {
-        answer(unread_by(sys, peer, 2 * most, tell));
-      });
-    }};
+  portal_network network{.most_unread = most,
+                         .ask_unread =
+                           [&sys, most, tell = home->config.on_event](
+                             const caf::node_id& peer, auto answer) {
+    sys.middleman().run_later([&sys, most, tell, peer, answer] {
+      answer(unread_by(sys, peer, 2 * most, tell));
+    });
+                         },
+                         .on_rows_due = pass_hints_on(home)};
   auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));
   auto published = caf::actor_cast<gateway>(portal);
   auto port = sys.middleman().publish(published, options.port,
@@ -191,6 +193,8 @@ result<std::uint16_t> publish(engine& x, const publish_options& options) {
             closed->get_future().wait();
             close();
           }});
+  begin_hints(sys, home,
+              join_addresses(place(options.address, *port), options.advertise));
   return *port;
 }
 

@@ -23,6 +23,10 @@ struct publish_options {
   std::uint16_t port = 0;
   /// A loopback address: 127.x.x.x or ::1.
   std::string address{"127.0.0.1"};
+  /// Where engines on other hosts find it, for hints: the end of their tunnel to this
+  /// host, a loopback address with a port that is the same on each of them. Empty: they
+  /// do not, and hints come from this host alone.
+  std::string advertise{};
 };
 
 /// Opens a port for `connect`, until the engine stops, and returns its number.

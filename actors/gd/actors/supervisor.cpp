@@ -43,6 +43,7 @@ std::string title_of(role what, const std::string& queue) {
     case role::reaper:
       return "reaper";
     case role::picker:
+    case role::hints: // no child of this one
       break;
   }
   return "picker of " + queue;
