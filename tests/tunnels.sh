@@ -8,6 +8,7 @@
 # for a gateway behind the tunnel. The database is that of GD_DATABASE.
 set -euo pipefail
 
+PATH=$PATH:/usr/sbin # where Debian has haproxy
 part=$1 gdctl=$2 worker=${3-} client=${4-}
 scratch=$(mktemp -d)
 cd "$scratch"
@@ -65,7 +66,7 @@ test_gdctl() {
   says 'a/ca.pem is there already'
   cmp -s a/ca.key before || fail "an authority was overwritten"
 
-  in=(--accept 0.0.0.0:4712 --engine 127.0.0.1:4711 --from web1,web2)
+  in=(--accept 0.0.0.0:4712 --engine 127.0.0.1:4711 --from "web1,web2")
   exits 0 node db1 --dir a "${in[@]}" --to db2 db2.example.org:4712 /run/shop/db2
   says 'a/db1/node.pem: db1 until'
   says 'stunnel stunnel.conf'
@@ -146,7 +147,7 @@ test_gdctl() {
 # A port of this machine that nobody listens at, below those that the system gives out.
 next_port=$((20000 + $$ % 1000 * 10))
 free_port() {
-  while (exec 3<> "/dev/tcp/127.0.0.1/$next_port") 2> /dev/null; do
+  while listens "$next_port"; do
     next_port=$((next_port + 1))
   done
   port=$next_port
@@ -191,6 +192,9 @@ greets() {
     exec 3<> "/dev/tcp/127.0.0.1/$1" && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && timeout 10 cat <&3
   ) 2> /dev/null || true
   [[ $answer == *hello* ]]
+}
+listens() {
+  (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null
 }
 refuses() {
   ! greets "$1"
@@ -277,7 +281,7 @@ test_server_names() {
     # Only its own check is to be tested: the other side would let it in.
     [[ $dir == b ]] || cp a/web1/node.pem "a/$me/node.pem"
     tunnel "$dir/$me"
-    wait_until eval "(exec 3<> /dev/tcp/127.0.0.1/$port) 2> /dev/null"
+    wait_until listens "$port"
     if [[ $name == a ]]; then
       greets "$port" || fail "a client does not connect to db1"
     else
@@ -304,7 +308,7 @@ test_strangers() {
   local began=$SECONDS
   for ((i = 0; i < 1000; ++i)); do
     exec {fd}<> "/dev/tcp/127.0.0.1/$accept" || fail "no connection $i"
-    ((i % 2)) || printf '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abcdefgh' >&"$fd" 2> /dev/null || true
+    ((i % 2)) || printf '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abcdefgh' >&"$fd" || true
     fds+=("$fd")
     ((i % 100)) || greets "$door" || fail "nobody is let in beside $i silent connections"
   done
@@ -344,6 +348,10 @@ is_renewed() {
   [[ -n $now && $now != "$before" ]]
 }
 
+has_let_in() {
+  (($(wc -l < let_in) > $1))
+}
+
 test_renewal() {
   local before
   before=$(serial)
@@ -358,9 +366,8 @@ test_renewal() {
   wait_until is_renewed
   "$gdctl" tls node web1 --dir a --renew > /dev/null
   reload "$home"
-  local seen
   seen=$(wc -l < let_in)
-  wait_until eval '(($(wc -l < let_in) > seen + 20))'
+  wait_until has_let_in $((seen + 20))
   : > renewed
   wait "$asker"
   [[ ! -e outage.log ]] || fail "a renewal was an outage for $(wc -l < outage.log) of $(wc -l < let_in)"
@@ -383,7 +390,7 @@ test_gateway() {
   "$gdctl" tls node web3 --dir a --replace --to db3 "127.0.0.1:$accept" "127.0.0.1:$door" > /dev/null
   tunnel a/db3
   tunnel a/web3
-  wait_until eval "(exec 3<> /dev/tcp/127.0.0.1/$door) 2> /dev/null"
+  wait_until listens "$door"
   timeout 60 "$client" --port="$door" --order=7 > client.log 2>&1 || true
   grep -q 'order 7 is shipped' client.log || fail "no order goes through"
   told "an order goes through to the gateway, and its receipt comes back"

@@ -166,7 +166,7 @@ checkHost = {0}
 constexpr std::string_view haproxy_head
   = R"(# The tunnels of {0}, made by gdctl. In this folder, as the user of the engine:
 #
-#   haproxy -W -f haproxy.cfg
+#   /usr/sbin/haproxy -W -f haproxy.cfg
 #
 # SIGUSR2: reads its files again; connections that there are stay.
 
