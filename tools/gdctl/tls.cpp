@@ -209,7 +209,7 @@ std::string next_steps(const node_options& x, const std::string& folder,
          + fmt::format(
            "Next: copy {0} to the host of {1}, for the user that runs the "
            "engine there,\nand run one of these in it, as that user:\n"
-           "  sh -c 'ulimit -n {2}; exec stunnel stunnel.conf'\n"
+           "  sh -c 'umask 077; ulimit -n {2}; exec stunnel stunnel.conf'\n"
            "  /usr/sbin/haproxy -W -f haproxy.cfg\n"
            "Before it ends: gdctl tls node {1} --dir {3} --renew\n",
            folder, x.what.node, files_for(x.what), gd::printable(x.folder));

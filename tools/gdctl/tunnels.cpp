@@ -120,7 +120,7 @@ gd::result<void> check_out(const tunnel_out& x) {
 constexpr std::string_view stunnel_head
   = R"(; The tunnels of {0}, made by gdctl. In this folder, as the user of the engine:
 ;
-;   ulimit -n {1}; exec stunnel stunnel.conf
+;   umask 077; ulimit -n {1}; exec stunnel stunnel.conf
 ;
 ; SIGHUP: reads its files again; connections that there are stay. The number of
 ; files that it may have open is its limit of connections: {1} is about {2}.
