@@ -190,6 +190,7 @@ defaults
 )";
 
 constexpr std::string_view haproxy_in = R"(
+# What others connect to.
 listen in
     bind {0} ssl crt node.pem ca-file ca.pem verify required
     # Nobody takes all connections for itself.
@@ -201,6 +202,7 @@ listen in
 )";
 
 constexpr std::string_view haproxy_out = R"(
+# The way to {0}.
 listen to-{0}
     bind {2}
     server {0} {1} ssl crt node.pem ca-file ca.pem verify required verifyhost {0}
