@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <charconv>
 #include <future>
 #include <memory>
 #include <optional>
@@ -35,6 +36,16 @@ bool is_loopback(const std::string& address) {
   in6_addr six{};
   return inet_pton(AF_INET6, address.c_str(), &six) == 1
          && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+/// "127.0.0.1:4711"
+bool is_loopback_port(const std::string& text) {
+  auto colon = std::min(text.rfind(':'), text.size());
+  std::uint16_t port = 0;
+  const auto* begin = text.data() + std::min(colon + 1, text.size());
+  auto [end, failed] = std::from_chars(begin, text.data() + text.size(), port);
+  return failed == std::errc{} && end == text.data() + text.size() && port != 0
+         && is_loopback(text.substr(0, colon));
 }
 
 error invalid(std::string message) {
@@ -162,6 +173,10 @@ result<std::uint16_t> publish(engine& x, const publish_options& options) {
                    + options.address
                    + "\"; beyond this machine, the gateway needs TLS with "
                      "client certificates, which this version does not have");
+  if (!options.advertise.empty() && !is_loopback_port(options.advertise))
+    return invalid("publish: expected a loopback address with a port to be "
+                   "advertised (127.0.0.1:4801), got \""
+                   + options.advertise + "\"");
   auto closed = std::make_shared<std::promise<void>>();
   auto home = inside(x);
   auto most = static_cast<std::size_t>(home->config.bytes_waiting);
