@@ -91,6 +91,7 @@ struct hints_fixture : picker_fixture {
           for (const auto& queue : x.queues)
             text += queue + (x.anywhere ? "* " : " ");
           heard[address].push_back(text);
+          return rows_noted{};
         }};
       });
     actors.push_back(doors[address]);

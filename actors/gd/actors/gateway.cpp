@@ -569,14 +569,17 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
     [this](gd::history_query& x) { return pass<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
-    [this](rows_due& x) { network_.on_rows_due(std::move(x)); },
+    [this](rows_due& x) {
+    network_.on_rows_due(std::move(x));
+    return rows_noted{};
+    },
     [this](close_portal) { quit(); },
     [this](peer_unread& x) { read_unread(x); },
     [this](tick) {
     asks_again_ = false;
     for (const auto& [of, x] : peers_)
       ask_unread(of);
-    },
+  },
     };
 }
 

@@ -140,8 +140,9 @@ private:
 
 /// The gateway with the messages that end its publishing, and tell how its peers
 /// read.
-using gateway_portal_impl = extended<
-  gateway, void(rows_due), void(close_portal), void(peer_unread), void(tick)>;
+using gateway_portal_impl
+  = extended<gateway, rows_noted(rows_due), void(close_portal),
+             void(peer_unread), void(tick)>;
 
 /// What a portal knows of the network beside the messages.
 struct portal_network {

@@ -156,10 +156,9 @@ void hints_actor::tell(const std::string& who, peer& to,
   to.next = now + hint_window;
   auto ticket = to.asked = ++tickets_;
   request_from(this, to.door, answer_at_most, std::move(what))
-    .then([this, who, ticket] { answered(who, ticket, true); },
-          [this, who, ticket](const caf::error&) {
-    answered(who, ticket, false);
-    });
+    .then(
+      [this, who, ticket](const rows_noted&) { answered(who, ticket, true); },
+      [this, who, ticket](const caf::error&) { answered(who, ticket, false); });
 }
 
 void hints_actor::answered(const std::string& who, std::uint64_t ticket,

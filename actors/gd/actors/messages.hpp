@@ -40,6 +40,9 @@ using gateway = typed_actor<
   gd::instance(gd::look_up), gd::stats(gd::stats_query),
   gd::history_page(gd::history_query), gd::in_step_page(gd::in_step_query)>;
 
+/// \cond
+// -- between the nodes of engines ----------------------------------------------
+
 /// From one engine's node to another, through its published gateway: rows are due in
 /// these queues that the sender does not pick at once. Correctness needs none; what
 /// comes too often counts once.
@@ -50,8 +53,11 @@ struct rows_due {
 
   GD_STATE(rows_due, queues, anywhere);
 };
+/// The answer: the next may come.
+struct rows_noted {
+  GD_STATE(rows_noted);
+};
 
-/// \cond
 // -- inside a node ------------------------------------------------------------
 
 /// The database has answered a unit; `ticket` tells which.
@@ -258,6 +264,7 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_page))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transition))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transitioned))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_due))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_noted))
 #if !GD_CAF_017
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
