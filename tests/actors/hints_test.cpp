@@ -79,11 +79,11 @@ struct hints_fixture : picker_fixture {
   /// Its gateway, which answers, or says nothing.
   void add_door(const std::string& address, bool answers = true) {
     doors[address] = sys.spawn(
-      [this, address, answers](caf::event_based_actor* self) -> caf::behavior {
+      [this, address, answers](caf::event_based_actor* me) -> caf::behavior {
         if (!answers)
-          return {[this, self, address](const rows_due&) {
+          return {[this, me, address](const rows_due&) {
             heard[address].push_back("unanswered");
-            open.push_back(self->make_response_promise());
+            open.push_back(me->make_response_promise());
             return open.back();
           }};
         return {[this, address](const rows_due& x) {
@@ -146,7 +146,7 @@ struct hints_engines : engine_fixture {
   }
 
   void open(engine& x) {
-    auto port = publish(x);
+    auto port = publish(x, {});
     if (!port)
       throw std::runtime_error(to_string(port.error()));
   }
