@@ -187,6 +187,17 @@ std::vector<workload> workloads(const sizes& size) {
      "the drain in a table full of finished, future and foreign rows",
      {{"floor", scale}, {"engine", scale}},
      false},
+    {"elsewhere",
+     "single inserts by a node that does not serve their queue, until another "
+     "one is done",
+     {{"hints", "elsewhere --rows " + n(60, 3)},
+      {"without hints", "elsewhere --hints 0 --rows " + n(60, 3)}},
+     false},
+    {"round_trip",
+     "a signal and its answer, in the same process, and by a loopback port",
+     {{"local", "round_trip --rows " + n(1'000, 20)},
+      {"port", "round_trip --connect 0 --rows " + n(1'000, 20)}},
+     false},
     {"wal", "transitions of instances beside those of Statesman's tables",
      transitions(" --rows " + n(10'000, 500) + " --steps 2"), false},
     {"soak",
@@ -296,6 +307,11 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--queues", x.how.queues, "engine: of the node")->check(positive);
   add("--look-ms", x.how.look_ms,
       "engine: between looks; 0: none; -1: its default");
+  add("--hints", x.how.hints, "engine: of elsewhere; 0: none");
+  add("--listen", x.how.listen,
+      "of round_trip: port of the gateway; 0: any that is free");
+  add("--connect", x.how.connect,
+      "of round_trip: port to connect to; 0: the gateway's; -1: none, local");
   add("--senders", x.how.senders, "actors that send");
   add("--window", x.how.window, "requests that each has under way");
   add("--seconds", x.how.seconds, "of idle and soak");

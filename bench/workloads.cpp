@@ -25,6 +25,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <numeric>
 #include <optional>
 #include <semaphore>
 #include <stdexcept>
@@ -214,11 +215,11 @@ public:
     return engine_->gateway();
   }
 
-  std::uint16_t publish() {
-    auto port = gd::actors::publish(*engine_, {});
-    if (!port)
-      fail(port.error());
-    return *port;
+  std::string publish(gd::actors::publish_options where = {.port = 0}) {
+    auto at = gd::actors::publish(*engine_, where);
+    if (!at)
+      fail(at.error());
+    return *at;
   }
 
   void wait_until_connected() {
@@ -488,7 +489,8 @@ sample measure_links(const parameters& how) {
          },
          true};
   n.wait_until_connected();
-  port.add(n.publish());
+  auto at = n.publish();
+  port.add(std::stoi(at.substr(at.rfind(':') + 1)));
   joined.wait_for(how.joined);
   m.start();
   before.open();
@@ -662,6 +664,97 @@ sample measure_discovery(const parameters& how) {
   return out;
 }
 
+/// Single inserts by the gateway of a node that does not serve their queue, on an idle
+/// system, until each is done by another one.
+sample measure_elsewhere(const parameters& how) {
+  meter m{how.database};
+  std::vector<double> to_done;
+  double waiting = 0;
+  {
+    std::binary_semaphore done{0};
+    auto other = settings(how, count_down());
+    other.queues.front().name = "other";
+    node by{std::move(other), [](const gd::event&) {}, true};
+    node n{settings(how, count_down()), on_commit([&] { done.release(); }),
+           true};
+    if (how.hints > 0) {
+      by.publish();
+      n.publish();
+    }
+    by.wait_until_connected();
+    n.wait_until_connected();
+    caf::scoped_actor self{by.sys};
+    m.start();
+    for (std::int64_t i = -5; i < how.rows; ++i) {
+      // Idle, and out of step with what the engines do on their own.
+      std::this_thread::sleep_for(200ms + (i + 5) * 37 % 100 * 1ms);
+      auto sent = clock::now();
+      gd::actors::request_from(self.ptr(), by.gateway(), 10s, one_row(how))
+        .receive([](const gd::inserted&) {},
+                 [&](const caf::error& why) {
+        throw std::runtime_error{gd::actors::render(by.sys, why)};
+        });
+      if (!done.try_acquire_for(30s))
+        throw std::runtime_error{"nothing happens"};
+      if (i < 0) // until the nodes know each other
+        continue;
+      waiting += seconds_since(sent);
+      to_done.push_back(1e3 * seconds_since(sent));
+    }
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.seconds = waiting; // without the pauses
+  out.more["done p50 ms"] = quantile(to_done, 0.5);
+  out.more["done p99 ms"] = quantile(to_done, 0.99);
+  return out;
+}
+
+/// Signals one by one, from the request to the answer: by actors of the engine's own
+/// node, or of another one that has connected to a port, maybe of a tunnel.
+sample measure_round_trip(const parameters& how) {
+  auto ids = fill(how);
+  meter m{how.database};
+  std::vector<double> times;
+  {
+    tally parked;
+    node n{settings(how, wait_for_signal()), on_commit([&] { parked.add(); }),
+           true};
+    parked.wait_for(how.rows);
+    auto at = n.publish({.port = static_cast<std::uint16_t>(how.listen)});
+    actor_config elsewhere{true};
+    caf::actor_system sys{elsewhere};
+    auto to = n.gateway();
+    if (how.connect >= 0) {
+      if (how.connect > 0)
+        at = "127.0.0.1:" + std::to_string(how.connect);
+      auto found = gd::actors::connect(sys, at, 10s);
+      if (!found)
+        fail(found.error());
+      to = *found;
+    }
+    caf::scoped_actor self{how.connect >= 0 ? sys : n.sys};
+    m.start();
+    for (auto id : ids) {
+      std::this_thread::sleep_for(2ms); // idle
+      auto sent = clock::now();
+      gd::actors::request_from(self.ptr(), to, 10s, gd::signal{id, "go"})
+        .receive([](const gd::signalled&) {},
+                 [&](const caf::error& why) {
+        throw std::runtime_error{gd::actors::render(n.sys, why)};
+        });
+      times.push_back(1e3 * seconds_since(sent));
+    }
+    parked.wait_for(2 * how.rows);
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.seconds = std::accumulate(times.begin(), times.end(), 0.0) / 1e3;
+  out.more["p50 ms"] = quantile(times, 0.5);
+  out.more["p99 ms"] = quantile(times, 0.99);
+  return out;
+}
+
 sample measure_async(const parameters& how) {
   fill(how);
   meter m{how.database};
@@ -792,6 +885,7 @@ sample measure_engine(const std::string& workload, const parameters& how) {
     {"discovery", measure_discovery}, {"async", measure_async},
     {"idle", measure_idle},           {"soak", measure_soak},
     {"links", measure_links},
+    {"elsewhere", measure_elsewhere}, {"round_trip", measure_round_trip},
   };
   auto found = all.find(workload);
   if (found == all.end())

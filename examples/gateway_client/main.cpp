@@ -1,6 +1,6 @@
 /// A CAF program without a database that stays while engines come and go: places and
 /// pays orders with whichever checkout worker has published its gateway
-/// (checkout_worker --publish 4711).
+/// (checkout_worker --publish-port 4711).
 
 #include "../checkout/checkout.hpp"
 

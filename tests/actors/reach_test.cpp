@@ -449,7 +449,7 @@ CAF_TEST(a node that stops hands over to the next) {
 CAF_TEST(orders of the example outlive the node that they go to) {
   auto worker = [this] {
   return std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
-                                  db.conninfo(), "--publish", "0",
+                                  db.conninfo(), "--publish-port", "0",
                                   // None is finished before it is paid twice.
                                   "--step-time", "5"};
   };

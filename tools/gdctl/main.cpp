@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
   gdctl::add_machines(app, global, chosen);
   gdctl::add_graph(app, global, chosen);
   gdctl::add_nodes(app, global, chosen);
+  gdctl::add_tls(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {

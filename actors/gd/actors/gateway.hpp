@@ -141,8 +141,8 @@ private:
 /// The gateway with the messages that end its publishing, and tell how its peers
 /// read.
 using gateway_portal_impl
-  = extended<gateway, void(link_message), void(close_portal), void(peer_unread),
-             void(tick)>;
+  = extended<gateway, void(link_message), rows_noted(rows_due),
+             void(close_portal), void(peer_unread), void(tick)>;
 
 /// What a portal knows of the network beside the messages.
 struct portal_network {
@@ -159,6 +159,8 @@ struct portal_network {
   std::function<void(const caf::node_id&)> cut_off = [](const auto&) {};
   /// Who gets what workers say; it may be null.
   std::function<caf::actor()> find_links = [] { return caf::actor{}; };
+  /// Another node tells of rows that are due.
+  std::function<void(rows_due)> on_rows_due = [](const auto&) {};
 };
 
 /// What other nodes hold: stands before the door. Nothing that a peer sends ends

@@ -4,6 +4,7 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/state.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -50,6 +51,23 @@ using gateway = typed_actor<
   gd::history_page(gd::history_query), gd::in_step_page(gd::in_step_query)>;
 
 /// \cond
+// -- between the nodes of engines ----------------------------------------------
+
+/// From one engine's node to another, through its published gateway: rows are due in
+/// these queues that the sender does not pick at once. Correctness needs none; what
+/// comes too often counts once.
+struct rows_due {
+  std::vector<std::string> queues{};
+  /// Not only behind what was picked last: some have been eligible before.
+  bool anywhere = false;
+
+  GD_STATE(rows_due, queues, anywhere);
+};
+/// The answer: the next may come.
+struct rows_noted {
+  GD_STATE(rows_noted);
+};
+
 // -- inside a node ------------------------------------------------------------
 
 /// The database has answered a unit; `ticket` tells which.
@@ -84,6 +102,20 @@ struct locked_beat_due {};
 struct hint {
   /// Not only behind what was picked last: its rows have been eligible before.
   bool anywhere = false;
+  /// Other nodes do not know of it: to be told if the receiver leaves it to them.
+  bool for_others = false;
+};
+
+/// Rows are due in that queue that this node does not pick at once.
+struct rows_left {
+  std::string queue;
+  bool anywhere = false;
+};
+
+/// The gateway of another node, or none.
+struct peer_found {
+  std::string incarnation;
+  caf::actor door;
 };
 
 /// Runs the step that the receiver was spawned for, which then ends.
@@ -264,6 +296,8 @@ GD_LOCAL_MESSAGE(beat_due)
 GD_LOCAL_MESSAGE(beat_again)
 GD_LOCAL_MESSAGE(locked_beat_due)
 GD_LOCAL_MESSAGE(hint)
+GD_LOCAL_MESSAGE(rows_left)
+GD_LOCAL_MESSAGE(peer_found)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(run_steps)
 GD_LOCAL_MESSAGE(may_run)
@@ -326,6 +360,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_page))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transition))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transitioned))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_message))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_due))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_noted))
 #if !GD_CAF_017
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
@@ -335,6 +371,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_again))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::locked_beat_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_left))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_found))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::may_run))

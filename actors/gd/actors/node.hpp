@@ -38,8 +38,16 @@ namespace gd::actors {
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
 /// What the children of the supervisor are: the worker of the gateway, heartbeat,
-/// reaper and links once each, and a picker for each queue.
-enum class role : std::uint8_t { worker, heartbeat, reaper, links, picker };
+/// reaper and links once each, and a picker for each queue; and who exchanges hints with
+/// other nodes, where the gateway is published.
+enum class role : std::uint8_t {
+  worker,
+  heartbeat,
+  reaper,
+  links,
+  picker,
+  hints
+};
 
 /// The supervisor's children that are there, for hints from anywhere. `queue` is a
 /// picker's; the others have none.
@@ -204,19 +212,29 @@ struct node {
   }
 
   /// There may be rows to pick in these queues: tells their pickers, those that
-  /// there are. What is inserted from now on does not overtake them.
-  void wake(const std::vector<std::string>& queues, bool anywhere) {
+  /// there are. What is inserted from now on does not overtake them. `for_others`: nodes
+  /// that have published their gateways are told of what this one leaves to them.
+  void wake(const std::vector<std::string>& queues, bool anywhere,
+            bool for_others = true) {
     for (const auto& queue : queues) {
       claims->close(queue);
       if (auto picker = children.find(role::picker, queue))
-        anon(picker, hint{anywhere});
+        anon(picker, hint{anywhere, for_others});
+      else if (for_others)
+        leave_to_others(queue, anywhere);
     }
+  }
+
+  /// Rows are due in that queue, and nobody here picks them at once.
+  void leave_to_others(const std::string& queue, bool anywhere) {
+    if (auto hints = children.find(role::hints))
+      anon(hints, rows_left{queue, anywhere});
   }
 
   /// The same for all of them, of rows that are due since now.
   void wake_all() {
     for (const auto& queue : config.queues)
-      wake({queue.name}, false);
+      wake({queue.name}, false, false); // the others look, too
   }
 
   /// Some of the machines have been withdrawn: tells the pickers.

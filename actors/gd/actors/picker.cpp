@@ -138,6 +138,8 @@ void picker_actor::on_tick(tick x) {
 void picker_actor::on_hint(hint x) {
   if (x.anywhere)
     turn_.look_everywhere();
+  if (x.for_others && wanted() <= 0)
+    home_->leave_to_others(queue_.name, x.anywhere);
   look_again();
   drive();
 }
@@ -151,12 +153,17 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   collect_ended();
   auto t = now();
   auto report = turn_.finish(flight, std::move(reply), t);
+  bool unpicked = false;
   for (auto& x : report.rows) {
     // A row that was locked before is written when nobody expects it to be picked.
-    if (x.row->what == store::verb::next && picks_[flight] == 0)
+    if (x.row->what == store::verb::next && picks_[flight] == 0) {
       look_again();
+      unpicked = unpicked || x.row->delay_us == 0;
+    }
     collect_flushed(x);
   }
+  if (unpicked && wanted() <= 0)
+    home_->leave_to_others(queue_.name, false);
   collect_shown(report);
   for (const auto& x : report.unpickable) {
     auto why = without_data(x.why);

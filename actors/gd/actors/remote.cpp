@@ -2,6 +2,7 @@
 
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/guard.hpp>
+#include <gd/actors/hints.hpp>
 #include <gd/actors/node.hpp>
 
 #include <caf/all.hpp>
@@ -93,6 +94,13 @@ result<void> check(const publish_options& x, const limits& bounds) {
     return invalid("publish: expected a loopback address (127.0.0.1), got \""
                    + x.address
                    + "\"; between machines, a tunnel carries the connection");
+  if (x.socket.find('\n') != std::string::npos)
+    return invalid("publish: expected a socket's path without line breaks");
+  if (!x.advertise.empty())
+    if (auto at = to_place(x.advertise); !at || !at->path.empty())
+      return invalid("publish: expected a loopback address with a port to be "
+                     "advertised (127.0.0.1:4801), got \""
+                     + x.advertise + "\"");
   auto longest = message_bytes(x, bounds);
   for (const auto& checked :
        {check_range<std::size_t>("connections", x.connections, 1, 10'000),
@@ -326,6 +334,8 @@ basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
   };
   auto messages = gateway_requests();
   messages.push_back(of_links());
+  messages.push_back(
+    basp_message::of<rows_due>("gd::actors::rows_due"));
   return {.serves = true,
           .self = to_wire(sys, sys.node()),
           .published = {portal.id()},
@@ -373,7 +383,8 @@ result<std::string> publish(engine& x, const publish_options& options) {
       answer(unread_by(sys, peer, 2 * most, tell));
     });
     },
-    .find_links = [home] { return home->children.find(role::links); }};
+    .find_links = [home] { return home->children.find(role::links); },
+    .on_rows_due = pass_hints_on(home)};
   auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));
   auto published = caf::actor_cast<gateway>(portal);
   auto longest = message_bytes(options, home->config.limits);
@@ -392,6 +403,7 @@ result<std::string> publish(engine& x, const publish_options& options) {
     closed->get_future().wait();
     opened->end(published);
           }});
+  begin_hints(sys, home, join_addresses(to_string(at), options.advertise));
   return to_string(at);
 }
 
@@ -426,10 +438,13 @@ public:
           milliseconds silence) {
     auto names = names_of(sys);
     auto alias = names->take(sys);
+    auto answers = gateway_answers();
+    answers.push_back(
+      basp_message::of<rows_noted>("gd::actors::rows_noted"));
     basp_rules messages{.serves = false,
                         .self = to_wire(sys, sys.node()),
                         .messages = {of_links()},
-                        .answers = gateway_answers(),
+                        .answers = std::move(answers),
                         .most_bytes = most_of_an_answer};
     auto [ours, theirs] = socket_pair();
     if (!theirs) {

@@ -28,6 +28,10 @@ struct publish_options {
   std::optional<std::uint16_t> port{};
   /// The port's: a loopback address, 127.x.x.x or ::1.
   std::string address{"127.0.0.1"};
+  /// Where engines on other hosts find it, for hints: the end of their tunnel to this
+  /// host, a loopback address with a port that is the same on each of them. Empty: they
+  /// do not, and hints come from this host alone.
+  std::string advertise{};
 
   /// Nodes at a time; more are refused. 1 to 10,000.
   std::size_t connections = 64;

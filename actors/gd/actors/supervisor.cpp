@@ -46,6 +46,7 @@ std::string title_of(role what, const std::string& queue) {
     case role::links:
       return "links";
     case role::picker:
+    case role::hints: // no child of this one
       break;
   }
   return "picker of " + queue;
