@@ -418,7 +418,10 @@ CAF_TEST(an outage of the database behind it is no loss of the gateway) {
                  + " allow_connections " + yes);
   };
   allow("false");
-  db.terminate_engines();
+  outside.exec("select pg_terminate_backend(pid, 10000) from "
+               "pg_stat_activity where application_name like 'gen_durable%' "
+               "and datname = $1",
+               {db.name()});
   auto bare = ask<gd::signalled>(gd::signal{.target = id, .name = "y"});
   auto found = ask<gd::instance>(gd::look_up{id});
   // Longer than the gateway's own patience.
@@ -448,16 +451,16 @@ CAF_TEST(a node that stops hands over to the next) {
 
 CAF_TEST(orders of the example outlive the node that they go to) {
   auto worker = [this] {
-  return std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
-                                  db.conninfo(), "--publish-port", "0",
-                                  // None is finished before it is paid twice.
-                                  "--step-time", "5"};
+    return std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
+                                    db.conninfo(), "--publish-port", "0",
+                                    // None is finished before it is paid twice.
+                                    "--step-time", "5"};
   };
   std::optional<published_node> first{std::in_place, worker()};
   published_node second{worker()};
-  process shop{{GD_GATEWAY_CLIENT, "--orders=2000",
-                "--gateways=[\"" + first->address() + "\",\""
-                  + second.address() + "\"]"}};
+  process shop{
+    {GD_GATEWAY_CLIENT, "--orders=2000",
+     "--gateways=[\"" + first->address() + "\",\"" + second.address() + "\"]"}};
   db.wait_until("select count(*) > 100 from signals", "t");
   first->end(SIGKILL);
   CAF_CHECK_EQUAL(shop.end(0), 0);
