@@ -246,7 +246,8 @@ void link_host::on_credit(link::credit x, clock::time_point now) {
   credit_ = x.number;
   wanted_.clear();
   for (auto& one : x.rooms)
-    wanted_[std::move(one.queue)] = std::clamp(one.rows, 0, 100'000);
+    if (std::ranges::find(how_.queues, one.queue) != how_.queues.end())
+      wanted_[std::move(one.queue)] = std::clamp(one.rows, 0, 100'000);
   bytes_ = x.bytes;
   while (!sent_.empty() && sent_.front().number <= x.seq)
     sent_.pop_front();
