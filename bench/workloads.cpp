@@ -879,13 +879,19 @@ sample measure_soak(const parameters& how) {
 
 sample measure_engine(const std::string& workload, const parameters& how) {
   static const std::map<std::string, sample (*)(const parameters&)> all{
-    {"drain", measure_drain},         {"bulk", measure_bulk},
-    {"signals", measure_signals},     {"inserts", measure_inserts},
-    {"requests", measure_requests},   {"latency", measure_latency},
-    {"discovery", measure_discovery}, {"async", measure_async},
-    {"idle", measure_idle},           {"soak", measure_soak},
+    {"drain", measure_drain},
+    {"bulk", measure_bulk},
+    {"signals", measure_signals},
+    {"inserts", measure_inserts},
+    {"requests", measure_requests},
+    {"latency", measure_latency},
+    {"discovery", measure_discovery},
+    {"async", measure_async},
+    {"idle", measure_idle},
+    {"soak", measure_soak},
     {"links", measure_links},
-    {"elsewhere", measure_elsewhere}, {"round_trip", measure_round_trip},
+    {"elsewhere", measure_elsewhere},
+    {"round_trip", measure_round_trip},
   };
   auto found = all.find(workload);
   if (found == all.end())

@@ -524,7 +524,8 @@ CAF_TEST(what cannot be reached is refused with a sentence) {
                   "got none");
   for (const auto* text : {"", "4711", "127.0.0.1:", "127.0.0.1:0", ":4711",
                            "127.0.0.1:65536", "127.0.0.1:4711x"})
-    CAF_CHECK(contains(refused({text}), "gd::invalid_argument: reach: expected "));
+    CAF_CHECK(
+      contains(refused({text}), "gd::invalid_argument: reach: expected "));
   CAF_CHECK_EQUAL(refused({"127.0.0.1:1"}, {.ping = 1s, .silence = 1s}),
                   "gd::invalid_argument: reach: silence: expected at least "
                   "2000 ms, got 1000 ms");

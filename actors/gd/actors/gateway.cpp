@@ -618,14 +618,14 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
       anon(links, link_arrived{from, std::move(x)});
     },
     [this](rows_due& x) -> caf::result<rows_noted> {
-    auto to = take_message();
-    if (!may_send(to, size_of_error)) {
-      ask_unread(to);
-      return reads_nothing(network_.most_unread);
-    }
-    sent(to, size_of_error);
-    network_.on_rows_due(std::move(x));
-    return rows_noted{};
+      auto to = take_message();
+      if (!may_send(to, size_of_error)) {
+        ask_unread(to);
+        return reads_nothing(network_.most_unread);
+      }
+      sent(to, size_of_error);
+      network_.on_rows_due(std::move(x));
+      return rows_noted{};
     },
     [this](close_portal) { quit(); },
     [this](peer_unread& x) { read_unread(x); },

@@ -31,9 +31,9 @@ struct shared {
 /// Speaks to the engine, for a worker.
 class link_actor : public caf::event_based_actor {
 public:
-  link_actor(caf::actor_config& cfg, node_ptr home, std::vector<std::string> places,
-             join_options how, link_worker::settings settings,
-             std::shared_ptr<shared> with)
+  link_actor(caf::actor_config& cfg, node_ptr home,
+             std::vector<std::string> places, join_options how,
+             link_worker::settings settings, std::shared_ptr<shared> with)
     : caf::event_based_actor(cfg),
       home_(std::move(home)),
       places_(std::move(places)),

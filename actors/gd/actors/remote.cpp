@@ -334,8 +334,7 @@ basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
   };
   auto messages = gateway_requests();
   messages.push_back(of_links());
-  messages.push_back(
-    basp_message::of<rows_due>("gd::actors::rows_due"));
+  messages.push_back(basp_message::of<rows_due>("gd::actors::rows_due"));
   return {.serves = true,
           .self = to_wire(sys, sys.node()),
           .published = {portal.id()},
@@ -439,8 +438,7 @@ public:
     auto names = names_of(sys);
     auto alias = names->take(sys);
     auto answers = gateway_answers();
-    answers.push_back(
-      basp_message::of<rows_noted>("gd::actors::rows_noted"));
+    answers.push_back(basp_message::of<rows_noted>("gd::actors::rows_noted"));
     basp_rules messages{.serves = false,
                         .self = to_wire(sys, sys.node()),
                         .messages = {of_links()},
