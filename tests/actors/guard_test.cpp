@@ -592,8 +592,7 @@ CAF_TEST(there are as many peers as there may be and no more) {
   CAF_CHECK(!one_too_many.greeted);
   CAF_CHECK(one_too_many.socket.wait_for_end());
   CAF_REQUIRE(log.wait_for<events::peer_cut_off>());
-  CAF_CHECK(
-    contains(log.all<events::peer_cut_off>().front().why, "is one too many"));
+  CAF_CHECK(contains(first_reason(), "is one too many"));
   peers.pop_back();
   auto until = clock_type::now() + patience;
   while (!raw_node{place, basp::node(9)}.greeted && clock_type::now() < until)
