@@ -338,10 +338,10 @@ inline gd::machine order(std::function<void(std::int64_t)> charge) {
             charge(ctx.state.number);
             return gd::next<wait_for_parcel>(ctx.state);
           })
-    .step(wait_for_parcel, [](context& ctx) -> gd::to<ship, wait_for_parcel> {
+    .step(wait_for_parcel, [](context& ctx) -> gd::to<ship> {
       if (ctx.discard("packed"))
         return gd::next<ship>(ctx.state);
-      return gd::await<wait_for_parcel>("packed", ctx.state);
+      return gd::await("packed", ctx.state);
     })
     .step(ship, [](context&) { return gd::done(); });
 }

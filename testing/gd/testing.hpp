@@ -237,7 +237,7 @@ private:
   struct stored_signal {
     raw_signal content;
     std::optional<std::string> dedup_key;
-    bool consumed = false;
+    std::optional<std::int64_t> consumed_at_us{};
   };
 
   struct row {
@@ -288,6 +288,8 @@ private:
   written apply(store::outcome_row what);
   /// Moves the row on as the outcome says, but for its inbox.
   void change(row& x, store::outcome_row& what);
+  /// Forgets what the machine lets be forgotten; nodes do it some time later.
+  void forget_dedup(row& x) const;
   /// Takes consumed signals out of the inbox; a new one wakes who waits for it.
   void consume(row& x, const store::outcome_row& what);
 

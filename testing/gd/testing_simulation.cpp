@@ -243,6 +243,7 @@ gd::result<signalled> simulation::signal(gd::signal what) {
     return error{
       errc::no_such_target, "target: there is no instance " + named, {}};
   auto& x = *found;
+  forget_dedup(x);
   if (what.dedup_key
       && std::any_of(x.inbox.begin(), x.inbox.end(),
                      [&](const stored_signal& y) {
@@ -254,7 +255,7 @@ gd::result<signalled> simulation::signal(gd::signal what) {
                  fmt::format("target: instance {} is finished", named),
                  {}};
   auto waiting = std::count_if(x.inbox.begin(), x.inbox.end(),
-                               [](const auto& y) { return !y.consumed; });
+                               [](const auto& y) { return !y.consumed_at_us; });
   if (waiting >= limits_.inbox)
     return error{
       errc::inbox_full,
@@ -279,7 +280,7 @@ gd::result<gd::instance> simulation::look_up(const gd::look_up& what) {
                  {}};
   auto x = found->shown;
   x.inbox = std::count_if(found->inbox.begin(), found->inbox.end(),
-                          [](const auto& y) { return !y.consumed; });
+                          [](const auto& y) { return !y.consumed_at_us; });
   return x;
 }
 
@@ -384,7 +385,7 @@ store::picked_row simulation::show(const row& x) const {
   to.now_us = now_us();
   std::size_t bytes = 0;
   for (const auto& y : x.inbox) {
-    if (y.consumed)
+    if (y.consumed_at_us)
       continue;
     if (bytes >= shown_bytes
         || to.inbox.size() == static_cast<std::size_t>(limits_.inbox))
@@ -507,6 +508,16 @@ void simulation::change(row& x, store::outcome_row& what) {
   }
 }
 
+void simulation::forget_dedup(row& x) const {
+  auto of = known_->find(x.shown.fsm, x.shown.version);
+  if (!of || !of->forget_dedup_after)
+    return;
+  auto before = now_us() - of->forget_dedup_after->count();
+  std::erase_if(x.inbox, [before](const stored_signal& y) {
+    return y.consumed_at_us && *y.consumed_at_us < before;
+  });
+}
+
 void simulation::consume(row& x, const store::outcome_row& what) {
   auto among = [](const std::vector<std::int64_t>& ids, std::int64_t id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
@@ -516,11 +527,11 @@ void simulation::consume(row& x, const store::outcome_row& what) {
   });
   for (auto& y : x.inbox)
     if (among(what.consumed, y.content.id)) {
-      y.consumed = true;
+      y.consumed_at_us = now_us();
       y.content.payload = "{}";
     }
   auto is_news = [&](const stored_signal& y) {
-    return awaits(x.shown, y.content.name) && !y.consumed
+    return awaits(x.shown, y.content.name) && !y.consumed_at_us
            && !among(what.seen, y.content.id);
   };
   if (what.what == store::verb::await

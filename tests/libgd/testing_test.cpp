@@ -205,6 +205,30 @@ CAF_TEST(running for a while runs what becomes due when it becomes due) {
   CAF_CHECK(times == (std::vector{begin, begin + 10min, begin + 20min}));
 }
 
+CAF_TEST(a dedup key is forgotten when its time is over and not before) {
+  int taken = 0;
+  auto machine = puppet([&](context& ctx) -> gd::outcome {
+    taken += static_cast<int>(ctx.discard("x"));
+    return gd::await("x", ctx.state);
+  });
+  machine.forget_dedup_after = 24h;
+  simulation sim{{machine}};
+  auto id = insert(sim);
+  auto is_duplicate = [&] {
+    auto x = sim.signal({.target = id, .name = "x", .dedup_key = "k"});
+    CAF_REQUIRE(x);
+    CAF_CHECK(sim.drain());
+    return x->duplicate;
+  };
+  CAF_CHECK(!is_duplicate());
+  CAF_CHECK(sim.run_for(24h));
+  CAF_CHECK(is_duplicate());
+  CAF_CHECK(sim.run_for(1us));
+  CAF_CHECK(!is_duplicate());
+  CAF_CHECK(is_duplicate());
+  CAF_CHECK_EQUAL(taken, 2);
+}
+
 CAF_TEST(what never gets quiet is an error that names it) {
   simulation sim{{puppet(
     [](context& ctx) { return gd::next(puppet_step::first, ctx.state); })}};
