@@ -316,13 +316,16 @@ private:
 
 basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
                      std::size_t most_bytes) {
+  auto messages = gateway_requests();
+  auto told = told_messages();
+  messages.insert(messages.end(), told.begin(), told.end());
   auto refusal = [&sys](std::string why) {
     return as_caf_writes(sys, to_caf({errc::overloaded, std::move(why), {}}));
   };
   return {.serves = true,
           .self = to_wire(sys, sys.node()),
           .published = {portal.id()},
-          .messages = gateway_requests(),
+          .messages = std::move(messages),
           .most_bytes = most_bytes,
           .unknown = as_caf_writes(
             sys, caf::make_error(caf::sec::unexpected_message)),
@@ -420,6 +423,7 @@ public:
     auto alias = names->take(sys);
     basp_rules messages{.serves = false,
                         .self = to_wire(sys, sys.node()),
+                        .messages = told_messages(),
                         .answers = gateway_answers(),
                         .most_bytes = most_of_an_answer};
     auto [ours, theirs] = socket_pair();
