@@ -513,7 +513,7 @@ CAF_TEST(what CAF writes fits and what is cut off or goes on does not ) {
       if (of->fits(bytes, plenty) != basp_fit::yes)
         CAF_ERROR(name << " " << seed);
       CAF_CHECK(of->fits(bytes + "x", plenty) == basp_fit::no);
-      if (bytes.size() < 4'096)
+      if (seed < 10 && bytes.size() < 4'096)
         for (std::size_t n = 0; n < bytes.size(); ++n)
           if (of->fits(std::string_view{bytes}.substr(0, n), plenty)
               == basp_fit::yes)
@@ -529,10 +529,12 @@ CAF_TEST(what passes is read by CAF to its end) {
   for_each_type([&](auto type, const char* name) {
     using T = decltype(type);
     const auto* of = find(name);
-    for (unsigned n = 0; n < 3'000; ++n) {
-      auto bytes = as_caf_writes(sample<T>(n % samples_of_each));
-      if (bytes.size() > 8'192)
-        continue;
+    std::vector<std::string> samples;
+    for (unsigned seed = 0; seed < samples_of_each; ++seed)
+      if (auto bytes = as_caf_writes(sample<T>(seed)); bytes.size() < 4'096)
+        samples.push_back(std::move(bytes));
+    for (unsigned n = 0; n < 2'000; ++n) {
+      auto bytes = samples[n % samples.size()];
       for (auto change = random() % 3; change < 3 && !bytes.empty(); ++change) {
         auto at = random() % bytes.size();
         if (random() % 4 == 0)

@@ -40,7 +40,7 @@ public:
     for (auto& arg : args)
       argv.push_back(arg.data());
     argv.push_back(nullptr);
-    pid_ = fork();
+    pid_ = ::fork();
     if (pid_ == 0) {
       dup2(in[0], STDIN_FILENO);
       dup2(out[1], STDOUT_FILENO);

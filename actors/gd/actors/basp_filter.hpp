@@ -144,8 +144,7 @@ struct basp_message {
   std::string_view type;
   basp_fit (*fits)(std::string_view bytes, std::size_t most);
 
-  /// Of a type that is described by GD_STATE. Other parts of the library that speak
-  /// through the published gateway add theirs to `basp_rules::messages`, on both sides.
+  /// Of a type that is described by GD_STATE.
   template <class T>
   static basp_message of(std::string_view type) {
     return {type, [](std::string_view bytes, std::size_t most) {
@@ -161,6 +160,11 @@ struct basp_message {
 /// What the gateway is asked, and what it answers.
 std::vector<basp_message> gateway_requests();
 std::vector<basp_message> gateway_answers();
+
+/// What both sides tell each other unasked: messages of other parts of the library, which
+/// go through the published gateway to whoever has spoken there before. Each handler of
+/// the portal that takes one calls `take_message` first.
+std::vector<basp_message> told_messages();
 
 /// What one side lets through.
 struct basp_rules {

@@ -234,8 +234,10 @@ void guard::wake() const {
 // -- the thread ---------------------------------------------------------------
 
 void guard::run() {
-  while (obey(clock::now())) {
-    auto now = clock::now();
+  // Asked right before it waits: what is over then would wake nobody.
+  for (auto now = clock::now(); obey(now); now = clock::now()) {
+    wait();
+    now = clock::now();
     for (auto& x : links_)
       keep_to_times(*x, now);
     keep_to_bytes(now);
@@ -245,7 +247,6 @@ void guard::run() {
       admitted_ -= x->admitted ? 1 : 0;
       return true;
     });
-    wait();
   }
 }
 

@@ -322,19 +322,14 @@ private:
   std::optional<guard> guard_;
 };
 
-/// What a worker and the node that it has joined say to each other.
-basp_message of_links() {
-  return basp_message::of<link_message>("gd::actors::link_message");
-}
-
 basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
                      std::size_t most_bytes) {
+  auto messages = gateway_requests();
+  auto told = told_messages();
+  messages.insert(messages.end(), told.begin(), told.end());
   auto refusal = [&sys](std::string why) {
     return as_caf_writes(sys, to_caf({errc::overloaded, std::move(why), {}}));
   };
-  auto messages = gateway_requests();
-  messages.push_back(of_links());
-  messages.push_back(basp_message::of<rows_due>("gd::actors::rows_due"));
   return {.serves = true,
           .self = to_wire(sys, sys.node()),
           .published = {portal.id()},
@@ -437,12 +432,10 @@ public:
           milliseconds silence) {
     auto names = names_of(sys);
     auto alias = names->take(sys);
-    auto answers = gateway_answers();
-    answers.push_back(basp_message::of<rows_noted>("gd::actors::rows_noted"));
     basp_rules messages{.serves = false,
                         .self = to_wire(sys, sys.node()),
-                        .messages = {of_links()},
-                        .answers = std::move(answers),
+                        .messages = told_messages(),
+                        .answers = gateway_answers(),
                         .most_bytes = most_of_an_answer};
     auto [ours, theirs] = socket_pair();
     if (!theirs) {
