@@ -16,9 +16,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -473,6 +477,100 @@ CAF_TEST(orders of the example outlive the node that they go to) {
   CAF_CHECK_EQUAL(
     db.scalar("select count(*) from signals where name = 'payment_confirmed'"),
     "2000");
+}
+
+CAF_TEST(
+  whatever happens to nodes and networks what is told is what the tables show) {
+  struct told {
+    std::string query;
+    bool once; ///< not more than that
+    std::function<std::string()> code;
+  };
+  std::mt19937 random{std::random_device{}()};
+  std::array<relay, 2> nets;
+  std::array<std::optional<published_node>, 2> nodes;
+  auto start = [&](std::size_t i) {
+    nodes[i].emplace(db, i == 0 ? "a" : "b");
+    nets[i].lead_to(nodes[i]->port());
+  };
+  start(0);
+  start(1);
+  reach({"127.0.0.1:" + std::to_string(nets[0].port()),
+         "127.0.0.1:" + std::to_string(nets[1].port())},
+        quick());
+  auto target = payment();
+  std::vector<told> all;
+  auto ask_some = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      auto name = "r" + std::to_string(all.size());
+      auto signals_of = "select count(*) from signals where name = '" + name
+                        + "'";
+      auto rows_of = "select count(*) from gen_durable where queue = '" + name
+                     + "'";
+      auto kind = random() % 4;
+      if (kind < 2) {
+        gd::signal x{.target = target, .name = name};
+        if (kind == 0)
+          x.dedup_key = name;
+        all.push_back({signals_of, kind == 0,
+                       [y = ask<gd::signalled>(x)] { return code_of(y()); }});
+      } else {
+        auto x = kind == 2 ? lasting(name) : plain();
+        x.queue = name;
+        all.push_back(
+          {rows_of, true, [y = ask<gd::inserted>(x)] { return code_of(y()); }});
+      }
+    }
+  };
+  const auto* more = std::getenv("GD_REACH_ROUNDS");
+  for (int round = more ? std::atoi(more) : 4; round > 0; --round) {
+    auto i = random() % 2;
+    ask_some(static_cast<int>(random() % 40));
+    switch (round % 4) {
+      case 0:
+        nodes[i]->end(SIGKILL);
+        ask_some(20);
+        start(i);
+        break;
+      case 1:
+        nodes[i]->send(SIGSTOP);
+        ask_some(20);
+        db.scalar("select pg_sleep(0.8)"); // less than its lease
+        nodes[i]->send(SIGCONT);
+        break;
+      case 2:
+        nets[i].hold_answers(true);
+        ask_some(20);
+        db.scalar("select pg_sleep(0.1)");
+        nets[i].cut();
+        nets[i].hold_answers(false);
+        break;
+      default:
+        nodes[i]->end(SIGTERM);
+        ask_some(20);
+        start(i);
+    }
+    ask_some(20);
+  }
+  std::vector<std::string> codes;
+  for (auto& x : all)
+    codes.push_back(x.code());
+  remote.reset();
+  for (auto& node : nodes) // has done what it was sent
+    CAF_CHECK_EQUAL(node->end(SIGTERM), 0);
+  std::map<std::string, int> ends;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto count = std::stoi(db.scalar(all[i].query));
+    ++ends[codes[i]];
+    bool holds = codes[i] == "ok"             ? count >= 1
+                 : codes[i] == "unknown_fate" ? true
+                                              : count == 0;
+    if (!holds || (all[i].once && count > 1))
+      CAF_ERROR(all[i].query << " is " << count << ", told was " << codes[i]);
+  }
+  for (const auto& [code, count] : ends)
+    CAF_MESSAGE(code << ": " << count);
+  CAF_CHECK(ends["ok"] > 0);
 }
 
 CAF_TEST(what waits is bounded and given up in time) {
