@@ -72,17 +72,16 @@ private:
   std::uint16_t port_ = 0;
 };
 
-struct fixture {
-  temporary_database db;
+/// A client, its network, and nobody.
+struct lonely_fixture {
   event_log log;
   network_config cfg;
   caf::actor_system sys{cfg};
   relay net;
   std::optional<gd::actors::remote_gateway> remote;
 
-  fixture() {
+  lonely_fixture() {
     std::signal(SIGPIPE, SIG_IGN);
-    db.migrate();
   }
 
   std::string through() const {
@@ -105,17 +104,6 @@ struct fixture {
     remote.emplace(std::move(*found));
   }
 
-  /// Through the network to this node, which is there.
-  void reach(const published_node& node, reach_options how) {
-    auto before = log.all<events::gateway_reached>().size();
-    net.lead_to(node.port());
-    reach({through()}, std::move(how));
-    CAF_REQUIRE(log.wait_for<events::gateway_reached>(before + 1));
-  }
-  void reach(const published_node& node) {
-    reach(node, quick());
-  }
-
   /// Sends a request. Its answer is to be waited for by calling what is returned.
   template <class Answer, class Request>
   std::function<gd::result<Answer>()> ask(Request x) {
@@ -135,6 +123,32 @@ struct fixture {
     };
   }
 
+  static gd::insert plain() {
+    return {.fsm = "Payment"};
+  }
+};
+
+/// With a database for nodes.
+struct fixture : lonely_fixture {
+  using lonely_fixture::reach;
+
+  temporary_database db;
+
+  fixture() {
+    db.migrate();
+  }
+
+  /// Through the network to this node, which is there.
+  void reach(const published_node& node, reach_options how) {
+    auto before = log.all<events::gateway_reached>().size();
+    net.lead_to(node.port());
+    reach({through()}, std::move(how));
+    CAF_REQUIRE(log.wait_for<events::gateway_reached>(before + 1));
+  }
+  void reach(const published_node& node) {
+    reach(node, quick());
+  }
+
   gd::result<gd::inserted> insert(gd::insert x) {
     return ask<gd::inserted>(std::move(x))();
   }
@@ -146,9 +160,6 @@ struct fixture {
     return row->id;
   }
 
-  static gd::insert plain() {
-    return {.fsm = "Payment"};
-  }
   static gd::insert keyed(std::string key) {
     return {.fsm = "Payment", .unique_key = std::move(key)};
   }
@@ -573,22 +584,6 @@ CAF_TEST(
   CAF_CHECK(ends["ok"] > 0);
 }
 
-CAF_TEST(what waits is bounded and given up in time) {
-  auto how = quick();
-  how.patience = 300ms;
-  how.requests = 2;
-  reach({through()}, how);
-  auto first = ask<gd::inserted>(plain());
-  auto second = ask<gd::instance>(gd::look_up{1});
-  auto third = ask<gd::inserted>(plain());
-  auto told = {code_of(first()), code_of(second()), code_of(third())};
-  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "overloaded"), 1);
-  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "unavailable"), 2);
-  auto late = ask<gd::inserted>(plain())();
-  CAF_CHECK_EQUAL(code_of(late), "unavailable");
-  CAF_CHECK(contains(late.error().message, "not sent within 300 ms: "));
-}
-
 CAF_TEST(a stop answers everybody and waits for nobody who says nothing) {
   published_node node{db, "a"};
   {
@@ -609,6 +604,28 @@ CAF_TEST(a stop answers everybody and waits for nobody who says nothing) {
   remote->stop();
   CAF_CHECK_EQUAL(code_of(sent()), "unknown_fate");
   CAF_CHECK_EQUAL(code_of(read()), "stopped");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- nobody -------------------------------------------------------------------
+
+CAF_TEST_FIXTURE_SCOPE(lonely_tests, lonely_fixture)
+
+CAF_TEST(what waits is bounded and given up in time) {
+  auto how = quick();
+  how.patience = 300ms;
+  how.requests = 2;
+  reach({through()}, how);
+  auto first = ask<gd::inserted>(plain());
+  auto second = ask<gd::instance>(gd::look_up{1});
+  auto third = ask<gd::inserted>(plain());
+  auto told = {code_of(first()), code_of(second()), code_of(third())};
+  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "overloaded"), 1);
+  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "unavailable"), 2);
+  auto late = ask<gd::inserted>(plain())();
+  CAF_CHECK_EQUAL(code_of(late), "unavailable");
+  CAF_CHECK(contains(late.error().message, "not sent within 300 ms: "));
 }
 
 CAF_TEST(what cannot be reached is refused with a sentence) {
