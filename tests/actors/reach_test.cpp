@@ -16,9 +16,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -68,17 +72,16 @@ private:
   std::uint16_t port_ = 0;
 };
 
-struct fixture {
-  temporary_database db;
+/// A client, its network, and nobody.
+struct lonely_fixture {
   event_log log;
   network_config cfg;
   caf::actor_system sys{cfg};
   relay net;
   std::optional<gd::actors::remote_gateway> remote;
 
-  fixture() {
+  lonely_fixture() {
     std::signal(SIGPIPE, SIG_IGN);
-    db.migrate();
   }
 
   std::string through() const {
@@ -101,17 +104,6 @@ struct fixture {
     remote.emplace(std::move(*found));
   }
 
-  /// Through the network to this node, which is there.
-  void reach(const published_node& node, reach_options how) {
-    auto before = log.all<events::gateway_reached>().size();
-    net.lead_to(node.port());
-    reach({through()}, std::move(how));
-    CAF_REQUIRE(log.wait_for<events::gateway_reached>(before + 1));
-  }
-  void reach(const published_node& node) {
-    reach(node, quick());
-  }
-
   /// Sends a request. Its answer is to be waited for by calling what is returned.
   template <class Answer, class Request>
   std::function<gd::result<Answer>()> ask(Request x) {
@@ -131,6 +123,32 @@ struct fixture {
     };
   }
 
+  static gd::insert plain() {
+    return {.fsm = "Payment"};
+  }
+};
+
+/// With a database for nodes.
+struct fixture : lonely_fixture {
+  using lonely_fixture::reach;
+
+  temporary_database db;
+
+  fixture() {
+    db.migrate();
+  }
+
+  /// Through the network to this node, which is there.
+  void reach(const published_node& node, reach_options how) {
+    auto before = log.all<events::gateway_reached>().size();
+    net.lead_to(node.port());
+    reach({through()}, std::move(how));
+    CAF_REQUIRE(log.wait_for<events::gateway_reached>(before + 1));
+  }
+  void reach(const published_node& node) {
+    reach(node, quick());
+  }
+
   gd::result<gd::inserted> insert(gd::insert x) {
     return ask<gd::inserted>(std::move(x))();
   }
@@ -142,9 +160,6 @@ struct fixture {
     return row->id;
   }
 
-  static gd::insert plain() {
-    return {.fsm = "Payment"};
-  }
   static gd::insert keyed(std::string key) {
     return {.fsm = "Payment", .unique_key = std::move(key)};
   }
@@ -475,20 +490,98 @@ CAF_TEST(orders of the example outlive the node that they go to) {
     "2000");
 }
 
-CAF_TEST(what waits is bounded and given up in time) {
-  auto how = quick();
-  how.patience = 300ms;
-  how.requests = 2;
-  reach({through()}, how);
-  auto first = ask<gd::inserted>(plain());
-  auto second = ask<gd::instance>(gd::look_up{1});
-  auto third = ask<gd::inserted>(plain());
-  auto told = {code_of(first()), code_of(second()), code_of(third())};
-  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "overloaded"), 1);
-  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "unavailable"), 2);
-  auto late = ask<gd::inserted>(plain())();
-  CAF_CHECK_EQUAL(code_of(late), "unavailable");
-  CAF_CHECK(contains(late.error().message, "not sent within 300 ms: "));
+CAF_TEST(
+  whatever happens to nodes and networks what is told is what the tables show) {
+  struct told {
+    std::string query;
+    bool once; ///< not more than that
+    std::function<std::string()> code;
+  };
+  std::mt19937 random{std::random_device{}()};
+  std::array<relay, 2> nets;
+  std::array<std::optional<published_node>, 2> nodes;
+  auto start = [&](std::size_t i) {
+    nodes[i].emplace(db, i == 0 ? "a" : "b");
+    nets[i].lead_to(nodes[i]->port());
+  };
+  start(0);
+  start(1);
+  reach({"127.0.0.1:" + std::to_string(nets[0].port()),
+         "127.0.0.1:" + std::to_string(nets[1].port())},
+        quick());
+  auto target = payment();
+  std::vector<told> all;
+  auto ask_some = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      auto name = "r" + std::to_string(all.size());
+      auto signals_of = "select count(*) from signals where name = '" + name
+                        + "'";
+      auto rows_of = "select count(*) from gen_durable where queue = '" + name
+                     + "'";
+      auto kind = random() % 4;
+      if (kind < 2) {
+        gd::signal x{.target = target, .name = name};
+        if (kind == 0)
+          x.dedup_key = name;
+        all.push_back({signals_of, kind == 0,
+                       [y = ask<gd::signalled>(x)] { return code_of(y()); }});
+      } else {
+        auto x = kind == 2 ? lasting(name) : plain();
+        x.queue = name;
+        all.push_back(
+          {rows_of, true, [y = ask<gd::inserted>(x)] { return code_of(y()); }});
+      }
+    }
+  };
+  const auto* more = std::getenv("GD_REACH_ROUNDS");
+  for (int round = more ? std::atoi(more) : 4; round > 0; --round) {
+    auto i = random() % 2;
+    ask_some(static_cast<int>(random() % 40));
+    switch (round % 4) {
+      case 0:
+        nodes[i]->end(SIGKILL);
+        ask_some(20);
+        start(i);
+        break;
+      case 1:
+        nodes[i]->send(SIGSTOP);
+        ask_some(20);
+        db.scalar("select pg_sleep(0.8)"); // less than its lease
+        nodes[i]->send(SIGCONT);
+        break;
+      case 2:
+        nets[i].hold_answers(true);
+        ask_some(20);
+        db.scalar("select pg_sleep(0.1)");
+        nets[i].cut();
+        nets[i].hold_answers(false);
+        break;
+      default:
+        nodes[i]->end(SIGTERM);
+        ask_some(20);
+        start(i);
+    }
+    ask_some(20);
+  }
+  std::vector<std::string> codes;
+  for (auto& x : all)
+    codes.push_back(x.code());
+  remote.reset();
+  for (auto& node : nodes) // has done what it was sent
+    CAF_CHECK_EQUAL(node->end(SIGTERM), 0);
+  std::map<std::string, int> ends;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto count = std::stoi(db.scalar(all[i].query));
+    ++ends[codes[i]];
+    bool holds = codes[i] == "ok"             ? count >= 1
+                 : codes[i] == "unknown_fate" ? true
+                                              : count == 0;
+    if (!holds || (all[i].once && count > 1))
+      CAF_ERROR(all[i].query << " is " << count << ", told was " << codes[i]);
+  }
+  for (const auto& [code, count] : ends)
+    CAF_MESSAGE(code << ": " << count);
+  CAF_CHECK(ends["ok"] > 0);
 }
 
 CAF_TEST(a stop answers everybody and waits for nobody who says nothing) {
@@ -511,6 +604,28 @@ CAF_TEST(a stop answers everybody and waits for nobody who says nothing) {
   remote->stop();
   CAF_CHECK_EQUAL(code_of(sent()), "unknown_fate");
   CAF_CHECK_EQUAL(code_of(read()), "stopped");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- nobody -------------------------------------------------------------------
+
+CAF_TEST_FIXTURE_SCOPE(lonely_tests, lonely_fixture)
+
+CAF_TEST(what waits is bounded and given up in time) {
+  auto how = quick();
+  how.patience = 300ms;
+  how.requests = 2;
+  reach({through()}, how);
+  auto first = ask<gd::inserted>(plain());
+  auto second = ask<gd::instance>(gd::look_up{1});
+  auto third = ask<gd::inserted>(plain());
+  auto told = {code_of(first()), code_of(second()), code_of(third())};
+  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "overloaded"), 1);
+  CAF_CHECK_EQUAL(std::count(told.begin(), told.end(), "unavailable"), 2);
+  auto late = ask<gd::inserted>(plain())();
+  CAF_CHECK_EQUAL(code_of(late), "unavailable");
+  CAF_CHECK(contains(late.error().message, "not sent within 300 ms: "));
 }
 
 CAF_TEST(what cannot be reached is refused with a sentence) {

@@ -114,11 +114,6 @@ void carrier::report(std::uint64_t ticket, remote_answer answer) {
 void carrier::refused(std::uint64_t ticket, const caf::error& why) {
   if (is_ours(why))
     report(ticket, {from_caf(system(), why)});
-  else if (why == caf::sec::unexpected_message)
-    report(ticket, {gd::error{errc::invalid_argument,
-                              "the gateway does not know this request: it may "
-                              "be of an older version",
-                              {}}});
   else
     lose({errc::unavailable,
           "the gateway does not answer any more: " + render(system(), why),
