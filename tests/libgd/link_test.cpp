@@ -263,6 +263,7 @@ struct world {
           link_ns::settled answer;
           answer.id = x.which.id;
           answer.token = x.which.token;
+          answer.tries = x.outcome.tries;
           auto* row = fenced(x.which);
           if (row != nullptr && chance(20)) {
             answer.what = link_ns::verdict::refused;
