@@ -346,9 +346,8 @@ CAF_TEST(another definition is refused and other versions are not sent) {
 
 CAF_TEST(a step that ends its process is failed after so many workers) {
   change = [](gd::config& x) {
-    x.lease = 600ms;
-    x.heartbeat = 100ms;
-    x.worker_silence = 300ms;
+    x.lease = 1s;
+    x.heartbeat = 490ms; // a death that is noticed later would be none of the trial's
     x.max_crashes = 2;
   };
   begin();
