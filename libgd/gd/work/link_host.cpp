@@ -229,7 +229,7 @@ void link_host::receive(const link::packet& x, clock::time_point now) {
     case link::kind::leaving:
       return read<link::leaving>(x, [this](auto message) {
         if (in_place(message))
-          parting_ = true;
+          close("as the worker wants");
       });
     default: // of a newer worker: it counts, and means nothing here
       ++heard_;
