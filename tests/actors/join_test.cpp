@@ -16,6 +16,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,7 +41,9 @@ struct fixture {
   gate busy;
   network_config cfg;
   caf::actor_system sys{cfg};
-  std::string release = "/tmp/gd_join_test_" + std::to_string(getpid());
+  std::string release = (std::filesystem::temp_directory_path()
+                         / ("gd_join_test_" + std::to_string(getpid())))
+                          .string();
   std::optional<gd::actors::engine> engine;
   std::uint16_t port = 0;
   std::vector<std::unique_ptr<process>> workers;
@@ -347,7 +350,8 @@ CAF_TEST(another definition is refused and other versions are not sent) {
 CAF_TEST(a step that ends its process is failed after so many workers) {
   change = [](gd::config& x) {
     x.lease = 1s;
-    x.heartbeat = 490ms; // a death that is noticed later would be none of the trial's
+    x.heartbeat
+      = 490ms; // a death that is noticed later would be none of the trial's
     x.max_crashes = 2;
   };
   begin();
