@@ -339,6 +339,28 @@ CAF_TEST(a key stays until the function at the worker has returned) {
   static_cast<void>(worker);
 }
 
+CAF_TEST(
+  an actor of a step that dies at a worker is a crash of that step alone) {
+  begin();
+  auto id = insert("dies");
+  CAF_CHECK(log.wait_for<events::step_crashed>());
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "attempt"), "1");
+  CAF_CHECK_EQUAL(of(id, "crashes"), "0");
+  CAF_CHECK_EQUAL(log.all<events::worker_joined>().size(), 1u);
+}
+
+CAF_TEST(a lease that another has is told to the step at the worker) {
+  auto& worker = begin();
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  db.rows("update gen_durable set locked_by = 'x/y/1' where id = $1", {id});
+  CAF_CHECK(wait_for_line(worker, "ends " + id));
+  CAF_CHECK(
+    wait_for_line(worker, "stale " + id)); // it has stopped, and reported
+  CAF_CHECK_EQUAL(of(id, "locked_by"), "x/y/1");
+}
+
 CAF_TEST(another definition is refused and other versions are not sent) {
   start();
   take_the_slot();
