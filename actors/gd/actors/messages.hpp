@@ -4,6 +4,7 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/state.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -38,19 +39,8 @@ struct link_message {
   std::int32_t type = 0;
   std::int32_t version = 0;
   std::string bytes{};
+  GD_STATE(link_message, type, version, bytes);
 };
-
-/// For CAF's inspectors.
-template <class Inspector>
-auto inspect(Inspector& f, link_message& x) {
-#if GD_CAF_017
-  return f(x.type, x.version, x.bytes);
-#else
-  return f.object(x).fields(f.field("type", x.type),
-                            f.field("version", x.version),
-                            f.field("bytes", x.bytes));
-#endif
-}
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
