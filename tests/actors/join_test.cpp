@@ -16,6 +16,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,7 +41,9 @@ struct fixture {
   gate busy;
   network_config cfg;
   caf::actor_system sys{cfg};
-  std::string release = "/tmp/gd_join_test_" + std::to_string(getpid());
+  std::string release = (std::filesystem::temp_directory_path()
+                         / ("gd_join_test_" + std::to_string(getpid())))
+                          .string();
   std::optional<gd::actors::engine> engine;
   std::uint16_t port = 0;
   std::vector<std::unique_ptr<process>> workers;
@@ -337,6 +340,28 @@ CAF_TEST(a key stays until the function at the worker has returned) {
   static_cast<void>(worker);
 }
 
+CAF_TEST(
+  an actor of a step that dies at a worker is a crash of that step alone) {
+  begin();
+  auto id = insert("dies");
+  CAF_CHECK(log.wait_for<events::step_crashed>());
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "attempt"), "1");
+  CAF_CHECK_EQUAL(of(id, "crashes"), "0");
+  CAF_CHECK_EQUAL(log.all<events::worker_joined>().size(), 1u);
+}
+
+CAF_TEST(a lease that another has is told to the step at the worker) {
+  auto& worker = begin();
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  db.rows("update gen_durable set locked_by = 'x/y/1' where id = $1", {id});
+  CAF_CHECK(wait_for_line(worker, "ends " + id));
+  CAF_CHECK(
+    wait_for_line(worker, "stale " + id)); // it has stopped, and reported
+  CAF_CHECK_EQUAL(of(id, "locked_by"), "x/y/1");
+}
+
 CAF_TEST(another definition is refused and other versions are not sent) {
   start();
   take_the_slot();
@@ -347,9 +372,9 @@ CAF_TEST(another definition is refused and other versions are not sent) {
 
 CAF_TEST(a step that ends its process is failed after so many workers) {
   change = [](gd::config& x) {
-    x.lease = 600ms;
-    x.heartbeat = 100ms;
-    x.worker_silence = 300ms;
+    x.lease = 1s;
+    x.heartbeat
+      = 490ms; // a death that is noticed later would be none of the trial's
     x.max_crashes = 2;
   };
   begin();

@@ -32,7 +32,7 @@ using time_point = link_host::clock::time_point;
 
 int schedules() {
   const auto* more = std::getenv("GD_LINK_SCHEDULES");
-  return more != nullptr ? std::atoi(more) : 300;
+  return more != nullptr ? std::atoi(more) : 600;
 }
 
 link_ns::offered_machine machine() {
@@ -263,6 +263,7 @@ struct world {
           link_ns::settled answer;
           answer.id = x.which.id;
           answer.token = x.which.token;
+          answer.tries = x.outcome.tries;
           auto* row = fenced(x.which);
           if (row != nullptr && chance(20)) {
             answer.what = link_ns::verdict::refused;
@@ -642,6 +643,23 @@ CAF_TEST(what is held without faults never crashes) {
     }
   }
   CAF_CHECK(true);
+}
+
+CAF_TEST(whatever either end is sent it goes on) {
+  for (int seed = 1; seed <= schedules() / 3; ++seed) {
+    world w{static_cast<unsigned>(seed)};
+    for (int i = 0; i < 400; ++i) {
+      w.step_once();
+      if (!w.network.empty() && w.chance(20)) {
+        auto& x = w.network[w.random() % w.network.size()].what;
+        if (w.chance(30))
+          x.type = static_cast<std::int32_t>(w.random() % 20);
+        else if (!x.bytes.empty())
+          x.bytes[w.random() % x.bytes.size()] = static_cast<char>(w.random());
+      }
+    }
+    CAF_CHECK(w.worker->bytes() >= 0);
+  }
 }
 
 CAF_TEST(who leaves gives back what has not begun and gets no more) {

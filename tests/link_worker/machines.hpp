@@ -3,6 +3,8 @@
 #include <gd/actors/async.hpp>
 #include <gd/machine.hpp>
 
+#include <caf/send.hpp>
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +16,8 @@
 #include <utility>
 
 GD_ENUM(link_step, plain, limited, blocking, asynchronous, chain, chained,
-        throws, overruns, overruns_long, collides, listens, holds, aborts);
+        throws, overruns, overruns_long, collides, listens, holds, dies,
+        aborts);
 GD_ENUM(local_step, block);
 
 /// Who has run it last, and how often.
@@ -104,6 +107,14 @@ inline machine link_machine(std::string release, std::int32_t version = 1) {
             hold(ctx);
             return gd::done(ctx.state);
           })
+    .step(
+      dies,
+      gd::actors::async([](const gd::actors::async_context<link_state>& ctx) {
+        if (ctx->attempt == 0)
+          caf::anon_send_exit(ctx.self, caf::exit_reason::kill);
+        else
+          ctx.finish(gd::done(ctx->state));
+      }))
     .step(aborts, [](context&) -> outcome { std::abort(); })
     .on_error([](const failure& why, context& ctx) -> outcome {
       ctx.state.pid = getpid();

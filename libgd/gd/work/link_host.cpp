@@ -85,7 +85,7 @@ void link_host::join(const link::join& x, std::uint64_t epoch,
   told_ = heard_ = work_ = credit_ = 0;
   wanted_.clear();
   bytes_ = 0;
-  sent_.clear();
+  forget_sent();
   packets_.clear();
   heard_at_ = now;
   machines_.clear();
@@ -229,7 +229,7 @@ void link_host::receive(const link::packet& x, clock::time_point now) {
     case link::kind::leaving:
       return read<link::leaving>(x, [this](auto message) {
         if (in_place(message))
-          parting_ = true;
+          close("as the worker wants");
       });
     default: // of a newer worker: it counts, and means nothing here
       ++heard_;
@@ -249,8 +249,10 @@ void link_host::on_credit(link::credit x, clock::time_point now) {
     if (std::ranges::find(how_.queues, one.queue) != how_.queues.end())
       wanted_[std::move(one.queue)] = std::clamp(one.rows, 0, 100'000);
   bytes_ = x.bytes;
-  while (!sent_.empty() && sent_.front().number <= x.seq)
-    sent_.pop_front();
+  for (; !sent_.empty() && sent_.front().number <= x.seq; sent_.pop_front()) {
+    --sent_rows_[sent_.front().queue];
+    sent_bytes_ -= sent_.front().bytes;
+  }
   link::heard answer;
   answer.echo = credit_;
   answer.left_us = left(now);
@@ -334,11 +336,10 @@ void link_host::on_over(const link::over& x) {
 
 // -- executions -------------------------------------------------------------------
 
-std::int64_t link_host::bytes_left() const {
-  auto n = bytes_;
-  for (const auto& x : sent_)
-    n -= x.bytes;
-  return n;
+void link_host::forget_sent() {
+  sent_.clear();
+  sent_rows_.clear();
+  sent_bytes_ = 0;
 }
 
 std::int32_t link_host::room(const std::string& queue) const {
@@ -347,9 +348,9 @@ std::int32_t link_host::room(const std::string& queue) const {
   auto found = wanted_.find(queue);
   if (found == wanted_.end() || bytes_left() <= 0)
     return 0;
-  auto out = std::count_if(sent_.begin(), sent_.end(),
-                           [&](const auto& x) { return x.queue == queue; });
-  return std::max(found->second - static_cast<std::int32_t>(out), 0);
+  auto sent = sent_rows_.find(queue);
+  auto out = sent == sent_rows_.end() ? 0 : sent->second;
+  return std::max(found->second - out, 0);
 }
 
 bool link_host::takes(const std::string& queue, const std::string& fsm,
@@ -379,6 +380,8 @@ void link_host::hand_out(const std::string& queue, std::uint64_t tag,
   x.queue = queue;
   x.row = std::move(row);
   sent_.push_back({x.number, queue, size_of(x.row)});
+  ++sent_rows_[queue];
+  sent_bytes_ += sent_.back().bytes;
   say(std::move(x));
 }
 

@@ -183,7 +183,10 @@ private:
   void resume(const key& which, entry& of);
   void say_again(const key& which, const entry& of, std::int32_t tries);
   std::int64_t left(clock::time_point now) const;
-  std::int64_t bytes_left() const;
+  std::int64_t bytes_left() const {
+    return bytes_ - sent_bytes_;
+  }
+  void forget_sent();
 
   void on_credit(link::credit x, clock::time_point now);
   void on_outcome(link::outcome x);
@@ -206,6 +209,8 @@ private:
   std::map<std::string, std::int32_t> wanted_;
   std::int64_t bytes_ = 0;
   std::deque<sent_work> sent_; ///< since the work that the last credit has seen
+  std::map<std::string, std::int32_t> sent_rows_; ///< of these, by queue
+  std::int64_t sent_bytes_ = 0;                   ///< of these
   clock::time_point heard_at_{};
   std::vector<link::packet> packets_;
   std::vector<report> reports_;

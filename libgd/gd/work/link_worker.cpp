@@ -73,6 +73,7 @@ void link_worker::fail(std::string why) {
 }
 
 void link_worker::end_joining() {
+  heard_of_leaving_ = false;
   phase_ = phase::alone;
   engine_.epoch = 0;
   packets_.clear();
@@ -133,6 +134,7 @@ void link_worker::receive(const link::packet& x, clock::time_point now) {
         if (!in_place(message))
           return;
         phase_ = phase::parting;
+        heard_of_leaving_ = leaving_;
         why_ = "the engine closes: " + message.why;
         order_all_back();
       });

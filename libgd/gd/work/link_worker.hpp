@@ -132,9 +132,10 @@ public:
   bool holds(const key& which) const {
     return held_.contains(which);
   }
-  /// All is done that was to be done before leaving.
+  /// All is done that was to be done before leaving, and the engine has heard of it, if
+  /// there is one.
   bool left() const noexcept {
-    return leaving_
+    return leaving_ && (phase_ == phase::alone || heard_of_leaving_)
            && std::all_of(held_.begin(), held_.end(), [](const auto& x) {
                 return x.second.now == state::dead;
               });
@@ -197,6 +198,7 @@ private:
   settings how_;
   phase phase_ = phase::alone;
   bool leaving_ = false;
+  bool heard_of_leaving_ = false; ///< by the engine
   std::string why_;
   link::joined engine_;
   clock::duration ping_{std::chrono::seconds{1}};
