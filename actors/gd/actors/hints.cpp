@@ -171,9 +171,11 @@ void hints_actor::answered(const std::string& who, std::uint64_t ticket,
 void hints_actor::find(const std::string& who, const peer& what) {
   if (std::exchange(finding_, true))
     return;
-  finder_(what.address,
-          [who, self = caf::actor_cast<caf::actor>(this)](caf::actor door) {
-    anon(self, peer_found{who, std::move(door)});
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(this);
+  finder_(what.address, [who, weak](caf::actor door) {
+    if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      anon(caf::actor_cast<caf::actor>(strong),
+           peer_found{who, std::move(door)});
   });
 }
 

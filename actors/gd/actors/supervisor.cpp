@@ -199,6 +199,9 @@ void supervisor_actor::begin_draining(milliseconds grace) {
   if (draining_)
     return;
   draining_ = true;
+  // CAF itself holds who has spoken to other nodes.
+  if (auto hints = home_->children.find(role::hints))
+    caf::anon_send_exit(hints, caf::exit_reason::user_shutdown);
   lookout_ = nullptr;
   home_->children.clear();
   // Heartbeat, gateway and links go on until the last picker is done.
