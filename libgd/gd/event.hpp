@@ -295,7 +295,7 @@ struct gateway_reached {
 struct gateway_lost {
   std::string address{};                 ///< where it was, or should be
   error why{};                           ///< what was lost, or refused
-  std::chrono::milliseconds retry_in{0}; ///< until the next attempt, maybe elsewhere
+  std::chrono::milliseconds retry_in{0}; ///< until the next attempt
   /// How often that has happened since it was told last.
   std::size_t times = 1;
 };
