@@ -189,6 +189,8 @@ void link_worker::leave() {
   if (phase_ == phase::joined) {
     phase_ = phase::parting;
     say(link::leaving{});
+  } else if (phase_ == phase::parting) { // the engine was first
+    heard_of_leaving_ = true;
   }
   order_all_back();
 }
