@@ -147,10 +147,12 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       return read<gd::instance>(
         database::public_lane, store::look_up(x),
-        [](const pq::rows& rows) -> result<gd::instance> {
+        [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::instance> {
           if (auto found = store::read_instance(rows))
             return std::move(*found);
-          return error{errc::not_found, "there is no such instance", {}};
+          return error{errc::not_found,
+                       "there is no instance " + address_text(id, key),
+                       {}};
         });
     },
     [this](gd::stats_query) {
