@@ -35,20 +35,6 @@ std::size_t scheduler_threads(caf::actor_system& sys) {
 #endif
 }
 
-namespace {
-
-/// CAF's own. What meets an actor that has ended was looked at by nobody.
-gd::error foreign(caf::actor_system& sys, const caf::error& why) {
-  if (why == caf::sec::request_receiver_down)
-    return {errc::unavailable,
-            "who was asked has ended, as a gateway does when its engine stops; "
-            "nothing was done",
-            {}};
-  return {errc::unknown_fate, render(sys, why), {}};
-}
-
-} // namespace
-
 caf::error to_caf(const gd::error& why) {
   return caf::make_error(why.code, why.message, why.sqlstate);
 }
@@ -64,7 +50,14 @@ gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   if (is_ours(why))
     return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
-  return foreign(sys, why);
+  // An actor that has ended, or that ends before it has looked: an answer that it owes
+  // is never told in this way. (CAF 1.1 tells both so.)
+  if (why == caf::sec::request_receiver_down)
+    return {errc::unavailable,
+            "who was asked has ended, as a gateway does when its engine stops; "
+            "nothing was done",
+            {}};
+  return {errc::unknown_fate, render(sys, why), {}};
 }
 
 std::string render(caf::actor_system& sys, const caf::error& why) {
@@ -95,7 +88,7 @@ gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   if (is_ours(why))
     return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
-  return foreign(sys, why);
+  return {errc::unknown_fate, render(sys, why), {}};
 }
 
 std::string render(caf::actor_system&, const caf::error& why) {
