@@ -363,10 +363,15 @@ CAF_TEST(an instance can be described) {
 }
 
 CAF_TEST(what no handler has decided is not said to be a handler's) {
+  auto end = [](context&) {
+  return gd::done(); };
   simulation sim{{gd::define<puppet_state, puppet_step>("Bare", 1)
                     .step(puppet_step::first,
-                          [](context&) {
-  return gd::await({"x", "x"}); })}};
+                          [](context& ctx) {
+  return gd::await({"x", "x"}, ctx.state);
+                          })
+                    .step(puppet_step::second, end)
+                    .step(puppet_step::third, end)}};
   auto row = must(sim.insert({.fsm = "Bare"}));
   must(sim.drain());
   CAF_REQUIRE_EQUAL(sim.history(row.id).size(), 1u);
