@@ -433,15 +433,11 @@ CAF_TEST(a graceful stop commits what runs and releases what has not begun) {
 CAF_TEST(
   who asks a gateway whose engine has stopped is told that nothing was done) {
   auto engine = start(options({chain()}));
-  auto gateway = engine.gateway();
   engine.stop();
-  caf::scoped_actor self{sys};
-  gd::error told;
-  self->request(gateway, patience, gd::insert{.fsm = "Chain"})
-    .receive([](const gd::inserted&) {},
-             [&](caf::error& why) { told = gd::actors::from_caf(sys, why); });
-  CAF_CHECK(told.code == gd::errc::unavailable);
-  CAF_CHECK(told.message.find("engine stops; nothing was done")
+  auto told = ask<gd::inserted>(engine, gd::insert{.fsm = "Chain"});
+  CAF_REQUIRE(!told);
+  CAF_CHECK(told.error().code == gd::errc::unavailable);
+  CAF_CHECK(told.error().message.find("stops; nothing was done")
             != std::string::npos);
 }
 
