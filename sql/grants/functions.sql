@@ -76,7 +76,7 @@ set search_path = :"schema", pg_temp
 as $$
   select g.status::text, g.step
   from gen_durable g
-  where g.unique_guard = gd_address('key', null, gd_status.key, gd_status.key_bytes);
+  where g.unique_guard = gd_address('target', null, gd_status.key, gd_status.key_bytes);
 $$;
 
 revoke execute on function :"api".gd_insert, :"api".gd_signal, :"api".gd_transition, :"api".gd_status from public;
