@@ -51,6 +51,11 @@ if(TARGET gdctl)
   install(TARGETS gdctl RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
+# The rights of roles, for psql.
+install(DIRECTORY sql/grants
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable"
+  FILES_MATCHING PATTERN "*.sql")
+
 # -- find_package --------------------------------------------------------------
 
 # CAF's modules that the actors are linked with, and thus their users.

@@ -58,6 +58,24 @@ void a_bank_that_never_answers_is_given_up() {
   CHECK(sim.history(id)[0].outcome == "replay" && sim.history(id)[0].handled);
 }
 // [/silent]
+
+// [gateway]
+/// An actor of the program, which is given the engine's gateway.
+void buyer(caf::event_based_actor* self, const gd::actors::gateway& gateway) {
+  gd::insert what{.fsm = "Purchase", .state = gd::to_json(purchase_state{.amount = 42}),
+                  .unique_key = "purchase/7"};
+  self->request(gateway, 10s, what).then([](const gd::inserted&) {});
+}
+
+void what_an_actor_buys_is_paid() {
+  gd::actors::testing::simulation sim;
+  CHECK(sim.add(purchase(sim.system().spawn(bank))));
+  sim.system().spawn(buyer, sim.gateway());
+  CHECK(sim.drain());
+  CHECK(sim.look_up({.key = "purchase/7"}).error().code == gd::errc::not_found); // it has left it
+  CHECK(sim.result<purchase_state>(1)->receipt_number == 420);
+}
+// [/gateway]
 // clang-format on
 
 } // namespace
@@ -66,5 +84,6 @@ int main() {
   a_purchase_is_paid_printed_and_shipped();
   what_the_bank_refuses_is_tried_again_and_fails();
   a_bank_that_never_answers_is_given_up();
+  what_an_actor_buys_is_paid();
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -4,10 +4,12 @@
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
+#include <gd/registry.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +41,13 @@ gd::result<std::int64_t> order(std::int64_t number) {
   return row->id;
 }
 // [/client]
+
+// [machines]
+gd::result<gd::client> client_with_machines() {
+  auto known = std::make_shared<gd::registry>(std::vector{checkout()});
+  return gd::client::connect({.database = "dbname=shop"}, {.machines = known});
+}
+// [/machines]
 
 // [insert_all]
 std::size_t order_all(gd::client& db, const std::vector<std::int64_t>& numbers) {

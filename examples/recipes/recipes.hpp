@@ -346,8 +346,8 @@ inline gd::machine order(std::function<void(std::int64_t)> charge) {
     .step(ship, [](context&) { return gd::done(); });
 }
 
-/// For the customer, who knows the order's number and no id. `Db`: a `gd::client`, a
-/// `gd::transaction`, or a simulation.
+/// For the customer, who knows the order's number and no id. `Db`: a `gd::client`, or a
+/// simulation.
 template <class Db>
 std::string status_of(Db& db, std::int64_t number) {
   auto x = db.look_up({.key = key_of(number)});

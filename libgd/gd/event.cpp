@@ -190,8 +190,11 @@ std::string text_of(const lease_lost& e) {
 }
 
 std::string text_of(const turn_failed& e) {
-  return fmt::format("queue {}: turn failed, will be tried again: {}", e.queue,
-                     to_string(e.why));
+  // Where other code runs under the same version, the node gives up.
+  return fmt::format(
+    "queue {}: turn failed{}: {}", e.queue,
+    e.why.code == errc::machine_differs ? "" : ", will be tried again",
+    to_string(e.why));
 }
 
 std::string text_of(const pick_lost& e) {

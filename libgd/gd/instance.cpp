@@ -154,6 +154,9 @@ result<void> check_address(std::string_view what, std::int64_t id,
   auto refuse = [](std::string text) {
     return error{errc::invalid_argument, std::move(text), {}};
   };
+  if (!key && id == 0)
+    return refuse(
+      fmt::format("{} or key: expected one of them, got neither", what));
   if (!key)
     return {};
   if (id != 0)

@@ -263,7 +263,7 @@ gd::result<void> harness::execute(
     }
     seen.outcome = became->applied ? store::to_string(outcome.what) : "stale";
     seen.detail = detail_of(outcome);
-    seen.handled = what.failed();
+    seen.handled = what.failed() && of && of->on_error;
     history_.push_back(std::move(seen));
     return {};
   }

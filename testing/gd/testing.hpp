@@ -94,6 +94,11 @@ public:
     return look_up({.id = id});
   }
 
+  /// The clock that the test moves, which steps see as `ctx.now()`: a simulation's, or the
+  /// database's, as far as it was advanced. Throws `bad_result` if the database does not
+  /// tell it.
+  virtual std::chrono::system_clock::time_point now() const = 0;
+
   /// Runs the step of the most urgent eligible row; false: no row is eligible.
   gd::result<bool> step();
 
@@ -219,7 +224,7 @@ public:
 
   /// The simulated clock, which steps see as `ctx.now()`. It stands still but for
   /// `advance` and its kin.
-  std::chrono::system_clock::time_point now() const noexcept {
+  std::chrono::system_clock::time_point now() const noexcept override {
     return now_;
   }
 
@@ -334,6 +339,7 @@ public:
   gd::result<signalled> signal(gd::signal what) override;
   gd::result<transitioned> transition(gd::transition what) override;
   gd::result<gd::instance> look_up(const gd::look_up& what) override;
+  std::chrono::system_clock::time_point now() const override;
 
 private:
   struct lane;
@@ -345,7 +351,7 @@ private:
   gd::result<void> pass(std::chrono::microseconds by) override;
   gd::result<std::optional<std::chrono::microseconds>> next_due() override;
 
-  gd::result<pq::rows> run(pq::call what);
+  gd::result<pq::rows> run(pq::call what) const;
   gd::result<void> sweep();
   gd::result<void> return_rows();
   gd::result<written> write(turn& work, store::outcome_row what);

@@ -131,7 +131,12 @@ gd::result<gd::instance> in_database::look_up(const gd::look_up& what) {
   return client_->look_up(what);
 }
 
-gd::result<pq::rows> in_database::run(pq::call what) {
+std::chrono::system_clock::time_point in_database::now() const {
+  auto stored = microseconds{run({&sql::testing_now, {}})->integer(0, 0)};
+  return std::chrono::sys_time<microseconds>{stored + advanced_};
+}
+
+gd::result<pq::rows> in_database::run(pq::call what) const {
   auto reply = db_->run({{std::move(what)}, true});
   if (!reply.ok())
     return *reply.failure;

@@ -274,6 +274,48 @@ CAF_TEST(actors run between the steps and their timers when time passes) {
   CAF_CHECK(x.passed() == 1min);
 }
 
+CAF_TEST(a simulation has a gateway that does what the simulation does) {
+  fixture x{[](async_context ctx) { finish(ctx, 1); }};
+  texts heard;
+  x.sim.system().spawn(
+    [&heard, gateway = x.sim.gateway()](caf::event_based_actor* self) {
+    auto& sys = self->system();
+    auto ask = [self, &heard, &sys, gateway](auto what, auto then) {
+      self->request(gateway, 1h, std::move(what))
+        .then(then, [&heard, &sys](const caf::error& why) {
+          heard.push_back(to_string(gd::actors::from_caf(sys, why)));
+        });
+    };
+    gd::insert row{
+      .fsm = "Errand", .state = gd::to_json(errand{9}), .unique_key = "k"};
+    gd::insert bad{.fsm = "Nobody"};
+    ask(row, [&heard](const gd::inserted& y) {
+      heard.push_back("inserted " + std::to_string(y.id));
+    });
+    ask(gd::insert_all{{row, bad}}, [&heard](const gd::inserted_all& y) {
+      heard.push_back(std::to_string(y.rows.size()) + " "
+                      + std::to_string(*y.rows[0].id)
+                      + (y.rows[0].duplicate ? " duplicate" : "")
+                      + (y.rows[1].id ? "" : " refused"));
+    });
+    ask(gd::signal{.name = "x", .key = "k"},
+        [&heard](const gd::signalled&) { heard.push_back("signalled"); });
+    ask(gd::signal{.name = "x"}, [](const gd::signalled&) {});
+    ask(gd::look_up{.key = "k"}, [&heard](const gd::instance& y) {
+      heard.push_back("inbox " + std::to_string(y.inbox));
+    });
+    ask(gd::stats_query{}, [](const gd::stats&) {});
+  });
+  CAF_CHECK(x.sim.run_for(1s));
+  CAF_CHECK_EQUAL(heard,
+                  (texts{"inserted 2", "2 2 duplicate refused", "signalled",
+                         "gd::invalid_argument: target or key: expected one of "
+                         "them, got neither",
+                         "inbox 1",
+                         "gd::invalid_argument: a simulation counts nothing "
+                         "and keeps no history"}));
+}
+
 CAF_TEST(actors that write to themselves for ever are an error and no hang) {
   fixture x{[](async_context ctx) {
     ctx.self->send(ctx.self, 1);

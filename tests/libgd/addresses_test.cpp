@@ -307,6 +307,23 @@ CAF_TEST(a key that nobody has names nobody) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
 }
 
+CAF_TEST(who names no instance is told so before anything is asked) {
+  auto c = client();
+  auto refused = [](const auto& x) {
+    CAF_CHECK(code_of(x) == errc::invalid_argument);
+    CAF_CHECK_NOT_EQUAL(told(x).find("or key: expected one of them, got "
+                                     "neither"),
+                        std::string::npos);
+  };
+  refused(c.signal({.name = "x"}));
+  refused(c.transition({.to = "paid"}));
+  refused(c.look_up(gd::look_up{}));
+  refused(c.history({}));
+  refused(c.rewind({.seq = 1}));
+  refused(c.fork({.seq = 1}));
+  refused(gd::testing::simulation{}.signal({.name = "x"}));
+}
+
 CAF_TEST(one of id and key names an instance) {
   auto id = make("k");
   auto c = client();

@@ -3,6 +3,7 @@
 // What events say of themselves, and how a log stays short.
 
 #include <gd/event.hpp>
+#include <gd/pq/text.hpp>
 #include <gd/work/alike_events.hpp>
 
 #include <support/database.hpp>
@@ -79,6 +80,22 @@ private:
 };
 
 } // namespace
+
+CAF_TEST(what is not tried again is not said to be) {
+  gd::error why{gd::errc::conflict, "x", {}};
+  auto again = "will be tried again"s;
+  CAF_CHECK(gd::describe(events::turn_failed{"a", why}).find(again)
+            != std::string::npos);
+  why.code = gd::errc::machine_differs;
+  CAF_CHECK(gd::describe(events::turn_failed{"a", why}).find(again)
+            == std::string::npos);
+}
+
+CAF_TEST(what a server or libpq says is one line without tabs) {
+  CAF_CHECK_EQUAL(gd::pq::one_line("no such file\n\tIs it running?\nNo.\n"),
+                  "no such file Is it running? No.");
+  CAF_CHECK_EQUAL(gd::pq::one_line(nullptr), "");
+}
 
 CAF_TEST(a failure says which run of which step has failed and what follows) {
   auto x = failure();

@@ -78,6 +78,7 @@ struct fixture {
   session admin{db.conninfo()};
   std::string role = db.name() + "_role";
   std::string schema = quoted_name(db.schema());
+  std::string api = quoted_name("api of \"" + role);
   std::string foreign;
 
   fixture() {
@@ -107,14 +108,21 @@ struct fixture {
     std::stringstream text;
     text << file.rdbuf();
     CAF_REQUIRE(!text.str().empty());
-    admin.exec(replaced(gd::pq::substitute_schema(text.str(), db.schema()),
-                        ":\"role\"", quoted_name(role)));
+    auto script = gd::pq::substitute_schema(text.str(), db.schema());
+    script = replaced(script, ":\"role\"", quoted_name(role));
+    script = replaced(script, ":\"api\"", api);
+    admin.exec(replaced(script, ":'api'", "'" + api + "'"));
+  }
+
+  /// Of names in these schemas.
+  session connect(const std::string& path) const {
+    session x{db.conninfo(role)};
+    x.exec("set search_path = " + path);
+    return x;
   }
 
   session connect() const {
-    session x{db.conninfo(role)};
-    x.exec("set search_path = " + schema);
-    return x;
+    return connect(schema);
   }
 
   gd::pq::options options() const {
@@ -133,9 +141,14 @@ struct fixture {
                {id});
   }
 
+  void rest(const std::string& id) {
+    admin.exec("update gen_durable set status = 'awaiting_signal', step = "
+               "'submitted', awaits = '' where id = $1",
+               {id});
+  }
+
   /// By the functions, whoever's rights they have.
-  void insert_and_signal_by_sql() {
-    auto by = connect();
+  void insert_and_signal_by_sql(session by) {
     auto id = by.scalar("select id from gd_insert('Order', '{\"n\": 1}')");
     auto keyed = "select id from gd_insert('Order', unique_key => 'k',"
                  " partition_key => 'p', delay => '1 h', unique_scope =>"
@@ -145,8 +158,6 @@ struct fixture {
     CAF_CHECK_EQUAL(by.scalar("select duplicate from gd_insert('Order',"
                               " unique_key => 'l')"),
                     "t");
-    by.exec("select id from gd_insert('Order', step => 'submitted')");
-    by.exec("select id from gd_insert('Order', step => 'closed')");
     park(id);
     auto signal = "select gd_signal("s + id + ", 'paid', '{}', 'once')";
     CAF_CHECK_EQUAL(by.scalar(signal), "accepted");
@@ -210,7 +221,12 @@ CAF_TEST_FIXTURE_SCOPE(rights_tests, fixture)
 
 CAF_TEST(columns suffice to insert and to signal and for no more than is said) {
   grant("insert");
-  insert_and_signal_by_sql();
+  insert_and_signal_by_sql(connect());
+  {
+    auto by = connect();
+    by.exec("select id from gd_insert('Order', step => 'submitted')");
+    by.exec("select id from gd_insert('Order', step => 'closed')");
+  }
   {
     auto by = connect();
     by.exec("begin");
@@ -248,10 +264,11 @@ CAF_TEST(columns suffice to insert and to signal and for no more than is said) {
 
 CAF_TEST(functions suffice to insert and to signal and to move and for nothing else) {
   grant("functions");
-  insert_and_signal_by_sql();
-  auto by = connect();
-  auto id = by.scalar("select id from gd_insert('Order', step => 'submitted')");
-  by.exec("select gd_transition(" + id + ", 'closed')");
+  insert_and_signal_by_sql(connect(api));
+  auto by = connect(api);
+  auto id = by.scalar("select id from gd_insert('Order', unique_key => 'o')");
+  rest(id);
+  by.exec("select gd_transition(" + id + ", 'closed', 'submitted', 0)");
   CAF_CHECK_EQUAL(status(id), "done");
   check_refused(forbidden());
   check_refused({"select id from gen_durable", "select id from signals",
@@ -260,54 +277,201 @@ CAF_TEST(functions suffice to insert and to signal and to move and for nothing e
                  "update gen_durable set eligible_at = now()",
                  "insert into gen_durable (fsm, step) values ('Order', 'pay')",
                  "insert into signals (target_id, name) values (1, 'paid')",
-                 "select nextval('gen_durable_id_seq')"});
+                 "select nextval('gen_durable_id_seq')",
+                 "select gd_insert('Order')", "select gd_signal(1, 'paid')",
+                 "select gd_transition(1, 'closed')"});
   CAF_MESSAGE("the library writes to the tables itself");
-  by.exec("begin");
-  gd::transaction tx{by.handle(), {.schema = db.schema()}};
-  CAF_CHECK(!tx.insert({.fsm = "Order"}));
-  by.exec("rollback");
-  CAF_MESSAGE("nobody else may call them any more");
-  admin.exec("create role " + quoted_name(role + "2")
-             + " login; grant usage on"
-               " schema "
-             + schema + " to " + quoted_name(role + "2"));
+  {
+    auto own = connect();
+    own.exec("begin");
+    gd::transaction tx{own.handle(), {.schema = db.schema()}};
+    CAF_CHECK(!tx.insert({.fsm = "Order"}));
+    own.exec("rollback");
+  }
+  CAF_MESSAGE("what wakes nodes does nothing for whom nothing is due");
+  auto drawn = [this] {
+    return admin.scalar("select last_value from signals_id_seq");
+  };
+  auto before = drawn();
+  CAF_CHECK(refusal(by, "select " + schema + ".gd_announce()") != "");
+  admin.exec("grant usage on schema " + schema + " to " + quoted_name(role));
+  by.exec("select " + schema + ".gd_announce()");
+  CAF_CHECK_EQUAL(drawn(), before);
+  CAF_MESSAGE("nobody else may call them");
+  auto other_role = quoted_name(role + "2");
+  admin.exec("create role " + other_role + " login; grant usage on schema "
+             + api + " to " + other_role);
   {
     session other{db.conninfo(role + "2")};
-    CAF_CHECK_EQUAL(refusal(other, "select " + schema + ".gd_insert('Order')"),
-                    "42501");
+    for (const auto* call : {".gd_insert('Order')", ".gd_signal(1, 'paid')",
+                             ".gd_transition(1, 'closed')", ".gd_status('o')"})
+      CAF_CHECK_EQUAL(refusal(other, "select " + api + call), "42501");
   }
-  admin.exec("drop owned by " + quoted_name(role + "2") + "; drop role "
-             + quoted_name(role + "2"));
+  admin.exec("drop owned by " + other_role + "; drop role " + other_role);
+}
+
+CAF_TEST(functions have no argument by which states or steps could be chosen) {
+  grant("functions");
+  auto by = connect(api + ", " + schema);
+  auto id = by.scalar("select id from gd_insert('Order')");
+  rest(id);
+  for (const auto* call :
+       {"gd_insert('Order', step => 'closed')",
+        "gd_insert('Order', priority => -32768)",
+        "gd_insert('Order', version => 1)", "gd_insert('Order', queue => 'q')",
+        "gd_insert('Order', eligible_at => 'epoch')",
+        "gd_transition(1, 'closed', state => '{}')",
+        "gd_transition(1, 'closed', by => 'chief clerk')", "gd_status(1)",
+        "gd_status(target => 1)"})
+    CAF_CHECK_EQUAL(refusal(by, "select * from "s + api + "." + call), "42883");
+  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Order', delay => '-1 h')"),
+                  "22023");
+  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Nobody')"), "42704");
+  CAF_CHECK_EQUAL(admin.scalar("select count(*) from gen_durable"), "2");
+}
+
+CAF_TEST(who moves by functions is the one who has logged in) {
+  admin.exec("update gen_durable_machines set history = 1");
+  grant("functions");
+  auto by = connect(api);
+  auto id = by.scalar("select id from gd_insert('Order')");
+  rest(id);
+  by.exec("select gd_transition(" + id
+          + ", 'closed', reason => 'asked', metadata => '{\"n\": 1}')");
+  CAF_CHECK_EQUAL(
+    admin.scalar("select by || ' ' || reason || ' ' || (metadata ->> 'n') from "
+                 "gen_durable_ledger where instance_id = $1 and seq = 1",
+                 {id}),
+    role + " asked 1");
+  CAF_CHECK_EQUAL(
+    admin.scalar("select state from gen_durable where id = $1", {id}), "{}");
+}
+
+CAF_TEST(answers of functions tell nothing of instances but what is said) {
+  grant("functions");
+  auto by = connect(api);
+  auto check_says_little = [&](const std::string& sql, const char* code) {
+    std::string said;
+    try {
+      by.exec(sql);
+    } catch (const sql_error& why) {
+      CAF_CHECK_EQUAL(why.sqlstate(), code);
+      said = why.what();
+    }
+    CAF_CHECK(!said.empty());
+    for (const auto* word :
+         {"Order", "pay", "awaiting", "submitted", "seq 0", "secret"})
+      if (said.find(word) != std::string::npos)
+        CAF_FAIL(sql << ": " << said << " tells " << word);
+    if (said.find("nstance " + foreign) != std::string::npos)
+      CAF_FAIL(sql << ": " << said);
+  };
+  auto move = "select gd_transition(" + foreign;
+  check_says_little(move + ", 'x', seq => 999)", "MV003");
+  check_says_little(move + ", 'x')", "42704");
+  check_says_little(move + ", 'closed')", "MV004");
+  check_says_little(move + ", 'closed', from_step => 'x')", "42704");
+  admin.exec("insert into gen_durable_machines (fsm, version, initial_step,"
+             " queue, steps) values ('Other', 1, 's', 'q', '{s}')");
+  admin.exec("update gen_durable set unique_key = 'k', unique_scope ="
+             " '{awaiting_signal}' where id = $1",
+             {foreign});
+  check_says_little("select gd_insert('Other', unique_key => 'k')", "MV005");
+  CAF_CHECK_EQUAL(by.scalar("select status || ' ' || step from gd_status('k')"),
+                  "awaiting_signal pay");
+  CAF_CHECK_EQUAL(
+    by.scalar("select status || ' ' || step from gd_status(key_bytes => 'k')"),
+    "awaiting_signal pay");
+  CAF_CHECK_EQUAL(by.scalar("select count(*) from gd_status('l')"), "0");
+  CAF_CHECK_EQUAL(refusal(by, "select gd_status('k', 'k')"), "22023");
+}
+
+CAF_TEST(functions run as the owner of the tables) {
+  auto owner = quoted_name(role + "3");
+  admin.exec("create role " + owner + "; grant create on database "
+             + quoted_name(db.name()) + " to " + owner + "; alter schema "
+             + schema + " owner to " + owner);
+  admin.exec("alter table gen_durable owner to " + owner
+             + "; alter function gd_insert owner to " + owner
+             + "; alter function gd_signal owner to " + owner
+             + "; alter function gd_transition owner to " + owner);
+  grant("functions");
+  CAF_CHECK_EQUAL(admin.scalar("select string_agg(distinct"
+                               " p.proowner::regrole::text, ',') from pg_proc p"
+                               " where p.pronamespace = $1::regnamespace",
+                               {api}),
+                  owner);
+  admin.exec("reassign owned by " + owner + " to current_user; drop owned by "
+             + owner + "; drop role " + owner);
 }
 
 CAF_TEST(
   no search path leads functions that have rights of their own elsewhere) {
   grant("functions");
-  auto by = connect();
-  by.exec("create temporary table gen_durable (id bigint, fsm text);"
-          "create temporary table signals (id bigint);"
-          "create temporary table gen_durable_machines (fsm text);"
-          "set search_path = pg_temp, "
-          + schema);
-  auto id = by.scalar("select id from gd_insert('Order', step => 'submitted')");
+  auto by = connect(api);
+  by.exec(
+    "create temporary table gen_durable (id bigint, fsm text);"
+    "create temporary table signals (id bigint);"
+    "create temporary table gen_durable_machines (fsm text);"
+    "create function pg_temp.gd_address(text, bigint, text, bytea) returns"
+    " bytea language sql as 'select null::bytea';"
+    "set search_path = pg_temp, "
+    + api);
+  auto id = by.scalar("select id from gd_insert('Order', unique_key => 'u')");
   CAF_CHECK_EQUAL(by.scalar("select gd_signal(" + id + ", 'x')"), "accepted");
+  CAF_CHECK_EQUAL(by.scalar("select step from gd_status('u')"), "pay");
+  rest(id);
   by.exec("select gd_transition(" + id + ", 'closed')");
   CAF_CHECK_EQUAL(status(id), "done");
   CAF_CHECK_EQUAL(by.scalar("select count(*) from pg_temp.gen_durable"), "0");
 }
 
-CAF_TEST(a migration that makes a function anew leaves the role without rights
-           until the script is run again) {
+CAF_TEST(nobody may create functions where those of others look for theirs) {
+  admin.exec("grant create on schema " + schema + " to public");
+  grant("functions");
+  auto by = connect();
+  CAF_CHECK_EQUAL(refusal(by, "create function " + schema
+                                + ".gd_insert(fsm text, state jsonb) returns"
+                                  " bigint language sql as 'select 1::bigint'"),
+                  "42501");
+}
+
+CAF_TEST(a migration that makes a function anew takes nothing from the role) {
   grant("functions");
   auto newest = gd::newest_schema();
   CAF_REQUIRE(gd::migrate_down(db.options(), 11, true));
   CAF_REQUIRE(gd::migrate_up(db.options(), newest));
+  auto by = connect(api);
+  auto id = by.scalar("select id from gd_insert('Order')");
+  CAF_CHECK_EQUAL(by.scalar("select gd_signal(" + id + ", 'x')"), "accepted");
+}
+
+CAF_TEST(functions that were given once lose their owner's rights) {
+  auto me = quoted_name(role);
+  admin.exec("grant usage on schema " + schema + " to " + me);
+  for (const auto* name : {".gd_insert", ".gd_signal", ".gd_transition"})
+    admin.exec("alter function " + schema + name
+               + " security definer; revoke execute on function " + schema
+               + name + " from public; grant execute on function " + schema
+               + name + " to " + me);
   auto by = connect();
-  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Order')"), "42501");
+  by.exec("select gd_insert('Order', step => 'closed')");
   grant("functions");
-  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Order', step => 'pay', queue "
-                              "=> 'q')"),
-                  "");
+  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Order', step => 'closed')"),
+                  "42501");
+  CAF_MESSAGE("and whoever has rights of its own calls them again");
+  grant("insert");
+  by.exec("select gd_insert('Order')");
+}
+
+CAF_TEST(a schema of functions is not that of the tables) {
+  api = schema;
+  try {
+    grant("functions");
+    CAF_FAIL("expected a refusal");
+  } catch (const sql_error& why) {
+    CAF_CHECK_EQUAL(why.sqlstate(), "22023"s);
+  }
 }
 
 CAF_TEST(who may not draw ids of signals moves all the same) {

@@ -362,6 +362,23 @@ CAF_TEST(an instance can be described) {
                   "    first, timeout: stop timeout\n");
 }
 
+CAF_TEST(what no handler has decided is not said to be a handler's) {
+  auto end = [](context&) {
+  return gd::done(); };
+  simulation sim{{gd::define<puppet_state, puppet_step>("Bare", 1)
+                    .step(puppet_step::first,
+                          [](context& ctx) {
+  return gd::await({"x", "x"}, ctx.state);
+                          })
+                    .step(puppet_step::second, end)
+                    .step(puppet_step::third, end)}};
+  auto row = must(sim.insert({.fsm = "Bare"}));
+  must(sim.drain());
+  CAF_REQUIRE_EQUAL(sim.history(row.id).size(), 1u);
+  CAF_CHECK_EQUAL(sim.history(row.id)[0].outcome, "stop");
+  CAF_CHECK(!sim.history(row.id)[0].handled);
+}
+
 CAF_TEST(an outcome that collides goes to the handler and then fails) {
   auto collide = [](context& ctx) { return gd::replay(ctx.state); };
   std::string why;
@@ -836,6 +853,29 @@ CAF_TEST(steps are told the time that passes in both) {
   CAF_CHECK_EQUAL(must(run.drain()), 0u);
   must(run.advance(10min));
   CAF_CHECK_EQUAL(must(run.drain()), 1u);
+}
+
+CAF_TEST(a test of either kind knows the time that its steps are told) {
+  auto at_noon = [](harness& run) {
+    std::vector<std::chrono::system_clock::time_point> seen;
+    must(run.add(puppet([&](context& ctx) -> gd::outcome {
+      seen.push_back(ctx.now());
+      return gd::done();
+    })));
+    auto day = std::chrono::floor<std::chrono::days>(run.now());
+    auto noon = day + 36h;
+    must(run.advance(
+      std::chrono::duration_cast<std::chrono::microseconds>(noon - run.now())));
+    insert(run);
+    must(run.drain());
+    CAF_REQUIRE_EQUAL(seen.size(), 1u);
+    CAF_CHECK(seen[0] >= noon && seen[0] < noon + 1min);
+    CAF_CHECK(run.now() >= seen[0] && run.now() < noon + 1min);
+  };
+  simulation sim;
+  at_noon(sim);
+  auto in_sql = connect({});
+  at_noon(in_sql);
 }
 
 CAF_TEST(the clock of a simulation is set ahead and not back) {

@@ -930,7 +930,7 @@ CAF_TEST(
       {.target = y, .to = "archived"},
       {.target = x, .to = "nowhere"},
       {.target = y, .to = "submitted"},
-      {.target = 0, .to = "paid"},
+      {.target = -1, .to = "paid"},
       {.target = y, .to = ""},
       {.target = x, .to = "paid"},
       {.target = y, .to = "paid", .seq = 2},

@@ -259,8 +259,11 @@ void add_pin(CLI::App& to, const globals& global, action& chosen) {
               "\n"
               + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
-    if (version->count() + undo->count() != 1)
+    if (version->count() + undo->count() == 0)
       throw CLI::ValidationError("pin", "expected a VERSION, or --undo");
+    if (version->count() + undo->count() == 2)
+      throw CLI::ValidationError("pin", "expected --undo without a VERSION: a "
+                                        "machine has one pin at most");
     chosen = [opts, &global] { return pin(global, *opts); };
   });
 }

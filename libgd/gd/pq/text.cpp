@@ -92,7 +92,9 @@ std::string one_line(const char* message) {
   std::string out = message != nullptr ? message : "";
   while (!out.empty() && (out.back() == '\n' || out.back() == ' '))
     out.pop_back();
-  std::replace(out.begin(), out.end(), '\n', ' ');
+  // libpq indents some of its lines by a tab.
+  for (std::size_t at = 0; (at = out.find('\n', at)) != std::string::npos; ++at)
+    out.replace(at, out.substr(at, 2) == "\n\t" ? 2 : 1, " ");
   return out;
 }
 

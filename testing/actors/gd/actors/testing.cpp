@@ -57,6 +57,7 @@ struct simulation::world {
   std::unique_ptr<caf::actor_system_config> cfg;
   caf::actor_system sys;
   caf::scheduler::test_coordinator& scheduler;
+  actors::gateway gateway{};
 };
 
 /// Of one execution. Contexts may outlive it: what is decided is the lease's.
@@ -161,17 +162,67 @@ private:
   const detail::async_starter* starter_;
 };
 
+class simulation::door : public actors::gateway::base {
+public:
+  door(caf::actor_config& cfg, simulation* to)
+    : actors::gateway::base(cfg), to_(to) {
+    // nop
+  }
+
+  behavior_type make_behavior() override {
+    return {
+      [this](const gd::insert& x) { return answer(to_->insert(x)); },
+      [this](const gd::insert_all& x) -> caf::result<inserted_all> {
+        inserted_all out;
+        for (auto& row : to_->insert_all(x.rows))
+          out.rows.push_back(row
+                               ? insert_answer{row->id, row->duplicate}
+                               : insert_answer{.code = row.error().code,
+                                               .message = row.error().message});
+        return out;
+      },
+      [this](const gd::signal& x) { return answer(to_->signal(x)); },
+      [this](const gd::transition& x) { return answer(to_->transition(x)); },
+      [this](const gd::look_up& x) { return answer(to_->look_up(x)); },
+      [](stats_query) -> caf::result<stats> { return unanswered(); },
+      [](const history_query&) -> caf::result<history_page> {
+        return unanswered();
+      },
+      [](const in_step_query&) -> caf::result<in_step_page> {
+        return unanswered();
+      },
+    };
+  }
+
+private:
+  template <class T>
+  static caf::result<T> answer(gd::result<T> x) {
+    if (!x)
+      return to_caf(x.error());
+    return std::move(*x);
+  }
+
+  static caf::error unanswered() {
+    return to_caf({errc::invalid_argument,
+                   "a simulation counts nothing and keeps no history",
+                   {}});
+  }
+
+  simulation* to_;
+};
+
 // -- the simulation -----------------------------------------------------------
 
 simulation::simulation(std::unique_ptr<caf::actor_system_config> cfg,
                        gd::testing::simulation_settings how)
   : gd::testing::simulation({}, how),
     world_(std::make_unique<world>(std::move(cfg))) {
-  // nop
+  world_->gateway = world_->sys.spawn<door>(this);
 }
 
 simulation::~simulation() {
   // Machines keep actors, and so do timers. Both have to go before their system.
+  world_->gateway = {};
   machines_.clear();
   known_ = std::make_shared<registry>();
   auto& scheduler = world_->scheduler;
@@ -186,6 +237,10 @@ simulation::~simulation() {
 
 caf::actor_system& simulation::system() noexcept {
   return world_->sys;
+}
+
+const actors::gateway& simulation::gateway() const noexcept {
+  return world_->gateway;
 }
 
 gd::result<void> simulation::settle() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gd/actors/messages.hpp>
+
 #include <gd/testing.hpp>
 
 #include <caf/actor_system.hpp>
@@ -41,8 +43,14 @@ public:
   /// simulation.
   caf::actor_system& system() noexcept;
 
+  /// In the place of an engine's, for actors that talk to one: what it is sent, the
+  /// simulation does, at once. A simulation counts nothing and keeps no history, so that
+  /// `stats_query`, `history_query` and `in_step_query` are answered `invalid_argument`.
+  const actors::gateway& gateway() const noexcept;
+
 private:
   struct world;
+  class door;
   class delivery;
   class step_actor;
 
