@@ -73,6 +73,13 @@ add_test(NAME package/install
   COMMAND "${BASH}" -c "rm -rf -- \"$2\" && exec \"$0\" --install \"$1\" --prefix \"$2\""
           "${CMAKE_COMMAND}" "${PROJECT_BINARY_DIR}" "${prefix}")
 set_tests_properties(package/install PROPERTIES FIXTURES_SETUP prefix)
+foreach(script IN ITEMS functions insert)
+  add_test(NAME "package/grants_${script}"
+    COMMAND "${CMAKE_COMMAND}" -E compare_files
+            "${PROJECT_SOURCE_DIR}/sql/grants/${script}.sql"
+            "${prefix}/${CMAKE_INSTALL_DATADIR}/gen_durable/grants/${script}.sql")
+  set_tests_properties("package/grants_${script}" PROPERTIES FIXTURES_REQUIRED prefix)
+endforeach()
 foreach(way IN ITEMS find_package pkg_config add_subdirectory)
   add_test(NAME "package/${way}"
     COMMAND "${CMAKE_COMMAND}" "-DWAY=${way}" "-DSOURCE=${PROJECT_SOURCE_DIR}"

@@ -2,8 +2,6 @@
 
 #include <libpq-fe.h>
 
-#include <algorithm>
-
 namespace gd::pq {
 
 namespace {
@@ -89,12 +87,14 @@ std::string substitute_schema(std::string_view text, std::string_view schema) {
 }
 
 std::string one_line(const char* message) {
-  std::string out = message != nullptr ? message : "";
-  while (!out.empty() && (out.back() == '\n' || out.back() == ' '))
+  std::string out;
+  for (char c : std::string_view{message != nullptr ? message : ""}) {
+    bool breaks = c == '\n' || c == '\t'; // libpq indents some lines by a tab
+    if (!breaks || (!out.empty() && out.back() != ' '))
+      out += breaks ? ' ' : c;
+  }
+  while (!out.empty() && out.back() == ' ')
     out.pop_back();
-  // libpq indents some of its lines by a tab.
-  for (std::size_t at = 0; (at = out.find('\n', at)) != std::string::npos; ++at)
-    out.replace(at, out.substr(at, 2) == "\n\t" ? 2 : 1, " ");
   return out;
 }
 
