@@ -15,6 +15,7 @@ namespace {
 
 /// How soon a peer with something unread is looked at again.
 constexpr std::chrono::milliseconds ask_interval{100};
+
 /// About as many bytes as it takes to send an answer.
 std::size_t size_of(const gd::instance& x) {
   return 1'024 + x.state.text().size()
