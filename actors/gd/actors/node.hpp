@@ -46,7 +46,7 @@ enum class role : std::uint8_t {
   reaper,
   links,
   picker,
-  hints
+  hints, // the last
 };
 
 /// The supervisor's children that are there, for hints from anywhere. `queue` is a
@@ -80,7 +80,7 @@ private:
   }
 
   std::mutex mutex_;
-  std::array<by_queue, 5> by_role_;
+  std::array<by_queue, static_cast<std::size_t>(role::hints) + 1> by_role_;
 };
 
 /// How many actors run user code that may take long at the same time, in all
