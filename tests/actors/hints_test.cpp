@@ -203,8 +203,8 @@ CAF_TEST(only nodes that live and say where are told) {
   add_node("b", "");
   add_node("c", "there:1");
   add_node("d", "there:2", "mail", "elsewhere");
-  add_node("e", "there:3 tunnel:3", "mail", "elsewhere");
-  add_node("f", "there:4 tunnel:4");
+  add_node("e", "there:3\ntunnel:3", "mail", "elsewhere");
+  add_node("f", "there:4\ntunnel:4");
   others.exec("select pg_advisory_unlock(hashtext('gen_durable node'), "
               "hashtext('c'))");
   leave();
