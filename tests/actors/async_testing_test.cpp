@@ -281,7 +281,7 @@ CAF_TEST(a simulation has a gateway that does what the simulation does) {
     [&heard, gateway = x.sim.gateway()](caf::event_based_actor* self) {
     auto& sys = self->system();
     auto ask = [self, &heard, &sys, gateway](auto what, auto then) {
-      self->request(gateway, 1h, std::move(what))
+      self->request(gateway, caf::infinite, std::move(what))
         .then(then, [&heard, &sys](const caf::error& why) {
           heard.push_back(to_string(gd::actors::from_caf(sys, why)));
         });

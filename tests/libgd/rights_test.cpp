@@ -449,7 +449,7 @@ CAF_TEST(a migration that makes a function anew takes nothing from the role) {
   CAF_CHECK_EQUAL(by.scalar("select gd_signal(" + id + ", 'x')"), "accepted");
 }
 
-CAF_TEST(functions that were given once lose their owner's rights) {
+CAF_TEST(functions that were given once lose the rights of their owner) {
   auto me = quoted_name(role);
   admin.exec("grant usage on schema " + schema + " to " + me);
   for (const auto* name : {".gd_insert", ".gd_signal", ".gd_transition"})

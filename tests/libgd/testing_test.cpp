@@ -362,7 +362,7 @@ CAF_TEST(an instance can be described) {
                   "    first, timeout: stop timeout\n");
 }
 
-CAF_TEST(what no handler has decided is not said to be a handler's) {
+CAF_TEST(what no handler has decided is not said to be by one) {
   auto end = [](context&) {
   return gd::done(); };
   simulation sim{{gd::define<puppet_state, puppet_step>("Bare", 1)

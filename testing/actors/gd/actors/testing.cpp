@@ -222,7 +222,7 @@ simulation::simulation(std::unique_ptr<caf::actor_system_config> cfg,
 
 simulation::~simulation() {
   // Machines keep actors, and so do timers. Both have to go before their system.
-  world_->gateway = nullptr;
+  world_->gateway = actors::gateway{};
   machines_.clear();
   known_ = std::make_shared<registry>();
   auto& scheduler = world_->scheduler;
