@@ -430,17 +430,6 @@ CAF_TEST(a graceful stop commits what runs and releases what has not begun) {
   CAF_CHECK_EQUAL(end.front().abandoned, 0u);
 }
 
-CAF_TEST(
-  who asks a gateway whose engine has stopped is told that nothing was done) {
-  auto engine = start(options({chain()}));
-  engine.stop();
-  auto told = ask<gd::inserted>(engine, gd::insert{.fsm = "Chain"});
-  CAF_REQUIRE(!told);
-  CAF_CHECK(told.error().code == gd::errc::unavailable);
-  CAF_CHECK(told.error().message.find("stops; nothing was done")
-            != std::string::npos);
-}
-
 CAF_TEST(a stop under load loses nothing and runs nothing twice) {
   for (int round = 0; round < 5; ++round) {
     insert(400);

@@ -363,13 +363,13 @@ CAF_TEST(an instance can be described) {
 }
 
 CAF_TEST(what no handler has decided is not said to be by one) {
-  auto end = [](context&) {
-  return gd::done(); };
+  auto end = [](context&) { return gd::done(); };
   simulation sim{{gd::define<puppet_state, puppet_step>("Bare", 1)
-                    .step(puppet_step::first,
-                          [](context& ctx) {
-  return gd::await({"x", "x"}, ctx.state);
-                          })
+                    .step(
+                      puppet_step::first,
+                      [](context& ctx) {
+    return gd::await({"x", "x"}, ctx.state);
+                      })
                     .step(puppet_step::second, end)
                     .step(puppet_step::third, end)}};
   auto row = must(sim.insert({.fsm = "Bare"}));

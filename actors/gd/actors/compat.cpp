@@ -50,13 +50,6 @@ gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   if (is_ours(why))
     return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
             why.context().get_as<std::string>(1)};
-  // An actor that has ended, or that ends before it has looked: an answer that it owes
-  // is never told in this way. (CAF 1.1 tells both so.)
-  if (why == caf::sec::request_receiver_down)
-    return {errc::unavailable,
-            "who was asked has ended, as a gateway does when its engine stops; "
-            "nothing was done",
-            {}};
   return {errc::unknown_fate, render(sys, why), {}};
 }
 
