@@ -374,9 +374,10 @@ CAF_TEST(what no handler has decided is not said to be by one) {
                     .step(puppet_step::third, end)}};
   auto row = must(sim.insert({.fsm = "Bare"}));
   must(sim.drain());
-  CAF_REQUIRE_EQUAL(sim.history(row.id).size(), 1u);
-  CAF_CHECK_EQUAL(sim.history(row.id)[0].outcome, "stop");
-  CAF_CHECK(!sim.history(row.id)[0].handled);
+  auto steps = sim.history(row.id);
+  CAF_REQUIRE_EQUAL(steps.size(), 1u);
+  CAF_CHECK_EQUAL(steps.front().outcome, "stop");
+  CAF_CHECK(!steps.front().handled);
 }
 
 CAF_TEST(an outcome that collides goes to the handler and then fails) {
