@@ -5,6 +5,7 @@
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/target_intake.hpp>
 
@@ -231,6 +232,11 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
   });
 }
 
+static error no_instance(std::int64_t id,
+                         const std::optional<std::string>& key) {
+  return {errc::not_found, "there is no instance " + address_text(id, key), {}};
+}
+
 result<instance> client::look_up(std::int64_t id) {
   return look_up(gd::look_up{.id = id});
 }
@@ -243,9 +249,7 @@ result<instance> client::look_up(const gd::look_up& what) {
     return rows.error();
   auto found = store::read_instance(*rows);
   if (!found)
-    return error{errc::not_found,
-                 "there is no instance " + address_text(what.id, what.key),
-                 {}};
+    return no_instance(what.id, what.key);
   return std::move(*found);
 }
 
@@ -305,6 +309,18 @@ result<inserted> client::fork(const gd::fork& what) {
   if (!rows)
     return refused_by_function(rows.error());
   return inserted{.id = store::read_ids(*rows).front()};
+}
+
+result<gd::why> client::why(const why_query& what) {
+  if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::why(what));
+  if (!rows)
+    return rows.error();
+  auto found = store::read_one<gd::why>(*rows);
+  if (!found)
+    return no_instance(what.id, what.key);
+  return std::move(*found);
 }
 
 result<std::vector<stats_row>> client::stats() {

@@ -3,12 +3,15 @@
 #include <gd/error.hpp>
 #include <gd/graph.hpp>
 #include <gd/instance.hpp>
+#include <gd/operate.hpp>
 #include <gd/options.hpp>
 #include <gd/registry.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace gd {
@@ -94,6 +97,10 @@ public:
   /// Makes an instance that begins at an entry of another one's history. As `rewind`, and
   /// `version_retired`.
   result<inserted> fork(const gd::fork& what);
+
+  /// Why an instance is where it is, and what to do. Errors: `not_found`,
+  /// `invalid_argument`.
+  result<gd::why> why(const why_query& what);
 
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();

@@ -6,6 +6,7 @@
 
 #include <gd/instance.hpp>
 #include <gd/json_codecs.hpp>
+#include <gd/operate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
@@ -125,6 +126,7 @@ columns_by read_by_name() {
     {&sql::look_up, columns_of<gd::instance>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},
+    {&sql::why, columns_of<gd::why>()},
     {&sql::fork, {"id"}},
     {&sql::stats, columns_of<gd::stats_row>()},
   };

@@ -297,6 +297,16 @@ struct million_rows {
                 + ".gen_durable_ledger (instance_id, seq, at, fsm_version, "
                   "outcome, to_step, attempt, state) values (5000000, 0, "
                   "now(), 1, 'insert', 'collect', 0, '{}'); ";
+    // The first is in that status, and half of the queue has its partition key.
+    auto why_of = [this](const std::string& status) {
+      return "update " + db.schema() + ".gen_durable set status = '" + status
+             + "', partition_key = 'hot', awaits = case '" + status
+             + "' when 'awaiting_signal' then 'paid' end, locked_by = 'n/1/1',"
+               " lease_expires_at = now() where id = 1; update "
+             + db.schema()
+             + ".gen_durable set partition_key = 'hot' where id < 3000 and"
+               " status = 'runnable'";
+    };
     // Every other one of those that wait by the unique key that it has.
     auto key_of = "case when id % 2 = 0 then 'key ' || id end"s;
     auto of_waiting = " from unnest(" + waiting
@@ -591,6 +601,27 @@ struct million_rows {
        .arguments = "0, 16777216, '{k}'",
        .rows = 1,
        .pages_per_row = 20,
+       .before = kept},
+      // Of each status, and of a backlog of its partition key.
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 200,
+       .before = why_of("runnable")},
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 100,
+       .before = why_of("executing")},
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 100,
+       .before = why_of("awaiting_signal")},
+      {.what = &sql::why,
+       .arguments = "0, '{k}'",
+       .rows = 1,
+       .pages_per_row = 1100, // it counts up to 1,000 that come before it
        .before = kept},
       {.what = &sql::rewind,
        .arguments = "5000000, 0, 'why', 'who', '{}'",

@@ -72,6 +72,7 @@ void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
 void add_transition(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
+void add_why(CLI::App& app, const globals& global, action& chosen);
 void add_history(CLI::App& app, const globals& global, action& chosen);
 void add_rewind(CLI::App& app, const globals& global, action& chosen);
 void add_fork(CLI::App& app, const globals& global, action& chosen);

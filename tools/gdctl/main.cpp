@@ -68,6 +68,7 @@ int main(int argc, char** argv) {
   gdctl::add_signal(app, global, chosen);
   gdctl::add_transition(app, global, chosen);
   gdctl::add_show(app, global, chosen);
+  gdctl::add_why(app, global, chosen);
   gdctl::add_history(app, global, chosen);
   gdctl::add_rewind(app, global, chosen);
   gdctl::add_fork(app, global, chosen);

@@ -1,7 +1,10 @@
 #include <gd/actors/gateway.hpp>
 
+#include <gd/actors/answer_sizes.hpp>
+
 #include <gd/pq/expect.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <caf/all.hpp>
 
@@ -45,49 +48,13 @@ constexpr std::chrono::milliseconds ask_interval{100};
 /// Look-ups and counts that wait at the most: nobody needs more at a time.
 constexpr std::size_t most_reads = 100'000;
 
-/// About as many bytes as it takes to send an answer.
-std::size_t size_of(const gd::instance& x) {
-  return 1'024 + x.state.text().size()
-         + (x.result ? x.result->text().size() : 0)
-         + (x.last_error ? x.last_error->size() : 0)
-         + (x.partition_key ? x.partition_key->size() : 0)
-         + (x.unique_key ? x.unique_key->size() : 0);
-}
-std::size_t size_of(const gd::stats& x) {
-  return (x.rows.size() + 1) * 1'024;
-}
-std::size_t size_of(const gd::history_page& x) {
-  std::size_t n = 1'024;
-  for (const auto& row : x.rows)
-    n += 1'024 + (row.reason ? row.reason->size() : 0)
-         + (row.metadata ? row.metadata->text().size() : 0)
-         + (row.state ? row.state->text().size() : 0);
-  return n;
-}
-std::size_t size_of(const gd::in_step_page& x) {
-  return (x.rows.size() + 1) * 128;
-}
-std::size_t size_of(const gd::inserted_all& x) {
-  return (x.rows.size() + 1) * 128;
-}
-std::size_t size_of(const gd::inserted&) {
-  return 128;
-}
-constexpr std::size_t size_of_error = 256;
-std::size_t size_of(const gd::signalled&) {
-  return 128;
-}
-std::size_t size_of(const gd::transitioned&) {
-  return 128;
-}
-
 template <class T, class... Ts>
 constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
 
 /// What has happened is told; what was only read may be asked again.
 template <class Answer>
 constexpr bool is_read = is_one_of<Answer, gd::instance, gd::stats,
-                                   gd::history_page, gd::in_step_page>;
+                                   gd::history_page, gd::in_step_page, gd::why>;
 
 caf::error too_many_reads() {
   return to_caf({errc::overloaded,
@@ -173,6 +140,17 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
                                    : home_->spare_lane();
       return read<gd::in_step_page>(lane, store::in_step(x),
                                     rows_as<gd::in_step_page, in_step_row>);
+    },
+    [this](const gd::why_query& x) -> caf::result<gd::why> {
+      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
+        return to_caf(ok.error());
+      return read<gd::why>(
+        database::public_lane, store::why(x),
+        [](const pq::rows& rows) -> result<gd::why> {
+          if (auto found = store::read_one<gd::why>(rows))
+            return std::move(*found);
+          return error{errc::not_found, "there is no such instance", {}};
+        });
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](tick x) {
@@ -458,6 +436,7 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     [this](gd::stats_query& x) { return forward<gd::stats>(x); },
     [this](gd::history_query& x) { return forward<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return forward<gd::in_step_page>(x); },
+    [this](gd::why_query& x) { return forward<gd::why>(x); },
     [this](set_worker& x) {
     worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
     },
@@ -569,6 +548,7 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
     [this](gd::history_query& x) { return pass<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
+    [this](gd::why_query& x) { return pass<gd::why>(x); },
     [this](close_portal) { quit(); },
     [this](peer_unread& x) { read_unread(x); },
     [this](tick) {

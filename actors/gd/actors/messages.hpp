@@ -4,6 +4,7 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/operate.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -32,11 +33,12 @@ namespace gd::actors {
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
-using gateway = typed_actor<
-  gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
-  gd::signalled(gd::signal), gd::transitioned(gd::transition),
-  gd::instance(gd::look_up), gd::stats(gd::stats_query),
-  gd::history_page(gd::history_query), gd::in_step_page(gd::in_step_query)>;
+using gateway
+  = typed_actor<gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
+                gd::signalled(gd::signal), gd::transitioned(gd::transition),
+                gd::instance(gd::look_up), gd::stats(gd::stats_query),
+                gd::history_page(gd::history_query),
+                gd::in_step_page(gd::in_step_query), gd::why(gd::why_query)>;
 
 /// \cond
 // -- inside a node ------------------------------------------------------------
@@ -228,6 +230,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_row))
 CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_page))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transition))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transitioned))
+CAF_ADD_TYPE_ID(gen_durable, (gd::why_query))
+CAF_ADD_TYPE_ID(gen_durable, (gd::why))
 #if !GD_CAF_017
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
