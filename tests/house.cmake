@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 7150 libgd/gd/pq 4310 libgd/gd/work 5300 actors/gd/actors 6560
-  testing/gd 1720 testing/actors/gd/actors 330 tools/gdctl 2460
-  sql/turn 600 sql/intake 430 sql/sweep 390 sql/session 217 sql/caller 30
+  libgd/gd 7460 libgd/gd/pq 4510 libgd/gd/work 5300 actors/gd/actors 6740
+  testing/gd 1720 testing/actors/gd/actors 330 tools/gdctl 3160
+  sql/turn 600 sql/intake 630 sql/sweep 410 sql/session 217 sql/caller 30
   sql/testing 30 sql/parts 740)
 while(budgets)
   list(POP_FRONT budgets folder budget)

@@ -262,7 +262,7 @@ begin atomic
         coalesce(', which was served last at ' || :"schema".gd_time_text(v.last_served), ''),
         coalesce('; served are ' || v.versions, ''))
       when 'queue_unserved' then format('%s, and no node that has %s serves its queue %s, but %s: start one that does, or move '
-        || 'it (gdctl move %s --queue QUEUE)', z.due, m.machine, m.in_queue, v.elsewhere, m.id)
+        || 'it (gdctl move %s --to QUEUE)', z.due, m.machine, m.in_queue, v.elsewhere, m.id)
       when 'queue_paused' then format('%s, and its queue %s is paused since %s%s%s: resume it (gdctl resume %s)', z.due,
         m.in_queue, :"schema".gd_time_text(p.paused_at), coalesce(' by ' || p.paused_by, ''), coalesce(', ' || p.reason, ''),
         m.in_queue)

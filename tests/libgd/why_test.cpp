@@ -241,7 +241,7 @@ CAF_TEST(what is due says who picks it or why nobody does) {
   start("mars", "slow");
   CAF_CHECK_EQUAL(cause(id, {"no node that has Order v1 serves its queue"
                              " default, but mars (slow)",
-                             "gdctl move " + text(id) + " --queue QUEUE"}),
+                             "gdctl move " + text(id) + " --to QUEUE"}),
                   "queue_unserved");
   start("earth");
   CAF_CHECK_EQUAL(cause(id, "one of 1 node picks it (earth): wait"), "due");

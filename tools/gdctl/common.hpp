@@ -81,6 +81,13 @@ void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
+void add_queues(CLI::App& app, const globals& global, action& chosen);
+void add_pause(CLI::App& app, const globals& global, action& chosen);
+void add_resume(CLI::App& app, const globals& global, action& chosen);
+void add_list(CLI::App& app, const globals& global, action& chosen);
+void add_jobs(CLI::App& app, const globals& global, action& chosen);
+/// retry, stop, run-now, move.
+void add_verbs(CLI::App& app, const globals& global, action& chosen);
 
 /// A whole number, as the command line gives it. `what` begins the error's sentence.
 gd::result<std::int64_t> parse_number(std::string_view what,

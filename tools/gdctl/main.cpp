@@ -77,6 +77,12 @@ int main(int argc, char** argv) {
   gdctl::add_machines(app, global, chosen);
   gdctl::add_graph(app, global, chosen);
   gdctl::add_nodes(app, global, chosen);
+  gdctl::add_queues(app, global, chosen);
+  gdctl::add_list(app, global, chosen);
+  gdctl::add_verbs(app, global, chosen);
+  gdctl::add_pause(app, global, chosen);
+  gdctl::add_resume(app, global, chosen);
+  gdctl::add_jobs(app, global, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {

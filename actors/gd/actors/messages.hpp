@@ -164,6 +164,12 @@ struct look_again {};
 /// Some of the node's machines have been withdrawn.
 struct machines_withdrawn {};
 
+/// Operators have paused queues, or let them go on.
+struct pauses_changed {};
+
+/// A job of operators is to be worked on.
+struct job_due {};
+
 /// The node has waited for its last word for as long as it means to.
 struct farewell_over {};
 
@@ -202,6 +208,8 @@ GD_LOCAL_MESSAGE(peer_unread)
 GD_LOCAL_MESSAGE(give_up)
 GD_LOCAL_MESSAGE(look_again)
 GD_LOCAL_MESSAGE(machines_withdrawn)
+GD_LOCAL_MESSAGE(pauses_changed)
+GD_LOCAL_MESSAGE(job_due)
 GD_LOCAL_MESSAGE(farewell_over)
 GD_LOCAL_MESSAGE(restart)
 #undef GD_LOCAL_MESSAGE
@@ -260,6 +268,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_again))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::machines_withdrawn))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::pauses_changed))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::job_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::farewell_over))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 #endif

@@ -228,9 +228,10 @@ pq::call last_ids();
 struct last_ids_row {
   std::int64_t instances = 0;
   std::int64_t signals = 0;
+  std::vector<std::string> paused{}; ///< queues
 
   bool operator==(const last_ids_row&) const = default;
-  GD_COLUMNS(instances, signals);
+  GD_COLUMNS(instances, signals, paused);
 };
 
 // -- migrations ---------------------------------------------------------------
