@@ -4,5 +4,4 @@
 select
   coalesce(pg_sequence_last_value((quote_ident(:'schema') || '.gen_durable_id_seq')::regclass), 0) as instances,
   coalesce(pg_sequence_last_value((quote_ident(:'schema') || '.signals_id_seq')::regclass), 0) as signals,
-  array(select left(q.queue, 1025) from :"schema".gen_durable_queues q where q.paused_at is not null order by q.queue limit 1000)
-    as paused
+-- include parts/paused.sql

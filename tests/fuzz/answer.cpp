@@ -5,6 +5,7 @@
 #include <gd/pq/rows.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <libpq-fe.h>
 
@@ -122,8 +123,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::changed_machine, store::replaced_machine, store::older_node,
     store::unrunnable_row, gd::machine_row, gd::node_row, gd::not_served_row,
     store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
-    gd::stats_row, gd::ledger_entry, gd::in_step_row, gd::why,
-    store::failed_row, store::noted_row, store::trimmed_to, store::forgotten_to,
+    gd::stats_row, gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
+    gd::queue_row, gd::job_row, store::listed_row, store::failed_row,
+    store::noted_row, store::trimmed_to, store::forgotten_to,
     store::drawn_machine, store::step_count>(from);
   store::read_declared<store::changed_machine>(
     answer(columns_of<store::changed_machine>()));

@@ -180,7 +180,16 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::stats,
                                                 &sql::graph,
                                                 &sql::count_steps,
-                                                &sql::last_ids};
+                                                &sql::last_ids,
+                                                &sql::paused_queues,
+                                                &sql::pause,
+                                                &sql::resume,
+                                                &sql::begin_job,
+                                                &sql::lock_job,
+                                                &sql::unlock_job,
+                                                &sql::cancel_job,
+                                                &sql::jobs,
+                                                &sql::open_job};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
@@ -306,6 +315,12 @@ struct million_rows {
              + db.schema()
              + ".gen_durable set partition_key = 'hot' where id < 3000 and"
                " status = 'runnable'";
+    };
+    auto job_of = [this](const std::string& status) {
+      return "truncate " + db.schema()
+             + ".gen_durable_jobs restart identity; select " + db.schema()
+             + ".gd_begin_job('move', fsm => 'Order', status => '" + status
+             + "', to_queue => 'rare', to_priority => 1)";
     };
     // Every other one of those that wait by the unique key that it has.
     auto key_of = "case when id % 2 = 0 then 'key ' || id end"s;
@@ -602,6 +617,48 @@ struct million_rows {
        .rows = 1,
        .pages_per_row = 20,
        .before = kept},
+      {.what = &sql::operate,
+       .arguments = "'stop', 777777, '{}', '', '{}', 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 100},
+      {.what = &sql::operate,
+       .arguments = "'move', 0, '{k}', 'rare', '{1}', 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 100,
+       .before = kept},
+      // Rows: of these kinds; of the due ones it counts 10,000 in each queue.
+      {.what = &sql::queues,
+       .arguments = "",
+       .rows = 20'000,
+       .pages_per_row = 2},
+      // A page, one of what is rare, and one of what has failed.
+      {.what = &sql::list,
+       .arguments = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500",
+       .pages_per_row = 3},
+      {.what = &sql::list,
+       .arguments = "'{None}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500",
+       .rows = 10'000,
+       .pages_per_row = 2},
+      {.what = &sql::list,
+       .arguments = "'{}', '{}', '{}', '{failed}', '{}', '{}', '{}', 700000, "
+                    "500",
+       .pages_per_row = 4},
+      {.what = &sql::list,
+       .arguments = "'{}', '{}', '{}', '{executing}', '{}', '{}', '{}', "
+                    "700000, 500",
+       .rows = 10'000, // so many execute here
+       .pages_per_row = 2},
+      // A batch looks at 2,000, and changes 200.
+      {.what = &sql::work_on_job,
+       .arguments = "1",
+       .rows = 2'000,
+       .pages_per_row = 20,
+       .before = job_of("failed")},
+      {.what = &sql::work_on_job,
+       .arguments = "1",
+       .rows = 2'000,
+       .pages_per_row = 20,
+       .before = job_of("runnable")},
       // Of each status, and of a backlog of its partition key.
       {.what = &sql::why,
        .arguments = "1, '{}'",

@@ -22,9 +22,12 @@ lookout::lookout(node_ptr home) : home_(std::move(home)), pause_(interval()) {
   // nop
 }
 
+bool lookout::looks() const {
+  return home_->config.look.count() > 0;
+}
+
 milliseconds lookout::interval() const {
-  const auto& cfg = home_->config;
-  return cfg.look.count() > 0 ? cfg.look : cfg.poll;
+  return looks() ? home_->config.look : home_->config.poll;
 }
 
 void lookout::wait() {
@@ -38,7 +41,8 @@ void lookout::look() {
   // Who locks a sequence holds up inserts anyway, and with them this lane, but no
   // heartbeat and no outcome.
   home_->db->submit(
-    database::public_lane, {{store::last_ids()}, false},
+    database::public_lane,
+    {{looks() ? store::last_ids() : store::paused_queues()}, false},
     [weak = weak_from_this()](const pq::reply& reply) {
     if (auto self = weak.lock())
       self->finish(reply);
@@ -59,7 +63,7 @@ void lookout::finish(const pq::reply& reply) {
     // early or too late: then they look once more.
     now.instances -= home_->drawn.instances;
     now.signals -= home_->drawn.signals;
-    if (std::exchange(last_, now) != now && home_->config.look.count() > 0)
+    if (std::exchange(last_, now) != now && looks())
       tell_ = tell_of_change;
     if (tell_ > 0) {
       --tell_;

@@ -15,8 +15,8 @@ namespace gd::actors {
 /// does draws an id, and one statement tells the last ones. Ids are drawn before
 /// commits, so all pickers are told at once and at the next three looks. What commits
 /// later than that is found by the poll, as everything is.
-/// The same statement tells which queues are paused; where nobody is to look, it is asked
-/// with each poll, for these alone.
+/// The same statement tells which queues are paused; a node that is not to look asks for
+/// these alone, once per poll.
 ///
 /// Lives on the database's thread, and is no actor: a look that sees nothing new
 /// wakes nobody. Ends with its last owner.
@@ -30,6 +30,7 @@ public:
   void wait();
 
 private:
+  bool looks() const;
   std::chrono::milliseconds interval() const;
   void finish(const pq::reply& reply);
   void fail(const error& why);

@@ -224,6 +224,8 @@ struct foreign_session {
 // -- what is new ---------------------------------------------------------------
 
 pq::call last_ids();
+/// Of these, the queues alone.
+pq::call paused_queues();
 /// The last that were drawn, whatever has become of them; zero: none.
 struct last_ids_row {
   std::int64_t instances = 0;
