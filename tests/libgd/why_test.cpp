@@ -12,11 +12,11 @@
 #include <caf/test/dsl.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 using namespace std::literals;
 
@@ -93,7 +93,7 @@ struct fixture {
   }
 
   /// The cause, or what its sentence lacks.
-  std::string cause(std::int64_t id, std::vector<std::string> parts) {
+  std::string cause(std::int64_t id, std::initializer_list<std::string> parts) {
     auto x = why(id);
     for (const auto& part : parts)
       if (!contains(x.sentence, part))
@@ -102,7 +102,7 @@ struct fixture {
   }
 
   std::string cause(std::int64_t id, const std::string& part) {
-    return cause(id, std::vector{part});
+    return cause(id, std::initializer_list<std::string>{part});
   }
 };
 

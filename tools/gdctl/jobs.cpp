@@ -22,7 +22,7 @@ namespace gdctl {
 namespace {
 
 /// How often a job is looked at that another works on.
-constexpr std::chrono::milliseconds look_again{200};
+constexpr std::chrono::milliseconds ask_again{200};
 constexpr int bar_width = 30;
 
 double done_of(const gd::job_row& x) {
@@ -135,7 +135,7 @@ int run_job(gd::client& db, std::int64_t job) {
         fmt::format("job {} has ended", job));
     }
     if (now->worked_on && now->last_id == before)
-      std::this_thread::sleep_for(look_again);
+      std::this_thread::sleep_for(ask_again);
     before = now->last_id;
   }
 }

@@ -47,7 +47,7 @@ namespace {
 /// Pages that are asked for until there are enough: each looks at 10,000 instances.
 constexpr int most_pages = 20;
 
-struct options {
+struct list_options {
   filter_options which;
   gd::list_query what;
   std::int64_t before = 0;
@@ -67,7 +67,7 @@ std::string text_of(const std::vector<gd::list_row>& rows) {
   return table_of(table, "><<<<>><<");
 }
 
-int list(const globals& global, options& opts) {
+int list(const globals& global, list_options& opts) {
   if (auto ok = read_filter(opts.which); !ok)
     return fail(ok.error());
   auto db = gd::client::connect(global.connection());
@@ -102,7 +102,7 @@ int list(const globals& global, options& opts) {
 } // namespace
 
 void add_list(CLI::App& app, const globals& global, action& chosen) {
-  auto opts = std::make_shared<options>();
+  auto opts = std::make_shared<list_options>();
   auto* sub = app.add_subcommand("list", "List instances, the newest first");
   add_filter(*sub, opts->which);
   auto* before = sub->add_option("--before", opts->before,

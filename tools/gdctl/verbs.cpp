@@ -17,7 +17,7 @@ namespace gdctl {
 
 namespace {
 
-struct options {
+struct verb_options {
   address which;
   filter_options many;
   gd::bulk_command all;
@@ -33,7 +33,7 @@ struct verb {
   std::string_view examples;
 };
 
-int act_on_one(const globals& global, options& opts) {
+int act_on_one(const globals& global, verb_options& opts) {
   auto& what = opts.all.what;
   if (auto ok = read_address(opts.which, what.target, what.key); !ok)
     return fail(ok.error());
@@ -47,7 +47,7 @@ int act_on_one(const globals& global, options& opts) {
   return print(*line, ok, fmt::format("it is done with instance {}", now->id));
 }
 
-int act_on_many(const globals& global, options& opts) {
+int act_on_many(const globals& global, verb_options& opts) {
   if (auto ok = read_filter(opts.many); !ok)
     return fail(ok.error());
   opts.all.which = opts.many.which;
@@ -65,7 +65,7 @@ int act_on_many(const globals& global, options& opts) {
 
 void add_verb(CLI::App& app, const globals& global, action& chosen,
               const verb& x) {
-  auto opts = std::make_shared<options>();
+  auto opts = std::make_shared<verb_options>();
   opts->all.what.what = x.what;
   auto* sub = app.add_subcommand(std::string{x.name}, std::string{x.help});
   add_address(*sub, opts->which);
@@ -165,11 +165,11 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
 }
 
 void add_pause(CLI::App& app, const globals& global, action& chosen) {
-  struct options {
+  struct pause_options {
     std::string queue;
     gd::command why;
   };
-  auto opts = std::make_shared<options>();
+  auto opts = std::make_shared<pause_options>();
   auto* sub = app.add_subcommand("pause", "Let nothing begin in a queue");
   sub->add_option("QUEUE", opts->queue, "Its name")->required();
   sub->add_option("--reason", opts->why.reason, "Why");
