@@ -39,16 +39,18 @@ void lookout::wait() {
 
 void lookout::look() {
   // Who locks a sequence holds up inserts anyway, and with them this lane, but no
-  // heartbeat and no outcome.
+  // heartbeat and no outcome. The first look comes before all picks, on the lane that
+  // is connected before the others.
+  bool known = home_->paused.known();
   home_->db->submit(
-    database::public_lane,
+    known ? database::public_lane : database::control_lane,
     {{looks() ? store::last_ids() : store::paused_queues()}, false},
     [weak = weak_from_this()](const pq::reply& reply) {
     if (auto self = weak.lock())
       self->finish(reply);
     },
-    home_->paused.known() ? database::clock::duration::zero()
-                          : database::clock::duration::max());
+    known ? database::clock::duration::zero()
+          : database::clock::duration::max());
 }
 
 void lookout::finish(const pq::reply& reply) {
