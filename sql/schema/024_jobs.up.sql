@@ -132,6 +132,7 @@ declare
   a record;
   statuses text[];
   waited boolean := false;
+  ended boolean;
   looked bigint := 0;
   done bigint := 0;
   tried bigint := 0;
@@ -195,10 +196,11 @@ begin
   if done > 0 and not j.dry_run then
     perform gd_announce();
   end if;
+  ended := not waited and tried < most_changed and looked < most_looked;
   update gen_durable_jobs o
-  set last_id = j.last_id, looked_at = o.looked_at + looked, changed = o.changed + done, refused = j.refused,
-      last_refusal = left(j.last_refusal, 1000),
-      ended_at = case when not waited and tried < most_changed and looked < most_looked then clock_timestamp() end
+  set last_id = case when ended then j.highest_id else j.last_id end, looked_at = o.looked_at + looked,
+      changed = o.changed + done, refused = j.refused, last_refusal = left(j.last_refusal, 1000),
+      ended_at = case when ended then clock_timestamp() end
   where o.id = job;
   return true;
 end
