@@ -323,6 +323,13 @@ result<gd::why> client::why(const why_query& what) {
   return std::move(*found);
 }
 
+/// Of functions whose arguments are at fault.
+static error refused_argument(error why) {
+  if (why.sqlstate == "22023")
+    why.code = errc::invalid_argument;
+  return why;
+}
+
 result<commanded> client::operate(const command& what) {
   if (auto ok = check_move(what, impl_->limits_); !ok)
     return ok.error();
@@ -331,15 +338,8 @@ result<commanded> client::operate(const command& what) {
       return ok.error();
   auto rows = impl_->ask_once({{store::operate(what)}});
   if (!rows)
-    return refused_by_function(rows.error());
+    return refused_argument(refused_by_function(rows.error()));
   return std::move(store::read<commanded>(*rows).front());
-}
-
-/// Of functions whose arguments are at fault.
-static error refused_argument(error why) {
-  if (why.sqlstate == "22023")
-    why.code = errc::invalid_argument;
-  return why;
 }
 
 result<void> client::pause(const std::string& queue,
