@@ -578,7 +578,8 @@ CAF_TEST(a row that a stranger holds is busy and one that executes is not waited
 
 CAF_TEST(what is tried again or let run is announced to engines that look) {
   auto ids = [this] {
-    return db.scalar("select last_value from signals_id_seq");
+    return db.scalar(
+      "select concat(last_value, is_called) from signals_id_seq");
   };
   for (const auto* sql :
        {"select gd_retry($1)", "select gd_stop($1)", "select gd_retry($1)",

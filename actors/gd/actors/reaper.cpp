@@ -441,7 +441,7 @@ void reaper_actor::begin_job(std::int64_t job) {
 /// On a connection that nobody waits for.
 void reaper_actor::send_job(pq::unit work) {
   submit(this, *home_->db, home_->spare_lane(), std::move(work), job_ticket,
-         clock::duration::zero());
+         home_->config.patience);
 }
 
 void reaper_actor::work_on_job() {
