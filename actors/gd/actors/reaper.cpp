@@ -433,20 +433,15 @@ void reaper_actor::begin_job(std::int64_t job) {
   if (job_ != 0)
     return;
   job_ = job;
-  has_job_ = false;
-  // By itself, or it would be undone with what fails.
-  send_job({{store::lock_job(job)}, false});
+  work_on_job();
 }
 
-/// On a connection that nobody waits for.
-void reaper_actor::send_job(pq::unit work) {
-  submit(this, *home_->db, home_->spare_lane(), std::move(work), job_ticket,
-         home_->config.patience);
-}
-
+/// On a connection that nobody waits for, and that is closed where nothing more is to
+/// be done: with it goes the job's lock.
 void reaper_actor::work_on_job() {
-  if (job_ != 0)
-    send_job({{store::work_on_job(job_), store::jobs(job_)}});
+  submit(this, *home_->db, home_->spare_lane(),
+         {{store::lock_job(job_), store::work_on_job(job_), store::jobs(job_)}},
+         job_ticket, home_->config.patience);
 }
 
 /// What is left of it after a failure is found by a later sweep, of whatever node.
@@ -456,25 +451,14 @@ void reaper_actor::finish_job(const pq::reply& reply) {
     if (why.code != errc::stopped && why.code != errc::unavailable)
       home_->tell(
         events::sweep_failed{"a job of an operator", without_data(why)});
-    return end_job();
+    job_ = 0;
+    return;
   }
-  const auto& first = reply.results.front(); // has the lock, or has worked
-  bool goes_on = first.boolean(0, 0);
-  if (std::exchange(has_job_, true)) {
-    auto now = store::read_one<job_row>(reply.results.back());
-    goes_on = goes_on && now && !now->ended_at_us;
-  }
-  if (goes_on)
+  auto now = store::read_one<job_row>(reply.results.back());
+  if (reply.results[1].boolean(0, 0) && now && !now->ended_at_us)
     send_self_after(this, job_pause, job_due{});
   else
-    end_job();
-}
-
-void reaper_actor::end_job() {
-  job_ = 0;
-  home_->db->submit(
-    home_->spare_lane(), {{store::unlock_job()}, false},
-    [](const pq::reply&) {}, clock::duration::zero());
+    job_ = 0;
 }
 
 void reaper_actor::pause(sweep what) {

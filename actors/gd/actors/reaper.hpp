@@ -96,9 +96,7 @@ private:
   void look_for_served();
   void begin_job(std::int64_t job);
   void work_on_job();
-  void send_job(pq::unit work);
   void finish_job(const pq::reply& reply);
-  void end_job();
   void read_served(const pq::reply& reply);
   void pause(sweep what);
   bool may_reap();
@@ -132,9 +130,8 @@ private:
   std::int64_t forgotten_ = 0;
   std::int32_t forgotten_pages_ = 0;
   /// What an operator wants to be done with many instances, of which this node does some
-  /// at a time; whether it has its lock. Zero: there is none.
+  /// at a time. Zero: there is none.
   std::int64_t job_ = 0;
-  bool has_job_ = false;
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.

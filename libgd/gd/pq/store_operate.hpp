@@ -44,7 +44,7 @@ struct listed_row : list_row {
 
 /// Read by `read_ids`.
 pq::call begin_job(const bulk_command& what);
-/// Its only cell: whether the session has the job's lock. In a unit of its own.
+/// Its only cell: whether the session has the job's lock.
 pq::call lock_job(std::int64_t job);
 /// But not if it is that one.
 pq::call unlock_job(std::int64_t unless = 0);
