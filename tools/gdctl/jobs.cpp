@@ -116,9 +116,10 @@ int run_job(gd::client& db, std::int64_t job) {
   while (true) {
     auto now = db.work_on(job);
     if (!now) {
-      complain(fmt::format("gdctl: job {} goes on: a node works it off, or "
-                           "gdctl jobs run {}\n",
-                           job, job));
+      if (exit_code_of(now.error().code) == unreachable)
+        complain(fmt::format("gdctl: job {} goes on: a node works it off, or "
+                             "gdctl jobs run {}\n",
+                             job, job));
       return fail(now.error());
     }
     show_progress(*now);

@@ -58,12 +58,13 @@ std::string text_of(const std::vector<gd::list_row>& rows) {
   std::vector<cells> table{{"id", "machine", "step", "status", "queue",
                             "priority", "attempt", "changed", "last error"}};
   for (const auto& x : rows)
-    table.push_back({std::to_string(x.id),
-                     fmt::format("{} v{}", gd::printable(x.fsm), x.version),
-                     gd::printable(x.step), gd::printable(x.status),
-                     gd::printable(x.queue), std::to_string(x.priority),
-                     std::to_string(x.attempt), time_text(x.updated_at_us),
-                     gd::printable(x.last_error.value_or("")).substr(0, 100)});
+    table.push_back(
+      {std::to_string(x.id),
+       fmt::format("{} v{}", gd::printable(x.fsm), x.version),
+       gd::printable(x.step), gd::printable(x.status), gd::printable(x.queue),
+       std::to_string(x.priority), std::to_string(x.attempt),
+       time_text(x.updated_at_us),
+       gd::printable(gd::clean_text(x.last_error.value_or(""), 100))});
   return table_of(table, "><<<<>><<");
 }
 
