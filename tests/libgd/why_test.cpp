@@ -215,7 +215,7 @@ CAF_TEST(a resting instance tells where it may be moved) {
                   "overdue");
 }
 
-CAF_TEST(a wake - up that is owed names who has the unique key) {
+CAF_TEST(what is owed its wake names who has the unique key) {
   start("mars");
   auto parked = add("status, awaits, wake_reason, unique_key, unique_scope",
                     "'awaiting_signal', 'paid', 'signal', 'order 42',"
