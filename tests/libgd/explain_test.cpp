@@ -108,7 +108,7 @@ constexpr auto read_plan = R"(
   select
     (select coalesce(string_agg(n ->> 'Relation Name', ','), '') from node
      where n ->> 'Node Type' = 'Seq Scan'
-       and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'pg_database')),
+       and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'gen_durable_queues', 'pg_database')),
     (select coalesce(max((input ->> 'Actual Rows')::numeric * (input ->> 'Actual Loops')::numeric), 0)::bigint
      from node, jsonb_array_elements(n -> 'Plans') input
      where n ->> 'Node Type' in ('Sort', 'Incremental Sort')),
