@@ -30,6 +30,7 @@ bool contains(const std::string& text, std::string_view part) {
 }
 
 struct fixture {
+  std::string server = std::getenv("GD_DATABASE");
   temporary_database db;
 
   fixture() {
@@ -42,7 +43,7 @@ struct fixture {
   }
 
   ~fixture() {
-    unsetenv("GD_DATABASE");
+    setenv("GD_DATABASE", server.c_str(), 1);
   }
 
   ended run(const std::string& arguments) {
