@@ -478,24 +478,26 @@ sample measure_links(const parameters& how) {
       work_for_others(how, port, done, idle_kilobytes);
     children.push_back(pid);
   }
-  barrier before{how};
-  node n{settings(how, wait_for(std::chrono::milliseconds{how.step_ms})),
-         [&, log = gd::log_to_stderr()](const gd::event& what) {
-    if (std::holds_alternative<gd::events::step_committed>(what))
-      done.add();
-    if (std::holds_alternative<gd::events::worker_joined>(what))
-      joined.add();
-    log(what);
-         },
-         true};
-  n.wait_until_connected();
-  auto at = n.publish();
-  port.add(std::stoi(at.substr(at.rfind(':') + 1)));
-  joined.wait_for(how.joined);
-  m.start();
-  before.open();
-  done.wait_for(how.rows);
-  m.stop();
+  {
+    barrier before{how};
+    node n{settings(how, wait_for(std::chrono::milliseconds{how.step_ms})),
+           [&, log = gd::log_to_stderr()](const gd::event& what) {
+      if (std::holds_alternative<gd::events::step_committed>(what))
+        done.add();
+      if (std::holds_alternative<gd::events::worker_joined>(what))
+        joined.add();
+      log(what);
+           },
+           true};
+    n.wait_until_connected();
+    auto at = n.publish();
+    port.add(std::stoi(at.substr(at.rfind(':') + 1)));
+    joined.wait_for(how.joined);
+    m.start();
+    before.open();
+    done.wait_for(how.rows);
+    m.stop();
+  }
   for (auto pid : children) {
     int status = 0;
     if (waitpid(pid, &status, 0) != pid || status != 0)

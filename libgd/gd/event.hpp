@@ -325,8 +325,8 @@ using event = std::variant<
   events::machine_withdrawn, events::queue_not_served,
   events::version_not_served, events::trial_begun, events::more_like_it,
   events::worker_joined, events::worker_refused, events::worker_gone,
-  events::engine_joined, events::engine_lost,
-  events::gateway_reached, events::gateway_lost>;
+  events::engine_joined, events::engine_lost, events::gateway_reached,
+  events::gateway_lost>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

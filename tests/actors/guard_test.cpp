@@ -535,7 +535,7 @@ CAF_TEST(who reads nothing does not make the node grow) {
     auto& x = slow.emplace_back(place, basp::node(i + 1));
     CAF_REQUIRE(x.greeted);
     std::string all;
-    for (std::uint64_t n = 1; n <= 200; ++n)
+    for (std::uint64_t n = 1; n <= 60; ++n)
       all += x.request("gd::look_up", basp::number(id) + std::string(1, '\0'),
                        n)
                .bytes();
@@ -574,7 +574,7 @@ CAF_TEST(requests by the million do not make the node grow) {
     for (std::uint64_t n = 1; n <= 2'000; ++n)
       all += x.request("gd::insert_all", nobody_asked, n).bytes();
     // It reads no answer, and stops when nothing is taken from it any more.
-    for (int k = 0; k < times(25); ++k)
+    for (int k = 0; k < times(8); ++k)
       x.socket.write_all(all);
   }
   check_unharmed(friendly);

@@ -29,7 +29,7 @@ struct join_options {
   std::chrono::milliseconds patience{5'000};
   /// Between tries; doubled with each, of which a random half is kept.
   std::chrono::milliseconds first_pause{100};
-  std::chrono::milliseconds longest_pause{5'000};
+  std::chrono::milliseconds longest_pause{5'000}; ///< no pause is longer
   /// How long `leave` waits for steps that run.
   std::chrono::milliseconds stop_grace{10'000};
   /// Gets what happens here; the engine tells its own sink of what is committed.
@@ -38,7 +38,7 @@ struct join_options {
 
 /// How a worker is at the moment.
 struct worker_status {
-  bool joined = false;
+  bool joined = false;     ///< it gets work
   std::string address{};   ///< of the engine, or where the next try goes
   std::string node{};      ///< the engine's, when it was joined last
   std::size_t holds = 0;   ///< executions that are not settled
@@ -49,10 +49,13 @@ struct worker_status {
 /// The handle of a worker. Leaves when it goes; has to go before the actor system.
 class worker {
 public:
+  /// The other one is a worker no more.
   worker(worker&&) noexcept;
+  /// As the end of the one that was here, and a move.
   worker& operator=(worker&&) noexcept;
   ~worker();
 
+  /// How it is now; may be called by any thread.
   worker_status status() const;
 
   /// Asks for no more work, gives back what has not begun, waits up to
@@ -70,10 +73,11 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// Joins one of the engines that are published at these addresses ("127.0.0.1:4711"),
-/// and runs steps of these machines from these queues: up to `slots` at a time, and
-/// `ahead` rows that wait for one. Of each address in turn, with backoff, for as long as
-/// the worker lives; so an engine need not be there yet. An error: something cannot work.
+/// Joins one of the engines that are published at these addresses ("127.0.0.1:4711" or
+/// "unix:/run/gd.sock"), and runs steps of these machines from these queues: up to `slots`
+/// at a time, and `ahead` rows that wait for one. Tries each address in turn, with backoff,
+/// for as long as the worker lives; so an engine need not be there yet. An error: something
+/// cannot work.
 ///
 /// The engine has to have the machines, too, with the same steps under the same version.
 result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,

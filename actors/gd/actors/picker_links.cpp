@@ -103,15 +103,21 @@ void picker_actor::read_link(link_desk::report& x) {
     case what::over:
       found->away->function = false;
       return forget_if_over(*found);
-    case what::suspended:
+    case what::suspended: {
       home_->leases.remove(found->under);
-      if (x.process_gone)
-        note(*found->under, found->trials + (is_on_trial(found->under) ? 1 : 0),
-             1);
+      if (!x.process_gone)
+        return;
+      bool alone = is_on_trial(found->under);
+      note(*found->under, found->trials + (alone ? 1 : 0), 1);
+      if (alone) // it has not survived it
+        end_trial();
       return;
+    }
     case what::resumed:
-      if (!found->under->lost)
-        home_->leases.add(found->under);
+      if (found->under->lost)
+        return;
+      home_->leases.add(found->under);
+      note(*found->under, found->trials); // its process lives
   }
 }
 
