@@ -194,8 +194,10 @@ std::vector<workload> workloads(const sizes& size) {
       {"without hints", "elsewhere --hints 0 --rows " + n(60, 3)}},
      false},
     {"round_trip",
-     "a signal and its answer, in the same process, and by a loopback port",
+     "a signal and its answer, in the same process, by a Unix socket and by a "
+     "loopback port",
      {{"local", "round_trip --rows " + n(1'000, 20)},
+      {"socket", "round_trip --connect 0 --listen -1 --rows " + n(1'000, 20)},
       {"port", "round_trip --connect 0 --rows " + n(1'000, 20)}},
      false},
     {"wal", "transitions of instances beside those of Statesman's tables",
@@ -309,7 +311,8 @@ void add_once(CLI::App& cli, once_options& x) {
       "engine: between looks; 0: none; -1: its default");
   add("--hints", x.how.hints, "engine: of elsewhere; 0: none");
   add("--listen", x.how.listen,
-      "of round_trip: port of the gateway; 0: any that is free");
+      "of round_trip: port of the gateway; 0: any that is free; -1: a "
+      "socket's path");
   add("--connect", x.how.connect,
       "of round_trip: port to connect to; 0: the gateway's; -1: none, local");
   add("--senders", x.how.senders, "actors that send");

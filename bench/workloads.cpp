@@ -723,7 +723,10 @@ sample measure_round_trip(const parameters& how) {
     node n{settings(how, wait_for_signal()), on_commit([&] { parked.add(); }),
            true};
     parked.wait_for(how.rows);
-    auto at = n.publish({.port = static_cast<std::uint16_t>(how.listen)});
+    auto at = how.listen < 0
+                ? n.publish(
+                  {.socket = fmt::format("/tmp/gd_bench.{}.sock", ::getpid())})
+                : n.publish({.port = static_cast<std::uint16_t>(how.listen)});
     actor_config elsewhere{true};
     caf::actor_system sys{elsewhere};
     auto to = n.gateway();

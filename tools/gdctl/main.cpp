@@ -49,11 +49,12 @@ int main(int argc, char** argv) {
     ->envname("GD_SCHEMA")
     ->capture_default_str();
   app
-    .add_option("--gateway", global.gateway,
-                "In the place of a database: where an engine has published its "
-                "gateway,\nlike 127.0.0.1:4711; several, if it may be "
-                "elsewhere. For insert, signal,\ntransition, show, history, "
-                "in-step and stats")
+    .add_option(
+      "--gateway", global.gateway,
+      "In the place of a database: where an engine has published its "
+      "gateway,\nlike unix:/run/shop/engine or 127.0.0.1:4711; several, "
+      "if it may be\nelsewhere. For insert, signal, transition, show, "
+      "history, in-step and stats")
     ->allow_extra_args(false)
     ->delimiter(',');
   app.set_version_flag(
