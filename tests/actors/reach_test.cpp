@@ -378,8 +378,8 @@ CAF_TEST(
   CAF_CHECK_EQUAL(
     db.scalar("select count(*) from signals where dedup_key = 'd'"), "1");
   CAF_CHECK(log.wait_for<events::gateway_reached>(2));
-  CAF_CHECK_EQUAL(log.all<events::gateway_reached>().back().address,
-                  second.address());
+  auto reached = log.all<events::gateway_reached>();
+  CAF_CHECK_EQUAL(reached.back().address, second.address());
 }
 
 CAF_TEST(a node that is frozen is given up and does no harm when it goes on) {
