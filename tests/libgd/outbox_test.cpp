@@ -400,7 +400,8 @@ CAF_TEST(a stop answers everybody and takes nothing more) {
                                            {2, errc::unknown_fate},
                                            {3, errc::stopped},
                                            {4, errc::stopped}}));
-  CAF_CHECK_EQUAL(box.add(5, acts, now).error().code, errc::stopped);
+  auto late = box.add(5, acts, now);
+  CAF_CHECK_EQUAL(late.error().code, errc::stopped);
   CAF_CHECK(box.due() == outbox::time_point::max());
   CAF_CHECK_EQUAL(box.bytes(), 0u);
 }

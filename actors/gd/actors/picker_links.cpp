@@ -83,7 +83,7 @@ void picker_actor::read_link(link_desk::report& x) {
       row->has_history = of->row().history > 0;
       auto& told = x.outcome.told;
       of->ran({told.handled, std::move(told.failure), std::move(told.end),
-               std::chrono::microseconds{told.took_us}});
+               link::duration_of(told.took_us)});
       found->unwritten = row->bytes();
       steps_->add_unwritten(found->unwritten);
       return add_outcome(*found,
@@ -91,7 +91,7 @@ void picker_actor::read_link(link_desk::report& x) {
                          told.handled, of);
     }
     case what::crashed:
-      found->what->ran({.took = std::chrono::microseconds{x.took_us}});
+      found->what->ran({.took = link::duration_of(x.took_us)});
       if (!x.told) // the end of a worker is no trial of all that it had
         found->under->begin(clock::time_point::min());
       return crash(*found, *found->what, x.why);

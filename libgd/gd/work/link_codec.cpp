@@ -2,6 +2,7 @@
 
 #include <gd/pq/store_nodes.hpp>
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 #include <utility>
@@ -219,6 +220,11 @@ GD_LINK_MESSAGE(leaving)
 GD_LINK_MESSAGE(closing)
 GD_LINK_MESSAGE(settled)
 #undef GD_LINK_MESSAGE
+
+std::chrono::microseconds duration_of(std::int64_t us) {
+  constexpr std::chrono::microseconds most = std::chrono::years{1};
+  return std::clamp(std::chrono::microseconds{us}, -most, most);
+}
 
 std::vector<offered_machine> offered(const std::vector<machine>& machines) {
   std::vector<offered_machine> out;

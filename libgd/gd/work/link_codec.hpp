@@ -5,6 +5,7 @@
 #include <gd/machine.hpp>
 #include <gd/pq/store.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -476,6 +477,10 @@ template <class T>
 result<T> unpack(const packet& x);
 
 /// Of machines of this program.
+/// A duration as the other side tells it, which may tell anything: a year either way at
+/// the most.
+std::chrono::microseconds duration_of(std::int64_t us);
+
 std::vector<offered_machine> offered(const std::vector<machine>& machines);
 
 // -- rows ---------------------------------------------------------------------

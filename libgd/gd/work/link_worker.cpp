@@ -149,9 +149,9 @@ void link_worker::on_joined(link::joined x, clock::time_point now) {
   engine_ = std::move(x);
   phase_ = leaving_ ? phase::parting : phase::joined;
   why_.clear();
-  ping_ = std::max(std::chrono::microseconds{engine_.ping_us},
+  ping_ = std::max(link::duration_of(engine_.ping_us),
                    std::chrono::microseconds{1'000});
-  silence_ = std::max(std::chrono::microseconds{engine_.silence_us},
+  silence_ = std::max(link::duration_of(engine_.silence_us),
                       std::chrono::microseconds{2'000});
   std::sort(engine_.stand.begin(), engine_.stand.end());
   for (auto i = held_.begin(); i != held_.end();) {
@@ -217,7 +217,7 @@ void link_worker::on_work(link::work x) {
     return say_of(which, link::returned{});
   auto& one = held_[which];
   one.queue = x.queue;
-  one.until = sent_at(x.echo) + std::chrono::microseconds{x.left_us};
+  one.until = sent_at(x.echo) + link::duration_of(x.left_us);
   ++known->second;
   set_bytes(one, size_of(x.row));
   orders_.push_back({order::verb::begin, which, x.queue, std::move(x)});
@@ -253,7 +253,7 @@ void link_worker::on_settled(link::settled x) {
     key goes_on{which.id, x.next_token};
     auto& other = held_[goes_on];
     other.queue = one.queue;
-    other.until = sent_at(x.echo) + std::chrono::microseconds{x.left_us};
+    other.until = sent_at(x.echo) + link::duration_of(x.left_us);
     ++unfinished_[other.queue];
     auto size = size_of(next.written);
     for (const auto& s : x.inbox)
@@ -271,7 +271,7 @@ void link_worker::on_settled(link::settled x) {
 void link_worker::on_heard(const link::heard& x) {
   if (!in_place(x))
     return;
-  auto until = sent_at(x.echo) + std::chrono::microseconds{x.left_us};
+  auto until = sent_at(x.echo) + link::duration_of(x.left_us);
   for (auto& [which, one] : held_)
     if (one.stands)
       one.until = std::max(one.until, until);
