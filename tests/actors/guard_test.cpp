@@ -6,6 +6,8 @@
 
 #include <gd/actors/remote.hpp>
 
+#include <gd/work/link_codec.hpp>
+
 #include <caf/io/all.hpp>
 #include <caf/test/unit_test.hpp>
 
@@ -585,6 +587,34 @@ CAF_TEST(requests by the million do not make the node grow) {
     for (int k = 0; k < times(8); ++k)
       x.socket.write_all(all);
   }
+  check_unharmed(friendly);
+}
+
+CAF_TEST(what says it is a worker by the hundred does not make the node grow) {
+  start_at_port();
+  auto friendly = find();
+  gd::link::join join{.protocols = {gd::link::protocol},
+                      .incarnation = "somebody",
+                      .node = "somebody"};
+  for (std::int64_t id = 0; id < 100'000; ++id) {
+    auto& held = join.holds.emplace_back();
+    held.id = id;
+    held.token = "a token that nobody has";
+  }
+  auto packet = gd::link::pack(join);
+  raw_node worker{place, basp::node(1)};
+  CAF_REQUIRE(worker.greeted);
+  timeval limit{0, 500'000};
+  setsockopt(worker.socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit,
+             sizeof(limit));
+  auto message = worker.request("gd::actors::link_message",
+                                basp::number(packet.type)
+                                  + basp::number(packet.version)
+                                  + basp::text(packet.bytes));
+  message.data = 0;
+  auto bytes = message.bytes();
+  for (int i = 0; i < 100; ++i)
+    worker.socket.write_all(bytes);
   check_unharmed(friendly);
 }
 

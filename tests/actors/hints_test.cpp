@@ -48,7 +48,10 @@ struct hints_fixture : picker_fixture {
       home, [this](const std::string& address, auto tell) {
         tried.push_back(address);
         auto at = doors.find(address);
-        tell(at != doors.end() ? at->second : caf::actor{});
+        held_gateway found;
+        if (at != doors.end() && at->second)
+          found.door = caf::actor_cast<gateway>(at->second);
+        tell(std::move(found));
       });
     actors.push_back(hints);
     home->children.set(role::hints, {}, hints);

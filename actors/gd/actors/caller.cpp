@@ -1,5 +1,6 @@
 #include <gd/actors/caller.hpp>
 
+#include <gd/actors/held_gateway.hpp>
 #include <gd/actors/remote.hpp>
 
 #include <caf/all.hpp>
@@ -131,7 +132,7 @@ void carrier::lose(gd::error why) {
 // -- the caller ---------------------------------------------------------------
 
 caller::caller(caf::actor_config& cfg, std::vector<std::string> addresses,
-               reach_options how, gateway first, std::size_t at)
+               reach_options how, held_gateway first, std::size_t at)
   : caller_impl::base(cfg),
     addresses_(std::move(addresses)),
     how_(std::move(how)),
@@ -143,8 +144,8 @@ caller::caller(caf::actor_config& cfg, std::vector<std::string> addresses,
 
 caller::behavior_type caller::make_behavior() {
   refuse_unknown(this);
-  if (first_)
-    connected(std::exchange(first_, nullptr));
+  if (first_.door)
+    connected(std::exchange(first_, {}));
   drive();
   return {
     [this](gd::insert& x) { return take<gd::inserted>(x); },
@@ -162,7 +163,7 @@ caller::behavior_type caller::make_behavior() {
     drive();
     },
     [this](dialled& x) {
-    if (x.found)
+    if (x.found.door)
       connected(std::move(x.found));
     else
       failed(std::move(x.why));
@@ -184,6 +185,7 @@ void caller::on_exit() {
   if (carrier_)
     caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
   carrier_ = nullptr;
+  connection_ = nullptr;
 }
 
 template <class Answer, class Request>
@@ -230,9 +232,10 @@ void caller::finish(carried& x) {
 
 // -- connections --------------------------------------------------------------
 
-void caller::connected(gateway to) {
+void caller::connected(held_gateway to) {
   auto connection = box_.connected(system().clock().now());
-  carrier_ = system().spawn<carrier>(std::move(to), connection,
+  connection_ = std::move(to.connection);
+  carrier_ = system().spawn<carrier>(std::move(to.door), connection,
                                      caf::actor_cast<caf::actor>(this));
   complaints_.forget();
   how_.on_event(events::gateway_reached{addresses_[at_]});
@@ -246,6 +249,7 @@ void caller::failed(error why) {
 void caller::let_go(const error& why) {
   caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
   carrier_ = nullptr;
+  connection_ = nullptr;
   complain(why);
 }
 
@@ -263,7 +267,7 @@ void caller::connect(std::size_t address) {
      timeout = how_.connect_timeout](caf::event_based_actor* self) {
     dialled end;
     try {
-      auto found = gd::actors::connect(self->system(), where, timeout);
+      auto found = hold(self->system(), where, timeout);
       if (found)
         end.found = std::move(*found);
       else

@@ -75,7 +75,7 @@ class caller : public caller_impl::base {
 public:
   /// `first`: a connection to `addresses[at]` that there is already, or none.
   caller(caf::actor_config& cfg, std::vector<std::string> addresses,
-         reach_options how, gateway first, std::size_t at);
+         reach_options how, held_gateway first, std::size_t at);
 
   behavior_type make_behavior() override;
   void on_exit() override;
@@ -96,7 +96,7 @@ private:
   void answer(std::uint64_t ticket, remote_answer what);
   void answer_all(std::vector<outbox::ended> who);
   void finish(carried& x);
-  void connected(gateway to);
+  void connected(held_gateway to);
   void failed(error why);
   /// The connection is given up, and nothing of it is heard any more.
   void let_go(const error& why);
@@ -107,12 +107,13 @@ private:
 
   std::vector<std::string> addresses_;
   reach_options how_;
-  gateway first_;
+  held_gateway first_;
   /// The address that is tried, or that the connection is to.
   std::size_t at_;
   outbox box_;
   std::unordered_map<std::uint64_t, asked> asked_;
   caf::actor carrier_;
+  std::shared_ptr<void> connection_;
   complaints complaints_;
   std::uint64_t tickets_ = 0;
   std::uint64_t generation_ = 0;

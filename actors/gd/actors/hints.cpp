@@ -1,5 +1,6 @@
 #include <gd/actors/hints.hpp>
 
+#include <gd/actors/held_gateway.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/pq/store_nodes.hpp>
 
@@ -30,13 +31,13 @@ constexpr milliseconds announce_wait{100};
 /// Where `connect` blocks, nobody else is held up.
 gateway_finder finder_for(caf::actor_system& sys) {
   return
-    [&sys](const std::string& address, std::function<void(caf::actor)> tell) {
+    [&sys](const std::string& address, std::function<void(held_gateway)> tell) {
     sys.spawn<caf::detached>(
       [address, tell = std::move(tell)](caf::event_based_actor* self) {
-      caf::actor door;
-      if (auto x = connect(self->system(), address, connect_at_most))
-        door = caf::actor_cast<caf::actor>(*x);
-      tell(std::move(door));
+      held_gateway found;
+      if (auto x = hold(self->system(), address, connect_at_most))
+        found = std::move(*x);
+      tell(std::move(found));
     });
     };
 }
@@ -172,10 +173,13 @@ void hints_actor::find(const std::string& who, const peer& what) {
   if (std::exchange(finding_, true))
     return;
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(this);
-  finder_(what.address, [who, weak](caf::actor door) {
+  finder_(what.address, [who, weak](held_gateway found) {
     if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
       anon(caf::actor_cast<caf::actor>(strong),
-           peer_found{who, std::move(door)});
+           peer_found{who,
+                      found.door ? caf::actor_cast<caf::actor>(found.door)
+                                 : caf::actor{},
+                      std::move(found.connection)});
   });
 }
 
@@ -185,12 +189,14 @@ void hints_actor::found(const peer_found& what) {
   if (auto at = peers_.find(what.incarnation); at != peers_.end()) {
     auto& x = at->second;
     x.door = what.door;
+    x.connection = what.connection;
     if (!x.door)
       lose(x, now);
     else
       watcher_.watch(this, x.door, [this, who = at->first](const caf::error&) {
         if (auto gone = peers_.find(who); gone != peers_.end()) {
           gone->second.door = nullptr;
+          gone->second.connection = nullptr;
           gone->second.asked = 0;
         }
       });
@@ -200,6 +206,7 @@ void hints_actor::found(const peer_found& what) {
 
 void hints_actor::lose(peer& which, clock::time_point now) {
   which.door = nullptr;
+  which.connection = nullptr;
   which.due.clear();
   which.pause = std::min(std::max(2 * which.pause, first_pause), longest_pause);
   which.next = now + which.pause;

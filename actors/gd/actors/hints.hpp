@@ -19,9 +19,10 @@ namespace gd::actors {
 /// Between two hints to a node, and between two that it minds.
 constexpr std::chrono::milliseconds hint_window{5};
 
-/// Finds another node's gateway, and calls back, from any thread: null, there is none.
+/// Finds another node's gateway, and calls back, from any thread: without a door, there is
+/// none.
 using gateway_finder = std::function<void(
-  const std::string& address, std::function<void(caf::actor)> tell)>;
+  const std::string& address, std::function<void(held_gateway)> tell)>;
 
 /// Tells the other nodes of rows that this one leaves to them, and hears what they
 /// leave to it. Asks for others when there is something to tell, never by itself. Each
@@ -47,6 +48,7 @@ private:
     std::set<std::string, std::less<>> queues;
     /// Null: it is to be found.
     caf::actor door{};
+    std::shared_ptr<void> connection{};
     due_queues due{};
     /// The hint under way; zero: none.
     std::uint64_t asked = 0;

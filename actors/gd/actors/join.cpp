@@ -1,6 +1,7 @@
 #include <gd/actors/join.hpp>
 
 #include <gd/actors/crew.hpp>
+#include <gd/actors/held_gateway.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/actors/sockets.hpp>
 
@@ -59,7 +60,8 @@ private:
 
   void start_crew(const queue_config& queue);
   void look();
-  void found(const result<gateway>& what);
+  void found(const result<held_gateway>& what);
+  void leave_engine();
   void receive(link_message& x);
   void read(std::vector<crew_event>& news);
   void drive();
@@ -80,7 +82,7 @@ private:
   bool looking_ = false;
   clock::time_point look_at_{};
   caf::actor engine_;
-  caf::strong_actor_ptr engine_ptr_;
+  std::shared_ptr<void> connection_;
   phase before_ = phase::alone;
   bool leaving_ = false;
   clock::time_point wake_at_ = clock::time_point::max();
@@ -120,8 +122,7 @@ void link_actor::on_exit() {
   for (auto& [queue, crew] : crews_)
     caf::anon_send_exit(crew, caf::exit_reason::kill);
   crews_.clear();
-  engine_ = nullptr;
-  engine_ptr_ = nullptr;
+  leave_engine();
   shared_->ended.set_value();
 }
 
@@ -148,29 +149,28 @@ void link_actor::look() {
   // It blocks.
   system().spawn<caf::detached>(
     [weak, &sys = system(), to, patience = how_.patience] {
-    auto what = connect(sys, to, patience);
+    auto what = hold(sys, to, patience);
     if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      anon(
-        caf::actor_cast<caf::actor>(strong),
-        link_found{std::make_shared<const result<gateway>>(std::move(what))});
+      anon(caf::actor_cast<caf::actor>(strong),
+           link_found{
+             std::make_shared<const result<held_gateway>>(std::move(what))});
   });
 }
 
-void link_actor::found(const result<gateway>& what) {
+void link_actor::found(const result<held_gateway>& what) {
   looking_ = false;
   if (!what) {
     std::lock_guard guard{shared_->mutex};
     shared_->status.why = what.error().message;
     engine_ = nullptr;
   } else {
-    engine_ = caf::actor_cast<caf::actor>(*what);
-    engine_ptr_ = caf::actor_cast<caf::strong_actor_ptr>(engine_);
+    engine_ = caf::actor_cast<caf::actor>(what->door);
+    connection_ = what->connection;
     watcher_.watch(this, engine_,
                    [this, of = engine_->address()](const caf::error&) {
       if (!engine_ || engine_->address() != of)
         return;
-      engine_ = nullptr;
-      engine_ptr_ = nullptr;
+      leave_engine();
       link_.cut();
       drive();
     });
@@ -181,6 +181,11 @@ void link_actor::found(const result<gateway>& what) {
     look_at_ = now() + backoff(tries_++, how_.first_pause, how_.longest_pause);
   }
   drive();
+}
+
+void link_actor::leave_engine() {
+  engine_ = nullptr;
+  connection_ = nullptr;
 }
 
 void link_actor::receive(link_message& x) {
@@ -206,8 +211,7 @@ void link_actor::note_phase() {
       std::lock_guard guard{shared_->mutex};
       shared_->status.why = why;
     }
-    engine_ = nullptr;
-    engine_ptr_ = nullptr;
+    leave_engine();
     // Whom it had may just be there again; whoever has refused it is not asked first.
     if (!was_in)
       at_ = (at_ + 1) % places_.size();

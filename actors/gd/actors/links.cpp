@@ -11,6 +11,8 @@ namespace {
 
 /// Peers that are spoken to at the most, whether they have joined or not.
 constexpr std::size_t most_peers = 2'000;
+/// And of those on one connection.
+constexpr std::ptrdiff_t most_peers_of_a_node = 16;
 
 } // namespace
 
@@ -57,7 +59,7 @@ void links_actor::receive(link_arrived& x) {
   if (added) {
     // Who says anything but `join` first, or is one too many, is not even remembered.
     if (x.what.type != static_cast<std::int32_t>(link::kind::join)
-        || peers_.size() >= most_peers) {
+        || peers_.size() >= most_peers || has_many(from->node())) {
       known_.erase(found);
       return;
     }
@@ -71,6 +73,13 @@ void links_actor::receive(link_arrived& x) {
                         {x.what.type, x.what.version, std::move(x.what.bytes)},
                         system().clock().now());
   drive();
+}
+
+bool links_actor::has_many(const caf::node_id& which) const {
+  return std::count_if(
+           peers_.begin(), peers_.end(),
+           [&which](const auto& x) { return x.second->node() == which; })
+         >= most_peers_of_a_node;
 }
 
 void links_actor::down(link_desk::peer who) {

@@ -25,6 +25,7 @@ private:
   using clock = link_desk::clock;
 
   void receive(link_arrived& x);
+  bool has_many(const caf::node_id& which) const;
   void down(link_desk::peer who);
   void drive();
   void send();

@@ -53,6 +53,14 @@ using gateway = typed_actor<
 /// \cond
 // -- between the nodes of engines ----------------------------------------------
 
+/// Another node's gateway for as long as there is use for it: a handle alone tells
+/// nobody when it goes.
+struct held_gateway {
+  gateway door{};
+  /// The connection ends with its last holder.
+  std::shared_ptr<void> connection{};
+};
+
 /// From one engine's node to another, through its published gateway: rows are due in
 /// these queues that the sender does not pick at once. Correctness needs none; what
 /// comes too often counts once.
@@ -116,6 +124,7 @@ struct rows_left {
 struct peer_found {
   std::string incarnation;
   caf::actor door;
+  std::shared_ptr<void> connection;
 };
 
 /// Runs the step that the receiver was spawned for, which then ends.
@@ -191,6 +200,8 @@ struct close_portal {};
 struct link_arrived {
   caf::strong_actor_ptr from;
   link_message what;
+  /// The peer may say more when this is gone.
+  std::shared_ptr<void> taken;
 };
 
 /// There is something to be sent to workers.
@@ -217,7 +228,7 @@ struct crew_news {
 
 /// A worker's try to find an engine has ended.
 struct link_found {
-  std::shared_ptr<const result<gateway>> what;
+  std::shared_ptr<const result<held_gateway>> what;
 };
 
 /// The worker wants to leave.
@@ -259,7 +270,7 @@ struct remote_answer;
 
 /// An attempt to connect has ended: with a gateway, or without.
 struct dialled {
-  gateway found;
+  held_gateway found;
   gd::error why;
 };
 

@@ -129,8 +129,11 @@ void picker_actor::add_late(link_desk::report& x) {
   no.token = x.which.token;
   no.tries = x.outcome.tries;
   auto row = link::to_outcome(x.which, std::move(x.outcome.row));
-  if (!row || late_ >= most_late) {
-    no.what = row ? link::verdict::overloaded : link::verdict::stale;
+  // What goes on here, or at another worker, is not this one's to end.
+  bool foreign = home_->leases.contains(x.which.id, x.which.token);
+  if (!row || foreign || late_ >= most_late) {
+    no.what = row && !foreign ? link::verdict::overloaded
+                              : link::verdict::stale;
     home_->links->settle(x.link, std::move(no), 0, now(), now());
     return;
   }

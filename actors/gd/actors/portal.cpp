@@ -52,6 +52,19 @@ std::size_t size_of(const gd::transitioned&) {
   return 128;
 }
 
+/// A token ends executions (`link::outcome`): a peer learns who runs what, and not under
+/// which token.
+void hide(gd::instance& x) {
+  if (x.locked_by)
+    for (int i = 0; i < 2; ++i)
+      x.locked_by->resize(
+        std::min(x.locked_by->rfind('/'), x.locked_by->size()));
+}
+template <class T>
+void hide(const T&) {
+  // nop
+}
+
 template <class T, class... Ts>
 constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
 
@@ -175,6 +188,7 @@ caf::result<Answer> gateway_portal::pass(Request& x) {
     --peers_[to].open;
     if (open_.erase(ticket) == 0)
       return;
+    hide(answer);
     auto bytes = size_of(answer);
     if (is_read<Answer> && !may_send(to, bytes)) {
       bytes = size_of_error;
@@ -211,10 +225,13 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::history_query& x) { return pass<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
     [this](link_message& x) {
-    take_message();
-    auto links = network_.find_links();
-    if (const auto& from = current_sender(); from && links)
-      anon(links, link_arrived{from, std::move(x)});
+    const auto& from = current_sender();
+    auto who = from ? from->node() : node();
+    // Out of this mailbox it is in another one.
+    std::shared_ptr<void> taken{
+      nullptr, [tell = network_.taken, who](void*) { tell(who); }};
+    if (auto links = network_.find_links(); from && links)
+      anon(links, link_arrived{from, std::move(x), std::move(taken)});
     },
     [this](rows_due& x) -> caf::result<rows_noted> {
       auto to = take_message();

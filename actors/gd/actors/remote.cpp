@@ -2,6 +2,7 @@
 
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/guard.hpp>
+#include <gd/actors/held_gateway.hpp>
 #include <gd/actors/hints.hpp>
 #include <gd/actors/node.hpp>
 
@@ -271,12 +272,11 @@ public:
   }
 
   void taken(const caf::node_id& peer) {
-    std::unique_lock held{mutex_};
+    std::lock_guard held{mutex_};
     auto found = counts_.find(peer);
     if (found == counts_.end())
       return;
-    auto count = found->second;
-    held.unlock();
+    const auto& count = found->second;
     if (++count->taken == count->wake_at)
       guard_->wake();
   }
@@ -297,6 +297,10 @@ public:
       .receive([](const caf::node_id&, const std::string&, std::uint16_t) {},
                [](const caf::error&) {});
     guard_->finish(patience_at_end);
+    {
+      std::lock_guard held{mutex_};
+      counts_.clear(); // what is taken now makes room for nobody
+    }
     guard_.reset(); // it keeps the portal, which keeps this
     static_cast<void>(sys_.middleman().unpublish(portal, entry));
   }
@@ -465,8 +469,10 @@ public:
     return theirs_;
   }
 
-  void keep() {
+  /// Ends it with its last holder.
+  std::shared_ptr<void> keep() {
     wanted_ = true;
+    return {nullptr, [end = unwanted_](void*) { *end = true; }};
   }
 
 private:
@@ -528,8 +534,8 @@ result<void> ask(caf::scoped_actor& self, const gateway& x,
 
 } // namespace
 
-result<gateway> connect(caf::actor_system& sys, const std::string& where,
-                        milliseconds timeout, milliseconds silence) {
+result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
+                          milliseconds timeout, milliseconds silence) {
   if (auto ok = check_network(sys, "connect"); !ok)
     return ok.error();
   auto to = to_place(where);
@@ -559,8 +565,20 @@ result<gateway> connect(caf::actor_system& sys, const std::string& where,
   auto x = caf::actor_cast<gateway>(found->handle);
   if (auto ok = ask(self, x, at, left(), timeout); !ok)
     return ok.error();
-  connection.keep();
-  return x;
+  return held_gateway{std::move(x), connection.keep()};
+}
+
+result<gateway> connect(caf::actor_system& sys, const std::string& where,
+                        milliseconds timeout, milliseconds silence) {
+  auto found = hold(sys, where, timeout, silence);
+  if (!found)
+    return found.error();
+  // For ever: a handle tells nobody when it goes.
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<void>> kept;
+  std::lock_guard guard{mutex};
+  kept.push_back(std::move(found->connection));
+  return std::move(found->door);
 }
 
 #else // CAF 1.x
@@ -579,6 +597,12 @@ error other_protocol(const std::string& what) {
 
 result<std::string> publish(engine&, const publish_options&) {
   return other_protocol("publish");
+}
+
+result<held_gateway> hold(caf::actor_system&, const std::string&,
+                          std::chrono::milliseconds,
+                          std::chrono::milliseconds) {
+  return other_protocol("connect");
 }
 
 result<gateway> connect(caf::actor_system&, const std::string&,

@@ -1,6 +1,7 @@
 #include <gd/actors/remote_gateway.hpp>
 
 #include <gd/actors/caller.hpp>
+#include <gd/actors/held_gateway.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/actors/sockets.hpp>
 
@@ -94,12 +95,12 @@ result<remote_gateway> reach(caf::actor_system& sys,
   if (!sys.has_middleman())
     return invalid("this actor system has not loaded CAF's network module: "
                    "expected add_network_to(cfg) on its configuration");
-  gateway first;
+  held_gateway first;
   std::size_t at = 0;
   if (options.connect_first) {
     std::optional<error> why;
-    for (std::size_t i = 0; i < addresses.size() && !first; ++i) {
-      auto found = connect(sys, addresses[i], options.connect_timeout);
+    for (std::size_t i = 0; i < addresses.size() && !first.door; ++i) {
+      auto found = hold(sys, addresses[i], options.connect_timeout);
       if (!found) {
         why = found.error();
       } else {
@@ -107,7 +108,7 @@ result<remote_gateway> reach(caf::actor_system& sys,
         at = i;
       }
     }
-    if (!first)
+    if (!first.door)
       return *why;
   }
   auto door = sys.spawn<caller>(std::move(addresses), std::move(options),

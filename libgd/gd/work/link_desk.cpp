@@ -37,7 +37,8 @@ std::int32_t link_desk::room(const std::string& queue) const {
 bool link_desk::idle(const std::string& queue) const {
   std::lock_guard guard{mutex_};
   return std::any_of(links_.begin(), links_.end(), [&queue](const auto& x) {
-    return x.second.host.holds() == 0 && x.second.host.room(queue) > 0;
+    return x.second.host.proven() && x.second.host.holds() == 0
+           && x.second.host.room(queue) > 0;
   });
 }
 
@@ -51,7 +52,7 @@ link_desk::hand_out(const std::string& queue, std::uint64_t tag,
   for (auto& one : links_) {
     const auto& host = one.second.host;
     if (host.takes(queue, row.fsm, row.fsm_version, row.bytes())
-        && (!alone || host.holds() == 0)
+        && (!alone || (host.proven() && host.holds() == 0))
         && (best == nullptr
             || host.room(queue) > best->second.host.room(queue)))
       best = &one;

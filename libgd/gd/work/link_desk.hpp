@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,7 +116,8 @@ private:
   link_host::settings how_;
   links links_;
   std::atomic<bool> any_ = false;
-  std::uint64_t epochs_ = 0;
+  /// Nodes begin with different ones: what one has said late is not another's.
+  std::uint64_t epochs_ = std::uint64_t{std::random_device{}()} << 20;
   bool closing_ = false;
   std::string closing_why_;
   struct queue_state {

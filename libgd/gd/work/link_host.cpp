@@ -406,6 +406,7 @@ bool link_host::settle(link::settled answer, std::uint64_t tag,
     } else {
       one.now = state::settled;
       one.fate = answer.what;
+      proven_ = proven_ || answer.what == link::verdict::applied;
       if (goes_on) {
         auto& next = held_[{answer.id, answer.next_token}];
         next.queue = one.queue;

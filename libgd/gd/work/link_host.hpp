@@ -135,6 +135,10 @@ public:
   const std::string& incarnation() const noexcept {
     return incarnation_;
   }
+  /// It has run something to its end: what ends its process next may be to blame.
+  bool proven() const noexcept {
+    return proven_;
+  }
   std::size_t holds() const noexcept {
     return held_.size();
   }
@@ -201,6 +205,7 @@ private:
   std::vector<link::offered_machine> machines_; ///< of both
   std::uint64_t epoch_ = 0;                     ///< 0: it is not joined
   bool parting_ = false;
+  bool proven_ = false;
   entries held_;
   std::uint64_t told_ = 0;
   std::uint64_t heard_ = 0;
