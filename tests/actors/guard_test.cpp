@@ -545,7 +545,7 @@ CAF_TEST(who reads nothing does not make the node grow) {
     auto& x = slow.emplace_back(place, basp::node(i + 1));
     CAF_REQUIRE(x.greeted);
     std::string all;
-    for (std::uint64_t n = 1; n <= 60; ++n)
+    for (std::uint64_t n = 1; n <= 20; ++n)
       all += x.request("gd::look_up", basp::number(id) + std::string(1, '\0'),
                        n)
                .bytes();
