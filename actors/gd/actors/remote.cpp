@@ -568,19 +568,6 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
   return held_gateway{std::move(x), connection.keep()};
 }
 
-result<gateway> connect(caf::actor_system& sys, const std::string& where,
-                        milliseconds timeout, milliseconds silence) {
-  auto found = hold(sys, where, timeout, silence);
-  if (!found)
-    return found.error();
-  // For ever: a handle tells nobody when it goes.
-  static std::mutex mutex;
-  static std::vector<std::shared_ptr<void>> kept;
-  std::lock_guard guard{mutex};
-  kept.push_back(std::move(found->connection));
-  return std::move(found->door);
-}
-
 #else // CAF 1.x
 
 namespace {
@@ -602,11 +589,6 @@ result<std::string> publish(engine&, const publish_options&) {
 result<held_gateway> hold(caf::actor_system&, const std::string&,
                           std::chrono::milliseconds,
                           std::chrono::milliseconds) {
-  return other_protocol("connect");
-}
-
-result<gateway> connect(caf::actor_system&, const std::string&,
-                        std::chrono::milliseconds, std::chrono::milliseconds) {
   return other_protocol("connect");
 }
 

@@ -8,8 +8,10 @@
 #include <caf/all.hpp>
 
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gd::actors {
 
@@ -85,6 +87,20 @@ void remote_gateway::stop() {
   if (door_)
     anon(caf::actor_cast<caf::actor>(door_), hang_up{});
   door_ = nullptr;
+}
+
+result<gateway> connect(caf::actor_system& sys, const std::string& where,
+                        std::chrono::milliseconds timeout,
+                        std::chrono::milliseconds silence) {
+  auto found = hold(sys, where, timeout, silence);
+  if (!found)
+    return found.error();
+  // For ever: a handle tells nobody when it goes.
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<void>> kept;
+  std::lock_guard guard{mutex};
+  kept.push_back(std::move(found->connection));
+  return std::move(found->door);
 }
 
 result<remote_gateway> reach(caf::actor_system& sys,
