@@ -256,6 +256,7 @@ void supervisor_actor::on_exit() {
     if (x.handle)
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   children_.clear();
+  home_->children.clear(); // which keep the node that keeps them
   caf::anon_send_exit(door_, caf::exit_reason::user_shutdown);
   door_ = nullptr;
   end_->ended.set_value();
