@@ -108,6 +108,8 @@ std::vector<workload> workloads(const sizes& size) {
   const auto requests = "requests" + inserts.substr(inserts.find(' '));
   const auto async = "async --ahead 0 --rows " + n(20'000, 400) + " --slots ";
   const auto idle = "idle --queues 10 --seconds " + n(30, 1);
+  const auto links = "links --slots 10 --step-ms 0 --rows " + n(20'000, 1'000);
+  const auto waiting = "links --slots 10 --step-ms 5 --rows " + n(4'000, 400);
   const auto scale = drain + " --template " + filled_template;
   return {
     {"drain",
@@ -165,6 +167,14 @@ std::vector<workload> workloads(const sizes& size) {
       {"floor x 2", drain + " --processes 2"},
       {"engine", drain},
       {"engine x 2", drain + " --processes 2"}}},
+    {"links",
+     "the drain with workers without a database; no-op, and 5 ms of waiting",
+     {{"0", links},
+      {"1", links + " --joined 1"},
+      {"2", links + " --joined 2"},
+      {"0, 5 ms", waiting},
+      {"1, 5 ms", waiting + " --joined 1"},
+      {"2, 5 ms", waiting + " --joined 2"}}},
     {"mixture",
      "the drain of two machines' rows with three processes",
      {{"floor", drain}, {"engine x 3", drain + " --machines 2 --processes 3"}}},
@@ -176,6 +186,19 @@ std::vector<workload> workloads(const sizes& size) {
     {"scale",
      "the drain in a table full of finished, future and foreign rows",
      {{"floor", scale}, {"engine", scale}},
+     false},
+    {"elsewhere",
+     "single inserts by a node that does not serve their queue, until another "
+     "one is done",
+     {{"hints", "elsewhere --rows " + n(60, 3)},
+      {"without hints", "elsewhere --hints 0 --rows " + n(60, 3)}},
+     false},
+    {"round_trip",
+     "a signal and its answer, in the same process, by a Unix socket and by a "
+     "loopback port",
+     {{"local", "round_trip --rows " + n(1'000, 20)},
+      {"socket", "round_trip --connect 0 --listen -1 --rows " + n(1'000, 20)},
+      {"port", "round_trip --connect 0 --rows " + n(1'000, 20)}},
      false},
     {"wal", "transitions of instances beside those of Statesman's tables",
      transitions(" --rows " + n(10'000, 500) + " --steps 2"), false},
@@ -268,6 +291,7 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--machines", x.how.machines, "engine: the rows are a mixture of them")
     ->check(positive);
   add("--processes", x.how.processes, "that drain together")->check(positive);
+  add("--joined", x.how.joined, "of links: workers without a database");
   add("--clients", x.how.clients, "of bulk, each with its own connection")
     ->check(positive);
   add("--turn", x.how.turn, "floor: rows in a transaction")->check(positive);
@@ -285,6 +309,12 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--queues", x.how.queues, "engine: of the node")->check(positive);
   add("--look-ms", x.how.look_ms,
       "engine: between looks; 0: none; -1: its default");
+  add("--hints", x.how.hints, "engine: of elsewhere; 0: none");
+  add("--listen", x.how.listen,
+      "of round_trip: port of the gateway; 0: any that is free; -1: a "
+      "socket's path");
+  add("--connect", x.how.connect,
+      "of round_trip: port to connect to; 0: the gateway's; -1: none, local");
   add("--senders", x.how.senders, "actors that send");
   add("--window", x.how.window, "requests that each has under way");
   add("--seconds", x.how.seconds, "of idle and soak");

@@ -27,6 +27,7 @@ struct parameters {
   std::int64_t unique = 0;   ///< 1: each row has a unique key
   std::int64_t machines = 1; ///< that the rows are a mixture of
   std::int64_t processes = 1;
+  std::int64_t joined = 0; ///< workers without a database
   std::int64_t clients = 1;
   // floor
   std::int64_t turn = 1'000;
@@ -41,6 +42,10 @@ struct parameters {
   std::int64_t step_ms = 50;
   std::int64_t queues = 1;
   std::int64_t look_ms = -1; ///< -1: its default
+  std::int64_t hints = 1;    ///< of elsewhere: whether nodes exchange them
+  // round_trip
+  std::int64_t listen = 0;   ///< where the gateway is published; 0: anywhere
+  std::int64_t connect = -1; ///< -1: not remote; 0: there; else that port
   // senders
   std::int64_t senders = 64;
   std::int64_t window = 1;

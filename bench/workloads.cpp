@@ -4,6 +4,8 @@
 
 #include <gd/actors/async.hpp>
 #include <gd/actors/engine.hpp>
+#include <gd/actors/join.hpp>
+#include <gd/actors/remote.hpp>
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
 
@@ -20,8 +22,10 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <numeric>
 #include <optional>
 #include <semaphore>
 #include <stdexcept>
@@ -110,8 +114,8 @@ public:
     munmap(count_, sizeof(*count_));
   }
 
-  void add() {
-    ++*count_;
+  void add(std::int64_t more = 1) {
+    *count_ += more;
   }
 
   std::int64_t now() const {
@@ -179,16 +183,18 @@ gd::event_sink on_commit(F f) {
 }
 
 struct actor_config : caf::actor_system_config {
-  actor_config() {
+  explicit actor_config(bool network = false) {
     gd::actors::add_to(*this);
+    if (network)
+      gd::actors::add_network_to(*this);
   }
 };
 
 /// An engine with its actor system.
 class node {
 public:
-  node(gd::config options, gd::event_sink sink)
-    : connections_(options.connections), sys(config_) {
+  node(gd::config options, gd::event_sink sink, bool network = false)
+    : connections_(options.connections), config_(network), sys(config_) {
     options.on_event = [this, sink = std::move(sink)](const gd::event& what) {
       if (std::holds_alternative<gd::events::connected>(what))
         connected_.release();
@@ -207,6 +213,13 @@ public:
 
   const gd::actors::gateway& gateway() const {
     return engine_->gateway();
+  }
+
+  std::string publish(gd::actors::publish_options where = {.port = 0}) {
+    auto at = gd::actors::publish(*engine_, where);
+    if (!at)
+      fail(at.error());
+    return *at;
   }
 
   void wait_until_connected() {
@@ -411,6 +424,92 @@ sample measure_drain(const parameters& how) {
   return out;
 }
 
+/// Waits for a while, as if for somebody else, on one of CAF's threads: or for nothing.
+gd::machine wait_for(std::chrono::milliseconds duration) {
+  if (duration.count() == 0)
+    return count_down();
+  return gd::define<counter, only_step>("CountDown", 1)
+    .step(only_step::work,
+          gd::actors::async([duration](gd::actors::async_context<counter> ctx) {
+            ctx.self->become([ctx](std::int32_t) { ctx.finish(gd::done()); });
+            gd::actors::send_self_after(ctx.self, duration, std::int32_t{0});
+          }));
+}
+
+double resident_mb() {
+  std::ifstream from{"/proc/self/statm"};
+  double pages = 0;
+  from >> pages >> pages;
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+/// What a worker without a database does, in a process of its own. Never returns.
+[[noreturn]] void work_for_others(const parameters& how, const tally& port,
+                                  const tally& done, tally& kilobytes) {
+  port.wait_for(1);
+  actor_config cfg{true};
+  caf::actor_system sys{cfg};
+  auto slots = static_cast<std::int32_t>(how.slots);
+  auto worker = gd::actors::join(
+    sys, {"127.0.0.1:" + std::to_string(port.now())},
+    {wait_for(std::chrono::milliseconds{how.step_ms})},
+    {{.slots = slots, .ahead = how.step_ms > 0 ? slots : 500}});
+  if (!worker)
+    _exit(1);
+  while (!worker->status().joined)
+    std::this_thread::sleep_for(1ms);
+  kilobytes.add(static_cast<std::int64_t>(1'024 * resident_mb()));
+  done.wait_for(how.rows);
+  _exit(0);
+}
+
+/// The drain with workers that have no database.
+sample measure_links(const parameters& how) {
+  fill(how);
+  meter m{how.database};
+  tally port;
+  tally done;
+  tally idle_kilobytes;
+  tally joined;
+  std::vector<pid_t> children;
+  for (std::int64_t i = 0; i < how.joined; ++i) {
+    auto pid = ::fork();
+    if (pid == 0)
+      work_for_others(how, port, done, idle_kilobytes);
+    children.push_back(pid);
+  }
+  {
+    barrier before{how};
+    node n{settings(how, wait_for(std::chrono::milliseconds{how.step_ms})),
+           [&, log = gd::log_to_stderr()](const gd::event& what) {
+      if (std::holds_alternative<gd::events::step_committed>(what))
+        done.add();
+      if (std::holds_alternative<gd::events::worker_joined>(what))
+        joined.add();
+      log(what);
+           },
+           true};
+    n.wait_until_connected();
+    auto at = n.publish();
+    port.add(std::stoi(at.substr(at.rfind(':') + 1)));
+    joined.wait_for(how.joined);
+    m.start();
+    before.open();
+    done.wait_for(how.rows);
+    m.stop();
+  }
+  for (auto pid : children) {
+    int status = 0;
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+      throw std::runtime_error{"a worker has failed"};
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  if (how.joined > 0)
+    out.more["idle worker, MB"] = static_cast<double>(idle_kilobytes.now())
+                                  / 1'024 / static_cast<double>(how.joined);
+  return out;
+}
+
 sample measure_bulk(const parameters& how) {
   meter m{how.database};
   {
@@ -567,6 +666,100 @@ sample measure_discovery(const parameters& how) {
   return out;
 }
 
+/// Single inserts by the gateway of a node that does not serve their queue, on an idle
+/// system, until each is done by another one.
+sample measure_elsewhere(const parameters& how) {
+  meter m{how.database};
+  std::vector<double> to_done;
+  double waiting = 0;
+  {
+    std::binary_semaphore done{0};
+    auto other = settings(how, count_down());
+    other.queues.front().name = "other";
+    node by{std::move(other), [](const gd::event&) {}, true};
+    node n{settings(how, count_down()), on_commit([&] { done.release(); }),
+           true};
+    if (how.hints > 0) {
+      by.publish();
+      n.publish();
+    }
+    by.wait_until_connected();
+    n.wait_until_connected();
+    caf::scoped_actor self{by.sys};
+    m.start();
+    for (std::int64_t i = -5; i < how.rows; ++i) {
+      // Idle, and out of step with what the engines do on their own.
+      std::this_thread::sleep_for(200ms + (i + 5) * 37 % 100 * 1ms);
+      auto sent = clock::now();
+      gd::actors::request_from(self.ptr(), by.gateway(), 10s, one_row(how))
+        .receive([](const gd::inserted&) {},
+                 [&](const caf::error& why) {
+        throw std::runtime_error{gd::actors::render(by.sys, why)};
+        });
+      if (!done.try_acquire_for(30s))
+        throw std::runtime_error{"nothing happens"};
+      if (i < 0) // until the nodes know each other
+        continue;
+      waiting += seconds_since(sent);
+      to_done.push_back(1e3 * seconds_since(sent));
+    }
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.seconds = waiting; // without the pauses
+  out.more["done p50 ms"] = quantile(to_done, 0.5);
+  out.more["done p99 ms"] = quantile(to_done, 0.99);
+  return out;
+}
+
+/// Signals one by one, from the request to the answer: by actors of the engine's own
+/// node, or of another one that has connected to a port, maybe of a tunnel.
+sample measure_round_trip(const parameters& how) {
+  auto ids = fill(how);
+  meter m{how.database};
+  std::vector<double> times;
+  {
+    tally parked;
+    node n{settings(how, wait_for_signal()), on_commit([&] { parked.add(); }),
+           true};
+    parked.wait_for(how.rows);
+    auto at = how.listen < 0
+                ? n.publish(
+                  {.socket = fmt::format("/tmp/gd_bench.{}.sock", ::getpid())})
+                : n.publish({.port = static_cast<std::uint16_t>(how.listen)});
+    actor_config elsewhere{true};
+    caf::actor_system sys{elsewhere};
+    auto to = n.gateway();
+    if (how.connect >= 0) {
+      if (how.connect > 0)
+        at = "127.0.0.1:" + std::to_string(how.connect);
+      auto found = gd::actors::connect(sys, at, 10s);
+      if (!found)
+        fail(found.error());
+      to = *found;
+    }
+    caf::scoped_actor self{how.connect >= 0 ? sys : n.sys};
+    m.start();
+    for (auto id : ids) {
+      std::this_thread::sleep_for(2ms); // idle
+      auto sent = clock::now();
+      gd::actors::request_from(self.ptr(), to, 10s, gd::signal{id, "go"})
+        .receive([](const gd::signalled&) {},
+                 [&](const caf::error& why) {
+        throw std::runtime_error{gd::actors::render(n.sys, why)};
+        });
+      times.push_back(1e3 * seconds_since(sent));
+    }
+    parked.wait_for(2 * how.rows);
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(how.rows));
+  out.seconds = std::accumulate(times.begin(), times.end(), 0.0) / 1e3;
+  out.more["p50 ms"] = quantile(times, 0.5);
+  out.more["p99 ms"] = quantile(times, 0.99);
+  return out;
+}
+
 sample measure_async(const parameters& how) {
   fill(how);
   meter m{how.database};
@@ -691,11 +884,19 @@ sample measure_soak(const parameters& how) {
 
 sample measure_engine(const std::string& workload, const parameters& how) {
   static const std::map<std::string, sample (*)(const parameters&)> all{
-    {"drain", measure_drain},         {"bulk", measure_bulk},
-    {"signals", measure_signals},     {"inserts", measure_inserts},
-    {"requests", measure_requests},   {"latency", measure_latency},
-    {"discovery", measure_discovery}, {"async", measure_async},
-    {"idle", measure_idle},           {"soak", measure_soak},
+    {"drain", measure_drain},
+    {"bulk", measure_bulk},
+    {"signals", measure_signals},
+    {"inserts", measure_inserts},
+    {"requests", measure_requests},
+    {"latency", measure_latency},
+    {"discovery", measure_discovery},
+    {"async", measure_async},
+    {"idle", measure_idle},
+    {"soak", measure_soak},
+    {"links", measure_links},
+    {"elsewhere", measure_elsewhere},
+    {"round_trip", measure_round_trip},
   };
   auto found = all.find(workload);
   if (found == all.end())

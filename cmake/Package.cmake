@@ -39,7 +39,7 @@ install(DIRECTORY testing/gd
 if(GD_BUILD_ACTORS)
   install(DIRECTORY actors/gd
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-    FILES_MATCHING REGEX "/(async|compat|engine|messages|remote)\\.hpp$")
+    FILES_MATCHING REGEX "/(async|compat|engine|join|messages|remote|remote_gateway)\\.hpp$")
 endif()
 if(TARGET gen_durable_actors_testing)
   install(DIRECTORY testing/actors/gd

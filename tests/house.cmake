@@ -39,7 +39,7 @@ macro(broken rule)
 endmacro()
 
 # What users include.
-set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|testing/actors/gd/actors/testing|actors/gd/actors/(async|compat|engine|messages|remote))\\.hpp$")
+set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|testing/actors/gd/actors/testing|actors/gd/actors/(async|compat|engine|join|messages|remote|remote_gateway))\\.hpp$")
 
 set(include "\n[ \t]*#[ \t]*include[ \t]*[<\"]")
 file(GLOB_RECURSE files RELATIVE "${ROOT}"
@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 7150 libgd/gd/pq 4310 libgd/gd/work 5300 actors/gd/actors 6560
-  testing/gd 1720 testing/actors/gd/actors 400 tools/gdctl 2460
-  sql/turn 600 sql/intake 430 sql/sweep 390 sql/session 217 sql/caller 30
+  libgd/gd 7300 libgd/gd/pq 4330 libgd/gd/work 9400 actors/gd/actors 11700
+  testing/gd 1720 testing/actors/gd/actors 400 tools/gdctl 4900
+  sql/turn 600 sql/intake 430 sql/sweep 400 sql/session 218 sql/caller 30
   sql/testing 30 sql/parts 740)
 while(budgets)
   list(POP_FRONT budgets folder budget)

@@ -31,7 +31,11 @@ struct options {
   milliseconds pay_within = std::chrono::hours{24};
   milliseconds step_time{0};
   bool effects = false;
-  std::optional<std::uint16_t> publish;
+  gd::actors::publish_options publish;
+
+  bool publishes() const {
+    return !publish.socket.empty() || publish.port;
+  }
 };
 
 /// Seconds on the command line, milliseconds in the configuration.
@@ -81,8 +85,10 @@ int main(int argc, char** argv) {
   add_time(app, "--step-time", opts.step_time, "how long each step takes");
   app.add_flag("--effects", opts.effects,
                "write a row for each step start, as tools/demo wants");
-  app.add_option("--publish", opts.publish,
-                 "loopback port for other CAF nodes; 0: any, printed");
+  app.add_option("--publish", opts.publish.socket,
+                 "path of a Unix socket for other CAF nodes of this user");
+  app.add_option("--publish-port", opts.publish.port,
+                 "or a loopback port, which all users reach; 0: any, printed");
   CLI11_PARSE(app, argc, argv);
 
   opts.engine.machines = {slowed(checkout(opts.pay_within), opts.step_time)};
@@ -99,7 +105,7 @@ int main(int argc, char** argv) {
 
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
-  if (opts.publish)
+  if (opts.publishes())
     gd::actors::add_network_to(cfg);
   caf::actor_system sys{cfg};
   auto engine = gd::actors::start(sys, std::move(opts.engine));
@@ -107,13 +113,13 @@ int main(int argc, char** argv) {
     std::cerr << "checkout: " << to_string(engine.error()) << '\n';
     return EXIT_FAILURE;
   }
-  if (opts.publish) {
-    auto port = gd::actors::publish(*engine, {.port = *opts.publish});
-    if (!port) {
-      std::cerr << "checkout: " << to_string(port.error()) << '\n';
+  if (opts.publishes()) {
+    auto place = gd::actors::publish(*engine, opts.publish);
+    if (!place) {
+      std::cerr << "checkout: " << to_string(place.error()) << '\n';
       return EXIT_FAILURE;
     }
-    std::cout << "published at 127.0.0.1:" << *port << std::endl;
+    std::cout << "published at " << *place << std::endl;
   }
   if (auto ended = engine->run_until_signal(); !ended) {
     std::cerr << "checkout: " << to_string(ended.error()) << '\n';

@@ -1,6 +1,6 @@
 /// A CAF node without an engine: finds the gateway that a checkout worker has
-/// published (checkout_worker --publish 4711), orders, pays, and waits until the
-/// order is shipped.
+/// published (checkout_worker --publish /run/shop.sock), orders, pays, and waits until
+/// the order is shipped.
 
 #include "../checkout/checkout.hpp"
 
@@ -21,14 +21,14 @@ using namespace std::chrono_literals;
 
 // clang-format off
 struct config : caf::actor_system_config {
-  std::uint16_t port = 4711;
+  std::string at = "unix:/run/shop.sock";
   std::int64_t order = 42;
 
   config() {
     gd::actors::add_to(*this);         // our message types and errors
     gd::actors::add_network_to(*this); // CAF's network module
     opt_group{custom_options_, "global"}
-      .add(port, "port", "of the checkout worker")
+      .add(at, "at", "where the checkout worker has published it")
       .add(order, "order", "its number");
   }
 };
@@ -44,7 +44,7 @@ gd::result<Answer> ask(caf::scoped_actor& self, const gd::actors::gateway& gatew
 }
 
 gd::result<std::string> shop(caf::actor_system& sys, const config& cfg) {
-  auto gateway = gd::actors::connect(sys, "127.0.0.1", cfg.port, 5s);
+  auto gateway = gd::actors::connect(sys, cfg.at, 5s);
   if (!gateway)
     return gateway.error();
   caf::scoped_actor self{sys};

@@ -9,6 +9,7 @@
 #include <array>
 #include <random>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace gd {
@@ -51,19 +52,17 @@ result<void> config::validate() const {
     checks.push_back(check_name("node", node, limits));
   if (node.find('/') != std::string::npos)
     return refuse("node: expected a name without '/', got " + node);
-  checks.push_back(check_time("lease", lease, milliseconds{100}));
-  checks.push_back(check_time("heartbeat", heartbeat, milliseconds{10}));
-  checks.push_back(check_time("poll", poll, milliseconds{1}));
-  checks.push_back(check_time("look", look, milliseconds{0}));
-  checks.push_back(check_time("reaper", reaper, milliseconds{10}));
-  checks.push_back(check_time("stop_grace", stop_grace, milliseconds{0}));
-  checks.push_back(check_time("patience", patience, milliseconds{1}));
-  checks.push_back(
-    check_time("statement_timeout", statement_timeout, milliseconds{100}));
-  checks.push_back(
-    check_time("connect_timeout", connect_timeout, milliseconds{100}));
-  checks.push_back(
-    check_time("connect_within", connect_within, milliseconds{0}));
+  using time = std::tuple<std::string_view, milliseconds, int>;
+  for (auto [field, value, least] :
+       {time{"lease", lease, 100}, time{"heartbeat", heartbeat, 10},
+        time{"poll", poll, 1}, time{"look", look, 0},
+        time{"reaper", reaper, 10}, time{"stop_grace", stop_grace, 0},
+        time{"patience", patience, 1}, time{"worker_ping", worker_ping, 10},
+        time{"worker_silence", worker_silence, 20},
+        time{"statement_timeout", statement_timeout, 100},
+        time{"connect_timeout", connect_timeout, 100},
+        time{"connect_within", connect_within, 0}})
+    checks.push_back(check_time(field, value, milliseconds{least}));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
   checks.push_back(check_range("max_crashes", max_crashes, 0, 1'000));
@@ -87,6 +86,10 @@ result<void> config::validate() const {
     return refuse(fmt::format("heartbeat: expected less than half of the lease "
                               "({} ms), got {} ms",
                               lease.count(), heartbeat.count()));
+  if (worker_ping * 2 > worker_silence)
+    return refuse(fmt::format("worker_silence: expected at least twice "
+                              "worker_ping ({} ms), got {} ms",
+                              worker_ping.count(), worker_silence.count()));
   std::set<std::string> names;
   for (const auto& queue : queues) {
     checks.push_back(check_name("queue", queue.name, limits));

@@ -66,6 +66,12 @@ struct config {
   /// from its arrival on; shorter than its senders wait for an answer.
   std::chrono::milliseconds patience{8'000};
 
+  /// How often a worker that has joined says that it lives, and what it wants.
+  std::chrono::milliseconds worker_ping{1'000};
+  /// After so long without a word a worker is taken to be gone, and it takes this node to
+  /// be; at least twice as long as `worker_ping`.
+  std::chrono::milliseconds worker_silence{5'000};
+
   /// Connections of this node: one for control, one for the gateway, the rest
   /// for queues. 3 to 100. `stats` has one more, for as long as it takes.
   std::int32_t connections = 4;

@@ -61,6 +61,9 @@ severity level_of(const event& what) {
                       [](const given_back&) { return severity::debug; },
                       [](const sweep_skipped&) { return severity::debug; },
                       [](const machine_changed&) { return severity::info; },
+                      [](const worker_joined&) { return severity::info; },
+                      [](const engine_joined&) { return severity::info; },
+                      [](const gateway_reached&) { return severity::info; },
                       // All others. The guide's table is compared with this.
                       [](const auto&) { return severity::warning; },
   },
@@ -249,9 +252,36 @@ std::string text_of(const actor_restarted& e) {
 }
 
 std::string text_of(const peer_cut_off& e) {
-  return fmt::format("the peer at port {} is cut off: it has left {} bytes of "
-                     "answers unread",
-                     e.port, e.unread);
+  return fmt::format(
+    "a peer of the gateway is cut off ({}): it {}{}", e.peer, e.why,
+    e.times > 1
+      ? fmt::format(", as {} others have since this was told", e.times - 1)
+      : std::string{});
+}
+
+std::string text_of(const worker_joined& e) {
+  return fmt::format("worker {} has joined, and brings {} executions along",
+                     e.node, e.holds);
+}
+
+std::string text_of(const worker_refused& e) {
+  return fmt::format("worker {} cannot join: {}", e.node, e.why);
+}
+
+std::string text_of(const worker_gone& e) {
+  return fmt::format("worker {} is gone, {}; it holds {} executions", e.node,
+                     e.why, e.holds);
+}
+
+std::string text_of(const engine_joined& e) {
+  return fmt::format("joined node {} at {}, where {} executions go on", e.node,
+                     e.address, e.stands);
+}
+
+std::string text_of(const engine_lost& e) {
+  return fmt::format("no engine at {} any more: {}; {} executions have not "
+                     "ended",
+                     e.address, e.why, e.holds);
 }
 
 std::string text_of(const machine_replaced& e) {
@@ -284,6 +314,16 @@ std::string text_of(const version_not_served& e) {
   return fmt::format("machine {}: instances wait in queue {}, and no node that "
                      "lives has this version",
                      e.machine, e.queue);
+}
+
+std::string text_of(const gateway_reached& e) {
+  return fmt::format("gateway at {}: reached", e.address);
+}
+
+std::string text_of(const gateway_lost& e) {
+  auto times = e.times > 1 ? fmt::format(" ({} times)", e.times) : "";
+  return fmt::format("gateway at {}: {}{}; next attempt in {} ms", e.address,
+                     to_string(e.why), times, e.retry_in.count());
 }
 
 std::string text_of(const more_like_it& e) {

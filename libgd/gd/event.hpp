@@ -216,11 +216,43 @@ struct actor_restarted {
   std::string name{}; ///< "picker of billing", for instance
   std::string why{};  ///< CAF's reason
 };
-/// A peer of the published gateway, at that port of its own, has left more answers
-/// unread than a peer may: its connection is ended.
+/// A peer of the published gateway was refused, or its connection ended, for what it has
+/// done: there may be many of them, so each reason is told once, and then after a minute,
+/// two, four, up to an hour.
 struct peer_cut_off {
-  std::uint16_t port = 0; ///< the peer's
-  std::size_t unread = 0; ///< bytes, beside those under way
+  std::string
+    peer{}; ///< one of them: a port of this machine, or a process and its user
+  std::string why{};     ///< "has been silent for too long", for instance
+  std::size_t times = 1; ///< how often that has happened since it was told last
+};
+/// A worker without a database has joined this node.
+struct worker_joined {
+  std::string node{};    ///< the worker's name
+  std::size_t holds = 0; ///< executions that it has brought along
+};
+/// One that wanted to cannot be joined.
+struct worker_refused {
+  std::string node{}; ///< the worker's name
+  std::string why{};  ///< as it is told
+};
+/// A worker is gone that has not left as it should: what it holds runs out with its
+/// leases, unless it comes back before.
+struct worker_gone {
+  std::string node{};    ///< the worker's name
+  std::string why{};     ///< how that was noticed
+  std::size_t holds = 0; ///< executions that it has not ended
+};
+/// This worker has joined an engine's node.
+struct engine_joined {
+  std::string address{};  ///< where it is
+  std::string node{};     ///< its name
+  std::size_t stands = 0; ///< executions from before that go on
+};
+/// This worker has lost its engine, or was refused by one: it tries the next.
+struct engine_lost {
+  std::string address{}; ///< where it is
+  std::string why{};     ///< what has happened
+  std::size_t holds = 0; ///< executions that have not ended
 };
 /// A machine has other steps than it had when a node served it last, or declares
 /// other transitions; none lives that has those. Instances that stand at steps which are no more will fail.
@@ -254,6 +286,19 @@ struct version_not_served {
   std::string machine{}; ///< with its version
   std::string queue{};   ///< the name of that where they wait
 };
+/// A gateway's client has found a gateway, for the first time or again.
+struct gateway_reached {
+  std::string address{}; ///< where it is
+};
+/// A gateway's client has lost its gateway, or finds none at an address. Told once for each
+/// reason; as long as there is none, again after a minute, two, four, up to an hour.
+struct gateway_lost {
+  std::string address{};                 ///< where it was, or should be
+  error why{};                           ///< what was lost, or refused
+  std::chrono::milliseconds retry_in{0}; ///< until the next attempt
+  /// How often that has happened since it was told last.
+  std::size_t times = 1;
+};
 /// Events that are like ones which were told before, and were left out for that, by
 /// `aggregated`. No engine tells it.
 struct more_like_it {
@@ -278,7 +323,10 @@ using event = std::variant<
   events::given_back, events::sweep_skipped, events::actor_restarted,
   events::peer_cut_off, events::machine_replaced, events::machine_changed,
   events::machine_withdrawn, events::queue_not_served,
-  events::version_not_served, events::trial_begun, events::more_like_it>;
+  events::version_not_served, events::trial_begun, events::more_like_it,
+  events::worker_joined, events::worker_refused, events::worker_gone,
+  events::engine_joined, events::engine_lost, events::gateway_reached,
+  events::gateway_lost>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

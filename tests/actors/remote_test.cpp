@@ -1,6 +1,7 @@
 #define CAF_SUITE remote
 
 #include "actors/harness.hpp"
+#include "actors/peers.hpp"
 #include "remote_peer/samples.hpp"
 
 #include <gd/actors/gateway.hpp>
@@ -9,17 +10,11 @@
 #include <caf/io/all.hpp>
 #include <caf/test/unit_test.hpp>
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <random>
 #include <regex>
 #include <string>
 #include <thread>
@@ -28,191 +23,6 @@
 using namespace gd::test;
 
 namespace {
-
-/// Another process, spoken to by lines.
-class process {
-public:
-  explicit process(std::vector<std::string> args) {
-    std::array<int, 2> in{};
-    std::array<int, 2> out{};
-    // Not inherited by processes that are started later: they would keep a dead
-    // one's pipes open.
-    if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
-      throw std::runtime_error("no pipe");
-    std::vector<char*> argv;
-    for (auto& arg : args)
-      argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(in[0], STDIN_FILENO);
-      dup2(out[1], STDOUT_FILENO);
-      execv(argv.front(), argv.data());
-      _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    to_ = in[1];
-    from_ = out[0];
-  }
-
-  ~process() {
-    close(to_);
-    if (pid_ > 0)
-      end(SIGKILL);
-    close(from_);
-  }
-
-  process(const process&) = delete;
-  process& operator=(const process&) = delete;
-
-  void tell(const std::string& line) {
-    auto text = line + '\n';
-    for (std::size_t at = 0; at < text.size();) {
-      auto n = write(to_, text.data() + at, text.size() - at);
-      if (n <= 0)
-        throw std::runtime_error("the process does not read");
-      at += static_cast<std::size_t>(n);
-    }
-  }
-
-  /// The next line that it prints.
-  std::string hear() {
-    while (true) {
-      if (auto end = heard_.find('\n'); end != std::string::npos) {
-        auto line = heard_.substr(0, end);
-        heard_.erase(0, end + 1);
-        return line;
-      }
-      pollfd ready{from_, POLLIN, 0};
-      std::array<char, 65'536> some;
-      if (poll(&ready, 1, static_cast<int>(milliseconds(patience))) < 1)
-        return "(nothing in time)";
-      auto n = read(from_, some.data(), some.size());
-      if (n <= 0)
-        return "(the end)";
-      heard_.append(some.data(), static_cast<std::size_t>(n));
-    }
-  }
-
-  std::string ask(const std::string& line) {
-    tell(line);
-    return hear();
-  }
-
-  void signal(int number) const {
-    kill(pid_, number);
-  }
-
-  /// Sends a signal, waits for the end, and returns the exit code; -1: killed.
-  int end(int number) {
-    kill(pid_, number);
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-private:
-  static std::int64_t milliseconds(std::chrono::milliseconds x) {
-    return x.count();
-  }
-
-  pid_t pid_ = -1;
-  int to_ = -1;
-  int from_ = -1;
-  std::string heard_;
-};
-
-/// A node that has found the gateway at `port`.
-struct peer : process {
-  peer() : process({GD_REMOTE_PEER}) {
-    // nop
-  }
-
-  explicit peer(std::uint16_t port) : peer() {
-    auto found = connect(port);
-    if (found != "ok")
-      throw std::runtime_error(found);
-  }
-
-  std::string connect(std::uint16_t port) {
-    return ask("connect " + std::to_string(port));
-  }
-};
-
-/// A plain socket at a loopback port.
-class plain_socket {
-public:
-  plain_socket() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    // nop
-  }
-
-  ~plain_socket() {
-    close(fd_);
-  }
-
-  plain_socket(const plain_socket&) = delete;
-  plain_socket& operator=(const plain_socket&) = delete;
-
-  static sockaddr_in address(std::uint16_t port) {
-    sockaddr_in x{};
-    x.sin_family = AF_INET;
-    x.sin_port = htons(port);
-    x.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return x;
-  }
-
-  bool connect_to(std::uint16_t port) const {
-    auto to = address(port);
-    return connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
-  }
-
-  void write_all(std::string_view text) const {
-    // What the other side closes in the middle is as good as written.
-    while (!text.empty()) {
-      auto n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
-      if (n <= 0)
-        return;
-      text.remove_prefix(static_cast<std::size_t>(n));
-    }
-  }
-
-  /// Waits until the other side has closed; false: not in time.
-  bool wait_for_end() const {
-    timeval limit{patience.count(), 0};
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    std::array<char, 4'096> some;
-    ssize_t n = 0;
-    while ((n = recv(fd_, some.data(), some.size(), 0)) > 0)
-      ;
-    return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
-  }
-
-  std::uint16_t listen_anywhere() const {
-    auto at = address(0);
-    socklen_t size = sizeof(at);
-    if (bind(fd_, reinterpret_cast<sockaddr*>(&at), size) != 0
-        || listen(fd_, 8) != 0
-        || getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size) != 0)
-      throw std::runtime_error("cannot listen");
-    return ntohs(at.sin_port);
-  }
-
-  /// Takes a connection, writes the text, and closes it.
-  void serve_once(std::string_view text) const {
-    auto fd = accept(fd_, nullptr, nullptr);
-    send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    shutdown(fd, SHUT_WR);
-    std::array<char, 4'096> some;
-    while (recv(fd, some.data(), some.size(), 0) > 0)
-      ;
-    close(fd);
-  }
-
-private:
-  int fd_;
-};
 
 using gd::actors::gateway;
 using gd::actors::to_caf;
@@ -311,6 +121,7 @@ struct network_config : system_config {
 
 struct remote_fixture {
   temporary_database db;
+  socket_folder sockets;
   event_log log;
   network_config cfg;
   caf::actor_system sys{cfg};
@@ -338,17 +149,21 @@ struct remote_fixture {
     return std::move(*engine);
   }
 
-  static std::uint16_t publish(gd::actors::engine& engine,
-                               gd::actors::publish_options options = {}) {
-    auto port = gd::actors::publish(engine, options);
-    if (!port)
-      throw std::runtime_error(to_string(port.error()));
-    return *port;
+  /// At a path of this test's own.
+  std::string publish(gd::actors::engine& engine,
+                      gd::actors::publish_options options = {}) {
+    options.silence = patience;
+    if (!options.port)
+      options.socket = sockets.next();
+    auto place = gd::actors::publish(engine, options);
+    if (!place)
+      throw std::runtime_error(to_string(place.error()));
+    return *place;
   }
 
-  /// Puts a gateway behind a portal and a port, as `publish` does.
+  /// Puts a gateway behind a portal and a port of CAF's own.
   template <class Gateway>
-  std::uint16_t publish_fake() {
+  std::string publish_fake() {
     auto portal = sys.spawn<gd::actors::gateway_portal>(
       sys.spawn<Gateway>(), std::make_shared<std::promise<void>>());
     portals.push_back(portal);
@@ -356,7 +171,7 @@ struct remote_fixture {
                                         "127.0.0.1");
     if (!port)
       throw std::runtime_error("not published");
-    return *port;
+    return "127.0.0.1:" + std::to_string(*port);
   }
 
   ~remote_fixture() {
@@ -399,9 +214,9 @@ struct remote_fixture {
            && there.ask("insert {\"fsm\": \"Probe\"}").starts_with("= ");
   }
 
-  gd::result<gateway> find(std::uint16_t port,
+  gd::result<gateway> find(const std::string& place,
                            std::chrono::milliseconds timeout = patience) {
-    return gd::actors::connect(sys, "127.0.0.1", port, timeout);
+    return gd::actors::connect(sys, place, timeout, patience);
   }
 
   /// Who has sent the last answer.
@@ -434,8 +249,8 @@ std::string text_of(const gd::result<T>& x) {
 CAF_TEST_FIXTURE_SCOPE(remote_tests, remote_fixture)
 
 CAF_TEST(every message and answer arrives in another process as it was sent) {
-  auto port = publish_fake<sample_gateway>();
-  peer there{port};
+  auto place = publish_fake<sample_gateway>();
+  peer there{place};
   CAF_CHECK_EQUAL(there.ask("samples"), "ok");
 }
 
@@ -576,12 +391,12 @@ CAF_TEST(a document of a mebibyte goes both ways) {
 
 CAF_TEST(nothing that a peer sends ends the gateway) {
   auto engine = start();
-  auto port = publish(engine);
-  peer friendly{port};
-  peer hostile{port};
+  auto place = publish(engine);
+  peer friendly{place};
+  peer hostile{place};
   CAF_CHECK(works(engine, hostile));
   CAF_CHECK_EQUAL(hostile.ask("attack"), "ok");
-  CAF_CHECK(works(engine, hostile)); // by the same handle
+  CAF_CHECK(log.wait_for<events::peer_cut_off>());
   CAF_CHECK(works(engine, friendly));
   CAF_CHECK(log.all<gd::events::actor_restarted>().empty());
 }
@@ -612,16 +427,16 @@ CAF_TEST(the handle of a peer outlives a crash of the gateway worker) {
 
 CAF_TEST(a peer that is killed in the middle of its requests is no harm) {
   auto engine = start();
-  auto port = publish(engine);
+  auto place = publish(engine);
   session stranger{db.conninfo()};
   stranger.exec("begin; lock table gen_durable in share mode");
-  peer doomed{port};
+  peer doomed{place};
   doomed.tell("flood 200");
   CAF_CHECK_EQUAL(doomed.hear(), "sent");
   stranger.wait_until_someone_is_blocked();
   CAF_CHECK_EQUAL(doomed.end(SIGKILL), -1);
   stranger.exec("commit");
-  peer there{port};
+  peer there{place};
   CAF_CHECK(works(engine, there));
   CAF_CHECK(log.all<gd::events::actor_restarted>().empty());
 }
@@ -630,9 +445,9 @@ CAF_TEST(a peer that does not read gets no more than its share) {
   auto engine = start({probe{}}, 8 << 20);
   db.rows("insert into gen_durable (fsm, step, status, state) values ('Probe', "
           "'first', 'done', jsonb_build_object('note', repeat('x', 1000000)))");
-  auto port = publish(engine);
-  peer silent{port};
-  peer other{port};
+  auto place = publish(engine);
+  peer silent{place};
+  peer other{place};
   CAF_MESSAGE("it asks for all of it, and stops before it is answered");
   session stranger{db.conninfo()};
   stranger.exec("begin");
@@ -660,29 +475,10 @@ CAF_TEST(a peer that does not read gets no more than its share) {
   CAF_CHECK(served);
 }
 
-CAF_TEST(a peer that does not even read refusals is cut off) {
-  auto engine = start({probe{}}, 64 << 10);
-  db.rows("insert into gen_durable (fsm, step, status) values ('Probe', "
-          "'first', 'done')");
-  auto port = publish(engine);
-  peer silent{port};
-  peer other{port};
-  session stranger{db.conninfo()};
-  stranger.exec("begin");
-  stranger.exec("lock table gen_durable");
-  silent.tell("greedy 60000");
-  CAF_REQUIRE_EQUAL(silent.hear(), "sent");
-  silent.signal(SIGSTOP);
-  stranger.exec("rollback");
-  CAF_CHECK(log.wait_for<events::peer_cut_off>());
-  CAF_CHECK(works(engine, other));
-  silent.end(SIGKILL);
-}
-
 CAF_TEST(a stop answers every request that a peer waits for and closes the port) {
   auto engine = start();
-  auto port = publish(engine);
-  peer there{port};
+  auto place = publish(engine);
+  peer there{place};
   CAF_REQUIRE(log.wait_for<gd::events::node_started>());
   // Inserts wait for their ids; nothing else of the engine does.
   session stranger{db.conninfo()};
@@ -696,17 +492,18 @@ CAF_TEST(a stop answers every request that a peer waits for and closes the port)
   CAF_CHECK(contains(ends, "unknown_fate "));
   CAF_CHECK(!contains(ends, "inserted"));
   CAF_CHECK(!contains(ends, "lost"));
-  CAF_CHECK(!plain_socket{}.connect_to(port));
-  CAF_CHECK(contains(text_of(find(port)), "gd::unavailable: nobody listens"));
+  CAF_CHECK(!plain_socket{place}.is_open());
+  CAF_CHECK(contains(text_of(find(place)), "gd::unavailable: nobody listens"));
   // What is asked of the dead handle ends with its timeout.
   CAF_CHECK_EQUAL(there.ask("timeout 500"), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Probe\"}").starts_with("! "));
   stranger.exec("rollback");
   CAF_CHECK_EQUAL(there.ask("timeout 60000"), "ok");
-  // The next engine of this process may have the port.
+  // The next engine of this process may have the place.
   auto next = start();
-  CAF_CHECK_EQUAL(publish(next, {.port = port}), port);
-  CAF_CHECK_EQUAL(there.connect(port), "ok");
+  auto again = gd::actors::publish(next, {.socket = place.substr(5)});
+  CAF_CHECK(again && *again == place);
+  CAF_CHECK_EQUAL(there.connect(place), "ok");
   CAF_CHECK(works(next, there));
 }
 
@@ -738,19 +535,19 @@ CAF_TEST(answers get out when the actor system goes right after the engine) {
 }
 
 CAF_TEST(a peer of a node that was killed gets an error in time and finds its
-           successor at the same port) {
-  std::optional<process> node;
+           successor at the same place) {
+  std::optional<talking_process> node;
   auto start_node = [&](const std::string& port) {
     node.emplace(std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
                                           db.conninfo(), "--poll", "0.05",
-                                          "--publish", port});
+                                          "--publish-port", port});
     return node->hear();
   };
   auto line = start_node("0");
-  auto port = line.substr(line.rfind(':') + 1);
   CAF_REQUIRE(line.starts_with("published at 127.0.0.1:"));
+  auto place = line.substr(std::string{"published at "}.size());
   peer there;
-  CAF_CHECK_EQUAL(there.ask("connect " + port), "ok");
+  CAF_CHECK_EQUAL(there.connect(place), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
   // Stopped first, so that it cannot answer before it is killed.
   node->signal(SIGSTOP);
@@ -760,69 +557,101 @@ CAF_TEST(a peer of a node that was killed gets an error in time and finds its
   // At once if the peer knows already, else when its time is over.
   CAF_CHECK(contains(there.hear(), "unknown_fate"));
   CAF_CHECK_EQUAL(there.ask("timeout 60000"), "ok");
-  CAF_CHECK(contains(there.ask("connect " + port), "nobody listens"));
-  CAF_CHECK_EQUAL(start_node(port), line);
-  CAF_CHECK_EQUAL(there.ask("connect " + port), "ok");
+  CAF_CHECK(contains(there.connect(place), "nobody listens"));
+  CAF_CHECK_EQUAL(start_node(place.substr(place.rfind(':') + 1)), line);
+  CAF_CHECK_EQUAL(there.connect(place), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
   CAF_CHECK_EQUAL(node->end(SIGTERM), 0);
 }
 
-CAF_TEST(garbage on the port hinders nobody) {
-  auto engine = start();
-  auto port = publish(engine);
-  peer there{port};
-  std::mt19937 random{7};
-  auto garbage = [&random](std::size_t size) {
-    std::string bytes(size, '\0');
-    for (auto& c : bytes)
-      c = static_cast<char>(random());
-    return bytes;
-  };
-  for (std::size_t size : {1, 31, 32, 33, 1'000, 100'000}) {
-    plain_socket stranger;
-    CAF_REQUIRE(stranger.connect_to(port));
-    stranger.write_all(garbage(size));
-    if (size >= 32) // a whole header: refused, not waited for
-      CAF_CHECK(stranger.wait_for_end());
-    CAF_CHECK(works(engine, there));
-  }
-  {
-    plain_socket stranger;
-    CAF_REQUIRE(stranger.connect_to(port));
-    stranger.write_all("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-    CAF_CHECK(stranger.wait_for_end());
-  }
-  peer later{port};
-  CAF_CHECK(works(engine, later));
-}
-
 CAF_TEST(what cannot be published is refused with a sentence) {
   auto engine = start();
-  auto refused = [&](gd::actors::publish_options options) {
+  auto refused = [&](const gd::actors::publish_options& options) {
     return text_of(gd::actors::publish(engine, options));
   };
   for (const auto* address :
        {"0.0.0.0", "", "::", "10.0.0.1", "localhost", "128.0.0.1", "127.0.0"})
-    CAF_CHECK_EQUAL(refused({.address = address}),
+    CAF_CHECK_EQUAL(refused({.port = 0, .address = address}),
                     "gd::invalid_argument: publish: expected a loopback "
                     "address (127.0.0.1), got \""
                       + std::string{address}
-                      + "\"; beyond this machine, the gateway needs TLS with "
-                        "client certificates, which this version does not "
-                        "have");
+                      + "\"; between machines, a tunnel carries the "
+                        "connection");
+  const std::string neither = "gd::invalid_argument: publish: expected the "
+                              "path of a socket or a port, got neither";
+  CAF_CHECK_EQUAL(refused({}), neither);
+  CAF_CHECK(contains(refused({.socket = sockets.next(), .port = 0}), "both"));
+  CAF_CHECK(contains(refused({.port = 0, .connections = 0}),
+                     "expected connections from 1 to 10000, got 0"));
+  CAF_CHECK(contains(refused({.port = 0, .silence = 1s}),
+                     "expected silence (ms) from 3000 to 3600000, got 1000"));
+  CAF_CHECK(contains(refused({.port = 0, .bytes = 1'000}), "expected bytes"));
   plain_socket other;
   auto taken = other.listen_anywhere();
   CAF_CHECK(contains(refused({.port = taken}),
-                     "gd::unavailable: publish: cannot open port 127.0.0.1:"
+                     "gd::unavailable: publish: cannot listen at 127.0.0.1:"
                        + std::to_string(taken)));
+  CAF_CHECK(contains(refused({.socket = "/nowhere/at/all"}),
+                     "cannot listen at unix:/nowhere/at/all"));
+  CAF_CHECK(contains(refused({.socket = std::string(200, 'x')}),
+                     "expected a socket's path of at most 107 bytes, got 200"));
+  CAF_CHECK(contains(refused({.socket = sockets.path()}),
+                     "found another kind of file"));
   // None of that has closed what is open, and there may be several.
-  peer first{publish(engine)};
-  peer second{publish(engine)};
+  auto place = publish(engine);
+  CAF_CHECK(contains(refused({.socket = place.substr(5)}),
+                     "another process listens at " + place));
+  peer first{place};
+  peer second{publish(engine, {.port = 0})};
   CAF_CHECK(works(engine, first));
   CAF_CHECK(works(engine, second));
   engine.stop();
   CAF_CHECK_EQUAL(refused({}),
                   "gd::stopped: expected a running engine to publish");
+}
+
+CAF_TEST(
+  a socket is of its user alone and what a dead process has left is taken) {
+  auto path = sockets.next();
+  {
+    // Killed, it would have left the same.
+    plain_socket dead;
+    dead.listen_at(path);
+  }
+  auto engine = start();
+  auto place = gd::actors::publish(engine, {.socket = path});
+  CAF_REQUIRE(place);
+  struct stat file {};
+  CAF_REQUIRE(stat(path.c_str(), &file) == 0);
+  CAF_CHECK(S_ISSOCK(file.st_mode));
+  CAF_CHECK_EQUAL(file.st_mode & 07777u, 0600u);
+  peer there{*place};
+  CAF_CHECK(works(engine, there));
+  engine.stop();
+  CAF_CHECK(stat(path.c_str(), &file) != 0);
+}
+
+CAF_TEST(a handle is down at once when its connection ends) {
+  auto engine = start();
+  auto place = publish(engine);
+  auto found = find(place);
+  CAF_REQUIRE(found);
+  caf::scoped_actor self{sys};
+  self->monitor(*found);
+  engine.stop();
+  bool down = false;
+  self->receive([&](const caf::down_msg& x) { down = x.source == *found; },
+                caf::after(patience) >> [] {});
+  CAF_CHECK(down);
+}
+
+CAF_TEST(a process may be its own peer) {
+  auto engine = start();
+  auto found = find(publish(engine));
+  CAF_REQUIRE(found);
+  CAF_CHECK(*found != engine.gateway());
+  for (int i = 0; i < 100; ++i)
+    CAF_CHECK(ask<gd::inserted>(*found, gd::insert{.fsm = "Probe"}));
 }
 
 CAF_TEST(what a configuration lacks is named) {
@@ -835,25 +664,28 @@ CAF_TEST(what a configuration lacks is named) {
   auto engine = gd::actors::start(plain, std::move(x));
   CAF_REQUIRE(engine);
   CAF_CHECK(
-    contains(text_of(gd::actors::publish(*engine, {})),
+    contains(text_of(gd::actors::publish(*engine, {.port = 0})),
              "gd::invalid_argument: publish needs CAF's network module, "
              "which this actor system has not loaded: expected "
              "add_network_to(cfg)"));
-  CAF_CHECK(contains(text_of(gd::actors::connect(plain, "127.0.0.1", 1, 1s)),
+  CAF_CHECK(contains(text_of(gd::actors::connect(plain, "127.0.0.1:1", 1s)),
                      "connect needs CAF's network module"));
 }
 
 CAF_TEST(what is no gateway is told from one) {
   auto local = [](const gd::result<gateway>& x) { return text_of(x); };
   CAF_CHECK(contains(
-    local(gd::actors::connect(sys, "example.org", 4711, 1s)),
+    local(find("example.org:4711")),
     "gd::invalid_argument: connect: expected a loopback address (127.0.0.1) or "
     "localhost, got \"example.org\""));
+  for (const auto* where : {"", "unix:", "127.0.0.1", "127.0.0.1:", ":0",
+                            "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x"})
+    CAF_CHECK(contains(local(find(where)), "expected unix:<path> or"));
 
   plain_socket silent;
   auto port = silent.listen_anywhere();
   auto at = "127.0.0.1:" + std::to_string(port);
-  CAF_CHECK_EQUAL(local(find(port, 200ms)),
+  CAF_CHECK_EQUAL(local(find(at, 200ms)),
                   "gd::unavailable: no CAF node has answered at " + at
                     + " within 200 ms");
 
@@ -862,7 +694,7 @@ CAF_TEST(what is no gateway is told from one) {
     plain_socket other;
     auto its_port = other.listen_anywhere();
     std::thread server{[&] { other.serve_once(text); }};
-    auto found = local(find(its_port));
+    auto found = local(find("127.0.0.1:" + std::to_string(its_port)));
     server.join();
     CAF_MESSAGE(found);
     CAF_CHECK(contains(found,
@@ -880,23 +712,26 @@ CAF_TEST(what is no gateway is told from one) {
   CAF_REQUIRE(untyped);
   CAF_REQUIRE(nobody);
   peer there;
+  auto at_port = [](std::uint16_t x) {
+    return "127.0.0.1:" + std::to_string(x);
+  };
   CAF_CHECK(
-    contains(there.connect(*untyped),
+    contains(there.connect(at_port(*untyped)),
              "! invalid_argument \"expected a gateway of gen_durable at "
              "127.0.0.1:"));
   CAF_CHECK(
-    contains(there.connect(*nobody),
+    contains(there.connect(at_port(*nobody)),
              "! invalid_argument \"no actor is published at 127.0.0.1:"));
   caf::anon_send_exit(echo, caf::exit_reason::user_shutdown);
 }
 
 CAF_TEST(
   the example of a remote client orders pays and sees its order shipped) {
-  process node{{GD_CHECKOUT_WORKER, "--database", db.conninfo(), "--poll",
-                "0.05", "--publish", "0"}};
+  talking_process node{{GD_CHECKOUT_WORKER, "--database", db.conninfo(),
+                        "--poll", "0.05", "--publish", sockets.next()}};
   auto line = node.hear();
-  auto port = line.substr(line.rfind(':') + 1);
-  process client{{GD_REMOTE_CLIENT, "--port=" + port, "--order=42"}};
+  auto place = line.substr(std::string{"published at "}.size());
+  talking_process client{{GD_REMOTE_CLIENT, "--at=" + place, "--order=42"}};
   CAF_CHECK_EQUAL(client.hear(), "order 42 is instance 1");
   CAF_CHECK_EQUAL(client.hear(), "order 42 is shipped: {\"shipped\": true}");
   CAF_CHECK_EQUAL(client.hear(), "(the end)");

@@ -215,6 +215,42 @@ void open_transaction(world& w, std::chrono::milliseconds length) {
   caller.exec("rollback");
 }
 
+void link_kill(world& w, std::chrono::milliseconds length) {
+  bool first = true;
+  every(1s, length, [&] {
+    auto name = std::exchange(first, !first) ? "c" : "d";
+    w.kill_worker(name);
+    w.start_worker(name);
+  });
+}
+
+void link_stop(world& w, std::chrono::milliseconds length) {
+  w.signal_worker("c", SIGSTOP);
+  let_pass(std::max<std::chrono::milliseconds>(length, 2 * w.options().lease));
+  w.signal_worker("c", SIGCONT);
+}
+
+void link_cut(world& w, std::chrono::milliseconds length) {
+  every(2s, length, [&] { // shorter than a lease
+    w.link()->swallow(true);
+    let_pass(1'200ms);
+    w.link()->swallow(false);
+  });
+  w.link()->swallow(true);
+  let_pass(2 * w.options().lease);
+  w.link()->swallow(false);
+}
+
+void link_engine_replaced(world& w, std::chrono::milliseconds length) {
+  w.kill_worker("a");
+  w.start_worker("a");
+  let_pass(length / 2);
+  w.signal_worker("a", SIGTERM); // well
+  let_pass(length / 2);
+  w.kill_worker("a");
+  w.start_worker("a");
+}
+
 const std::vector<scenario>& scenarios() {
   static const std::vector<scenario> all{
     {"calm", "nothing happens", calm},
@@ -279,6 +315,22 @@ const std::vector<scenario>& scenarios() {
      {},
      15s,
      0.8},
+    {"link_kill",
+     "SIGKILL of one worker without a database after the other",
+     link_kill,
+     {.links = true}},
+    {"link_stop",
+     "SIGSTOP of a worker without a database for two leases",
+     link_stop,
+     {.links = true}},
+    {"link_cut",
+     "nothing goes through to such a worker, for less than a lease and for two",
+     link_cut,
+     {.links = true}},
+    {"link_engine_replaced",
+     "the node that they have joined is killed, and stopped",
+     link_engine_replaced,
+     {.links = true}},
   };
   return all;
 }
@@ -330,9 +382,13 @@ report play(const scenario& what, unsigned seed, double load,
   world w{how};
   w.start_worker("a");
   w.start_worker("b");
+  if (how.links)
+    for (auto name : {"c", "d"})
+      w.start_worker(name);
   w.start_load("load", load);
   if (!wait_for(w, 30s, [&] {
-        return w.scalar("select count(distinct node) from effects") == "2"
+        return w.scalar("select count(distinct node) from effects")
+                 == (how.links ? "4" : "2")
                && w.scalar("select count(*) > 100 from gen_durable where "
                            "status = 'done'")
                     == "t";

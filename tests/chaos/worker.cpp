@@ -4,7 +4,9 @@
 #include "support/database.hpp"
 
 #include <gd/actors/engine.hpp>
+#include <gd/actors/join.hpp>
 #include <gd/actors/node.hpp>
+#include <gd/actors/remote.hpp>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -356,6 +358,30 @@ private:
   std::deque<pending_signal> signals_;
 };
 
+/// Until SIGTERM.
+int work_for_others(caf::actor_system& sys, std::vector<std::string> addresses,
+                    const gd::config& like) {
+  gd::actors::join_options how;
+  how.node = like.node;
+  how.stop_grace = like.stop_grace;
+  how.patience = 1s;
+  how.first_pause = 50ms;
+  how.longest_pause = 500ms;
+  how.on_event = gd::log_to_stderr(gd::severity::info);
+  // Few slots at a's and b's own: what they cannot take comes here.
+  auto worker = gd::actors::join(sys, std::move(addresses), like.machines,
+                                 {{"default", 16, 64}}, std::move(how));
+  if (!worker)
+    return EXIT_FAILURE;
+  sigset_t end;
+  sigemptyset(&end);
+  sigaddset(&end, SIGTERM); // blocked in all threads
+  int order = 0;
+  static_cast<void>(sigwait(&end, &order));
+  worker->leave();
+  return EXIT_SUCCESS;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -378,13 +404,19 @@ int main(int argc, char** argv) {
   cli.add_option("--first", first, "number of the first instance");
   cli.add_flag("--wild", wild, "with steps that misbehave");
   cli.add_option("--log", log, "what was accepted");
+  std::uint16_t publish_at = 0;
+  cli.add_option("--publish", publish_at,
+                 "port for workers without a database");
+  std::vector<std::string> join_at;
+  cli.add_option("--join", join_at,
+                 "works for one of these, without a database");
   CLI11_PARSE(cli, argc, argv);
 
   sigset_t orders;
   sigemptyset(&orders);
   sigaddset(&orders, SIGUSR1);
   sigaddset(&orders, SIGUSR2);
-  if (rate > 0)
+  if (rate > 0 || !join_at.empty())
     sigaddset(&orders, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &orders, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -398,7 +430,8 @@ int main(int argc, char** argv) {
   options.database = database;
   options.node = node;
   options.machines = gd::chaos::machines(seen);
-  options.queues = {{rate > 0 ? "nobody's" : "default", 16, 64}};
+  options.queues = {
+    {rate > 0 ? "nobody's" : "default", publish_at != 0 ? 1 : 16, 64}};
   options.lease = std::chrono::milliseconds{lease_ms};
   options.heartbeat = options.lease / 3;
   options.reaper = options.lease / 6;
@@ -406,12 +439,20 @@ int main(int argc, char** argv) {
   options.connect_timeout = 2s;
   options.statement_timeout = 2s;
   options.stop_grace = 2s;
+  options.worker_ping = 200ms;
+  options.worker_silence = 800ms;
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
   cfg.set("scheduler.max-threads", 6u);
+  if (!join_at.empty() || publish_at != 0)
+    gd::actors::add_network_to(cfg);
   caf::actor_system sys{cfg};
+  if (!join_at.empty())
+    return work_for_others(sys, join_at, options);
   auto engine = gd::actors::start(sys, std::move(options));
   if (!engine)
+    return EXIT_FAILURE;
+  if (publish_at != 0 && !gd::actors::publish(*engine, {.port = publish_at}))
     return EXIT_FAILURE;
   obey(gd::actors::inside(*engine), seed);
   if (rate > 0) {

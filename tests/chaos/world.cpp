@@ -52,6 +52,14 @@ bool reap(pid_t pid, std::chrono::milliseconds patience, int& status) {
 // -- proxy --------------------------------------------------------------------
 
 proxy::proxy(std::string server_socket) : server_(std::move(server_socket)) {
+  listen_anywhere();
+}
+
+proxy::proxy(int server_port) : server_port_(server_port) {
+  listen_anywhere();
+}
+
+void proxy::listen_anywhere() {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in here{};
   here.sin_family = AF_INET;
@@ -104,22 +112,52 @@ void proxy::run() {
         close(fd);
     if (fds[0].revents != 0) {
       auto client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      auto server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      sockaddr_un there{};
-      there.sun_family = AF_UNIX;
-      server_.copy(there.sun_path, sizeof(there.sun_path) - 1);
-      if (connect(server, reinterpret_cast<sockaddr*>(&there), sizeof(there))
-          == 0) {
+      if (auto server = connect_to_server(); server >= 0) {
         pairs.emplace_back(client, server);
         pairs.emplace_back(server, client);
       } else {
         close(client);
-        close(server);
       }
     }
   }
   for (auto& [from, to] : pairs)
     close(from); // each is first once
+}
+
+int proxy::connect_to_server() const {
+  sockaddr_storage there{};
+  socklen_t size = 0;
+  if (server_port_ > 0) {
+    auto& to = reinterpret_cast<sockaddr_in&>(there);
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons(static_cast<std::uint16_t>(server_port_));
+    size = sizeof(to);
+  } else {
+    auto& to = reinterpret_cast<sockaddr_un&>(there);
+    to.sun_family = AF_UNIX;
+    server_.copy(to.sun_path, sizeof(to.sun_path) - 1);
+    size = sizeof(to);
+  }
+  auto fd = socket(there.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&there), size) == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+/// A loopback port that is free now.
+static int free_port() {
+  auto fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(here);
+  auto* raw = reinterpret_cast<sockaddr*>(&here);
+  if (bind(fd, raw, size) != 0 || getsockname(fd, raw, &size) != 0)
+    throw std::runtime_error{"there is no free port"};
+  close(fd);
+  return ntohs(here.sin_port);
 }
 
 // -- world --------------------------------------------------------------------
@@ -139,6 +177,15 @@ world::world(world_options how) : how_(std::move(how)) {
         .parent_path()
         .string()
       + "/.s.PGSQL.5432");
+  if (how_.links)
+    lay_links();
+}
+
+void world::lay_links() {
+  for (auto name : {"a", "b"})
+    ports_[name] = free_port();
+  link_ = std::make_unique<proxy>(ports_["a"]);
+  workers_.insert(workers_.end(), {"c", "d"});
 }
 
 world::~world() {
@@ -186,6 +233,15 @@ void world::start_worker(const std::string& name) {
     arguments.insert(arguments.end(), {"--log", accepted_log()});
   if (how_.wild)
     arguments.emplace_back("--wild");
+  if (auto port = ports_.find(name); port != ports_.end())
+    arguments.insert(arguments.end(),
+                     {"--publish", std::to_string(port->second)});
+  else if (how_.links)
+    arguments.insert(arguments.end(),
+                     {"--join",
+                      fmt::format("127.0.0.1:{}",
+                                  name == "c" ? link_->port() : ports_.at("a")),
+                      "--join", fmt::format("127.0.0.1:{}", ports_.at("b"))});
   processes_[name] = spawn(name, std::move(arguments));
 }
 
@@ -204,7 +260,7 @@ void world::kill_worker(const std::string& name) {
 
 int world::revive_workers() {
   int dead = 0;
-  for (auto name : {"a", "b"}) {
+  for (const auto& name : workers_) {
     auto found = processes_.find(name);
     if (found == processes_.end()
         || waitpid(found->second, nullptr, WNOHANG) != found->second)
@@ -278,7 +334,7 @@ bool world::has_ended_inserts(pid_t pid) const {
 
 bool world::end_workers() {
   bool well = true;
-  for (auto name : {"a", "b"}) {
+  for (const auto& name : workers_) {
     auto found = processes_.find(name);
     if (found == processes_.end())
       continue;

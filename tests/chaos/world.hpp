@@ -21,10 +21,12 @@ namespace gd::chaos {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-/// Between the engine and the server: can swallow all bytes, without a reset.
+/// Between the engine and the server, or a worker and the engine: can swallow all bytes,
+/// without a reset.
 class proxy {
 public:
   explicit proxy(std::string server_socket);
+  explicit proxy(int server_port);
   ~proxy();
 
   int port() const noexcept {
@@ -37,9 +39,13 @@ public:
   }
 
 private:
+  void listen_anywhere();
   void run();
+  /// -1: nobody is there.
+  int connect_to_server() const;
 
   std::string server_;
+  int server_port_ = 0;
   int listener_ = -1;
   int port_ = 0;
   std::atomic<bool> swallow_ = false;
@@ -53,6 +59,9 @@ struct world_options {
   bool through_proxy = false;
   /// Worker b lives an hour ahead.
   bool wrong_clock = false;
+  /// The workers c and d have no database: they join a, or b where that is gone, c through
+  /// a proxy.
+  bool links = false;
   std::chrono::milliseconds lease = 3s;
   std::filesystem::path directory{};
 };
@@ -64,7 +73,7 @@ public:
 
   // -- processes --
 
-  /// "a" and "b" work.
+  /// "a" and "b" work; "c" and "d" for them, where there are links.
   void start_worker(const std::string& name);
   void signal_worker(const std::string& name, int signal);
   /// Workers make no more instances of their own. False: one still might.
@@ -103,12 +112,17 @@ public:
   proxy* wire() {
     return proxy_.get();
   }
+  /// Between c and a, where there are links.
+  proxy* link() {
+    return link_.get();
+  }
   const world_options& options() const {
     return how_;
   }
   std::string accepted_log() const;
 
 private:
+  void lay_links();
   bool has_ended_inserts(pid_t pid) const;
   pid_t spawn(const std::string& name, std::vector<std::string> arguments);
   bool pg_ctl(const std::vector<std::string>& arguments);
@@ -117,6 +131,9 @@ private:
   bool inserting_ = true;
   std::unique_ptr<test::temporary_database> db_;
   std::unique_ptr<proxy> proxy_;
+  std::unique_ptr<proxy> link_;
+  std::map<std::string, int> ports_; ///< of a and b, where there are links
+  std::vector<std::string> workers_{"a", "b"};
   std::unique_ptr<test::session> session_;
   std::map<std::string, pid_t> processes_;
 };

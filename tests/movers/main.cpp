@@ -1,12 +1,13 @@
 /// Moves payments at random, from outside and by their steps, for tests that kill it.
 ///
-///   gd_movers steps DATABASE NODE                 an engine, until SIGTERM
+///   gd_movers steps DATABASE NODE [publish]       an engine, until SIGTERM
 ///   gd_movers move DATABASE NAME CLIENTS SEED     until nothing is left to move
 ///
-/// Of each transition that it was told has happened it prints "moved ID SEQ STEP"; of what
-/// must not happen, "error ...".
+/// With "publish" it prints "published at 127.0.0.1:PORT". Of each transition that it was told has
+/// happened it prints "moved ID SEQ STEP"; of what must not happen, "error ...".
 
 #include <gd/actors/engine.hpp>
+#include <gd/actors/remote.hpp>
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
 
@@ -68,9 +69,12 @@ gd::machine payment() {
     .history(gd::history::with_state);
 }
 
-int run_steps(const std::string& where, const std::string& node) {
+int run_steps(const std::string& where, const std::string& node,
+              bool publishes) {
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
+  if (publishes)
+    gd::actors::add_network_to(cfg);
   caf::actor_system sys{cfg};
   auto engine = gd::actors::start(sys, {.database = where,
                                         .node = node,
@@ -79,10 +83,20 @@ int run_steps(const std::string& where, const std::string& node) {
                                         .lease = 1'500ms,
                                         .heartbeat = 500ms,
                                         .poll = 20ms,
-                                        .reaper = 100ms});
+                                        .reaper = 100ms,
+                                        .patience = 1s});
   if (!engine) {
     std::fprintf(stderr, "%s\n", to_string(engine.error()).c_str());
     return EXIT_FAILURE;
+  }
+  if (publishes) {
+    auto place = gd::actors::publish(*engine, {.port = 0});
+    if (!place) {
+      std::fprintf(stderr, "%s\n", to_string(place.error()).c_str());
+      return EXIT_FAILURE;
+    }
+    std::printf("published at %s\n", place->c_str());
+    std::fflush(stdout);
   }
   return engine->run_until_signal() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -154,7 +168,9 @@ int run_moves(const std::string& where, const std::string& name, int clients,
 int main(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   if (args.size() == 3 && args[0] == "steps")
-    return run_steps(args[1], args[2]);
+    return run_steps(args[1], args[2], false);
+  if (args.size() == 4 && args[0] == "steps" && args[3] == "publish")
+    return run_steps(args[1], args[2], true);
   if (args.size() == 5 && args[0] == "move")
     return run_moves(args[1], args[2], std::stoi(args[3]),
                      static_cast<unsigned>(std::stoul(args[4])));

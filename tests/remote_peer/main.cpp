@@ -109,9 +109,8 @@ private:
     return why.empty() ? "ok" : why;
   }
 
-  std::string connect(const std::string& port) {
-    auto found = gd::actors::connect(
-      sys_, "127.0.0.1", static_cast<std::uint16_t>(std::stoi(port)), timeout_);
+  std::string connect(const std::string& place) {
+    auto found = gd::actors::connect(sys_, place, timeout_, 60s);
     if (!found)
       return show(found.error());
     gateway_ = *found;
@@ -183,10 +182,14 @@ private:
                 ? std::string{to_string(gd::actors::from_caf(sys_, why).code)}
                 : "lost");
           });
-      // The one question that is answered at once, after what came before it.
+      // The one question that is answered, or refused, at once, after what came
+      // before it.
       gd::actors::request_from(self, to, timeout_, gd::insert_all{})
         .then([](const gd::inserted_all&) { std::cout << "sent" << std::endl; },
-              [](const caf::error&) { std::cout << "not sent" << std::endl; });
+              [](const caf::error& why) {
+        std::cout << (gd::actors::is_ours(why) ? "sent" : "not sent")
+                  << std::endl;
+        });
     });
     done.get_future().wait();
     std::string line;

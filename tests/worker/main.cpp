@@ -1,9 +1,11 @@
 /// A worker process for tests that kill it. Prints "begin ID STEP ATTEMPT" for
 /// each step that begins, "lost ID" for each lease and "stale ID" for each outcome
 /// that is lost, and runs until SIGTERM. With "short": as one that has little time
-/// (leases of 3 s, 8 slots), with "brief": less (leases of 1.5 s).
+/// (leases of 3 s, 8 slots), with "brief": less (leases of 1.5 s). With "published": its
+/// gateway is.
 
 #include <gd/actors/engine.hpp>
+#include <gd/actors/remote.hpp>
 #include <gd/machine.hpp>
 
 #include <caf/actor_system.hpp>
@@ -81,8 +83,10 @@ int main(int argc, char** argv) {
   std::string_view mode = argc == 4 ? argv[3] : "";
   bool is_brief = mode == "brief";
   bool is_short = mode == "short" || is_brief;
-  if (argc != 3 && !is_short) {
-    std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE [short|brief]\n");
+  bool is_published = mode == "published";
+  if (argc != 3 && !is_short && !is_published) {
+    std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE "
+                         "[short|brief|published]\n");
     return 2;
   }
   gd::config options;
@@ -117,9 +121,13 @@ int main(int argc, char** argv) {
   };
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
+  if (is_published)
+    gd::actors::add_network_to(cfg);
   cfg.set("scheduler.max-threads", 8u);
   caf::actor_system sys{cfg};
   auto engine = gd::actors::start(sys, std::move(options));
+  if (engine && is_published && !gd::actors::publish(*engine, {.port = 0}))
+    return EXIT_FAILURE;
   if (!engine || !engine->run_until_signal())
     return EXIT_FAILURE;
   return EXIT_SUCCESS;

@@ -84,6 +84,13 @@ gd::pq::options globals::connection() const {
   return {.database = database, .schema = schema, .application_name = "gdctl"};
 }
 
+gd::result<void> globals::needs_database() const {
+  if (gateway.empty())
+    return {};
+  return bad_usage("--gateway: this command needs the database itself, which "
+                   "no gateway hands on: expected --database");
+}
+
 gd::result<std::int64_t> parse_number(std::string_view what,
                                       std::string_view text) {
   std::int64_t number = 0;

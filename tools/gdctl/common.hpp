@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -32,7 +33,7 @@ inline constexpr std::string_view exit_code_help
     "  0  all is well\n"
     "  1  refused: some rows, or the whole request, by the database\n"
     "  2  usage: an option, argument or file that cannot be used\n"
-    "  3  the database cannot be reached, or was lost\n"
+    "  3  the database, or the gateway, cannot be reached, or was lost\n"
     "  4  the schema is missing, or this gdctl cannot work with it\n"
     "  5  there is no such instance, or no such entry of its history; for a\n"
     "     signal or transition that is 1\n";
@@ -60,8 +61,13 @@ bool may_tell_a_secret(std::string_view text) noexcept;
 struct globals {
   std::string database;
   std::string schema = "public";
+  /// Addresses of an engine's gateway, in the place of a database; empty: none.
+  std::vector<std::string> gateway;
 
   gd::pq::options connection() const;
+
+  /// For commands that no gateway answers: it is not named.
+  gd::result<void> needs_database() const;
 };
 
 /// What the command line asks for, once all of it is parsed.
@@ -80,6 +86,7 @@ void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
+void add_tls(CLI::App& app, action& chosen);
 
 /// A whole number, as the command line gives it. `what` begins the error's sentence.
 gd::result<std::int64_t> parse_number(std::string_view what,

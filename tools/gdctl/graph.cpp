@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "service.hpp"
 
 #include <gd/client.hpp>
 #include <gd/graph.hpp>
@@ -22,7 +23,7 @@ struct graph_options {
 };
 
 int graph(const globals& global, const graph_options& what) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto x = db->graph(what.fsm, what.version, what.live);

@@ -1,6 +1,6 @@
 #include "common.hpp"
+#include "service.hpp"
 
-#include <gd/client.hpp>
 #include <gd/json.hpp>
 
 #include <CLI/CLI.hpp>
@@ -48,7 +48,7 @@ std::string text_of(const gd::ledger_entry& x) {
 }
 
 /// Prints the entries from `next` on, as long as there are more.
-int print_all(gd::client& db, std::int64_t id, const history_options& how,
+int print_all(service& db, std::int64_t id, const history_options& how,
               std::int64_t& next) {
   while (true) {
     auto page = db.history({.id = id, .from_seq = next, .limit = 1'000});
@@ -74,11 +74,11 @@ int history(const globals& global, const history_options& how) {
   gd::look_up what;
   if (auto ok = read_address(how.which, what.id, what.key); !ok)
     return fail(ok.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
   if (what.key) { // that one is followed, also when it has left its key
-    auto found = db->look_up(what);
+    auto found = (*db)->look_up(what);
     if (!found)
       return fail(found.error());
     what.id = found->id;
@@ -86,8 +86,8 @@ int history(const globals& global, const history_options& how) {
   std::int64_t next = 0;
   while (true) {
     // Asked first: what it has done until then is printed.
-    auto now = db->look_up(what.id);
-    if (auto code = print_all(*db, what.id, how, next); code != ok)
+    auto now = (*db)->look_up({.id = what.id});
+    if (auto code = print_all(**db, what.id, how, next); code != ok)
       return code;
     if (!now) // of one that is deleted there may be entries
       return next > 0 ? static_cast<int>(ok) : fail(now.error());
@@ -103,10 +103,10 @@ int history(const globals& global, const history_options& how) {
 
 int in_step(const globals& global, const gd::in_step_query& what,
             bool as_json) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
-  auto rows = db->in_step(what);
+  auto rows = (*db)->in_step(what);
   if (!rows)
     return fail(rows.error());
   std::string lines;

@@ -1,8 +1,8 @@
 #include "bulk.hpp"
 #include "common.hpp"
 #include "lines.hpp"
+#include "service.hpp"
 
-#include <gd/client.hpp>
 #include <gd/json.hpp>
 #include <gd/state.hpp>
 
@@ -118,7 +118,7 @@ std::string answer_text(const gd::inserted& x) {
                      x.duplicate ? ",\"duplicate\":true" : "");
 }
 
-int insert_one(gd::client& db, const row& what) {
+int insert_one(service& db, const row& what) {
   auto request = complete({}, what);
   if (!request)
     return fail(request.error());
@@ -143,15 +143,15 @@ int run(const globals& global, options opts) {
       return fail(opened.error());
     input.emplace(std::move(*opened));
   }
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
   if (!input)
-    return insert_one(*db, opts.defaults);
+    return insert_one(**db, opts.defaults);
   bulk_job<gd::insert, gd::inserted> job{
     [&](std::string_view text) { return parse(text, opts.defaults); },
     [&](std::vector<gd::insert> rows) {
-    return db->insert_all(std::move(rows));
+    return (*db)->insert_all(std::move(rows));
     },
     [](const gd::insert&) { return std::string{}; },
     [](const gd::inserted& x) { return "," + answer_text(x); },

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "service.hpp"
 
 #include <gd/client.hpp>
 
@@ -73,10 +74,10 @@ std::string text_of(const std::vector<gd::stats_row>& rows) {
 }
 
 int stats(const globals& global, bool as_json) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
-  auto rows = db->stats();
+  auto rows = (*db)->stats();
   if (!rows)
     return fail(rows.error());
   return print(as_json ? lines_of(*rows) : text_of(*rows));
@@ -109,7 +110,7 @@ std::string text_of(const std::vector<gd::not_served_row>& rows) {
 }
 
 int nodes(const globals& global, bool as_json) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto rows = db->nodes();
@@ -182,7 +183,7 @@ std::vector<machine_line> lines_of(std::vector<gd::machine_row> known,
 }
 
 int machines(const globals& global, bool as_json) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto known = db->machines();
@@ -202,7 +203,7 @@ struct named_version {
 };
 
 int retire(const globals& global, const named_version& what) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   if (auto ok = db->retire(what.fsm, what.version, !what.undo); !ok)
@@ -214,7 +215,7 @@ int retire(const globals& global, const named_version& what) {
 }
 
 int pin(const globals& global, const named_version& what) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   if (auto ok = db->pin(what.fsm, what.undo ? 0 : what.version); !ok)

@@ -48,6 +48,15 @@ int main(int argc, char** argv) {
   app.add_option("--schema", global.schema, "Where the tables are")
     ->envname("GD_SCHEMA")
     ->capture_default_str();
+  app
+    .add_option(
+      "--gateway", global.gateway,
+      "In the place of a database: where an engine has published its "
+      "gateway,\nlike unix:/run/shop/engine or 127.0.0.1:4711; several, "
+      "if it may be\nelsewhere. For insert, signal, transition, show, "
+      "history, in-step and stats")
+    ->allow_extra_args(false)
+    ->delimiter(',');
   app.set_version_flag(
     "--version",
     fmt::format("gdctl {} (schema {})", GD_VERSION, gd::newest_schema()));
@@ -76,10 +85,14 @@ int main(int argc, char** argv) {
   gdctl::add_machines(app, global, chosen);
   gdctl::add_graph(app, global, chosen);
   gdctl::add_nodes(app, global, chosen);
+  gdctl::add_tls(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {
     return refuse(app, why);
   }
+  if (app.got_subcommand("migrate"))
+    if (auto ok = global.needs_database(); !ok)
+      return gdctl::fail(ok.error());
   return chosen();
 }

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "service.hpp"
 
 #include <gd/client.hpp>
 
@@ -32,7 +33,7 @@ gd::result<void> read_numbers(options<Request>& opts) {
 int rewind(const globals& global, options<gd::rewind>& opts) {
   if (auto ok = read_numbers(opts); !ok)
     return fail(ok.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto now = db->rewind(opts.what);
@@ -47,7 +48,7 @@ int rewind(const globals& global, options<gd::rewind>& opts) {
 int fork(const globals& global, options<gd::fork>& opts) {
   if (auto ok = read_numbers(opts); !ok)
     return fail(ok.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto made = db->fork(opts.what);

@@ -1,6 +1,6 @@
 #include "common.hpp"
+#include "service.hpp"
 
-#include <gd/client.hpp>
 #include <gd/json.hpp>
 
 #include <CLI/CLI.hpp>
@@ -74,10 +74,10 @@ int show(const globals& global, const address& which, bool as_json) {
   gd::look_up what;
   if (auto ok = read_address(which, what.id, what.key); !ok)
     return fail(ok.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
-  auto found = db->look_up(what);
+  auto found = (*db)->look_up(what);
   if (!found)
     return fail(found.error());
   if (!as_json)

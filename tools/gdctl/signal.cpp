@@ -1,8 +1,8 @@
 #include "bulk.hpp"
 #include "common.hpp"
 #include "lines.hpp"
+#include "service.hpp"
 
-#include <gd/client.hpp>
 #include <gd/json.hpp>
 #include <gd/state.hpp>
 
@@ -142,7 +142,7 @@ std::string answer_text(const gd::signalled& x) {
                      x.duplicate ? "duplicate" : "accepted");
 }
 
-int send_one(gd::client& db, const options& opts) {
+int send_one(service& db, const options& opts) {
   auto request = complete(opts.one, opts, {});
   if (!request)
     return fail(request.error());
@@ -183,15 +183,15 @@ int run(const globals& global, options opts) {
       return fail(opened.error());
     input.emplace(std::move(*opened));
   }
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
   if (!input)
-    return send_one(*db, opts);
+    return send_one(**db, opts);
   bulk_job<gd::signal, gd::signalled> job{
     [&](std::string_view text) { return parse(text, opts, ids); },
     [&](std::vector<gd::signal> rows) {
-    return db->signal_all(std::move(rows));
+    return (*db)->signal_all(std::move(rows));
     },
     target_label,
     answer_text,

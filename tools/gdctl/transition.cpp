@@ -1,6 +1,6 @@
 #include "common.hpp"
+#include "service.hpp"
 
-#include <gd/client.hpp>
 #include <gd/json.hpp>
 
 #include <CLI/CLI.hpp>
@@ -31,10 +31,10 @@ int run(const globals& global, options opts) {
     what.state = gd::json::raw(*opts.state);
   if (opts.metadata)
     what.metadata = gd::json::raw(*opts.metadata);
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
-  auto answer = db->transition(std::move(what));
+  auto answer = (*db)->transition(std::move(what));
   if (!answer) {
     // What is wrong is the transition, not how gdctl was called.
     auto code = fail(answer.error());

@@ -78,17 +78,15 @@ store::node_record describe(const config& cfg, const std::string& incarnation) {
           .machines = store::known(cfg.machines)};
 }
 
-/// Of all engines in an actor system: they share its threads.
-std::shared_ptr<run_permits> permits_of(caf::actor_system& sys) {
-  static std::mutex mutex;
-  static std::map<const caf::actor_system*, std::weak_ptr<run_permits>> known;
-  std::lock_guard guard{mutex};
-  std::erase_if(known, [](const auto& x) { return x.second.expired(); });
-  auto& mine = known[&sys];
-  auto permits = mine.lock();
-  if (!permits)
-    mine = permits = std::make_shared<run_permits>(runners_at_most(sys));
-  return permits;
+link_host::settings link_settings(const config& cfg) {
+  link_host::settings x{.node = cfg.node,
+                        .machines = link::offered(cfg.machines),
+                        .limits = cfg.limits,
+                        .ping = cfg.worker_ping,
+                        .silence = cfg.worker_silence};
+  for (const auto& queue : cfg.queues)
+    x.queues.push_back(queue.name);
+  return x;
 }
 
 /// A session is known to the other nodes before it takes a key's lock, and the
@@ -109,6 +107,18 @@ extern "C" void gd_on_signal(int) {
 }
 
 } // namespace
+
+std::shared_ptr<run_permits> permits_of(caf::actor_system& sys) {
+  static std::mutex mutex;
+  static std::map<const caf::actor_system*, std::weak_ptr<run_permits>> known;
+  std::lock_guard guard{mutex};
+  std::erase_if(known, [](const auto& x) { return x.second.expired(); });
+  auto& mine = known[&sys];
+  auto permits = mine.lock();
+  if (!permits)
+    mine = permits = std::make_shared<run_permits>(runners_at_most(sys));
+  return permits;
+}
 
 void add_to(caf::actor_system_config& cfg) {
   register_types<caf::id_block::gen_durable>(cfg);
@@ -228,6 +238,7 @@ result<engine> start(caf::actor_system& sys, config options) {
       mine->tell_withdrawn();
     });
   home->permits = permits_of(sys);
+  home->links = std::make_shared<link_desk>(link_settings(home->config));
   x->home = home;
   auto* self = x.get();
   x->end->on_failure = [self](const error& why) {

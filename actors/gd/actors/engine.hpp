@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 /// The engine, in an actor system of CAF.
 namespace gd::actors {
@@ -52,7 +53,7 @@ public:
 
 private:
   friend result<engine> start(caf::actor_system&, config);
-  friend result<std::uint16_t> publish(engine&, const publish_options&);
+  friend result<std::string> publish(engine&, const publish_options&);
   friend std::shared_ptr<node> inside(const engine&);
   struct impl;
   explicit engine(std::unique_ptr<impl> x);

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace gd::actors {
@@ -40,67 +39,13 @@ intake_settings with_claims(node& home) {
   return how;
 }
 
-/// How soon a peer with something unread is looked at again.
-constexpr std::chrono::milliseconds ask_interval{100};
 /// Look-ups and counts that wait at the most: nobody needs more at a time.
 constexpr std::size_t most_reads = 100'000;
-
-/// About as many bytes as it takes to send an answer.
-std::size_t size_of(const gd::instance& x) {
-  return 1'024 + x.state.text().size()
-         + (x.result ? x.result->text().size() : 0)
-         + (x.last_error ? x.last_error->size() : 0)
-         + (x.partition_key ? x.partition_key->size() : 0)
-         + (x.unique_key ? x.unique_key->size() : 0);
-}
-std::size_t size_of(const gd::stats& x) {
-  return (x.rows.size() + 1) * 1'024;
-}
-std::size_t size_of(const gd::history_page& x) {
-  std::size_t n = 1'024;
-  for (const auto& row : x.rows)
-    n += 1'024 + (row.reason ? row.reason->size() : 0)
-         + (row.metadata ? row.metadata->text().size() : 0)
-         + (row.state ? row.state->text().size() : 0);
-  return n;
-}
-std::size_t size_of(const gd::in_step_page& x) {
-  return (x.rows.size() + 1) * 128;
-}
-std::size_t size_of(const gd::inserted_all& x) {
-  return (x.rows.size() + 1) * 128;
-}
-std::size_t size_of(const gd::inserted&) {
-  return 128;
-}
-constexpr std::size_t size_of_error = 256;
-std::size_t size_of(const gd::signalled&) {
-  return 128;
-}
-std::size_t size_of(const gd::transitioned&) {
-  return 128;
-}
-
-template <class T, class... Ts>
-constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
-
-/// What has happened is told; what was only read may be asked again.
-template <class Answer>
-constexpr bool is_read = is_one_of<Answer, gd::instance, gd::stats,
-                                   gd::history_page, gd::in_step_page>;
 
 caf::error too_many_reads() {
   return to_caf({errc::overloaded,
                  "too many look-ups and counts wait already: expected at most "
                    + std::to_string(most_reads),
-                 {}});
-}
-
-caf::error reads_nothing(std::size_t most) {
-  return to_caf({errc::overloaded,
-                 "the answers that this node has not read are too many: "
-                 "expected at most "
-                   + std::to_string(most) + " bytes",
                  {}});
 }
 
@@ -147,12 +92,11 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       return read<gd::instance>(
         database::public_lane, store::look_up(x),
-        [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::instance> {
+        [name = address_text(x.id, x.key)](
+          const pq::rows& rows) -> result<gd::instance> {
           if (auto found = store::read_instance(rows))
             return std::move(*found);
-          return error{errc::not_found,
-                       "there is no instance " + address_text(id, key),
-                       {}};
+          return error{errc::not_found, "there is no instance " + name, {}};
         });
     },
     [this](gd::stats_query) {
@@ -468,129 +412,6 @@ gateway_door::behavior_type gateway_door::make_behavior() {
 
 void gateway_door::on_exit() {
   worker_ = nullptr;
-}
-
-// -- the portal ---------------------------------------------------------------
-
-gateway_portal::gateway_portal(caf::actor_config& cfg, gateway door,
-                               std::shared_ptr<std::promise<void>> closed,
-                               portal_network network)
-  : sturdy(cfg),
-    door_(std::move(door)),
-    closed_(std::move(closed)),
-    network_(std::move(network)) {
-  // nop
-}
-
-bool gateway_portal::may_send(const caf::node_id& to, std::size_t bytes) {
-  auto found = peers_.find(to);
-  if (found == peers_.end())
-    return true;
-  const auto& x = found->second;
-  auto unread = x.unread + (x.sent - x.asked_at);
-  return unread == 0 || unread + bytes <= network_.most_unread;
-}
-
-void gateway_portal::ask_unread(const caf::node_id& of) {
-  auto& x = peers_[of];
-  if (x.asking)
-    return;
-  x.asking = true;
-  // What has been sent before is there before the question.
-  auto weak = caf::actor_cast<caf::weak_actor_ptr>(this);
-  network_.ask_unread(of, [weak, of, sent = x.sent](std::size_t unread) {
-    if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      anon(caf::actor_cast<caf::actor>(strong), peer_unread{of, sent, unread});
-  });
-}
-
-void gateway_portal::read_unread(const peer_unread& what) {
-  auto& x = peers_[what.peer];
-  x.asking = false;
-  x.unread = what.unread;
-  x.asked_at = what.sent;
-  if (x.unread == 0 && x.sent == x.asked_at)
-    peers_.erase(what.peer);
-  else if (x.sent != x.asked_at)
-    ask_unread(what.peer);
-  else if (!std::exchange(asks_again_, true))
-    send_self_after(this, ask_interval, tick{});
-}
-
-template <class Answer, class Request>
-caf::result<Answer> gateway_portal::pass(Request& x) {
-  const auto& from = current_sender();
-  auto to = from ? from->node() : node();
-  if (!may_send(to, size_of_error)) {
-    ask_unread(to);
-    return reads_nothing(network_.most_unread);
-  }
-  auto promise = make_response_promise<Answer>();
-  auto ticket = ++tickets_;
-  open_.emplace(
-    ticket, [promise](const caf::error& why) mutable { promise.deliver(why); });
-  // Without a timeout: the worker answers everything, also when it dies, and
-  // CAF answers for a mailbox that is gone.
-  request_from(this, door_, caf::infinite, std::move(x))
-    .then(
-      [this, promise, ticket, to](Answer& answer) mutable {
-    if (open_.erase(ticket) == 0)
-      return;
-    auto bytes = size_of(answer);
-    if (is_read<Answer> && !may_send(to, bytes)) {
-      promise.deliver(reads_nothing(network_.most_unread));
-    } else {
-      promise.deliver(std::move(answer));
-      peers_[to].sent += bytes;
-    }
-    ask_unread(to);
-      },
-      [this, ticket, to](const caf::error& why) {
-    auto found = open_.extract(ticket);
-    if (found.empty())
-      return;
-    found.mapped()(
-      is_ours(why)
-        ? why
-        : to_caf(
-          {errc::unavailable, "the gateway is down; nothing was done", {}}));
-    peers_[to].sent += size_of_error;
-    ask_unread(to);
-    });
-  return promise;
-}
-
-gateway_portal::behavior_type gateway_portal::make_behavior() {
-  refuse_unknown();
-  return {
-    [this](gd::insert& x) { return pass<gd::inserted>(x); },
-    [this](gd::insert_all& x) { return pass<gd::inserted_all>(x); },
-    [this](gd::signal& x) { return pass<gd::signalled>(x); },
-    [this](gd::transition& x) { return pass<gd::transitioned>(x); },
-    [this](gd::look_up& x) { return pass<gd::instance>(x); },
-    [this](gd::stats_query& x) { return pass<gd::stats>(x); },
-    [this](gd::history_query& x) { return pass<gd::history_page>(x); },
-    [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
-    [this](close_portal) { quit(); },
-    [this](peer_unread& x) { read_unread(x); },
-    [this](tick) {
-    asks_again_ = false;
-    for (const auto& [of, x] : peers_)
-      ask_unread(of);
-    },
-    };
-}
-
-void gateway_portal::on_exit() {
-  auto why = to_caf({errc::unknown_fate,
-                     "the engine has stopped; what was asked "
-                     "may or may not have happened",
-                     {}});
-  for (auto& [ticket, refuse] : open_)
-    refuse(why);
-  open_.clear();
-  door_ = nullptr;
-  closed_->set_value();
 }
 
 } // namespace gd::actors

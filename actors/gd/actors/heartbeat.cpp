@@ -69,8 +69,10 @@ void heartbeat_actor::begin_beat() {
 
 void heartbeat_actor::extend_all() {
   // While the database does not answer, one beat waits for it: enough.
-  if (!has_under_way(true))
-    extend(home_->leases.all(), kind::regular);
+  if (has_under_way(true))
+    return;
+  extending_since_ = system().clock().now();
+  extend(home_->leases.all(), kind::regular);
 }
 
 void heartbeat_actor::extend_again() {
@@ -144,8 +146,14 @@ void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
     return;
   }
   auto& beat = node.mapped();
-  if (!reply.ok())
+  if (!reply.ok()) {
+    extending_since_.reset();
     return fail(std::move(beat), *reply.failure);
+  }
+  // A row that a stranger holds is not extended, and reaped by nobody meanwhile.
+  if (beat.what == kind::regular && extending_since_ && !has_under_way(true))
+    home_->links->extended(*extending_since_,
+                           *extending_since_ + home_->config.lease);
   std::map<std::pair<std::int64_t, std::string>, bool> answers;
   for (auto& x : store::read<store::beat>(reply.results.back()))
     answers.emplace(std::pair{x.id, std::move(x.token)}, x.extended);
@@ -213,6 +221,7 @@ void heartbeat_actor::lose(std::vector<lease_ptr> which) {
     if (one->decided_by() == decider::nobody)
       home_->tell(events::lease_lost{one->id, one->token});
   }
+  home_->links->lose(which);
   stop_steps(system(), which);
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -57,6 +58,8 @@ private:
   /// Until a beat that has failed is tried again; zero: none has since the last
   /// regular one.
   std::chrono::milliseconds pause_{0};
+  /// Since when all leases are being extended; nullopt: some could not be.
+  std::optional<database::clock::time_point> extending_since_;
   bool retrying_ = false;
   /// Rows that have failed each by itself since the last regular beat.
   std::size_t refused_ = 0;

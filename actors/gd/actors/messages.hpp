@@ -4,12 +4,14 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/state.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 /// \file
 /// Every message type on one page. Those of the gateway cross the network; the
@@ -30,6 +32,16 @@ struct outcome_row;
 
 namespace gd::actors {
 
+/// What an engine's node and a worker without a database say to each other
+/// (libgd/gd/work/link_codec.hpp): both ways, and to a published gateway and a worker
+/// alone. `bytes` are opaque to everybody else.
+struct link_message {
+  std::int32_t type = 0;
+  std::int32_t version = 0;
+  std::string bytes{};
+  GD_STATE(link_message, type, version, bytes);
+};
+
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
 using gateway = typed_actor<
@@ -39,6 +51,31 @@ using gateway = typed_actor<
   gd::history_page(gd::history_query), gd::in_step_page(gd::in_step_query)>;
 
 /// \cond
+// -- between the nodes of engines ----------------------------------------------
+
+/// Another node's gateway for as long as there is use for it: a handle alone tells
+/// nobody when it goes.
+struct held_gateway {
+  gateway door{};
+  /// The connection ends with its last holder.
+  std::shared_ptr<void> connection{};
+};
+
+/// From one engine's node to another, through its published gateway: rows are due in
+/// these queues that the sender does not pick at once. Correctness needs none; what
+/// comes too often counts once.
+struct rows_due {
+  std::vector<std::string> queues{};
+  /// Not only behind what was picked last: some have been eligible before.
+  bool anywhere = false;
+
+  GD_STATE(rows_due, queues, anywhere);
+};
+/// The answer: the next may come.
+struct rows_noted {
+  GD_STATE(rows_noted);
+};
+
 // -- inside a node ------------------------------------------------------------
 
 /// The database has answered a unit; `ticket` tells which.
@@ -73,6 +110,21 @@ struct locked_beat_due {};
 struct hint {
   /// Not only behind what was picked last: its rows have been eligible before.
   bool anywhere = false;
+  /// Other nodes do not know of it: to be told if the receiver leaves it to them.
+  bool for_others = false;
+};
+
+/// Rows are due in that queue that this node does not pick at once.
+struct rows_left {
+  std::string queue;
+  bool anywhere = false;
+};
+
+/// The gateway of another node, or none.
+struct peer_found {
+  std::string incarnation;
+  caf::actor door;
+  std::shared_ptr<void> connection;
 };
 
 /// Runs the step that the receiver was spawned for, which then ends.
@@ -144,6 +196,47 @@ struct set_worker {
 /// The published gateway answers what is still open, and ends.
 struct close_portal {};
 
+/// A worker, or somebody who says so, has sent this.
+struct link_arrived {
+  caf::strong_actor_ptr from;
+  link_message what;
+  /// The peer may say more when this is gone.
+  std::shared_ptr<void> taken;
+};
+
+/// There is something to be sent to workers.
+struct link_poked {};
+
+/// Workers have something for the receiver, or want more rows.
+struct links_changed {};
+
+/// No more work goes to workers.
+struct close_links {};
+
+struct crew_order;
+struct crew_event;
+
+/// A worker's link wants this of a queue's crew.
+struct crew_orders {
+  std::shared_ptr<std::vector<crew_order>> all;
+};
+
+/// What has become of the executions of a crew.
+struct crew_news {
+  std::shared_ptr<std::vector<crew_event>> all;
+};
+
+/// A worker's try to find an engine has ended.
+struct link_found {
+  std::shared_ptr<const result<held_gateway>> what;
+};
+
+/// The worker wants to leave.
+struct leave_link {};
+
+/// It has waited for that for long enough.
+struct leave_late {};
+
 /// So much had not been written to a peer when so much had been sent to it.
 struct peer_unread {
   caf::node_id peer;
@@ -170,6 +263,39 @@ struct restart {
   std::size_t child = 0;
 };
 
+// -- inside a gateway's client ------------------------------------------------
+
+struct remote_request;
+struct remote_answer;
+
+/// An attempt to connect has ended: with a gateway, or without.
+struct dialled {
+  held_gateway found;
+  gd::error why;
+};
+
+/// To be asked of the gateway; ticket zero: whether it lives.
+struct carry {
+  std::uint64_t ticket = 0;
+  std::shared_ptr<const remote_request> what;
+};
+
+/// What it has answered, over which connection.
+struct carried {
+  std::uint64_t connection = 0;
+  std::uint64_t ticket = 0;
+  std::shared_ptr<remote_answer> answer;
+};
+
+/// That connection is gone.
+struct cut {
+  std::uint64_t connection = 0;
+  gd::error why;
+};
+
+/// The client answers what is still open, and ends.
+struct hang_up {};
+
 } // namespace gd::actors
 
 // What follows only travels within a process.
@@ -181,6 +307,8 @@ GD_LOCAL_MESSAGE(beat_due)
 GD_LOCAL_MESSAGE(beat_again)
 GD_LOCAL_MESSAGE(locked_beat_due)
 GD_LOCAL_MESSAGE(hint)
+GD_LOCAL_MESSAGE(rows_left)
+GD_LOCAL_MESSAGE(peer_found)
 GD_LOCAL_MESSAGE(run_step)
 GD_LOCAL_MESSAGE(run_steps)
 GD_LOCAL_MESSAGE(may_run)
@@ -196,8 +324,22 @@ GD_LOCAL_MESSAGE(drain)
 GD_LOCAL_MESSAGE(drained)
 GD_LOCAL_MESSAGE(set_worker)
 GD_LOCAL_MESSAGE(close_portal)
+GD_LOCAL_MESSAGE(link_arrived)
+GD_LOCAL_MESSAGE(link_poked)
+GD_LOCAL_MESSAGE(links_changed)
+GD_LOCAL_MESSAGE(close_links)
+GD_LOCAL_MESSAGE(crew_orders)
+GD_LOCAL_MESSAGE(crew_news)
+GD_LOCAL_MESSAGE(link_found)
+GD_LOCAL_MESSAGE(leave_link)
+GD_LOCAL_MESSAGE(leave_late)
 GD_LOCAL_MESSAGE(peer_unread)
 GD_LOCAL_MESSAGE(give_up)
+GD_LOCAL_MESSAGE(dialled)
+GD_LOCAL_MESSAGE(carry)
+GD_LOCAL_MESSAGE(carried)
+GD_LOCAL_MESSAGE(cut)
+GD_LOCAL_MESSAGE(hang_up)
 GD_LOCAL_MESSAGE(look_again)
 GD_LOCAL_MESSAGE(machines_withdrawn)
 GD_LOCAL_MESSAGE(farewell_over)
@@ -228,6 +370,9 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_row))
 CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_page))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transition))
 CAF_ADD_TYPE_ID(gen_durable, (gd::transitioned))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_message))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_due))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_noted))
 #if !GD_CAF_017
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
@@ -237,6 +382,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_again))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::locked_beat_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_left))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_found))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::may_run))
@@ -252,12 +399,26 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_arrived))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_poked))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::links_changed))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_links))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_orders))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_news))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_found))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_link))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_late))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_again))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::machines_withdrawn))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::farewell_over))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::dialled))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::carry))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::carried))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::cut))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hang_up))
 #endif
 CAF_END_TYPE_ID_BLOCK(gen_durable)
 /// \endcond

@@ -13,6 +13,7 @@
 #include <gd/work/isolation.hpp>
 #include <gd/work/key.hpp>
 #include <gd/work/lease.hpp>
+#include <gd/work/link_desk.hpp>
 
 #include <array>
 #include <atomic>
@@ -36,9 +37,17 @@ namespace gd::actors {
 /// Numbers that one actor can use before it meets the next one's range.
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
-/// What the children of the supervisor are: the worker of the gateway, heartbeat
-/// and reaper once each, and a picker for each queue.
-enum class role : std::uint8_t { worker, heartbeat, reaper, picker };
+/// What the children of the supervisor are: the worker of the gateway, heartbeat,
+/// reaper and links once each, and a picker for each queue; and who exchanges hints with
+/// other nodes, where the gateway is published.
+enum class role : std::uint8_t {
+  worker,
+  heartbeat,
+  reaper,
+  links,
+  picker,
+  hints, // the last
+};
 
 /// The supervisor's children that are there, for hints from anywhere. `queue` is a
 /// picker's; the others have none.
@@ -71,7 +80,7 @@ private:
   }
 
   std::mutex mutex_;
-  std::array<by_queue, 4> by_role_;
+  std::array<by_queue, static_cast<std::size_t>(role::hints) + 1> by_role_;
 };
 
 /// How many actors run user code that may take long at the same time, in all
@@ -130,6 +139,9 @@ private:
   std::deque<caf::actor> waiting_;
 };
 
+/// Of all engines and workers in an actor system: they share its threads.
+std::shared_ptr<run_permits> permits_of(caf::actor_system& sys);
+
 /// Steps that have been told to be slow: each is told once.
 class told_steps {
 public:
@@ -168,6 +180,7 @@ struct node {
   std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
   std::shared_ptr<gd::isolation> isolation = std::make_shared<gd::isolation>();
+  std::shared_ptr<link_desk> links = std::make_shared<link_desk>();
   actor_directory children;
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   told_steps slow_steps;
@@ -199,19 +212,29 @@ struct node {
   }
 
   /// There may be rows to pick in these queues: tells their pickers, those that
-  /// there are. What is inserted from now on does not overtake them.
-  void wake(const std::vector<std::string>& queues, bool anywhere) {
+  /// there are. What is inserted from now on does not overtake them. `for_others`: nodes
+  /// that have published their gateways are told of what this one leaves to them.
+  void wake(const std::vector<std::string>& queues, bool anywhere,
+            bool for_others = true) {
     for (const auto& queue : queues) {
       claims->close(queue);
       if (auto picker = children.find(role::picker, queue))
-        anon(picker, hint{anywhere});
+        anon(picker, hint{anywhere, for_others});
+      else if (for_others)
+        leave_to_others(queue, anywhere);
     }
+  }
+
+  /// Rows are due in that queue, and nobody here picks them at once.
+  void leave_to_others(const std::string& queue, bool anywhere) {
+    if (auto hints = children.find(role::hints))
+      anon(hints, rows_left{queue, anywhere});
   }
 
   /// The same for all of them, of rows that are due since now.
   void wake_all() {
     for (const auto& queue : config.queues)
-      wake({queue.name}, false);
+      wake({queue.name}, false, false); // the others look, too
   }
 
   /// Some of the machines have been withdrawn: tells the pickers.

@@ -41,33 +41,21 @@ turn::settings turn_settings(node& home, const queue_config& queue,
 
 picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
                            queue_config queue, std::vector<std::size_t> lanes)
-  : caf::event_based_actor(cfg),
-    home_(std::move(home)),
-    queue_(std::move(queue)),
+  : stepper_actor(cfg, std::move(home), std::move(queue)),
     lanes_(std::move(lanes)),
     turn_(turn_settings(*home_, queue_, lanes_.size())),
-    steps_(std::make_shared<step_queue>(
-      queue_.slots, static_cast<std::size_t>(home_->config.bytes_ahead),
-      system().clock())),
     pace_(pace_settings(home_->config, queue_)) {
   // nop
 }
 
 caf::behavior picker_actor::make_behavior() {
   watcher_.install(this);
-  auto count = std::min(static_cast<std::size_t>(queue_.slots),
-                        runners_at_most(system()));
-  for (std::size_t i = 0; i < count; ++i) {
-    runners_.push_back(spawn<runner_actor, caf::lazy_init>(home_, steps_));
-    // What the runner ran is lost: as if this actor had crashed.
-    watcher_.watch(this, runners_.back(),
-                   [this](const caf::error& why) { quit(why); });
-  }
+  open();
   auto self = caf::actor_cast<caf::actor>(this);
-  steps_->open(self, runners_);
   home_->claims->enter(queue_.name, [self] { anon(self, rows_claimed{}); });
   home_->isolation->enter(queue_.name, queue_.slots, home_->config.heartbeat,
                           [self] { anon(self, suspects_changed{}); });
+  home_->links->enter(queue_.name, [self] { anon(self, links_changed{}); });
   poll_at_ = now();
   anon(self, tick{generation_});
   return {
@@ -81,6 +69,7 @@ caf::behavior picker_actor::make_behavior() {
       on_unit_done(x.ticket, std::move(*x.reply));
     },
     [this](suspects_changed) { on_suspects_changed(); },
+    [this](links_changed) { on_links_changed(); },
     [this](steps_ended) { on_steps_ended(); },
     [this](step_begun x) { on_step_begun(x); },
     [this](step_outcome& x) { on_step_outcome(x); },
@@ -92,24 +81,12 @@ caf::behavior picker_actor::make_behavior() {
 void picker_actor::on_exit() {
   // However the picker ended: its steps go with it, and their rows wait for their
   // leases, as after a crash of the process.
-  steps_->close();
-  for (const auto& x : runners_)
-    caf::anon_send_exit(x, caf::exit_reason::kill);
-  runners_.clear();
-  std::vector<lease_ptr> running;
   std::vector<std::string> keys;
-  for (auto& [tag, x] : begun_.all()) {
+  for (auto& [tag, x] : begun_.all())
     if (x.key)
       keys.push_back(x.key->key);
-    home_->leases.remove(x.under);
-    if (x.has_slot())
-      running.push_back(x.under);
-    if (x.step)
-      caf::anon_send_exit(x.step, caf::exit_reason::kill);
-    if (x.deputy)
-      caf::anon_send_exit(x.deputy, caf::exit_reason::kill);
-  }
-  stop_steps(system(), running);
+  end_steps();
+  home_->links->leave(queue_.name);
   auto leave_row = [&](const execution& x) {
     home_->leases.remove(x.under());
     if (const auto& key = x.row().partition_key)
@@ -161,6 +138,8 @@ void picker_actor::on_tick(tick x) {
 void picker_actor::on_hint(hint x) {
   if (x.anywhere)
     turn_.look_everywhere();
+  if (x.for_others && wanted() <= 0)
+    home_->leave_to_others(queue_.name, x.anywhere);
   look_again();
   drive();
 }
@@ -174,12 +153,17 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   collect_ended();
   auto t = now();
   auto report = turn_.finish(flight, std::move(reply), t);
+  bool unpicked = false;
   for (auto& x : report.rows) {
     // A row that was locked before is written when nobody expects it to be picked.
-    if (x.row->what == store::verb::next && picks_[flight] == 0)
+    if (x.row->what == store::verb::next && picks_[flight] == 0) {
       look_again();
+      unpicked = unpicked || x.row->delay_us == 0;
+    }
     collect_flushed(x);
   }
+  if (unpicked && wanted() <= 0)
+    home_->leave_to_others(queue_.name, false);
   collect_shown(report);
   for (const auto& x : report.unpickable) {
     auto why = without_data(x.why);
@@ -227,10 +211,6 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
 
 // -- driving ------------------------------------------------------------------
 
-picker_actor::clock::time_point picker_actor::now() {
-  return system().clock().now();
-}
-
 std::int32_t picker_actor::wanted() const {
   if (draining_ || home_->isolation->held() || !turn_.serves())
     return 0;
@@ -240,10 +220,11 @@ std::int32_t picker_actor::wanted() const {
   auto coming = static_cast<std::int64_t>(waiting) + coming_
                 + begun_.advancing() + turn_.wanted()
                 + home_->claims->under_way(queue_.name);
-  return pace_.wanted({.running = begun_.running(),
-                       .waiting = steps_->waiting(),
-                       .coming = coming,
-                       .slot_to_fill = has_slot_to_fill()});
+  auto want = pace_.wanted({.running = begun_.running(),
+                            .waiting = steps_->waiting(),
+                            .coming = coming,
+                            .slot_to_fill = has_slot_to_fill()});
+  return home_->links->any() ? want + home_->links->room(queue_.name) : want;
 }
 
 bool picker_actor::has_slot_to_fill() const {

@@ -1,14 +1,11 @@
 #pragma once
 
 #include <gd/actors/node.hpp>
-#include <gd/actors/runner.hpp>
-#include <gd/actors/step_table.hpp>
+#include <gd/actors/stepper.hpp>
 
 #include <gd/work/execution.hpp>
 #include <gd/work/pace.hpp>
 #include <gd/work/turn.hpp>
-
-#include <caf/event_based_actor.hpp>
 
 #include <array>
 #include <cstddef>
@@ -23,9 +20,9 @@
 
 namespace gd::actors {
 
-/// Keeps a queue's slots full: picks, hands plain steps to its runners and spawns
-/// the actors of others, collects their outcomes, drives the queue's turn.
-class picker_actor : public caf::event_based_actor {
+/// Keeps a queue's slots full, and its workers: picks, hands rows out, collects their
+/// outcomes, drives the queue's turn.
+class picker_actor final : public stepper_actor {
 public:
   /// `lanes`: the database's, one or two; locks of keys live on the first.
   picker_actor(caf::actor_config& cfg, node_ptr home, queue_config queue,
@@ -38,9 +35,6 @@ public:
   }
 
 private:
-  using clock = turn::clock;
-  using entry = step_table::entry;
-
   /// Rows that an insert has claimed, and behind which pick they come.
   struct claimed_rows {
     std::uint64_t behind = 0;
@@ -82,16 +76,14 @@ private:
   void on_machines_withdrawn();
   void on_unit_done(std::size_t flight, pq::reply reply);
   void on_steps_ended();
-  void on_step_begun(const step_begun& x);
-  void on_step_outcome(step_outcome& x);
+  void on_links_changed();
   void on_suspects_changed();
   void on_drain(drain x);
 
   // Driving.
-  clock::time_point now();
-  void drive();
+  void drive() override;
   void begin_transactions();
-  void arm();
+  void arm() override;
   void look_again();
   std::int32_t wanted() const;
   /// A slot is free, and no row waits for it.
@@ -123,24 +115,39 @@ private:
 
   // Steps: picker_steps.cpp.
   void start_steps();
-  void begin(execution_ptr what, const machine::step_definition& defined,
-             std::size_t bytes);
-  void collect_ended();
   void release_job(const step_queue::job& x);
   void add_outcome(entry& x, execution::row_ptr outcome, bool handled,
-                   execution_ptr after);
+                   execution_ptr after) override;
   void collect_flushed(turn::flushed& x);
-  void free_slot();
-  void step_down(std::uint64_t tag, const caf::error& why);
-  void deputy_down(std::uint64_t tag, const caf::error& why);
-  void expire_limits();
-  caf::actor appoint(entry& x);
+  void go_on(const entry& x, turn::flushed& written);
+  void free_slot() override;
   void let_go(entry& x);
-  void crash(entry& x, const execution& what, const caf::error& why);
+  void crash(entry& x, const execution& what, const std::string& why) override;
+  void skip(entry& x) override {
+    settle(x);
+  }
+  bool drives_when_down(const entry& x) const override {
+    return draining_ || x.key.has_value(); // the key's other rows wait
+  }
+  void note_end() override {
+    pace_.ended();
+  }
   void tell_of(const execution& what, const store::outcome_row& outcome);
   void settle(entry& x, bool well = false);
-  void forget_if_over(entry& x);
+  void forget_if_over(entry& x) override;
   void unlock(store::key_hold key);
+
+  // Workers: picker_links.cpp.
+  bool has_idle_worker() const {
+    return home_->links->any() && home_->links->idle(queue_.name);
+  }
+  bool goes_elsewhere(const execution_ptr& what);
+  bool hand_out(const execution_ptr& what, bool alone);
+  void read_link(link_desk::report& x);
+  void add_late(link_desk::report& x);
+  bool go_on_there(const entry& x, const execution_ptr& after,
+                   turn::flushed& written);
+  void answer(const entry& x, const turn::flushed& what);
 
   // Suspects: picker_trials.cpp.
   void take_suspects(std::vector<execution_ptr> rows,
@@ -158,7 +165,7 @@ private:
   void end_trial();
   void cancel_trial();
   void abandon_trial();
-  void note(const lease& of, std::int32_t trials);
+  void note(const lease& of, std::int32_t trials, std::int32_t crashes = 0);
   void write_notes();
   void send_notes();
   void on_notes_written(const pq::reply& reply);
@@ -170,22 +177,15 @@ private:
   /// Behind those of the turn's flights.
   static constexpr std::uint64_t notes_ticket = 2;
 
-  node_ptr home_;
-  queue_config queue_;
   /// Of the database, by flight of the turn.
   std::vector<std::size_t> lanes_;
   turn turn_;
-  watcher watcher_;
-  std::shared_ptr<step_queue> steps_;
-  std::vector<caf::actor> runners_;
   /// Picked, and not begun.
   std::deque<execution_ptr> ahead_;
   /// Picked, or running ahead, and not shown yet: by id and token.
   std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
   /// Rows whose insert has committed before the pick has ended behind which they come.
   std::vector<claimed_rows> claimed_;
-  /// Rows that have begun, or are being released.
-  step_table begun_;
   pace pace_;
   /// Rows of a reply that are not ahead yet.
   std::int32_t coming_ = 0;
@@ -204,6 +204,8 @@ private:
   clock::time_point due_at_ = clock::time_point::max();
   clock::time_point wake_at_ = clock::time_point::max();
   std::uint64_t generation_ = 0;
+  /// Outcomes of executions that nobody here knows, on their way.
+  std::size_t late_ = 0;
   std::optional<draining> draining_{};
   std::optional<trial> trial_{};
   /// To be written; those under way; and not before this time.

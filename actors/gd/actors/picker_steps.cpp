@@ -1,5 +1,5 @@
-// What a picker does with steps: begins them, collects their outcomes, sees to
-// their limits, and ends them when they are settled.
+// What a picker does with steps: hands them out, collects their outcomes, and ends
+// them when they are settled.
 
 #include <gd/actors/picker.hpp>
 
@@ -21,16 +21,6 @@ using state = step_table::state;
 /// A step that keeps one of CAF's threads for so long is told.
 constexpr std::chrono::milliseconds slow_step{10};
 
-/// Whether the step's function runs on one of CAF's threads until it has an outcome.
-bool is_pooled(const machine::step_definition& x) {
-  return !x.start && !x.how.blocking;
-}
-
-/// Whether a runner can run the step: it has no time limit, and returns its outcome.
-bool is_plain(const machine::step_definition& x) {
-  return is_pooled(x) && !x.limit();
-}
-
 } // namespace
 
 // -- beginnings ---------------------------------------------------------------
@@ -41,6 +31,8 @@ void picker_actor::start_steps() {
   std::vector<step_queue::job> plain;
   for (; !ahead_.empty(); ahead_.pop_front()) {
     auto& next = ahead_.front();
+    if (home_->links->any() && goes_elsewhere(next))
+      continue;
     auto bytes = next->row().bytes();
     const auto* defined = next->step();
     pace_.run_at_once(defined == nullptr || is_pooled(*defined)
@@ -62,60 +54,15 @@ void picker_actor::start_steps() {
       steps_->put(std::exchange(plain, {}));
       // No more than can run: the others can be released as long as they lie ahead.
       if ((is_pooled(*defined) && begun_.pooled() >= runners_.size())
-          || !steps_->take_slot())
+          || !steps_->take_slot()) {
+        if (home_->links->any() && hand_out(next, false))
+          continue;
         return;
+      }
       begin(std::move(next), *defined, bytes);
     }
   }
   steps_->put(std::move(plain));
-}
-
-void picker_actor::begin(execution_ptr what,
-                         const machine::step_definition& defined,
-                         std::size_t bytes) {
-  auto tag = begun_.draw_tag();
-  const auto* starter = dynamic_cast<const detail::async_starter*>(
-    defined.start.get());
-  bool pooled = is_pooled(defined);
-  step_table::row row{.under = what->under(),
-                      .what = what,
-                      .key = store::hold_of(what->row()),
-                      .trials = what->row().trials,
-                      .bytes = bytes};
-  if (auto limit = defined.limit()) {
-    row.care = std::make_unique<step_table::supervision>(
-      step_table::supervision{
-        .limit = *limit, .asynchronous = starter != nullptr, .pooled = pooled});
-    row.spare = std::make_shared<execution>(what->without_inbox());
-    if (!pooled) {
-      row.spare->started();
-      row.care->due = now() + *limit;
-    }
-  }
-  auto self = caf::actor_cast<caf::actor>(this);
-  caf::actor step;
-  if (starter != nullptr)
-    step = spawn<async_step_actor>(home_, self, tag, std::move(what), starter);
-  else if (defined.how.blocking)
-    step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what),
-                                            step_thread::own);
-  else // lazily: scheduled once, for its message
-    step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what),
-                                             step_thread::shared);
-  row.step = step;
-  begun_.add(tag, std::move(row), pooled ? state::queued : state::running);
-  watcher_.watch(this, step,
-                 [this, tag](const caf::error& why) { step_down(tag, why); });
-  anon(step, run_step{});
-}
-
-void picker_actor::on_step_begun(const step_begun& x) {
-  auto* found = begun_.find(x.tag);
-  if (found == nullptr || found->now() != state::queued)
-    return;
-  begun_.begin(*found, x.at);
-  found->spare->started();
-  arm();
 }
 
 /// A job that no runner has begun.
@@ -125,40 +72,6 @@ void picker_actor::release_job(const step_queue::job& x) {
 }
 
 // -- outcomes -----------------------------------------------------------------
-
-void picker_actor::on_step_outcome(step_outcome& x) {
-  auto* found = begun_.find(x.tag);
-  if (found == nullptr || found->has_outcome())
-    return;
-  found->unwritten = x.row->bytes();
-  steps_->add_unwritten(found->unwritten);
-  add_outcome(*found, std::make_unique<store::outcome_row>(std::move(*x.row)),
-              x.handled, std::move(x.after));
-  // An asynchronous step has returned when its actor is down, and one whose
-  // handler a deputy has called may be far from it.
-  if (found->deputy || found->asynchronous())
-    return drive();
-  begun_.leave_slot(*found);
-  free_slot();
-}
-
-void picker_actor::collect_ended() {
-  for (auto& x : steps_->take_ended()) {
-    auto* found = begun_.find(x.tag);
-    expect(found != nullptr, "what a runner has ended was begun");
-    begun_.leave_slot(*found);
-    pace_.ended();
-    if (x.row) {
-      auto handled = x.what->failed();
-      found->unwritten = x.row->bytes();
-      add_outcome(*found, std::move(x.row), handled, std::move(x.what));
-    } else if (x.what) {
-      crash(*found, *x.what, x.why);
-    } else {
-      settle(*found);
-    }
-  }
-}
 
 void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
                                bool handled, execution_ptr after) {
@@ -201,18 +114,12 @@ void picker_actor::collect_flushed(turn::flushed& x) {
     steps_->written(bytes);
   switch (x.what) {
     case verdict::applied:
-      if (x.row->what != store::verb::release)
+      if (found->spare && x.row->what != store::verb::release)
         home_->tell(events::step_committed{
           found->spare->which(), store::to_string(x.row->what), found->handled,
           found->spare->took()});
-      if (x.row->what == store::verb::stop)
+      if (found->spare && x.row->what == store::verb::stop)
         home_->tell(found->spare->end_told(*x.row));
-      if (x.row->what == store::verb::advance) {
-        auto after = std::make_shared<execution>(found->spare->after(
-          std::move(*x.row), std::move(x.next_token), std::move(x.inbox)));
-        home_->leases.add(after->under());
-        put_ahead(std::move(after));
-      }
       break;
     case verdict::stale:
       home_->tell(events::outcome_stale{x.row->id, x.row->token});
@@ -224,103 +131,41 @@ void picker_actor::collect_flushed(turn::flushed& x) {
     case verdict::collided: {
       auto told = x.what == verdict::collided ? x.why : without_data(x.why);
       home_->tell(events::outcome_refused{x.row->id, told});
-      if (!found->spare)
-        break;
-      begun_.refuse(*found);
-      if (!found->deputy)
-        found->deputy = appoint(*found);
-      anon(found->deputy, step_refused{x.why, std::move(told.message)});
-      return;
+      if (found->spare && found->away) {
+        begun_.refuse(*found);
+        return answer(*found, x);
+      }
+      if (found->spare)
+        return refuse(*found, x.why, std::move(told.message));
     }
   }
+  if (x.what == verdict::applied && x.row->what == store::verb::advance)
+    go_on(*found, x);
+  else if (found->away)
+    answer(*found, x);
   settle(*found,
          x.what == verdict::applied && x.row->what != store::verb::release);
 }
 
+/// Its next step, under the next token.
+void picker_actor::go_on(const entry& x, turn::flushed& written) {
+  auto after = std::make_shared<execution>(
+    x.spare->after(std::move(*written.row), std::move(written.next_token),
+                   std::move(written.inbox)));
+  home_->leases.add(after->under());
+  if (!x.away || !go_on_there(x, after, written))
+    put_ahead(std::move(after));
+}
+
 // -- ends ---------------------------------------------------------------------
 
-void picker_actor::step_down(std::uint64_t tag, const caf::error& why) {
-  auto* found = begun_.find(tag);
-  if (found == nullptr)
-    return;
-  auto& x = *found;
-  x.step = nullptr;
-  bool had_slot = x.has_slot();
-  if (had_slot)
-    begun_.leave_slot(x);
-  bool keyed = x.key.has_value(); // the key's other rows wait
-  bool late = x.deputy != nullptr;
-  if (late && had_slot && x.care)
-    home_->tell(events::step_returned_late{x.what->which(), x.what->took()});
-  if (late || x.has_outcome()) {
-    forget_if_over(x);
-  } else if (x.now() == state::queued && x.under->lost) {
-    settle(x); // the step has not begun
-  } else if (auto failure = x.asynchronous() ? failure_of_end(system(), why)
-                                             : std::nullopt) {
-    begun_.lift_limit(x);
-    x.deputy = appoint(x);
-    anon(x.deputy, step_failed{"step " + x.what->row().step + ": " + *failure});
-  } else {
-    crash(x, *x.what, why);
-  }
-  if (had_slot)
-    free_slot();
-  else if (draining_ || keyed)
-    drive();
-}
-
-void picker_actor::deputy_down(std::uint64_t tag, const caf::error& why) {
-  auto* found = begun_.find(tag);
-  if (found == nullptr || found->has_outcome())
-    return;
-  crash(*found, *found->spare, why);
-  drive();
-}
-
-void picker_actor::expire_limits() {
-  std::vector<lease_ptr> late;
-  for (auto* x : begun_.late(now())) {
-    if (!x->under->decide(decider::limit))
-      continue; // the step's outcome is on its way
-    home_->tell(events::step_over_limit{x->what->which(), x->care->limit});
-    late.push_back(x->under);
-    x->deputy = appoint(*x);
-    anon(x->deputy, step_failed{execution::over_limit(x->what->row().step,
-                                                      x->care->limit)});
-    if (x->care->asynchronous)
-      caf::anon_send_exit(x->step, caf::exit_reason::kill);
-  }
-  stop_steps(system(), late);
-}
-
-/// A deputy for the row, whose step's own actor cannot call the handler.
-caf::actor picker_actor::appoint(entry& x) {
-  if (!x.under->lost)
-    home_->leases.add(x.under); // the step's end may have removed it
-  auto self = caf::actor_cast<caf::actor>(this);
-  // Functions that have not returned may keep all of CAF's threads for ever: the
-  // handler waits for none.
-  bool late = x.care && x.has_slot() && !x.care->asynchronous;
-  auto deputy = late ? spawn<step_actor, caf::detached>(
-                  home_, self, x.tag, x.spare, step_thread::own)
-                     : spawn<step_actor>(home_, self, x.tag, x.spare,
-                                         step_thread::shared);
-  watcher_.watch(this, deputy, [this, tag = x.tag](const caf::error& why) {
-    deputy_down(tag, why);
-  });
-  return deputy;
-}
-
-/// The row holds no memory to speak of any more.
 void picker_actor::let_go(entry& x) {
   pace_.let_go(std::exchange(x.bytes, 0));
 }
 
 void picker_actor::crash(entry& x, const execution& what,
-                         const caf::error& why) {
-  home_->tell(
-    events::step_crashed{what.which(), render(system(), why), what.took()});
+                         const std::string& why) {
+  home_->tell(events::step_crashed{what.which(), why, what.took()});
   if (x.under->began() != clock::time_point::min())
     note(*x.under, x.trials + 1);
   settle(x);

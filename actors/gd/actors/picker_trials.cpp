@@ -89,8 +89,10 @@ picker_actor::clock::time_point picker_actor::trial_begins_at() const {
 }
 
 /// Whether a slot may be free for a suspect within a heartbeat: not all of them are
-/// taken by steps that have run for longer.
+/// taken by steps that have run for longer; or a worker may have it.
 bool picker_actor::may_run_suspects() {
+  if (has_idle_worker())
+    return true;
   auto old = now() - home_->config.heartbeat;
   const auto& rows = begun_.all();
   return std::count_if(
@@ -111,17 +113,18 @@ picker_actor::clock::time_point picker_actor::rests_at() {
   auto at = clock::time_point::min();
   for (const auto& [tag, x] : begun_.all()) {
     bool begun = x.under->began() != clock::time_point::min();
-    if (x.has_slot() && begun)
+    bool runs = x.has_slot() || (x.away && !x.has_outcome());
+    if (runs && begun)
       at = std::max(at, x.under->began() + home_->config.heartbeat);
     else
-      more = more || x.has_slot() || x.now() != step_table::state::settled;
+      more = more || runs || x.now() != step_table::state::settled;
   }
   return more ? clock::time_point::max() : at;
 }
 
 void picker_actor::note_trial() {
   // Slots are taken by what has run for longer: there is no use in waiting for them.
-  if (begun_.running() >= queue_.slots) {
+  if (begun_.running() >= queue_.slots && !has_idle_worker()) {
     auto row = std::move(trial_->row);
     end_trial();
     return release_held(*row);
@@ -184,11 +187,13 @@ void picker_actor::abandon_trial() {
 
 // -- notes --------------------------------------------------------------------
 
-void picker_actor::note(const lease& of, std::int32_t trials) {
+void picker_actor::note(const lease& of, std::int32_t trials,
+                        std::int32_t crashes) {
   std::erase_if(notes_, [&of](const auto& x) {
     return x.id == of.id && x.token == of.token;
   });
-  notes_.push_back({{of.id, of.token, trials}, now() + home_->config.lease});
+  notes_.push_back(
+    {{of.id, of.token, trials, crashes}, now() + home_->config.lease});
 }
 
 void picker_actor::write_notes() {

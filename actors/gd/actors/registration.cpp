@@ -127,6 +127,16 @@ void registration::heard_beat(std::size_t lane, const pq::reply& reply,
     compare(reply.results[replaced_at_beat], to);
 }
 
+void registration::publish(std::string address) {
+  std::lock_guard guard{mutex_};
+  who_.address = std::move(address);
+}
+
+std::string registration::host() const {
+  std::lock_guard guard{mutex_};
+  return who_.host;
+}
+
 bool registration::registered() const {
   std::lock_guard guard{mutex_};
   return registered_;

@@ -46,6 +46,12 @@ public:
   void heard_beat(std::size_t lane, const pq::reply& reply,
                   std::vector<event>& to);
 
+  /// From the next beat on, the others are told where the gateway is found.
+  void publish(std::string address);
+
+  /// As the others know it.
+  std::string host() const;
+
 private:
   bool registered() const;
   void compare(const pq::rows& with, std::vector<event>& to);

@@ -10,7 +10,7 @@ step_table::entry& step_table::add(std::uint64_t tag, row what, state begins) {
   auto [found, added] = rows_.try_emplace(tag, tag, std::move(what), begins);
   expect(added, "a row's number is its own");
   auto& x = found->second;
-  if (begins == state::queued || begins == state::running) {
+  if (!x.away && (begins == state::queued || begins == state::running)) {
     x.slot_ = true;
     ++running_;
     if (x.care && x.care->pooled)
@@ -72,16 +72,18 @@ void step_table::lift_limit(const entry& x) {
 
 step_table::row step_table::take_queued(std::uint64_t tag) {
   auto found = rows_.find(tag);
-  expect(found != rows_.end() && found->second.now_ == state::queued,
+  expect(found != rows_.end()
+           && (found->second.now_ == state::queued || found->second.away),
          "what leaves the runners unrun was queued");
-  leave_slot(found->second);
+  if (!found->second.away)
+    leave_slot(found->second);
   row x = std::move(found->second);
   rows_.erase(found);
   return x;
 }
 
 bool step_table::forget(entry& x, std::optional<store::key_hold>& key) {
-  if (x.now_ != state::settled || x.step)
+  if (x.now_ != state::settled || x.step || (x.away && x.away->function))
     return false;
   expect(!x.slot_, "a step that is down has no slot");
   key = std::move(x.key);
@@ -105,7 +107,7 @@ std::size_t step_table::unfinished() const {
   return static_cast<std::size_t>(std::count_if(rows_.begin(), rows_.end(),
                                                 [](const auto& found) {
     const auto& x = found.second;
-    return x.slot_ || (x.now_ != state::settled && x.spare);
+    return x.slot_ || (x.now_ != state::settled && (x.spare || x.away));
   }));
 }
 

@@ -55,6 +55,14 @@ public:
     clock::time_point due = clock::time_point::max();
   };
 
+  /// Of a row that a worker without a database has.
+  struct away {
+    std::string link{};   ///< whose it is
+    bool function = true; ///< has not returned, as far as is known
+    std::int32_t tries
+      = 0; ///< of an outcome of which nobody here knew the execution
+  };
+
   struct row {
     lease_ptr under;
     /// Null: down, the runner's, or there never was one.
@@ -62,6 +70,8 @@ public:
     /// Of a step with an actor of its own, which runs it: for what does not change.
     execution_ptr what{};
     std::unique_ptr<supervision> care{};
+    /// Null: it is run here.
+    std::unique_ptr<step_table::away> away{};
     /// For a deputy: the step's own actor is down when its function has returned.
     execution_ptr spare{};
     /// Calls the handler, with `spare`.
@@ -109,7 +119,7 @@ public:
     bool advancing_ = false;
   };
 
-  /// A number for a row that is to be added.
+  /// A number for a row that is to be added. Those of workers have no slot.
   std::uint64_t draw_tag() noexcept {
     return ++tags_;
   }
@@ -137,7 +147,7 @@ public:
   /// The step needs no limit any more: a deputy calls the handler.
   void lift_limit(const entry& x);
 
-  /// A row that the runners have not begun: the picker releases it.
+  /// A row that the runners, or a worker, have not begun: the picker releases it.
   row take_queued(std::uint64_t tag);
 
   /// Whether the row was over. Its key, if any, is to be unlocked.

@@ -2,6 +2,7 @@
 
 #include <gd/actors/gateway.hpp>
 #include <gd/actors/heartbeat.hpp>
+#include <gd/actors/links.hpp>
 #include <gd/actors/lookout.hpp>
 #include <gd/actors/picker.hpp>
 #include <gd/actors/reaper.hpp>
@@ -42,7 +43,10 @@ std::string title_of(role what, const std::string& queue) {
       return "heartbeat";
     case role::reaper:
       return "reaper";
+    case role::links:
+      return "links";
     case role::picker:
+    case role::hints: // no child of this one
       break;
   }
   return "picker of " + queue;
@@ -67,6 +71,7 @@ caf::behavior supervisor_actor::make_behavior() {
   add(role::heartbeat, {},
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
+  add(role::links, {}, [this] { return spawn<links_actor>(home_); });
   add_pickers();
   if (home_->config.look.count() > 0) {
     lookout_ = std::make_shared<lookout>(home_);
@@ -194,9 +199,17 @@ void supervisor_actor::begin_draining(milliseconds grace) {
   if (draining_)
     return;
   draining_ = true;
+  // CAF itself holds who has spoken to other nodes.
+  if (auto hints = home_->children.find(role::hints))
+    caf::anon_send_exit(hints, caf::exit_reason::user_shutdown);
   lookout_ = nullptr;
   home_->children.clear();
-  // Heartbeat and gateway go on until the last picker is done.
+  // Heartbeat, gateway and links go on until the last picker is done.
+  for (auto& x : children_)
+    if (x.handle && x.what == role::links) {
+      home_->children.set(x.what, {}, x.handle);
+      anon(x.handle, close_links{});
+    }
   for (auto& x : children_)
     if (x.handle && x.what == role::picker)
       post(this, x.handle, drain{grace});
@@ -243,6 +256,7 @@ void supervisor_actor::on_exit() {
     if (x.handle)
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   children_.clear();
+  home_->children.clear(); // which keep the node that keeps them
   caf::anon_send_exit(door_, caf::exit_reason::user_shutdown);
   door_ = nullptr;
   end_->ended.set_value();

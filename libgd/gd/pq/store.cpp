@@ -168,7 +168,8 @@ pq::call unlock_keys(const std::vector<key_hold>& holds) {
 pq::call note_trials(const std::vector<trials_note>& notes) {
   return make_call(sql::note_trials, column(notes, &trials_note::id),
                    column(notes, &trials_note::token),
-                   column(notes, &trials_note::trials));
+                   column(notes, &trials_note::trials),
+                   column(notes, &trials_note::crashes));
 }
 
 // -- outcomes -----------------------------------------------------------------

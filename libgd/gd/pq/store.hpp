@@ -308,6 +308,7 @@ struct trials_note {
   std::int64_t id = 0;
   std::string token{};
   std::int32_t trials = 0;
+  std::int32_t crashes = 0; ///< to be added
 };
 /// Each id once.
 pq::call note_trials(const std::vector<trials_note>& notes);

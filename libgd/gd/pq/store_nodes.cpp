@@ -255,10 +255,10 @@ pq::call register_session(const node_record& what) {
   std::vector<served_machine> machines;
   for (const auto& x : what.machines)
     machines.push_back({x.fsm, x.version, x.steps, edges(x)});
-  return make_call(sql::register_session, what.incarnation, what.node,
-                   what.host, what.process, what.library, what.lease,
-                   what.slots, what.queues, to_json(machines).text(),
-                   static_cast<std::int32_t>(std::size(sql::migrations)));
+  return make_call(
+    sql::register_session, what.incarnation, what.node, what.host, what.process,
+    what.library, what.lease, what.slots, what.queues, to_json(machines).text(),
+    static_cast<std::int32_t>(std::size(sql::migrations)), what.address);
 }
 
 pq::call node_lock(const std::string& incarnation,
@@ -285,6 +285,10 @@ pq::call end_silent_session(const silent_session& which) {
 
 pq::call foreign_sessions(const std::string& incarnation) {
   return make_call(sql::foreign_sessions, incarnation);
+}
+
+pq::call peers(const std::string& incarnation) {
+  return make_call(sql::peers, incarnation);
 }
 
 // -- what is new ---------------------------------------------------------------

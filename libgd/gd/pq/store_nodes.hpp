@@ -192,6 +192,8 @@ struct node_record {
   std::int32_t slots = 0;
   std::string queues = "[]"; ///< JSON
   std::vector<known_machine> machines{};
+  /// Where its gateway is found on its host, and behind a space on others.
+  std::string address{};
 };
 /// For each session of a node, before it does anything else.
 pq::call register_session(const node_record& what);
@@ -219,6 +221,17 @@ struct foreign_session {
   std::string node{};
 
   GD_COLUMNS(node);
+};
+
+/// Nodes that have an address, but for this one.
+pq::call peers(const std::string& incarnation);
+struct peer_row {
+  std::string incarnation{};
+  std::string host{};
+  std::string address{};
+  std::vector<std::string> queues{};
+
+  GD_COLUMNS(incarnation, host, address, queues);
 };
 
 // -- what is new ---------------------------------------------------------------

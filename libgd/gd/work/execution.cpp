@@ -288,6 +288,20 @@ events::step_run execution::which() const {
           .seq = row_.seq};
 }
 
+void execution::ran(elsewhere how) {
+  ended_ = clock::now();
+  began_ = ended_ - how.took;
+  handling_ = how.handled;
+  failing_ = !how.end.empty();
+  failure_told_ = std::move(how.failure);
+  end_told_ = std::move(how.end);
+}
+
+execution::elsewhere execution::told() const {
+  return {handling_, failure_told_, failing_ ? end_told_ : std::string{},
+          took()};
+}
+
 events::step_failed
 execution::failure_told(const store::outcome_row& outcome) const {
   return {which(), clean_text(failure_told_, limits_.reason),

@@ -76,6 +76,22 @@ public:
     return refused(why, without_data(why).message);
   }
 
+  /// Its row goes elsewhere: keeps what tells which one it was.
+  void strip() {
+    row_.state = {};
+    row_.inbox = {};
+  }
+
+  /// What is known of one that has run elsewhere, for events.
+  struct elsewhere {
+    bool handled = false;
+    std::string failure{};
+    std::string end{};
+    std::chrono::microseconds took{0};
+  };
+  void ran(elsewhere how);
+  elsewhere told() const;
+
   /// Whether its instance may go on at once after a `next`.
   bool may_run_ahead() const noexcept {
     return !row_.partition_key && row_.steps_ahead < machine_->run_ahead;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -121,6 +122,13 @@ public:
   bool contains(const lease_ptr& one) const {
     std::lock_guard guard{mutex_};
     return one->place_.has_value();
+  }
+
+  bool contains(std::int64_t id, const std::string& token) const {
+    std::lock_guard guard{mutex_};
+    return std::any_of(leases_.begin(), leases_.end(), [&](const auto& x) {
+      return x->id == id && x->token == token;
+    });
   }
 
   std::vector<lease_ptr> all() const {

@@ -1,0 +1,135 @@
+#include <gd/actors/remote_gateway.hpp>
+
+#include <gd/actors/caller.hpp>
+#include <gd/actors/held_gateway.hpp>
+#include <gd/actors/remote.hpp>
+#include <gd/actors/sockets.hpp>
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gd::actors {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+error invalid(std::string message) {
+  return {errc::invalid_argument, "reach: " + std::move(message), {}};
+}
+
+result<void> check_at_least(std::string_view name, std::int64_t value,
+                            std::int64_t least, std::string_view unit) {
+  if (value >= least)
+    return {};
+  return invalid(std::string{name} + ": expected at least "
+                 + std::to_string(least) + std::string{unit} + ", got "
+                 + std::to_string(value) + std::string{unit});
+}
+
+result<void> check(const std::vector<std::string>& addresses,
+                   const reach_options& x) {
+  if (addresses.empty())
+    return invalid("expected at least one address, got none");
+  for (const auto& address : addresses)
+    if (auto ok = to_place(address); !ok)
+      return invalid(ok.error().message);
+  for (auto [name, time, least] :
+       {std::tuple{"patience", x.patience, milliseconds{1}},
+        {"answer_within", x.answer_within, milliseconds{1}},
+        {"connect_timeout", x.connect_timeout, milliseconds{1}},
+        {"ping", x.ping, milliseconds{1}},
+        {"silence", x.silence, 2 * x.ping},
+        {"longest_pause", x.longest_pause, milliseconds{1}}})
+    if (auto ok = check_at_least(name, time.count(), least.count(), " ms"); !ok)
+      return ok;
+  for (auto [name, number] : {std::pair{"requests", x.requests},
+                              {"bytes", x.bytes},
+                              {"open", x.open}})
+    if (auto ok = check_at_least(name, static_cast<std::int64_t>(number), 1,
+                                 "");
+        !ok)
+      return ok;
+  if (!x.on_event)
+    return invalid("on_event: expected a function, got none");
+  return {};
+}
+
+} // namespace
+
+remote_gateway::remote_gateway(actors::gateway door) : door_(std::move(door)) {
+  // nop
+}
+
+remote_gateway::remote_gateway(remote_gateway&& other) noexcept
+  : door_(std::exchange(other.door_, nullptr)) {
+  // nop
+}
+
+remote_gateway& remote_gateway::operator=(remote_gateway&& other) noexcept {
+  if (this != &other) {
+    stop();
+    door_ = std::exchange(other.door_, nullptr);
+  }
+  return *this;
+}
+
+remote_gateway::~remote_gateway() {
+  stop();
+}
+
+void remote_gateway::stop() {
+  if (door_)
+    anon(caf::actor_cast<caf::actor>(door_), hang_up{});
+  door_ = nullptr;
+}
+
+result<gateway> connect(caf::actor_system& sys, const std::string& where,
+                        std::chrono::milliseconds timeout,
+                        std::chrono::milliseconds silence) {
+  auto found = hold(sys, where, timeout, silence);
+  if (!found)
+    return found.error();
+  // For ever: a handle tells nobody when it goes.
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<void>> kept;
+  std::lock_guard guard{mutex};
+  kept.push_back(std::move(found->connection));
+  return std::move(found->door);
+}
+
+result<remote_gateway> reach(caf::actor_system& sys,
+                             std::vector<std::string> addresses,
+                             reach_options options) {
+  if (auto ok = check(addresses, options); !ok)
+    return ok.error();
+  if (!sys.has_middleman())
+    return invalid("this actor system has not loaded CAF's network module: "
+                   "expected add_network_to(cfg) on its configuration");
+  held_gateway first;
+  std::size_t at = 0;
+  if (options.connect_first) {
+    std::optional<error> why;
+    for (std::size_t i = 0; i < addresses.size() && !first.door; ++i) {
+      auto found = hold(sys, addresses[i], options.connect_timeout);
+      if (!found) {
+        why = found.error();
+      } else {
+        first = std::move(*found);
+        at = i;
+      }
+    }
+    if (!first.door)
+      return *why;
+  }
+  auto door = sys.spawn<caller>(std::move(addresses), std::move(options),
+                                std::move(first), at);
+  return remote_gateway{caf::actor_cast<gateway>(door)};
+}
+
+} // namespace gd::actors

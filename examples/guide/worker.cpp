@@ -1,0 +1,39 @@
+/// The worker without a database of docs/guide.md.
+
+#include <gd/actors/engine.hpp>
+#include <gd/actors/join.hpp>
+#include <gd/actors/remote.hpp>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+// clang-format off
+namespace guide {
+
+gd::machine billing();
+void wait_for_sigterm();
+
+// [worker]
+struct worker_config : caf::actor_system_config {
+  worker_config() {
+    gd::actors::add_to(*this);
+    gd::actors::add_network_to(*this);
+  }
+};
+
+int run_worker() {
+  worker_config cfg;
+  caf::actor_system sys{cfg};
+  // Where engines are published: they are tried in turn, and need not be there yet.
+  auto worker = gd::actors::join(sys, {"127.0.0.1:4711", "127.0.0.1:4712"}, {billing()},
+                                 {{.name = "billing", .slots = 8, .ahead = 16}});
+  if (!worker)
+    return 1; // a wrong address, machine or queue
+  wait_for_sigterm();
+  worker->leave(); // what runs ends, what has not begun goes back
+  return 0;
+}
+// [/worker]
+
+} // namespace guide
+// clang-format on

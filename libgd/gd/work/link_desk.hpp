@@ -1,0 +1,136 @@
+#pragma once
+
+#include <gd/event.hpp>
+#include <gd/work/execution.hpp>
+#include <gd/work/lease.hpp>
+#include <gd/work/link_host.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+/// All workers of an engine's node: where its pickers hand rows out and collect what
+/// becomes of them, and where what the workers say comes in and goes out. Used by several
+/// threads.
+class link_desk {
+public:
+  using clock = link_host::clock;
+  using key = link_host::key;
+  /// A connection, by whoever has it.
+  using peer = std::uint64_t;
+
+  struct report : link_host::report {
+    /// Whose it is, by its incarnation.
+    std::string link{};
+  };
+
+  explicit link_desk(link_host::settings how = {}) : how_(std::move(how)) {
+    // nop
+  }
+
+  // -- what pickers call ------------------------------------------------------
+
+  /// `tell` is called from any thread when there is something to collect, or room.
+  void enter(const std::string& queue, std::function<void()> tell);
+
+  /// What workers hold of it is nobody's any more.
+  void leave(const std::string& queue);
+
+  /// There is a worker, or something that one may still hold.
+  bool any() const noexcept {
+    return any_;
+  }
+
+  /// How many rows all workers want.
+  std::int32_t room(const std::string& queue) const;
+
+  /// Whether one that holds nothing wants any.
+  bool idle(const std::string& queue) const;
+
+  /// Hands the row out to the worker with the most room; `alone`: to one that holds
+  /// nothing. Returns whose it is now; nullopt: there is no room for it.
+  std::optional<std::string> hand_out(const std::string& queue,
+                                      std::uint64_t tag, const execution& what,
+                                      std::chrono::milliseconds lease,
+                                      bool alone, clock::time_point now);
+
+  /// What has become of an outcome; see `link_host::settle`.
+  bool settle(const std::string& link, link::settled answer, std::uint64_t tag,
+              clock::time_point until, clock::time_point now);
+
+  std::vector<report> collect(const std::string& queue);
+
+  // -- what the heartbeat calls -------------------------------------------------
+
+  void lose(const std::vector<lease_ptr>& which);
+
+  /// All leases that there were at `at` are in force until then.
+  void extended(clock::time_point at, clock::time_point until);
+
+  // -- what the actor calls that speaks to the workers ----------------------------
+
+  /// `poke` is called from any thread when there is something to take. What was
+  /// connected before is not any more.
+  void open(std::function<void()> poke);
+
+  void arrived(peer from, const link::packet& x, clock::time_point now);
+  void gone(peer who, clock::time_point now);
+  /// No more work goes out.
+  void close(const std::string& why);
+  void tick(clock::time_point now);
+  clock::time_point due() const;
+
+  struct outbox {
+    std::vector<std::pair<peer, link::packet>> packets{};
+    std::vector<event> events{};
+  };
+  outbox take();
+
+private:
+  struct link_state {
+    link_host host;
+    peer connection = 0; ///< 0: none
+    bool was_joined = false;
+  };
+  using links = std::map<std::string, link_state>;
+
+  void join(peer from, const link::packet& x, clock::time_point now);
+  link_state* find(peer who);
+  /// What a host has to say goes where it belongs.
+  void pass_on(const std::string& incarnation, link_state& x);
+  void pass_on_all();
+  void tell_queue(const std::string& queue);
+  void poke();
+
+  mutable std::mutex mutex_;
+  link_host::settings how_;
+  links links_;
+  std::atomic<bool> any_ = false;
+  /// Nodes begin with different ones: what one has said late is not another's.
+  std::uint64_t epochs_ = std::uint64_t{std::random_device{}()} << 20;
+  bool closing_ = false;
+  std::string closing_why_;
+  struct queue_state {
+    std::function<void()> tell{};
+    std::vector<report> reports{};
+    bool told = false;
+  };
+  std::map<std::string, queue_state> queues_;
+  std::function<void()> poke_;
+  bool poked_ = false;
+  outbox out_;
+  clock::time_point extended_at_{};
+  clock::time_point extended_until_{};
+};
+
+} // namespace gd

@@ -1,0 +1,441 @@
+#define CAF_SUITE hints
+
+// What a node leaves, others hear of at once: step by step on the simulated clock, and
+// in engines that find rows by nothing else.
+
+#include "actors/stepped.hpp"
+#include "support/process.hpp"
+
+#include <gd/actors/hints.hpp>
+#include <gd/actors/remote.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace std::literals;
+using namespace gd::test;
+using namespace gd::actors;
+namespace events = gd::events;
+
+namespace {
+
+/// Hints that are told, and heard, by a node of which the others are made up.
+struct hints_fixture : picker_fixture {
+  session others{rows.conninfo()};
+  caf::actor hints;
+  /// Who answers at an address.
+  std::map<std::string, caf::actor> doors;
+  /// Addresses that were tried.
+  std::vector<std::string> tried;
+  /// What has been told, by address.
+  std::map<std::string, std::vector<std::string>> heard;
+  /// What was not answered.
+  std::vector<caf::response_promise> open;
+
+  hints_fixture() {
+    home->config.poll = 1h;
+    home->config.queues = {{"default", 1, 0}};
+    prepare();
+    home->known_as = std::make_shared<registration>(gd::store::node_record{
+      .incarnation = home->incarnation, .host = "here", .lease = 60s});
+    hints = sys.spawn<hints_actor>(
+      home, [this](const std::string& address, auto tell) {
+        tried.push_back(address);
+        auto at = doors.find(address);
+        held_gateway found;
+        if (at != doors.end() && at->second)
+          found.door = caf::actor_cast<gateway>(at->second);
+        tell(std::move(found));
+      });
+    actors.push_back(hints);
+    home->children.set(role::hints, {}, hints);
+    sched.run();
+  }
+
+  ~hints_fixture() {
+    home->children.clear();
+    doors.clear();
+    open.clear();
+  }
+
+  /// A node that lives.
+  void add_node(const std::string& name, const std::string& address,
+                const std::string& queue = "mail",
+                const std::string& host = "here") {
+    rows.rows("insert into gen_durable_nodes (incarnation, node, host, "
+              "process, library, lease, slots, queues, machines, address) "
+              "values ($1, $1, $2, 1, '', '1 minute', 1, "
+              "jsonb_build_array(jsonb_build_object('name', $3::text)), '[]', "
+              "nullif($4, ''))",
+              {name, host, queue, address});
+    others.exec(
+      "select pg_advisory_lock(hashtext('gen_durable node'), hashtext('" + name
+      + "'))");
+  }
+
+  /// Its gateway, which answers, or says nothing.
+  void add_door(const std::string& address, bool answers = true) {
+    doors[address] = sys.spawn(
+      [this, address, answers](caf::event_based_actor* me) -> caf::behavior {
+        if (!answers)
+          return {[this, me, address](const rows_due&) {
+            heard[address].push_back("unanswered");
+            open.push_back(me->make_response_promise());
+            return open.back();
+          }};
+        return {[this, address](const rows_due& x) {
+          std::string text;
+          for (const auto& queue : x.queues)
+            text += queue + (x.anywhere ? "* " : " ");
+          heard[address].push_back(text);
+          return rows_noted{};
+        }};
+      });
+    actors.push_back(doors[address]);
+    sched.run();
+  }
+
+  void finish() {
+    sched.run();
+    while (db->waiting())
+      turn();
+  }
+
+  void leave(const std::string& queue = "mail", bool anywhere = false) {
+    home->wake({queue}, anywhere);
+    finish();
+  }
+
+  std::size_t told(const std::string& address) {
+    return heard[address].size();
+  }
+};
+
+/// A network of its own for each engine, as processes have.
+struct network_config : system_config {
+  network_config() {
+    add_network_to(*this);
+  }
+};
+
+/// Engines that find no rows by themselves.
+struct hints_engines : engine_fixture {
+  network_config cfg_b;
+  caf::actor_system sys_b{cfg_b};
+  network_config cfg_a;
+  caf::actor_system sys_a{cfg_a};
+  event_log log_b;
+
+  gd::config deaf(gd::machine what, const std::string& node,
+                  const std::string& queue) {
+    auto how = options({std::move(what)}, node);
+    how.poll = 1h;
+    how.look = 0ms;
+    how.queues = {{queue, 1, 0}};
+    return how;
+  }
+
+  static engine run(caf::actor_system& where, gd::config how) {
+    auto x = gd::actors::start(where, std::move(how));
+    if (!x)
+      throw std::runtime_error(to_string(x.error()));
+    return std::move(*x);
+  }
+
+  void open(engine& x) {
+    auto port = publish(x, {.port = 0});
+    if (!port)
+      throw std::runtime_error(to_string(port.error()));
+  }
+
+  /// One hint may be lost where the machine is slow; not all of them.
+  void wait_until_done(const engine& by, int rows) {
+    auto done = [&] {
+      return count("status = 'done'") == std::to_string(rows);
+    };
+    for (auto give_up = std::chrono::steady_clock::now() + patience;
+         !done() && std::chrono::steady_clock::now() < give_up;)
+      inside(by)->leave_to_others("default", false);
+    CAF_REQUIRE(done());
+  }
+
+  void wait_until_published(int nodes) {
+    db.wait_until("select count(*) from gen_durable_nodes where address like "
+                  "'127.0.0.1:%'",
+                  std::to_string(nodes));
+  }
+
+  gd::result<gd::inserted> insert_by(const engine& x, gd::insert what) {
+    caf::scoped_actor self{sys_a};
+    gd::result<gd::inserted> answer = gd::error{};
+    self->request(x.gateway(), patience, std::move(what))
+      .receive([&](gd::inserted& y) { answer = y; },
+               [&](caf::error& why) { answer = from_caf(sys_a, why); });
+    return answer;
+  }
+};
+
+} // namespace
+
+// -- step by step -------------------------------------------------------------
+
+CAF_TEST_FIXTURE_SCOPE(hint_tests, hints_fixture)
+
+CAF_TEST(what nobody here serves is told to whoever does) {
+  add_node("b", "there:1");
+  add_node("c", "there:2", "other");
+  add_door("there:1");
+  add_door("there:2");
+  leave();
+  CAF_CHECK_EQUAL(heard["there:1"], std::vector{"mail "s});
+  leave("other", true);
+  CAF_CHECK_EQUAL(heard["there:2"], std::vector{"other* "s});
+  CAF_CHECK_EQUAL(told("there:1"), 1u);
+  leave("nobody's");
+  CAF_CHECK_EQUAL(told("there:1") + told("there:2"), 2u);
+}
+
+CAF_TEST(only nodes that live and say where are told) {
+  add_node("a/0", "there:0"); // itself
+  add_node("b", "");
+  add_node("c", "there:1");
+  add_node("d", "there:2", "mail", "elsewhere");
+  add_node("e", "there:3\ntunnel:3", "mail", "elsewhere");
+  add_node("f", "there:4\ntunnel:4");
+  others.exec("select pg_advisory_unlock(hashtext('gen_durable node'), "
+              "hashtext('c'))");
+  leave();
+  for (int i = 0; i < 3; ++i)
+    pass(0ms);
+  CAF_CHECK_EQUAL((std::set<std::string>{tried.begin(), tried.end()}),
+                  (std::set{"tunnel:3"s, "there:4"s}));
+}
+
+CAF_TEST(who has nothing to tell asks nothing) {
+  add_node("b", "there:1");
+  add_door("there:1");
+  auto before = db->submitted;
+  pass(1h);
+  CAF_CHECK_EQUAL(db->submitted, before);
+  home->wake({"default"}, false); // no picker is there: told to others
+  finish();
+  CAF_CHECK_EQUAL(db->submitted, before + 1);
+  pass(1h);
+  CAF_CHECK_EQUAL(db->submitted, before + 1);
+  CAF_CHECK_EQUAL(told("there:1"), 0u);
+}
+
+CAF_TEST(a storm is told once at once and once when its window is over) {
+  add_node("b", "there:1");
+  add_door("there:1");
+  leave();
+  pass(hint_window);
+  for (int i = 0; i < 1'000; ++i)
+    leave();
+  CAF_CHECK_EQUAL(told("there:1"), 2u);
+  pass(hint_window);
+  CAF_CHECK_EQUAL(told("there:1"), 3u);
+  pass(1min);
+  CAF_CHECK_EQUAL(told("there:1"), 3u);
+}
+
+CAF_TEST(a node that does not answer gets one hint and holds up nobody) {
+  add_node("b", "there:1");
+  add_node("c", "there:2");
+  add_door("there:1", false);
+  add_door("there:2");
+  for (int i = 0; i < 100; ++i) {
+    leave();
+    pass(hint_window);
+  }
+  CAF_CHECK_EQUAL(told("there:2"), 100u);
+  CAF_CHECK_EQUAL(told("there:1"), 1u);
+  // It is tried again, after longer and longer pauses.
+  pass(1s);
+  for (int i = 0; i < 200; ++i) {
+    leave();
+    pass(500ms);
+  }
+  CAF_CHECK_EQUAL(told("there:2"), 300u);
+  CAF_CHECK_GREATER(told("there:1"), 3u);
+  CAF_CHECK_LESS(told("there:1"), 10u);
+}
+
+CAF_TEST(a dead address is tried less and less and holds up nobody) {
+  add_node("b", "there:1");
+  add_node("c", "there:2");
+  add_door("there:2");
+  for (int i = 0; i < 200; ++i) {
+    leave();
+    pass(500ms);
+  }
+  CAF_CHECK_EQUAL(told("there:2"), 200u);
+  auto tries = std::count(tried.begin(), tried.end(), "there:1");
+  CAF_CHECK_GREATER(tries, 3);
+  CAF_CHECK_LESS(tries, 10);
+}
+
+CAF_TEST(nodes come and go) {
+  add_node("b", "there:1");
+  add_door("there:1");
+  add_door("there:2");
+  leave();
+  CAF_CHECK_EQUAL(told("there:1"), 1u);
+  rows.rows("delete from gen_durable_nodes");
+  add_node("c", "there:2");
+  pass(5s);
+  leave();
+  CAF_CHECK_EQUAL(told("there:2"), 1u);
+  pass(hint_window);
+  auto before = told("there:1");
+  leave();
+  CAF_CHECK_EQUAL(told("there:1"), before);
+  CAF_CHECK_EQUAL(told("there:2"), 2u);
+}
+
+CAF_TEST(what is heard costs one pick per window whatever is said) {
+  home->children.set(role::picker, "default", spawn_picker({"default", 1, 0}));
+  finish();
+  auto hear = [this](const std::string& queue) {
+    anon(hints, rows_due{{queue, "x", queue}, false});
+  };
+  auto picks = [this] {
+    sched.run();
+    std::string units;
+    while (db->waiting()) {
+      units += db->next();
+      turn();
+    }
+    std::size_t n = 0;
+    for (auto at = units.find("gd_pick"); at != units.npos;
+         at = units.find("gd_pick", at + 1))
+      ++n;
+    return n;
+  };
+  hear("default");
+  CAF_CHECK_EQUAL(picks(), 1u);
+  for (int i = 0; i < 1'000; ++i)
+    hear("default");
+  CAF_CHECK_EQUAL(picks(), 0u);
+  sched.advance_time(hint_window);
+  CAF_CHECK_EQUAL(picks(), 1u);
+  sched.advance_time(1min);
+  CAF_CHECK_EQUAL(picks(), 0u);
+  for (int i = 0; i < 1'000; ++i)
+    hear("another");
+  CAF_CHECK_EQUAL(picks(), 0u);
+  insert(1);
+  hear("default");
+  picks();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "1");
+  // What is heard is not told again.
+  CAF_CHECK(tried.empty());
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- engines ------------------------------------------------------------------
+
+CAF_TEST_FIXTURE_SCOPE(hint_engine_tests, hints_engines)
+
+CAF_TEST(what one node inserts another runs that finds it by hints alone) {
+  auto a = run(sys_a, deaf(probe{}, "a", "other"));
+  auto b = run(sys_b, deaf(probe{}, "b", "default"));
+  open(a);
+  open(b);
+  wait_until_published(2);
+  for (int i = 1; i <= 20; ++i) {
+    CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
+    wait_until_done(a, i);
+  }
+  b.stop();
+  wait_until_published(1);
+}
+
+CAF_TEST(a node whose slots are taken leaves what comes to others) {
+  gate busy;
+  probe slow;
+  slow.first = [&busy](probe_context&) {
+    busy.pass();
+    return gd::done();
+  };
+  auto a = run(sys_a, deaf(slow, "a", "default"));
+  open(a);
+  CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
+  CAF_REQUIRE(busy.wait_for(1));
+  auto b = run(sys_b, deaf(probe{}, "b", "default"));
+  open(b);
+  wait_until_published(2);
+  for (int i = 1; i <= 5; ++i) {
+    CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
+    wait_until_done(a, i);
+  }
+  busy.open();
+  wait_until_count("status = 'done'", 6);
+}
+
+CAF_TEST(without hints all is found as before) {
+  auto a = run(sys_a, deaf(probe{}, "a", "other"));
+  auto how = deaf(probe{}, "b", "default");
+  how.look = 50ms;
+  auto b = run(sys_b, std::move(how));
+  open(a);
+  open(b);
+  wait_until_published(2);
+  caf::anon_send_exit(inside(a)->children.find(role::hints),
+                      caf::exit_reason::kill);
+  for (int i = 1; i <= 3; ++i) {
+    CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
+    wait_until_count("status = 'done'", i);
+  }
+}
+
+CAF_TEST(a node that is not published tells and hears nothing) {
+  auto a = run(sys_a, deaf(probe{}, "a", "other"));
+  CAF_CHECK(!inside(a)->children.find(role::hints));
+  CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
+  CAF_CHECK_EQUAL(db.scalar("select count(address) from gen_durable_nodes"),
+                  "0");
+}
+
+CAF_TEST(a process that is stopped holds up neither the sender nor the others) {
+  auto a = run(sys_a, deaf(probe{}, "a", "other"));
+  auto b = run(sys_b, deaf(probe{}, "b", "default"));
+  open(a);
+  open(b);
+  process frozen{{GD_TEST_WORKER, db.conninfo(), "c", "published"}};
+  wait_until_published(3);
+  auto go_round = [&](int from, int to) {
+    for (int i = from; i <= to; ++i) {
+      CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
+      wait_until_done(a, i);
+    }
+  };
+  go_round(1, 20);
+  frozen.send(SIGSTOP);
+  go_round(21, 200);
+  frozen.send(SIGCONT);
+  go_round(201, 220);
+}
+
+CAF_TEST(what is advertised is a loopback address with a port) {
+  auto a = run(sys_a, deaf(probe{}, "a", "other"));
+  for (const auto* bad : {"10.0.0.1:4711", "127.0.0.1", "127.0.0.1:0", "x:1",
+                          "127.0.0.1:1 127.0.0.1:2", "127.0.0.1:65536"}) {
+    auto refused = publish(a, {.port = 0, .advertise = bad});
+    CAF_REQUIRE(!refused);
+    CAF_CHECK(refused.error().message.find(bad) != std::string::npos);
+  }
+  CAF_REQUIRE(publish(a, {.port = 0, .advertise = "127.0.0.1:4711"}));
+  db.wait_until("select count(*) from gen_durable_nodes where address like "
+                "E'127.0.0.1:%\\n127.0.0.1:4711'",
+                "1");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,447 @@
+// Workers without a database, each in a process of its own: what they run, and what
+// becomes of it when they are killed, stopped, cut off or leave.
+
+#define CAF_SUITE join
+
+#include "actors/harness.hpp"
+#include "link_worker/machines.hpp"
+#include "support/process.hpp"
+
+#include <gd/actors/join.hpp>
+#include <gd/actors/remote.hpp>
+
+#include <caf/test/unit_test.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace gd::test;
+namespace events = gd::events;
+
+namespace {
+
+struct network_config : system_config {
+  network_config() {
+    gd::actors::add_network_to(*this);
+  }
+};
+
+/// An engine whose only slot is taken: all else is run by workers.
+struct fixture {
+  temporary_database db;
+  event_log log;
+  gate busy;
+  network_config cfg;
+  caf::actor_system sys{cfg};
+  std::string release = (std::filesystem::temp_directory_path()
+                         / ("gd_join_test_" + std::to_string(getpid())))
+                          .string();
+  std::optional<gd::actors::engine> engine;
+  std::uint16_t port = 0;
+  std::size_t connections = 64;
+  std::vector<std::unique_ptr<process>> workers;
+  std::function<void(gd::config&)> change = [](gd::config&) {};
+
+  fixture() {
+    db.migrate();
+    std::remove(release.c_str());
+  }
+
+  ~fixture() {
+    set_free();
+    busy.open();
+    workers.clear();
+    engine.reset();
+    std::remove(release.c_str());
+  }
+
+  /// What holds on goes on.
+  void set_free() const {
+    std::fclose(std::fopen(release.c_str(), "w"));
+  }
+
+  gd::machine block() {
+    return gd::define<link_state, local_step>("Local", 1)
+      .step(local_step::block, {.blocking = true},
+            [this](gd::context<link_state>&) -> gd::outcome {
+              busy.pass();
+              return gd::done();
+            });
+  }
+
+  gd::config options() {
+    gd::config x;
+    x.database = db.conninfo();
+    x.node = "engine";
+    x.machines = {block(), link_machine(release)};
+    x.queues = {{.slots = 1}};
+    x.lease = 2s;
+    x.heartbeat = 300ms;
+    x.poll = 50ms;
+    x.reaper = 50ms;
+    x.worker_ping = 100ms;
+    x.worker_silence = 600ms;
+    x.stop_grace = 2s;
+    x.on_event = log.sink();
+    change(x);
+    return x;
+  }
+
+  void start(std::uint16_t at = 0) {
+    auto started = gd::actors::start(sys, options());
+    if (!started)
+      throw std::runtime_error(to_string(started.error()));
+    engine = std::move(*started);
+    auto published = gd::actors::publish(
+      *engine, {.port = at, .connections = connections});
+    if (!published)
+      throw std::runtime_error(to_string(published.error()));
+    port = static_cast<std::uint16_t>(
+      std::stoi(published->substr(published->rfind(':') + 1)));
+  }
+
+  void take_the_slot() {
+    insert("block", "Local");
+    if (!busy.wait_for(1))
+      throw std::runtime_error("the engine does not run");
+  }
+
+  process& add_worker(int slots = 4, int version = 1, std::string also = {}) {
+    std::vector<std::string> args{
+      GD_LINK_WORKER, release, std::to_string(version), std::to_string(slots)};
+    if (!also.empty())
+      args.push_back(also);
+    args.push_back("127.0.0.1:" + std::to_string(port));
+    workers.push_back(std::make_unique<process>(std::move(args)));
+    return *workers.back();
+  }
+
+  /// With the engine's slot taken, and a worker.
+  process& begin(int slots = 4) {
+    start();
+    take_the_slot();
+    auto& worker = add_worker(slots);
+    if (!log.wait_for<events::worker_joined>())
+      throw std::runtime_error("the worker does not join");
+    return worker;
+  }
+
+  std::string insert(const std::string& step, const std::string& fsm = "Link",
+                     const std::string& more = {},
+                     const std::string& values = {}) {
+    return db.scalar("insert into gen_durable (fsm, fsm_version, step" + more
+                     + ") values ('" + fsm + "', 1, '" + step + "'" + values
+                     + ") returning id");
+  }
+
+  void wait_for(const std::string& id, const std::string& condition) {
+    db.wait_until("select count(*) from gen_durable where id = " + id + " and "
+                    + condition,
+                  "1");
+  }
+
+  std::string of(const std::string& id, const std::string& what) {
+    return db.scalar("select " + what + " from gen_durable where id = " + id);
+  }
+
+  /// Until the worker has printed such a line.
+  static bool wait_for_line(const process& x, const std::string& line) {
+    auto until = std::chrono::steady_clock::now() + patience;
+    while (std::chrono::steady_clock::now() < until) {
+      for (const auto& one : x.lines())
+        if (one.rfind(line, 0) == 0)
+          return true;
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+};
+
+std::string pid_of(const process& x) {
+  return std::to_string(x.pid());
+}
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(join_tests, fixture)
+
+CAF_TEST(each kind of step runs on a worker) {
+  auto& worker = begin();
+  std::vector<std::string> ids;
+  for (const auto* step : {"plain", "limited", "blocking", "asynchronous"})
+    ids.push_back(insert(step));
+  for (const auto& id : ids) {
+    wait_for(id, "status = 'done'");
+    CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(worker));
+  }
+}
+
+CAF_TEST(an instance goes on at its worker without going back to the queue) {
+  auto& worker = begin();
+  auto id = insert("chain");
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "result->>'n'"), "6");
+  CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(worker));
+  // One pick for all of them: no others know of the row in between.
+  CAF_CHECK_EQUAL(of(id, "seq"), "6");
+}
+
+CAF_TEST(handlers limits and refusals are the workers) {
+  auto& worker = begin();
+  auto pid = pid_of(worker);
+  auto thrown = insert("throws");
+  auto late = insert("overruns");
+  wait_for(thrown, "status = 'failed'");
+  CAF_CHECK_EQUAL(of(thrown, "last_error"),
+                  "handled by " + pid + ": as it should");
+  wait_for(late, "status = 'failed'");
+  CAF_CHECK_EQUAL(of(late, "last_error"),
+                  "handled by " + pid
+                    + ": step overruns took longer than 50ms");
+  CAF_CHECK(log.wait_for<events::step_failed>(2));
+}
+
+CAF_TEST(an outcome that collides goes to the handler of the worker) {
+  auto& worker = begin();
+  // Occupied in `runnable` alone: by another as soon as it runs.
+  auto keyed = [this](const std::string& step, const std::string& at) {
+    return insert(step, "Link", ", unique_key, unique_scope, eligible_at",
+                  ", 'k', '{runnable}', now() + interval '" + at + "'");
+  };
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  db.rows(
+    "update gen_durable set unique_key = 'k', unique_scope = '{runnable}' "
+    "where id = $1",
+    {id});
+  auto other = keyed("plain", "1 hour");
+  set_free();
+  wait_for(id, "status = 'done'"); // `done` collides with nothing
+  auto first = insert("collides", "Link", ", unique_key, unique_scope",
+                      ", 'k2', '{runnable}'");
+  wait_for(first, "status in ('done', 'failed')");
+}
+
+CAF_TEST(signals reach a worker and what it takes is gone) {
+  auto& worker = begin();
+  auto id = insert("listens");
+  wait_for(id, "status = 'awaiting_signal'");
+  caf::scoped_actor self{sys};
+  bool stored = false;
+  self
+    ->request(engine->gateway(), patience,
+              gd::signal{.target = std::stoll(id),
+                         .name = "word",
+                         .payload = gd::to_json(std::string{"hello"})})
+    .receive([&](gd::signalled&) { stored = true; }, [](caf::error&) {});
+  CAF_CHECK(stored);
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "result->>'note'"), "hello");
+  CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(worker));
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
+}
+
+CAF_TEST(
+  what a killed worker had is run again after its lease and counts as a crash) {
+  auto& worker = begin();
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  worker.end(SIGKILL);
+  CAF_CHECK(log.wait_for<events::worker_gone>());
+  auto& other = add_worker();
+  CAF_CHECK(wait_for_line(other, "begin " + id + " holds 1"));
+  CAF_CHECK_EQUAL(of(id, "crashes"), "1");
+  set_free();
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "result->>'n'"), "1"); // the first has left no trace
+  CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(other));
+}
+
+CAF_TEST(
+  a stopped worker loses its lease and its late outcome changes nothing) {
+  auto& worker = begin();
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  worker.send(SIGSTOP);
+  CAF_CHECK(log.wait_for<events::worker_gone>());
+  auto& other = add_worker();
+  CAF_CHECK(wait_for_line(other, "begin " + id + " holds 1"));
+  worker.send(SIGCONT);
+  set_free();
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(other));
+  CAF_CHECK(wait_for_line(worker, "stale " + id));
+  CAF_CHECK(log.wait_for<events::worker_joined>(3));
+}
+
+CAF_TEST(a worker that is back within its lease goes on) {
+  auto& worker = begin();
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  worker.send(SIGSTOP);
+  CAF_CHECK(log.wait_for<events::worker_gone>());
+  worker.send(SIGCONT);
+  CAF_CHECK(log.wait_for<events::worker_joined>(2));
+  CAF_CHECK(wait_for_line(worker, "joined engine 1"));
+  set_free();
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "attempt"), "0");
+  CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(worker));
+}
+
+CAF_TEST(who leaves gives back what has not begun and finishes the rest) {
+  auto& worker = begin(1);
+  auto first = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + first));
+  auto second = insert("holds"); // waits at the worker
+  wait_for(second, "status = 'executing'");
+  worker.send(SIGTERM);
+  wait_for(second, "status = 'runnable' and attempt = 0");
+  set_free();
+  CAF_CHECK_EQUAL(worker.end(0), 0);
+  wait_for(first, "status = 'done'");
+  CAF_CHECK_EQUAL(of(first, "attempt"), "0");
+  CAF_CHECK_EQUAL(of(second, "attempt"), "0");
+}
+
+CAF_TEST(an outcome that the next engine gets counts under its token) {
+  auto& worker = begin();
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  // Its place is taken by another, of which the worker's token knows nothing.
+  busy.open();
+  auto at = port;
+  engine.reset();
+  start(at);
+  CAF_CHECK(wait_for_line(worker, "joined engine 0"));
+  set_free();
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "attempt"), "0");
+  CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(worker));
+}
+
+CAF_TEST(a key stays until the function at the worker has returned) {
+  auto& worker = begin();
+  auto first = insert("overruns_long", "Link", ", partition_key", ", 'k'");
+  wait_for(first,
+           "status = 'failed'"); // by the handler, while the function runs
+  auto second = insert("plain", "Link", ", partition_key", ", 'k'");
+  auto free = insert("plain");
+  wait_for(free, "status = 'done'");
+  CAF_CHECK_EQUAL(of(second, "status"), "runnable");
+  set_free();
+  wait_for(second, "status = 'done'");
+  static_cast<void>(worker);
+}
+
+CAF_TEST(
+  an actor of a step that dies at a worker is a crash of that step alone) {
+  begin();
+  auto id = insert("dies");
+  CAF_CHECK(log.wait_for<events::step_crashed>());
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "attempt"), "1");
+  CAF_CHECK_EQUAL(of(id, "crashes"), "0");
+  CAF_CHECK_EQUAL(log.all<events::worker_joined>().size(), 1u);
+}
+
+CAF_TEST(a lease that another has is told to the step at the worker) {
+  auto& worker = begin();
+  auto id = insert("holds");
+  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  db.rows("update gen_durable set locked_by = 'x/y/1' where id = $1", {id});
+  CAF_CHECK(wait_for_line(worker, "ends " + id));
+  CAF_CHECK(
+    wait_for_line(worker, "stale " + id)); // it has stopped, and reported
+  CAF_CHECK_EQUAL(of(id, "locked_by"), "x/y/1");
+}
+
+CAF_TEST(another definition is refused and other versions are not sent) {
+  start();
+  take_the_slot();
+  auto& other = add_worker(4, 2);
+  CAF_CHECK(log.wait_for<events::worker_refused>());
+  CAF_CHECK(wait_for_line(other, "lost denied: this node has none"));
+}
+
+CAF_TEST(a step that ends its process is failed after so many workers) {
+  change = [](gd::config& x) {
+    x.lease = 1s;
+    x.heartbeat
+      = 490ms; // a death that is noticed later would be none of the trial's
+    x.max_crashes = 2;
+  };
+  begin();
+  auto id = insert("aborts");
+  int deaths = 0;
+  for (; of(id, "status") != "failed" && deaths < 8; ++deaths) {
+    // Only who has run something to its end is given a suspect.
+    insert("plain");
+    db.wait_until("select count(*) from gen_durable where id = " + id
+                    + " and (attempt > " + std::to_string(deaths)
+                    + " or status = 'failed')",
+                  "1");
+    add_worker();
+  }
+  wait_for(id, "status = 'failed'");
+  auto trials = log.all<events::trial_begun>();
+  CAF_CHECK_EQUAL(
+    std::count_if(trials.begin(), trials.end(),
+                  [&id](const auto& x) { return std::to_string(x.id) == id; }),
+    2);
+  CAF_CHECK_GREATER_OR_EQUAL(deaths, 4);
+}
+
+CAF_TEST(who is denied again and again leaves room for others) {
+  connections = 3;
+  start();
+  take_the_slot();
+  add_worker(4, 2);
+  CAF_CHECK(log.wait_for<events::worker_refused>(8));
+  add_worker();
+  CAF_CHECK(log.wait_for<events::worker_joined>());
+  wait_for(insert("plain"), "status = 'done'");
+}
+
+CAF_TEST(a suspect is not given to who has run nothing to its end) {
+  change = [](gd::config& x) {
+    x.lease = 1s;
+    x.heartbeat = 300ms;
+    x.max_crashes = 2;
+  };
+  start();
+  take_the_slot();
+  auto id = insert("plain", "Link", ", crashes", ", 3");
+  add_worker();
+  CAF_CHECK(log.wait_for<events::worker_joined>());
+  // What comes later is done first: the suspect waits for somebody better.
+  auto other = insert("plain");
+  wait_for(other, "status = 'done'");
+  wait_for(id, "status = 'done'");
+  CAF_CHECK_EQUAL(
+    db.scalar("select (select updated_at from gen_durable where id = " + id
+              + ") > (select updated_at from gen_durable where id = " + other
+              + ")"),
+    "t");
+}
+
+CAF_TEST(a wrong address is told at once) {
+  auto worker = gd::actors::join(sys, {"nowhere"}, {link_machine(release)});
+  CAF_REQUIRE(!worker);
+  CAF_CHECK(worker.error().message.find("nowhere") != std::string::npos);
+  worker = gd::actors::join(sys, {"127.0.0.1:1"}, {link_machine(release)});
+  CAF_REQUIRE(worker);
+  worker->leave();
+  CAF_CHECK(!worker->status().joined);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace gd::test {
+
+/// A process that runs an engine and has published its gateway; by default one of
+/// tests/movers, which runs payments.
+class published_node : public process {
+public:
+  published_node(const temporary_database& db, const std::string& name)
+    : published_node({GD_MOVERS, "steps", db.conninfo(), name, "publish"}) {
+    // nop
+  }
+
+  explicit published_node(std::vector<std::string> args)
+    : process(std::move(args)) {
+    using clock = std::chrono::steady_clock;
+    for (auto until = clock::now() + patience; clock::now() < until;
+         std::this_thread::sleep_for(std::chrono::milliseconds{5}))
+      for (const auto& line : lines())
+        if (auto colon = line.rfind(':');
+            line.starts_with("published at ") && colon + 1 < line.size()) {
+          port_ = static_cast<std::uint16_t>(std::stoi(line.substr(colon + 1)));
+          return;
+        }
+    throw std::runtime_error("the node has published nothing");
+  }
+
+  std::uint16_t port() const noexcept {
+    return port_;
+  }
+
+  std::string address() const {
+    return "127.0.0.1:" + std::to_string(port_);
+  }
+
+private:
+  std::uint16_t port_ = 0;
+};
+
+} // namespace gd::test

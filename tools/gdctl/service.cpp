@@ -1,0 +1,61 @@
+#include "service.hpp"
+
+namespace gdctl {
+
+namespace {
+
+class database_service : public service {
+public:
+  explicit database_service(gd::client db) : db_(std::move(db)) {
+    // nop
+  }
+
+  std::vector<gd::result<gd::inserted>>
+  insert_all(std::vector<gd::insert> rows) override {
+    return db_.insert_all(std::move(rows));
+  }
+  std::vector<gd::result<gd::signalled>>
+  signal_all(std::vector<gd::signal> signals) override {
+    return db_.signal_all(std::move(signals));
+  }
+  gd::result<gd::transitioned> transition(gd::transition what) override {
+    return db_.transition(std::move(what));
+  }
+  gd::result<gd::instance> look_up(const gd::look_up& what) override {
+    return db_.look_up(what);
+  }
+  gd::result<std::vector<gd::ledger_entry>>
+  history(const gd::history_query& what) override {
+    return db_.history(what);
+  }
+  gd::result<std::vector<gd::in_step_row>>
+  in_step(const gd::in_step_query& what) override {
+    return db_.in_step(what);
+  }
+  gd::result<std::vector<gd::stats_row>> stats() override {
+    return db_.stats();
+  }
+
+private:
+  gd::client db_;
+};
+
+} // namespace
+
+gd::result<std::unique_ptr<service>> open_service(const globals& global) {
+  if (!global.gateway.empty())
+    return open_gateway(global.gateway);
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return db.error();
+  return std::unique_ptr<service>{
+    std::make_unique<database_service>(std::move(*db))};
+}
+
+gd::result<gd::client> open_database(const globals& global) {
+  if (auto ok = global.needs_database(); !ok)
+    return ok.error();
+  return gd::client::connect(global.connection());
+}
+
+} // namespace gdctl

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "common.hpp"
+
+#include <gd/client.hpp>
+#include <gd/error.hpp>
+#include <gd/instance.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gdctl {
+
+/// Who answers what a gateway answers, too: the database, or with --gateway an engine.
+class service {
+public:
+  virtual ~service() = default;
+
+  /// An answer for each, in their order.
+  virtual std::vector<gd::result<gd::inserted>>
+  insert_all(std::vector<gd::insert> rows) = 0;
+  virtual std::vector<gd::result<gd::signalled>>
+  signal_all(std::vector<gd::signal> signals) = 0;
+
+  virtual gd::result<gd::transitioned> transition(gd::transition what) = 0;
+  virtual gd::result<gd::instance> look_up(const gd::look_up& what) = 0;
+  virtual gd::result<std::vector<gd::ledger_entry>>
+  history(const gd::history_query& what) = 0;
+  virtual gd::result<std::vector<gd::in_step_row>>
+  in_step(const gd::in_step_query& what) = 0;
+  virtual gd::result<std::vector<gd::stats_row>> stats() = 0;
+
+  gd::result<gd::inserted> insert(gd::insert what) {
+    std::vector<gd::insert> one;
+    one.push_back(std::move(what));
+    return std::move(insert_all(std::move(one)).front());
+  }
+  gd::result<gd::signalled> signal(gd::signal what) {
+    std::vector<gd::signal> one;
+    one.push_back(std::move(what));
+    return std::move(signal_all(std::move(one)).front());
+  }
+};
+
+/// The one that the command line names.
+gd::result<std::unique_ptr<service>> open_service(const globals& global);
+
+/// The database, for what no gateway answers.
+gd::result<gd::client> open_database(const globals& global);
+
+/// An engine's gateway at one of these addresses.
+gd::result<std::unique_ptr<service>>
+open_gateway(const std::vector<std::string>& addresses);
+
+} // namespace gdctl
