@@ -1,6 +1,7 @@
 #include <gd/actors/reaper.hpp>
 
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <caf/all.hpp>
 #include <fmt/format.h>
@@ -37,6 +38,8 @@ constexpr std::int32_t trimmed_entries = 100;
 /// by the next at once, up to so many.
 constexpr std::int32_t forgotten_signals = 5'000;
 constexpr std::int32_t forgotten_pages = 20;
+/// Between two batches of a job: others come first.
+constexpr milliseconds job_pause{10};
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -58,8 +61,14 @@ caf::behavior reaper_actor::make_behavior() {
     send_self_after(this, interval(what), sweep_due{what});
   return {
     [this](sweep_due x) { start(x.what); },
-    [this](unit_done& x) { finish(static_cast<sweep>(x.ticket), *x.reply); },
-  };
+    [this](job_due) { work_on_job(); },
+    [this](unit_done& x) {
+    if (x.ticket == job_ticket)
+      finish_job(*x.reply);
+    else
+      finish(static_cast<sweep>(x.ticket), *x.reply);
+    },
+    };
 }
 
 reaper_actor::progress& reaper_actor::of(sweep what) {
@@ -147,6 +156,8 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
     case stage::silent:
       trimmed_ = store::read_one<store::trimmed_to>(reply.results[1])
                    .value_or(store::trimmed_to{});
+      for (auto job : store::read_ids(reply.results[2]))
+        begin_job(job);
       read_silent(store::read<store::silent_session>(reply.results.back()));
       forgotten_pages_ = 0;
       return forget();
@@ -345,7 +356,7 @@ void reaper_actor::look_for_silent() {
   send(sweep::leases, stage::silent,
        {{store::forget_nodes(),
          store::trim_ledger(trimmed_, trimmed_instances, trimmed_entries),
-         store::silent_sessions(home_->incarnation)},
+         store::open_job(0), store::silent_sessions(home_->incarnation)},
         false});
 }
 
@@ -414,6 +425,40 @@ void reaper_actor::read_served(const pq::reply& reply) {
         > 0)
       home_->tell_not_served(std::move(x));
   pause(sweep::leases);
+}
+
+// -- jobs of operators --------------------------------------------------------
+
+void reaper_actor::begin_job(std::int64_t job) {
+  if (job_ != 0)
+    return;
+  job_ = job;
+  work_on_job();
+}
+
+/// On a connection that nobody waits for, and that is closed where nothing more is to
+/// be done: with it goes the job's lock.
+void reaper_actor::work_on_job() {
+  submit(this, *home_->db, home_->spare_lane(),
+         {{store::lock_job(job_), store::work_on_job(job_), store::jobs(job_)}},
+         job_ticket, home_->config.patience);
+}
+
+/// What is left of it after a failure is found by a later sweep, of whatever node.
+void reaper_actor::finish_job(const pq::reply& reply) {
+  if (!reply.ok()) {
+    const auto& why = *reply.failure;
+    if (why.code != errc::stopped && why.code != errc::unavailable)
+      home_->tell(
+        events::sweep_failed{"a job of an operator", without_data(why)});
+    job_ = 0;
+    return;
+  }
+  auto now = store::read_one<job_row>(reply.results.back());
+  if (reply.results[1].boolean(0, 0) && now && !now->ended_at_us)
+    send_self_after(this, job_pause, job_due{});
+  else
+    job_ = 0;
 }
 
 void reaper_actor::pause(sweep what) {
