@@ -331,6 +331,11 @@ static error refused_argument(error why) {
 }
 
 result<commanded> client::operate(const command& what) {
+  if (what.what == act::upgrade)
+    return error{errc::invalid_argument,
+                 "what: expected retry|stop|run_now|move, got upgrade: a node "
+                 "that has both versions does that (begin_job)",
+                 {}};
   if (auto ok = check_move(what, impl_->limits_); !ok)
     return ok.error();
   if (!what.queue.empty())
@@ -377,7 +382,7 @@ result<list_page> client::list(const list_query& what) {
 result<std::int64_t> client::begin_job(const bulk_command& what) {
   auto rows = impl_->ask_once({{store::begin_job(what)}});
   if (!rows)
-    return refused_argument(rows.error());
+    return refused_argument(refused_by_function(rows.error()));
   return store::read_ids(*rows).front();
 }
 
@@ -393,7 +398,8 @@ result<job_row> client::work_on(std::int64_t job) {
   // Of another one, whatever became of that.
   if (auto rows = impl_->ask({{store::unlock_job(job)}, false}); !rows)
     return rows.error();
-  auto held = impl_->ask({{store::lock_job(job)}, false});
+  auto held = impl_->ask(
+    {{store::lock_job(job, store::job_worker::client)}, false});
   if (!held)
     return held.error();
   if (!held->boolean(0, 0))

@@ -5,6 +5,7 @@
 #include <gd/state.hpp>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,7 +55,9 @@ struct why {
 /// - run_now: one that is to begin later is due now.
 /// - move: one that does not execute, and is not done, goes to another queue, or gets
 ///   another priority.
-GD_ENUM(act, retry, stop, run_now, move);
+/// - upgrade: the same goes to another version of its machine, and waits there as it did.
+///   A node that has both decodes its state, or leaves it as it is: see `bulk_command`.
+GD_ENUM(act, retry, stop, run_now, move, upgrade);
 
 /// Does something with one instance.
 struct command {
@@ -67,8 +70,12 @@ struct command {
   std::optional<std::string> by{}; ///< who does it: a name
   /// In the place of `target`: the instance that has this unique key now.
   std::optional<std::string> key{};
+  std::int32_t to_version = 0; ///< of `upgrade`
+  /// Of `upgrade`: from the names of steps to those of that version; others keep theirs.
+  std::map<std::string, std::string> to_steps{};
 
-  GD_STATE(command, what, target, queue, priority, reason, by, key);
+  GD_STATE(command, what, target, queue, priority, reason, by, key, to_version,
+           to_steps);
 };
 
 /// The answer to a command: it is done.
@@ -151,7 +158,9 @@ struct list_page {
 
 /// Does something with all instances of a filter: those that are there when it is made.
 struct bulk_command {
-  command what{};       ///< its target and key mean nothing
+  /// Its target and key mean nothing, but for `upgrade`: with one of them it is for that
+  /// instance, without a filter.
+  command what{};
   filter which{};       ///< one that lets any instance through is refused
   bool dry_run = false; ///< only counts
 
@@ -172,15 +181,16 @@ struct job_row {
   std::int64_t changed = 0; ///< of these; of a dry run: that would be
   std::int64_t refused = 0; ///< fit the filter, and could not be changed
   std::optional<std::string>
-    last_refusal{};               ///< why the last of these could not
-  std::int64_t created_at_us = 0; ///< microseconds since 1970
+    last_refusal{};                        ///< why the last of these could not
+  std::vector<std::int64_t> refused_ids{}; ///< the first hundred of these
+  std::int64_t created_at_us = 0;          ///< microseconds since 1970
   std::optional<std::int64_t> ended_at_us{}; ///< the same; empty: it goes on
   bool cancelled = false;                    ///< it ended before its end
   bool worked_on = false;                    ///< somebody works on it now
 
   GD_STATE(job_row, id, what, which, dry_run, by, reason, last_id, highest_id,
-           looked_at, changed, refused, last_refusal, created_at_us,
-           ended_at_us, cancelled, worked_on);
+           looked_at, changed, refused, last_refusal, refused_ids,
+           created_at_us, ended_at_us, cancelled, worked_on);
 };
 
 } // namespace gd

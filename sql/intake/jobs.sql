@@ -15,9 +15,10 @@ with held as materialized (
 )
 select j.id, j.what, jsonb_strip_nulls(jsonb_build_object('machine', left(j.fsm, 255), 'version', j.fsm_version, 'step',
     left(j.step, 255), 'status', j.status, 'queue', left(j.queue, 255), 'changed_before', j.changed_before, 'failure',
-    left(j.failure, 255), 'to_queue', j.to_queue, 'to_priority', j.to_priority))::text as which,
+    left(j.failure, 255), 'to_queue', j.to_queue, 'to_priority', j.to_priority, 'to_version', j.to_version, 'to_steps', j.to_steps,
+    'instance', j.target))::text as which,
   j.dry_run, left(j.made_by, 1025) as by, left(j.reason, 8192) as reason, j.last_id, j.highest_id, j.looked_at, j.changed,
-  j.refused, left(j.last_refusal, 1025) as last_refusal, (extract(epoch from j.created_at) * 1000000)::bigint as created_at_us,
+  j.refused, left(j.last_refusal, 1025) as last_refusal, j.refused_ids, (extract(epoch from j.created_at) * 1000000)::bigint as created_at_us,
   (extract(epoch from j.ended_at) * 1000000)::bigint as ended_at_us, j.cancelled,
   (hashint8(j.id)::bigint & 4294967295 in (select h.job from held h)) is true as worked_on
 from chosen s

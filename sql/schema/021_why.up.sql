@@ -260,7 +260,7 @@ begin atomic
         m.in_queue)
       when 'version_unknown' then format('%s, and no node that lives has %s%s: start one that has it%s', z.due, m.machine,
         coalesce(', which was served last at ' || :"schema".gd_time_text(v.last_served), ''),
-        coalesce('; served are ' || v.versions, ''))
+        coalesce('; served are ' || v.versions || ' (gdctl upgrade ' || m.id || ' --to-version N)', ''))
       when 'queue_unserved' then format('%s, and no node that has %s serves its queue %s, but %s: start one that does, or move '
         || 'it (gdctl move %s --to QUEUE)', z.due, m.machine, m.in_queue, v.elsewhere, m.id)
       when 'queue_paused' then format('%s, and its queue %s is paused since %s%s%s: resume it (gdctl resume %s)', z.due,

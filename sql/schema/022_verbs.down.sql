@@ -7,8 +7,9 @@ drop function :"schema".gd_stop(bigint, text, text, text, bytea);
 drop function :"schema".gd_retry(bigint, text, text, text, bytea);
 drop function :"schema".gd_operate(text, bigint, text, bytea, text, int, text, text);
 drop function :"schema".gd_act_fault(text, text, int, text, text);
-drop function :"schema".gd_act(text, bigint, bytea, text, smallint, text, text, boolean);
+drop function :"schema".gd_act(text, bigint, bytea, text, smallint, text, text, boolean, int, text, bigint);
 drop function :"schema".gd_act_statuses(text);
-drop function :"schema".gd_enter_act(bigint, bigint, timestamptz, int, text, text, int, text, text, text, text, jsonb, jsonb);
+drop function :"schema".gd_enter_act(
+  bigint, bigint, timestamptz, int, text, text, text, int, text, text, text, text, jsonb, jsonb);
 
 comment on table :"schema".gen_durable is 'gen_durable schema 21, works with libraries from 3';

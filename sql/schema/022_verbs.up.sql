@@ -4,7 +4,7 @@
 -- The entry of what an operator has done. A function by itself: what has no history needs no rights to the ledger. In plpgsql, which
 -- keeps its plan. What stands there under the same number is of an instance that has gone.
 create function :"schema".gd_enter_act(
-  id bigint, seq bigint, at timestamptz, version int, what text, step text, attempt int, token text, by text,
+  id bigint, seq bigint, at timestamptz, version int, what text, from_step text, to_step text, attempt int, token text, by text,
   wake_reason text, reason text, metadata jsonb, state jsonb)
 returns void
 language plpgsql
@@ -14,8 +14,8 @@ as $$
 begin
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, token, by, wake_reason,
     reason, metadata, state)
-  values (gd_enter_act.id, gd_enter_act.seq, gd_enter_act.at, gd_enter_act.version, gd_enter_act.what, gd_enter_act.step,
-    gd_enter_act.step, gd_enter_act.attempt, gd_enter_act.token, gd_enter_act.by, gd_enter_act.wake_reason,
+  values (gd_enter_act.id, gd_enter_act.seq, gd_enter_act.at, gd_enter_act.version, gd_enter_act.what, gd_enter_act.from_step,
+    gd_enter_act.to_step, gd_enter_act.attempt, gd_enter_act.token, gd_enter_act.by, gd_enter_act.wake_reason,
     gd_enter_act.reason, gd_enter_act.metadata, gd_enter_act.state)
   on conflict on constraint gen_durable_ledger_pkey do update
   set (at, fsm_version, outcome, from_step, to_step, attempt, token, by, wake_reason, reason, metadata, state)
@@ -30,21 +30,25 @@ language sql immutable
 begin atomic
   select case gd_act_statuses.what when 'retry' then array['failed'] when 'run_now' then array['runnable']
                                    when 'stop' then array['runnable', 'executing', 'awaiting_signal']
-                                   when 'move' then array['runnable', 'awaiting_signal', 'failed'] end;
+                                   when 'move' then array['runnable', 'awaiting_signal', 'failed']
+                                   when 'upgrade' then array['runnable', 'awaiting_signal', 'failed'] end;
 end;
 
 -- Does something with one instance, or tells why not. Its arguments have been checked. wait: for whoever has locked the row, or
 -- inserts its unique key, as long as lock_timeout lets it.
 -- what: retry (a failed one is due, or rests, again; its inputs are as they were), stop (one that has not ended fails; of one
 -- that executes, the lease is taken away: its outcome does not apply then), run_now (one that is due later is due), move (one
--- that does not execute and is not done gets another queue or priority; null: as it is).
+-- that does not execute and is not done gets another queue or priority; null: as it is), upgrade (the same goes to to_version of its
+-- machine, at to_step: whoever asks has decoded its state, as it was at at_seq. It waits as it did, so what rests goes to where it
+-- rests, and what runs to where it runs).
 -- A stranger that it waits for may take its unique key: 23505 then.
--- answer: done; same (nothing was to be changed), no_such_target, conflict (its status does not fit), taken (another has its
--- unique key), locked; without wait also unsure (it may have to wait for its unique key). detail: the sentence of what is
+-- answer: done; same (nothing was to be changed), no_such_target, conflict (its status, seq or step does not fit), taken (another
+-- has its unique key), locked; without wait also unsure (it may have to wait for its unique key). detail: the sentence of what is
 -- refused. id, status and seq are the row's, behind this: of one that is runnable, gd_announce is to follow. executed: it was
 -- executing.
 create function :"schema".gd_act(
   what text, target bigint, key bytea, to_queue text, to_priority smallint, reason text, by text, wait boolean,
+  to_version int default null, to_step text default null, at_seq bigint default null,
   out answer text, out id bigint, out status text, out seq bigint, out executed boolean, out detail text)
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -118,6 +122,22 @@ begin
   -- Where no function runs it rests, as it did.
   if what = 'retry' then
     select a.status::text as status, a.awaits, a.deadline into there from gd_arrival(here.fsm, here.fsm_version, here.step) a;
+  elsif what = 'upgrade' then
+    select a.status::text as status, a.awaits, a.deadline into there from gd_arrival(here.fsm, to_version, to_step) a;
+    detail := case
+      when here.seq <> at_seq then pg_catalog.format('seq: instance %s: expected %s, at which its state was decoded, got %s', which,
+        at_seq, here.seq)
+      when there.status = 'done' then pg_catalog.format('step: instance %s: expected a step of %s v%s that goes on, got %s', which,
+        left(here.fsm, 255), to_version, left(to_step, 255))
+      when here.status <> 'failed' and there.status <> (
+        select a.status::text from gd_arrival(here.fsm, here.fsm_version, here.step) a)
+      then pg_catalog.format('step: instance %s: expected a step of %s v%s that %s, as %s does, got %s', which,
+        left(here.fsm, 255), to_version, case when there.status = 'awaiting_signal' then 'runs' else 'rests' end,
+        left(here.step, 255), left(to_step, 255)) end;
+    if detail is not null then
+      answer := 'conflict';
+      return;
+    end if;
   else
     select null::text as status, null::text as awaits, null::timestamptz as deadline into there;
   end if;
@@ -136,6 +156,9 @@ begin
   with changed as (
     update gen_durable g
     set status = new_status::durable_status, seq = g.seq + 1,
+        fsm_version = case when what = 'upgrade' then to_version else g.fsm_version end,
+        step = case when what = 'upgrade' then to_step else g.step end,
+        ledger_step = case when what = 'upgrade' and g.history > 0 then to_step else g.ledger_step end,
         queue = case when what = 'move' then coalesce(to_queue, g.queue) else g.queue end,
         priority = case when what = 'move' then coalesce(to_priority, g.priority) else g.priority end,
         attempt = case when what = 'retry' then 0 else g.attempt end,
@@ -145,8 +168,8 @@ begin
         eligible_at = case when what in ('retry', 'run_now') then clock_timestamp() else g.eligible_at end,
         awaits = case what when 'stop' then null when 'retry' then there.awaits else g.awaits end,
         awaits_also = case when what in ('stop', 'retry') then null else g.awaits_also end,
-        deadline = case when what = 'retry' and new_status = 'awaiting_signal' then coalesce(g.deadline, there.deadline)
-                        else g.deadline end,
+        deadline = case when new_status <> 'awaiting_signal' or there.status is distinct from 'awaiting_signal' then g.deadline
+                        when what = 'retry' or there.deadline is not null then coalesce(g.deadline, there.deadline) end,
         locked_by = case when what = 'stop' then null else g.locked_by end,
         lease_expires_at = case when what = 'stop' then null else g.lease_expires_at end,
         updated_at = clock_timestamp()
@@ -154,8 +177,10 @@ begin
     returning g.id, g.seq, g.updated_at, g.fsm_version, g.step, g.attempt, g.wake_reason, g.history, g.queue, g.priority,
       case when g.history = 2 then g.state end as state
   ), entered as materialized (
-    select gd_enter_act(c.id, c.seq, c.updated_at, c.fsm_version, what, c.step, c.attempt, here.locked_by, by, c.wake_reason,
-      reason, case when what = 'move' then pg_catalog.jsonb_build_object('queue', c.queue, 'priority', c.priority) end, c.state)
+    select gd_enter_act(c.id, c.seq, c.updated_at, c.fsm_version, what, here.step, c.step, c.attempt, here.locked_by, by,
+      c.wake_reason, reason,
+      case what when 'move' then pg_catalog.jsonb_build_object('queue', c.queue, 'priority', c.priority)
+                when 'upgrade' then pg_catalog.jsonb_build_object('from_version', here.fsm_version) end, c.state)
     from changed c
     where c.history > 0
   )

@@ -103,7 +103,8 @@ columns_by read_by_name() {
     {&sql::queues, columns_of<gd::queue_row>()},
     {&sql::list, columns_of<store::listed_row>()},
     {&sql::begin_job, {"id"}},
-    {&sql::open_job, {"id"}},
+    {&sql::open_job, columns_of<store::open_job_row>()},
+    {&sql::upgrade_page, columns_of<store::upgrade_row>()},
     {&sql::jobs, columns_of<gd::job_row>()},
     {&sql::returning, columns_of<store::returning_row>()},
     {&sql::return_row, columns_of<store::returned_row>()},
@@ -157,6 +158,7 @@ const std::set<const sql::statement*> not_by_name{
   &sql::pause,          &sql::resume,
   &sql::lock_job,       &sql::unlock_job,
   &sql::work_on_job,    &sql::cancel_job,
+  &sql::upgrade,
 };
 
 struct cleared {

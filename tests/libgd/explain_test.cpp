@@ -190,6 +190,7 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::unlock_job,
                                                 &sql::cancel_job,
                                                 &sql::jobs,
+                                                &sql::upgrade,
                                                 &sql::open_job};
 
 bool is_exempt(const sql::statement& x) {
@@ -323,6 +324,12 @@ struct million_rows {
              + ".gd_begin_job('move', fsm => 'Order', status => '" + status
              + "', to_queue => 'rare', to_priority => 1)";
     };
+    auto upgrade_job = "truncate " + db.schema()
+                       + ".gen_durable_jobs restart identity; insert into "
+                       + db.schema()
+                       + ".gen_durable_jobs (what, fsm, to_version, dry_run,"
+                         " made_by, highest_id) values ('upgrade', 'Order', 9,"
+                         " false, 'ann', 5000000)";
     // Every other one of those that wait by the unique key that it has.
     auto key_of = "case when id % 2 = 0 then 'key ' || id end"s;
     auto of_waiting = " from unnest(" + waiting
@@ -655,12 +662,18 @@ struct million_rows {
        .arguments = "1",
        .rows = 2'000,
        .pages_per_row = 20,
-       .before = job_of("failed") + "; " + execute(sql::lock_job, "1")},
+       .before = job_of("failed") + "; " + execute(sql::lock_job, "1, true")},
       {.what = &sql::work_on_job,
        .arguments = "1",
        .rows = 2'000,
        .pages_per_row = 20,
-       .before = job_of("runnable") + "; " + execute(sql::lock_job, "1")},
+       .before = job_of("runnable") + "; " + execute(sql::lock_job, "1, true")},
+      // A page looks at 2,000, and shows 100.
+      {.what = &sql::upgrade_page,
+       .arguments = "1, 1000000",
+       .rows = 2'000,
+       .pages_per_row = 4,
+       .before = upgrade_job},
       // Of each status, and of a backlog of its partition key.
       {.what = &sql::why,
        .arguments = "1, '{}'",

@@ -6,12 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -24,6 +26,8 @@ namespace {
 /// How often a job is looked at that another works on.
 constexpr std::chrono::milliseconds ask_again{200};
 constexpr int bar_width = 30;
+/// What no job's place is.
+constexpr auto nowhere = std::numeric_limits<std::int64_t>::max();
 
 double done_of(const gd::job_row& x) {
   if (x.ended_at_us || x.highest_id <= 0)
@@ -112,7 +116,7 @@ void add_one(CLI::App& to, const globals& global, action& chosen,
 } // namespace
 
 int run_job(gd::client& db, std::int64_t job) {
-  std::int64_t before = -1;
+  auto before = nowhere;
   while (true) {
     auto now = db.work_on(job);
     if (!now) {
@@ -125,8 +129,13 @@ int run_job(gd::client& db, std::int64_t job) {
     show_progress(*now);
     if (now->ended_at_us) {
       if (now->refused > 0 && now->last_refusal)
-        complain(fmt::format("gdctl: {} refused, the last one: {}\n",
-                             now->refused, gd::printable(*now->last_refusal)));
+        complain(fmt::format("gdctl: {} refused ({}{}), the last one: {}\n",
+                             now->refused, fmt::join(now->refused_ids, ", "),
+                             now->refused_ids.size()
+                                 < static_cast<std::size_t>(now->refused)
+                               ? ", ..."
+                               : "",
+                             gd::printable(*now->last_refusal)));
       return print(
         fmt::format(
           "{{\"job\":{},\"looked_at\":{},\"{}\":{},\"refused\":{}}}\n", job,
@@ -135,8 +144,13 @@ int run_job(gd::client& db, std::int64_t job) {
         now->refused > 0 || now->cancelled ? refused : ok,
         fmt::format("job {} has ended", job));
     }
-    if (now->worked_on && now->last_id == before)
+    // Another works on it, or none yet: of an upgrade, a node.
+    if (now->last_id == before)
       std::this_thread::sleep_for(ask_again);
+    else if (before == nowhere && now->what == gd::act::upgrade)
+      complain(fmt::format("gdctl: job {} waits for a node that has both "
+                           "versions; it does not need gdctl\n",
+                           job));
     before = now->last_id;
   }
 }

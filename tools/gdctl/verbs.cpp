@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gdctl {
 
@@ -22,6 +23,7 @@ struct verb_options {
   filter_options many;
   gd::bulk_command all;
   std::int16_t priority = 0;
+  std::vector<std::string> steps; ///< OLD=NEW
   bool detach = false;
 };
 
@@ -47,9 +49,27 @@ int act_on_one(const globals& global, verb_options& opts) {
   return print(*line, ok, fmt::format("it is done with instance {}", now->id));
 }
 
+gd::result<void> read_steps(verb_options& opts) {
+  for (const auto& x : opts.steps) {
+    auto at = x.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == x.size())
+      return gd::error{gd::errc::invalid_argument,
+                       "--map: expected OLD=NEW, got " + gd::printable(x),
+                       {}};
+    opts.all.what.to_steps.emplace(x.substr(0, at), x.substr(at + 1));
+  }
+  return {};
+}
+
 int act_on_many(const globals& global, verb_options& opts) {
   if (auto ok = read_filter(opts.many); !ok)
     return fail(ok.error());
+  if (auto ok = read_steps(opts); !ok)
+    return fail(ok.error());
+  auto& what = opts.all.what;
+  if (opts.many.empty()) // an upgrade of one
+    if (auto ok = read_address(opts.which, what.target, what.key); !ok)
+      return fail(ok.error());
   opts.all.which = opts.many.which;
   auto db = gd::client::connect(global.connection());
   if (!db)
@@ -77,6 +97,16 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
                                "The priority that they get; lower is more "
                                "urgent");
   }
+  bool upgrades = x.what == gd::act::upgrade;
+  if (upgrades) {
+    sub
+      ->add_option("--to-version", opts->all.what.to_version,
+                   "The version of their machine that they go to")
+      ->required();
+    sub->add_option("--map", opts->steps,
+                    "OLD=NEW: a step that has another name there; may be given "
+                    "several times");
+  }
   sub->add_option("--reason", opts->all.what.reason, "Why, for the history");
   sub->add_option("--by", opts->all.what.by,
                   "Who does it, for the history; default: the database's user");
@@ -99,12 +129,13 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
     bool many = !opts->many.empty();
     if (many && (opts->which.by_key() || !opts->which.id.empty()))
       throw CLI::ValidationError("filter", "expected an instance or a filter");
-    if (!many && (opts->all.dry_run || opts->detach))
+    if (!many && !upgrades && (opts->all.dry_run || opts->detach))
       throw CLI::ValidationError("filter", "--dry-run and --detach expect one");
     if (!many)
       take_id(opts->which);
     chosen = [opts, many, &global] {
-      return many ? act_on_many(global, *opts) : act_on_one(global, *opts);
+      return many || upgrades ? act_on_many(global, *opts)
+                              : act_on_one(global, *opts);
     };
   });
 }
@@ -162,6 +193,17 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
             "  gdctl move 7 --to slow\n"
             "  gdctl move --queue default --machine Report --to slow "
             "--priority 10\n"});
+  add_verb(
+    app, global, chosen,
+    {gd::act::upgrade, "upgrade", "Take instances to another version",
+     "Of an instance that does not execute, and is not done. A node that has "
+     "both versions does\nit, at its next sweep (30 s): it decodes the state, "
+     "and leaves the instance as it is if the\nother version does not take it. "
+     "It waits there as it did. What executes is passed over,\nand listed: run "
+     "it again.",
+     "  gdctl upgrade 7 --to-version 2\n"
+     "  gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
+     "--map charge=pay --dry-run\n"});
 }
 
 void add_pause(CLI::App& app, const globals& global, action& chosen) {

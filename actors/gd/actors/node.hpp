@@ -160,7 +160,7 @@ private:
 class paused_queues {
 public:
   /// All are, until it is known which ones.
-  void expect() {
+  void forget() {
     std::lock_guard guard{mutex_};
     known_ = false;
   }

@@ -67,6 +67,7 @@ private:
 
   /// Behind those of the sweeps.
   static constexpr std::uint64_t job_ticket = 2;
+  static constexpr std::uint64_t upgrade_ticket = 3;
 
   static std::string_view title(sweep what);
   progress& of(sweep what);
@@ -94,9 +95,11 @@ private:
   void end_next();
   void read_end(const pq::reply& reply);
   void look_for_served();
-  void begin_job(std::int64_t job);
+  void begin_job(const store::open_job_row& job);
   void work_on_job();
   void finish_job(const pq::reply& reply);
+  void judge_upgrade(const pq::reply& reply);
+  void leave_job(const error& why);
   void read_served(const pq::reply& reply);
   void pause(sweep what);
   bool may_reap();
@@ -131,7 +134,7 @@ private:
   std::int32_t forgotten_pages_ = 0;
   /// What an operator wants to be done with many instances, of which this node does some
   /// at a time. Zero: there is none.
-  std::int64_t job_ = 0;
+  store::open_job_row job_;
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.

@@ -72,7 +72,7 @@ caf::behavior supervisor_actor::make_behavior() {
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
   add(role::links, {}, [this] { return spawn<links_actor>(home_); });
-  home_->paused.expect();
+  home_->paused.forget();
   add_pickers();
   lookout_ = std::make_shared<lookout>(home_);
   lookout_->look();

@@ -76,8 +76,7 @@ pq::call queues() {
 pq::call list(const list_query& what) {
   pq::call x{&sql::list, {}};
   add_filter(x.args, what.which);
-  x.args
-    .add(what.before.value_or(std::numeric_limits<std::int64_t>::max()))
+  x.args.add(what.before.value_or(std::numeric_limits<std::int64_t>::max()))
     .add(what.limit);
   return x;
 }
@@ -101,11 +100,17 @@ pq::call begin_job(const bulk_command& what) {
     .add(why_text(what.what.reason))
     .add(what.what.by.value_or(""))
     .add(what.dry_run);
+  const auto& to = what.what;
+  x.args
+    .add(one(to.to_version == 0 ? std::nullopt : std::optional{to.to_version}))
+    .add(to.to_steps.empty() ? "" : to_json(to.to_steps))
+    .add(one(to.target == 0 ? std::nullopt : std::optional{to.target}))
+    .add(pq::one_key(to.key));
   return x;
 }
 
-pq::call lock_job(std::int64_t job) {
-  return make_call(sql::lock_job, job);
+pq::call lock_job(std::int64_t job, job_worker by) {
+  return make_call(sql::lock_job, job, by == job_worker::node);
 }
 
 pq::call unlock_job(std::int64_t unless) {
@@ -124,8 +129,25 @@ pq::call jobs(std::int64_t job) {
   return make_call(sql::jobs, job);
 }
 
-pq::call open_job(std::int64_t behind) {
-  return make_call(sql::open_job, behind);
+pq::call open_job(const std::vector<machine_version>& machines) {
+  std::vector<std::string> names;
+  std::vector<std::int32_t> versions;
+  for (const auto& x : machines) {
+    names.push_back(x.fsm);
+    versions.push_back(x.version);
+  }
+  return make_call(sql::open_job, names, versions);
+}
+
+// -- upgrades -----------------------------------------------------------------
+
+pq::call upgrade_page(std::int64_t job, std::int64_t bytes) {
+  return make_call(sql::upgrade_page, job, bytes);
+}
+
+pq::call upgrade(std::int64_t job, const upgrade_batch& what) {
+  return make_call(sql::upgrade, job, what.after, what.upto, what.ids,
+                   what.seqs, what.faults);
 }
 
 } // namespace gd::store
