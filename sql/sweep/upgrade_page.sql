@@ -12,12 +12,12 @@ with job as materialized (
   from job j
   cross join lateral (
     select g.* from :"schema".gen_durable g where g.id > j.last_id and g.id <= j.highest_id order by g.id limit 2000) g
-), some as materialized (
+), chosen as materialized (
   select l.* from looked l where l.fits order by l.id limit 100
 ), shown as materialized (
   select s.id, s.fsm, s.fsm_version, s.step, s.seq, t.state,
     sum(octet_length(t.state)) over (order by s.id) - octet_length(t.state) as before
-  from some s
+  from chosen s
   left join lateral (
     select g.state::text as state from :"schema".gen_durable g where g.id = s.id and s.status <> 'executing') t on true
 ), page as materialized (

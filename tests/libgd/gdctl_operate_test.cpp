@@ -6,9 +6,12 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <pty.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -58,6 +61,40 @@ struct fixture {
     x.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     CAF_MESSAGE(arguments << ": " << x.code << "\n" << x.said);
     return x;
+  }
+
+  /// In a process of its own.
+  static pid_t start(const std::string& arguments) {
+    auto pid = fork();
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c",
+            ("exec " GD_GDCTL " " + arguments + " > /dev/null 2>&1").c_str(),
+            nullptr);
+      _exit(127);
+    }
+    return pid;
+  }
+
+  /// All that it says there.
+  static std::string run_on_terminal(const std::string& arguments) {
+    int terminal = -1;
+    auto pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c", ("exec " GD_GDCTL " " + arguments).c_str(),
+            nullptr);
+      _exit(127);
+    }
+    std::string said;
+    std::array<char, 4'096> some;
+    while (true) { // its end is an error, EIO
+      auto n = read(terminal, some.data(), some.size());
+      if (n <= 0)
+        break;
+      said.append(some.data(), static_cast<std::size_t>(n));
+    }
+    close(terminal);
+    waitpid(pid, nullptr, 0);
+    return said;
   }
 
   std::string count(const std::string& condition) {
@@ -120,6 +157,56 @@ CAF_TEST(many instances are counted and then tried again) {
                   "{\"job\":2,\"looked_at\":5,\"changed\":5,\"refused\":0}\n");
   CAF_CHECK_EQUAL(count("status = 'failed'"), "0");
   CAF_CHECK_EQUAL(run("retry --machine Order --status done").code, 2);
+}
+
+CAF_TEST(a job that is killed says where it stands and goes on there) {
+  const auto* more = std::getenv("GD_JOB_ROWS");
+  auto rows = more != nullptr ? more : "4000"s;
+  db.rows("insert into gen_durable (fsm, step, status) select 'Many', 'pay',"
+          " 'failed' from generate_series(1, $1::int)",
+          {rows});
+  // Killed while a stranger keeps it from ending: in the middle of a batch.
+  gd::test::session stranger{db.conninfo()};
+  stranger.exec("begin");
+  db.rows("create function stand() returns trigger language plpgsql as $$ begin"
+          " perform pg_advisory_xact_lock(4711); return new; end $$;"
+          " create trigger stand before update on gen_durable for each row when"
+          " (old.id = 1900) execute function stand()");
+  stranger.exec("select pg_advisory_xact_lock(4711)");
+  auto pid = start("retry --machine Many --by ann");
+  auto blocked = stranger.wait_until_someone_is_blocked();
+  CAF_CHECK_EQUAL(kill(pid, SIGKILL), 0);
+  CAF_CHECK_EQUAL(waitpid(pid, nullptr, 0), pid);
+  db.rows("select pg_terminate_backend($1)", {std::to_string(blocked)});
+  stranger.exec("commit");
+  auto changed = db.scalar("select changed from gen_durable_jobs");
+  CAF_CHECK_EQUAL(count("fsm = 'Many' and seq = 1"), changed);
+  auto told = run("jobs --json").said;
+  CAF_CHECK(contains(told, "\"changed\":" + changed + ","));
+  CAF_CHECK(contains(told, "\"ended_at_us\":null"));
+  CAF_CHECK(
+    contains(run("jobs run 1").said, "\"changed\":" + rows + ",\"refused\":0"));
+  CAF_CHECK_EQUAL(count("fsm = 'Many' and seq = 1 and status = 'runnable'"),
+                  rows);
+}
+
+CAF_TEST(on a terminal a bar tells how far a job is) {
+  auto said = run_on_terminal("stop --queue mail --reason x");
+  CAF_CHECK(contains(said,
+                     "[##############################] 100%  10 looked at,"
+                     " 5 changed, 0 refused"));
+  CAF_CHECK(!contains(run("retry --machine Order").said, "###"));
+}
+
+CAF_TEST(an upgrade of what no node has had is refused by name) {
+  auto x = run("upgrade 1 --to-version 2");
+  CAF_CHECK_EQUAL(x.code, 2);
+  CAF_CHECK(contains(x.said, "to_version: expected a version of Order that "
+                             "nodes have had (none), got 2"));
+  CAF_CHECK_EQUAL(run("upgrade 1").code, 2);
+  CAF_CHECK(contains(run("upgrade 1 --to-version 2 --map pay").said,
+                     "--map: expected OLD=NEW, got pay"));
+  CAF_CHECK_EQUAL(run("upgrade 77 --to-version 2").code, 5);
 }
 
 CAF_TEST(a job is left to others and gone on with and cancelled) {
