@@ -95,7 +95,7 @@ endforeach()
 set(budgets
   libgd/gd 7760 libgd/gd/pq 4640 libgd/gd/work 9400 actors/gd/actors 11900
   testing/gd 1720 testing/actors/gd/actors 400 tools/gdctl 5900
-  sql/turn 600 sql/intake 700 sql/sweep 440 sql/session 218 sql/caller 30
+  sql/turn 600 sql/intake 700 sql/sweep 470 sql/session 218 sql/caller 30
   sql/testing 30 sql/parts 740)
 while(budgets)
   list(POP_FRONT budgets folder budget)

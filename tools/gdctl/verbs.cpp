@@ -133,7 +133,7 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
       throw CLI::ValidationError("filter", "--dry-run and --detach expect one");
     if (!many)
       take_id(opts->which);
-    chosen = [opts, many, &global] {
+    chosen = [opts, many, upgrades, &global] {
       return many || upgrades ? act_on_many(global, *opts)
                               : act_on_one(global, *opts);
     };

@@ -361,7 +361,7 @@ void reaper_actor::look_for_silent() {
   send(sweep::leases, stage::silent,
        {{store::forget_nodes(),
          store::trim_ledger(trimmed_, trimmed_instances, trimmed_entries),
-         store::open_job(home_->machines.keys()),
+         store::open_job(home_->machines->keys()),
          store::silent_sessions(home_->incarnation)},
         false});
 }
@@ -470,7 +470,7 @@ void reaper_actor::judge_upgrade(const pq::reply& reply) {
     }
     what.ids.push_back(x.id);
     what.seqs.push_back(x.seq);
-    what.faults.push_back(upgrade_fault(home_->machines, x));
+    what.faults.push_back(upgrade_fault(*home_->machines, x));
   }
   if (!more || reply.results.back().size() == 0) {
     job_ = {};

@@ -5,6 +5,7 @@
 #include <gd/pq/complaints.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <caf/event_based_actor.hpp>
 

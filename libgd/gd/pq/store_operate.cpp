@@ -103,7 +103,7 @@ pq::call begin_job(const bulk_command& what) {
   const auto& to = what.what;
   x.args
     .add(one(to.to_version == 0 ? std::nullopt : std::optional{to.to_version}))
-    .add(to.to_steps.empty() ? "" : to_json(to.to_steps))
+    .add(to.to_steps.empty() ? "" : to_json(to.to_steps).text())
     .add(one(to.target == 0 ? std::nullopt : std::optional{to.target}))
     .add(pq::one_key(to.key));
   return x;
