@@ -103,9 +103,11 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
       ->add_option("--to-version", opts->all.what.to_version,
                    "The version of their machine that they go to")
       ->required();
-    sub->add_option("--map", opts->steps,
-                    "OLD=NEW: a step that has another name there; may be given "
-                    "several times");
+    sub
+      ->add_option("--map", opts->steps,
+                   "OLD=NEW: a step that has another name there; may be given "
+                   "several times")
+      ->allow_extra_args(false);
   }
   sub->add_option("--reason", opts->all.what.reason, "Why, for the history");
   sub->add_option("--by", opts->all.what.by,
