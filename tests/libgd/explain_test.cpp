@@ -330,6 +330,10 @@ struct million_rows {
                        + ".gen_durable_jobs (what, fsm, to_version, dry_run,"
                          " made_by, highest_id) values ('upgrade', 'Order', 9,"
                          " false, 'ann', 5000000)";
+    // What is not there is refused, also before the table is filled.
+    auto there = "insert into " + db.schema()
+                 + ".gen_durable (id, fsm, step) overriding system value values"
+                   " (777777, 'Order', 'collect') on conflict do nothing";
     // Every other one of those that wait by the unique key that it has.
     auto key_of = "case when id % 2 = 0 then 'key ' || id end"s;
     auto of_waiting = " from unnest(" + waiting
@@ -629,7 +633,8 @@ struct million_rows {
       {.what = &sql::operate,
        .arguments = "'stop', 777777, '{}', '', '{}', 'why', 'who'",
        .rows = 1,
-       .pages_per_row = 100},
+       .pages_per_row = 100,
+       .before = there},
       {.what = &sql::operate,
        .arguments = "'move', 0, '{k}', 'rare', '{1}', 'why', 'who'",
        .rows = 1,
