@@ -1,8 +1,9 @@
--- A page of instances that fit a filter, the newest first. It looks at 10,000 at the most, in the order of their ids: of those that have
+-- A page of instances that fit a filter, the newest first. It looks at so many at the most, in the order of their ids: of those that have
 -- failed, or execute, if that is asked for.
 -- $1 text[] one machine, or empty: any; $2 bigint[] one version, or empty; $3 text[] one step, or empty; $4 text[] one status, or empty;
 -- $5 text[] one queue, or empty; $6 bigint[] not changed for so long, in us, or empty; $7 text[] text of its last_error, or empty;
--- $8 bigint: instances before this one; $9 int limit
+-- $8 bigint: instances before this one; $9 int limit; $10 int at how many it looks (a constant would be planned with another path while the
+-- table is small)
 -- A row for each. Time in us since 1970. Names that are longer than any of ours are cut. Behind them one without an id: next, before
 -- which the next page begins, or null: there is no more.
 with looked as not materialized (
@@ -11,7 +12,7 @@ with looked as not materialized (
     from :"schema".gen_durable g
     where ($4::text[])[1] = 'failed' and g.status = 'failed' and g.id < $8::bigint
     order by g.id desc
-    limit 10000
+    limit $10::int
   )
   union all
   (
@@ -19,7 +20,7 @@ with looked as not materialized (
     from :"schema".gen_durable g
     where ($4::text[])[1] = 'executing' and g.status = 'executing' and g.id < $8::bigint
     order by g.id + 0 desc
-    limit 10000
+    limit $10::int
   )
   union all
   (
@@ -27,7 +28,7 @@ with looked as not materialized (
     from :"schema".gen_durable g
     where (($4::text[])[1] in ('failed', 'executing')) is not true and g.id < $8::bigint
     order by g.id desc
-    limit 10000
+    limit $10::int
   )
 ), found as materialized (
   select l.*
@@ -44,4 +45,4 @@ from found f
 union all
 select null, null, null, null, null, null, null, null, null, null,
   case when (select count(*) from found) = $9::int then (select min(f.id) from found f)
-       else (select l.id from looked l offset 9999 limit 1) end
+       else (select l.id from looked l offset $10::int - 1 limit 1) end

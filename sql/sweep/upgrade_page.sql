@@ -1,5 +1,6 @@
--- What an upgrade comes to next: of the 2,000 instances behind its place, the first 100 that it is for, with their states, which are
--- decoded by whoever asks. $1 bigint job, $2 bigint bytes that states have at the most, but for the first
+-- What an upgrade comes to next: of so many instances behind its place, the first 100 that it is for, with their states, which are
+-- decoded by whoever asks. $1 bigint job, $2 bigint bytes that states have at the most, but for the first,
+-- $3 int how many it looks at
 -- A row for each: its id, and its machine, version, step and seq; the version that it goes to, and the step there; its state, or null: it
 -- executes. Behind them one without an id: after, behind which the page begins, and upto, the id that it reaches. No row: the job has ended.
 with job as materialized (
@@ -11,7 +12,7 @@ with job as materialized (
                             j.step, j.status, j.queue, j.changed_before, j.failure) as fits
   from job j
   cross join lateral (
-    select g.* from :"schema".gen_durable g where g.id > j.last_id and g.id <= j.highest_id order by g.id limit 2000) g
+    select g.* from :"schema".gen_durable g where g.id > j.last_id and g.id <= j.highest_id order by g.id limit $3::int) g
 ), chosen as materialized (
   select l.* from looked l where l.fits order by l.id limit 100
 ), shown as materialized (
@@ -31,7 +32,7 @@ union all
 select null, null, null, null, null, null, null, null, j.last_id,
   case
     when (select count(*) from page) < (select count(*) from looked l where l.fits) then (select max(p.id) from page p)
-    when (select count(*) from looked) = 2000 then (select max(l.id) from looked l)
+    when (select count(*) from looked) = $3::int then (select max(l.id) from looked l)
     else j.highest_id end
 from job j
 order by id

@@ -227,8 +227,8 @@ CAF_TEST(what is stopped under a frozen process keeps its partition key for no
   a.send(SIGSTOP);
   db.rows("select gd_stop($1)", {id});
   // No row tells of the key any more: the next one of it waits for the sessions.
-  db.rows("insert into gen_durable (fsm, step, partition_key) values ('Hang',"
-          " 'hang', 'account 7')");
+  db.rows("insert into gen_durable (fsm, step, partition_key, attempt) values"
+          " ('Hang', 'hang', 'account 7', 1)");
   worker b{db, "b"};
   db.wait_until("select count(*) from gen_durable_nodes where node = 'b'", "1");
   CAF_CHECK_EQUAL(db.scalar(count_locks), "1");

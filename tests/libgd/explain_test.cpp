@@ -324,6 +324,8 @@ struct million_rows {
              + ".gd_begin_job('move', fsm => 'Order', status => '" + status
              + "', to_queue => 'rare', to_priority => 1)";
     };
+    // As lock_job has left it.
+    const auto* held_job = "; select set_config('gd.job', '1', true)";
     auto upgrade_job = "truncate " + db.schema()
                        + ".gen_durable_jobs restart identity; insert into "
                        + db.schema()
@@ -633,12 +635,12 @@ struct million_rows {
       {.what = &sql::operate,
        .arguments = "'stop', 777777, '{}', '', '{}', 'why', 'who'",
        .rows = 1,
-       .pages_per_row = 100,
+       .pages_per_row = 150,
        .before = there},
       {.what = &sql::operate,
        .arguments = "'move', 0, '{k}', 'rare', '{1}', 'why', 'who'",
        .rows = 1,
-       .pages_per_row = 100,
+       .pages_per_row = 150,
        .before = kept},
       // Rows: of these kinds; of the due ones it counts 10,000 in each queue.
       {.what = &sql::queues,
@@ -647,19 +649,21 @@ struct million_rows {
        .pages_per_row = 2},
       // A page, one of what is rare, and one of what has failed.
       {.what = &sql::list,
-       .arguments = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500",
+       .arguments
+       = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
        .pages_per_row = 3},
       {.what = &sql::list,
-       .arguments = "'{None}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500",
+       .arguments
+       = "'{None}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
        .rows = 10'000,
        .pages_per_row = 2},
       {.what = &sql::list,
        .arguments = "'{}', '{}', '{}', '{failed}', '{}', '{}', '{}', 700000, "
-                    "500",
+                    "500, 10000",
        .pages_per_row = 4},
       {.what = &sql::list,
        .arguments = "'{}', '{}', '{}', '{executing}', '{}', '{}', '{}', "
-                    "700000, 500",
+                    "700000, 500, 10000",
        .rows = 10'000, // so many execute here
        .pages_per_row = 2},
       // A batch looks at 2,000, and changes 200.
@@ -667,15 +671,15 @@ struct million_rows {
        .arguments = "1",
        .rows = 2'000,
        .pages_per_row = 20,
-       .before = job_of("failed") + "; " + execute(sql::lock_job, "1, true")},
+       .before = job_of("failed") + held_job},
       {.what = &sql::work_on_job,
        .arguments = "1",
        .rows = 2'000,
        .pages_per_row = 20,
-       .before = job_of("runnable") + "; " + execute(sql::lock_job, "1, true")},
+       .before = job_of("runnable") + held_job},
       // A page looks at 2,000, and shows 100.
       {.what = &sql::upgrade_page,
-       .arguments = "1, 1000000",
+       .arguments = "1, 1000000, 2000",
        .rows = 2'000,
        .pages_per_row = 4,
        .before = upgrade_job},
@@ -697,8 +701,8 @@ struct million_rows {
        .before = why_of("awaiting_signal")},
       {.what = &sql::why,
        .arguments = "0, '{k}'",
-       .rows = 1,
-       .pages_per_row = 1100, // it counts up to 1,000 that come before it
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = kept},
       {.what = &sql::rewind,
        .arguments = "5000000, 0, 'why', 'who', '{}'",
@@ -829,7 +833,8 @@ CAF_TEST(plans made for small tables do not read more when those have grown
         CAF_CHECK_EQUAL(
           table.db.scalar(read_from_end_to_end,
                           {plan, "{gen_durable_lease,gen_durable_owed,"
-                                 "gen_durable_nodes,gen_durable_machines}"}),
+                                 "gen_durable_nodes,gen_durable_machines,"
+                                 "gen_durable_queues,gen_durable_queues_pkey}"}),
           ""s);
       }
     }

@@ -19,6 +19,10 @@ std::string why_text(const std::optional<std::string>& reason) {
   return clean_text(reason.value_or(""), limits{}.reason);
 }
 
+/// Instances that a page is looked for in, and that an upgrade looks at at a time.
+constexpr std::int32_t looked_at = 10'000;
+constexpr std::int32_t looked_at_to_upgrade = 2'000;
+
 /// One that is not empty, or none.
 std::vector<std::string> one(const std::string& text) {
   return text.empty() ? std::vector<std::string>{} : std::vector{text};
@@ -77,7 +81,8 @@ pq::call list(const list_query& what) {
   pq::call x{&sql::list, {}};
   add_filter(x.args, what.which);
   x.args.add(what.before.value_or(std::numeric_limits<std::int64_t>::max()))
-    .add(what.limit);
+    .add(what.limit)
+    .add(looked_at);
   return x;
 }
 
@@ -142,7 +147,7 @@ pq::call open_job(const std::vector<machine_version>& machines) {
 // -- upgrades -----------------------------------------------------------------
 
 pq::call upgrade_page(std::int64_t job, std::int64_t bytes) {
-  return make_call(sql::upgrade_page, job, bytes);
+  return make_call(sql::upgrade_page, job, bytes, looked_at_to_upgrade);
 }
 
 pq::call upgrade(std::int64_t job, const upgrade_batch& what) {
