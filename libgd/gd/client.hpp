@@ -95,6 +95,11 @@ public:
   /// `version_retired`.
   result<inserted> fork(const gd::fork& what);
 
+  /// Deletes instances that have ended, of a page of instances, with their signals and
+  /// histories. Errors: `invalid_argument`, `unavailable`; `unknown_fate`, behind which the
+  /// page can be asked for again.
+  result<pruned> prune(const gd::prune& what);
+
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
 

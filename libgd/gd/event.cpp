@@ -58,16 +58,19 @@ severity level_of(const event& what) {
                       [](const returned& e) {
     return e.blocked > 0 ? severity::warning : severity::info;
                       },
-                      [](const given_back&) { return severity::debug; },
-                      [](const sweep_skipped&) { return severity::debug; },
-                      [](const machine_changed&) { return severity::info; },
-                      [](const worker_joined&) { return severity::info; },
-                      [](const engine_joined&) { return severity::info; },
-                      [](const gateway_reached&) { return severity::info; },
-                      // All others. The guide's table is compared with this.
-                      [](const auto&) { return severity::warning; },
+                      [](const instances_deleted& e) {
+    return e.put_off > 0 ? severity::warning : severity::info;
   },
-                    what);
+                    [](const given_back&) { return severity::debug; },
+                    [](const sweep_skipped&) { return severity::debug; },
+                    [](const machine_changed&) { return severity::info; },
+                    [](const worker_joined&) { return severity::info; },
+                    [](const engine_joined&) { return severity::info; },
+                    [](const gateway_reached&) { return severity::info; },
+                    // All others. The guide's table is compared with this.
+                    [](const auto&) { return severity::warning; },
+  },
+    what);
 }
 
 namespace events {
@@ -217,6 +220,12 @@ std::string text_of(const reaped& e) {
 
 std::string text_of(const deadlines_fired& e) {
   return fmt::format("{} deadlines fired", e.rows);
+}
+
+std::string text_of(const instances_deleted& e) {
+  return fmt::format("{} instances deleted whose time was over, {} put off: "
+                     "they cannot be deleted",
+                     e.deleted, e.put_off);
 }
 
 std::string text_of(const returned& e) {

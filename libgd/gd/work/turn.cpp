@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -26,6 +27,11 @@ constexpr milliseconds unsure_group_wait{100};
 /// that long after the first time.
 constexpr int most_tries_to_show = 3;
 constexpr milliseconds show_again_after{500};
+
+/// How long a group that erases waits for strangers; and how long nothing is erased after
+/// that was refused, since something refers to what was to go.
+constexpr milliseconds erase_wait{10};
+constexpr milliseconds erase_pause{1'000};
 
 using outcome_refs = store::row_refs<store::outcome_row>;
 
@@ -173,9 +179,19 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     work.add(group.entries.size() > 1
                ? store::lock_timeout(unsure_wait, unsure_group_wait)
                : store::lock_timeout(unsure_wait));
+  if (group.entries.front().row->erase) {
+    if (now < no_erase_before_)
+      for (auto& x : group.entries)
+        x.row->erase = false;
+    else
+      work.add(store::lock_timeout(erase_wait));
+  }
   if (group.alone)
     work.add(store::lock({group.entries.front().row->id}));
   std::array<outcome_refs, writers.size()> by_writer;
+  outcome_refs kept;
+  outcome_refs erased;
+  std::map<std::int64_t, outcome_refs> kept_done; // by how long
   outcome_refs parking;
   outcome_refs advancing;
   outcome_refs going_on; // of those, without history
@@ -188,6 +204,11 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     if (row.what == store::verb::advance) {
       advancing.add(row);
       (row.has_history ? entered_going_on : going_on).add(row);
+    } else if (row.erase) {
+      erased.add(row);
+    } else if (row.keep_us) {
+      bool plain = store::is_plain_done(row) && !row.has_history;
+      (plain ? kept_done[*row.keep_us] : kept).add(row);
     } else {
       by_writer[index_of_writer(row, quickly)].add(row);
     }
@@ -198,6 +219,12 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   for (std::size_t i = 0; i < writers.size(); ++i)
     if (!by_writer[i].empty())
       write(writers[i](by_writer[i]));
+  for (const auto& [keep_us, rows] : kept_done)
+    write(store::flush_done_keep(rows, how_.resend));
+  if (!kept.empty())
+    write(store::flush_keep(kept, how_.resend));
+  if (!erased.empty())
+    write(store::flush_erase(erased, how_.resend));
   if (auto parked = store::recheck(parking))
     work.add(std::move(*parked));
   if (!advancing.empty()) {
@@ -316,6 +343,12 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
   to.rows.reserve(of.group.entries.size());
   for (auto& x : of.group.entries) {
     const auto* answer = answer_to(x.row->id);
+    if (answer == nullptr && x.row->erase) {
+      x.row->erase
+        = false; // somebody may only refer to it: it is kept a little
+      waiting_.push(std::move(x));
+      continue;
+    }
     if (answer == nullptr && !of.group.alone) {
       waiting_.put_locked(std::move(x), now);
       continue;
@@ -374,6 +407,14 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     // For a row that is no outcome's: outcomes go without `release_lost`.
     lost_.refused(now);
     to.failure = why;
+    waiting_.retry(std::move(group));
+    return;
+  } else if (!of_pick && !group.empty() && group.front().row->erase
+             && (why.code == errc::rejected || why.code == errc::busy)) {
+    // Nothing that step or handler could help: kept, and left to the sweep.
+    no_erase_before_ = now + erase_pause;
+    for (auto& x : group)
+      x.row->erase = false;
     waiting_.retry(std::move(group));
     return;
   } else if (why.code == errc::rejected && !of_pick && !group.empty()) {

@@ -39,6 +39,8 @@ public:
     std::size_t rows = 500;
     std::size_t bytes = 8 << 20;
     std::int32_t inbox = 1'000;
+    /// Nothing is deleted that is younger.
+    std::chrono::microseconds resend{0};
     /// Of the whole node.
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
     std::shared_ptr<isolation> suspects = std::make_shared<isolation>();
@@ -242,6 +244,9 @@ private:
     bool unsure() const noexcept {
       return row->may_collide;
     }
+    bool apart() const noexcept {
+      return row->erase;
+    }
   };
 
   /// So many rows are shown at once.
@@ -354,6 +359,8 @@ private:
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};
+  /// Before when nothing is erased: something refers to what should have been.
+  clock::time_point no_erase_before_{};
   /// See `sees_suspects`; and before when they are not looked for again.
   bool suspects_ = false;
   clock::time_point suspects_at_{};

@@ -1,0 +1,2 @@
+#define CAF_SUITE keep
+#include <caf/test/dsl.hpp>
