@@ -473,7 +473,7 @@ pq::call expired(std::int32_t limit, const page_end& after) {
 }
 
 pq::call erase(const std::vector<std::int64_t>& ids) {
-  return make_call(sql::erase, ids, std::optional<std::int64_t>{}, "");
+  return make_call(sql::erase, ids, std::int64_t{-1}, std::string{});
 }
 
 pq::call put_off(const std::vector<std::int64_t>& ids) {
@@ -486,7 +486,7 @@ pq::call prunable(const prune& what) {
 }
 
 pq::call erase(const std::vector<std::int64_t>& ids, const prune& what) {
-  return make_call(sql::erase, ids, std::optional{what.age_us}, what.status);
+  return make_call(sql::erase, ids, what.age_us, what.status);
 }
 
 // -- sessions -----------------------------------------------------------------
