@@ -3,6 +3,7 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/work/insert_intake.hpp>

@@ -8,6 +8,7 @@
 #include <gd/json_codecs.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_transitions.hpp>
 #include <gd/pq/text.hpp>

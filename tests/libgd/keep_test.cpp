@@ -7,6 +7,7 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/work/execution.hpp>
 #include <gd/work/turn.hpp>

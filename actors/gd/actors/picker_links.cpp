@@ -3,6 +3,8 @@
 
 #include <gd/actors/picker.hpp>
 
+#include <gd/pq/store_ends.hpp>
+
 #include <caf/all.hpp>
 
 #include <utility>

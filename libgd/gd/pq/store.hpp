@@ -362,10 +362,9 @@ struct outcome_row {
   std::vector<std::int64_t> seen{};
   /// Its new status may be one in which another row has its unique key.
   bool may_collide = false;
-  /// How long the instance is kept, if this ends it; nullopt: for ever.
+  /// How long the instance is kept that ends by this; nullopt: for ever.
   std::optional<std::int64_t> keep_us{};
-  /// That is no time: it is deleted with this, if it can be.
-  bool erase = false;
+  bool erase = false; ///< it is deleted with this, if it can be
   /// It is entered into the ledger.
   bool has_history = false;
   /// For that: JSON, or empty.
@@ -378,9 +377,6 @@ struct outcome_row {
 /// `what`.
 bool may_collide(const picked_row& row, verb what);
 
-/// How the instance ends by it, if it does.
-std::optional<final_status> end_of(verb what) noexcept;
-
 /// Of several rows, each id once; none of them an `advance`, to which no failure leads.
 pq::call flush(const row_refs<outcome_row>& rows);
 /// The same of rows with history, of which none is a `release`: with their entries.
@@ -392,19 +388,6 @@ bool is_plain_done(const outcome_row& row);
 pq::call flush_done(const row_refs<outcome_row>& rows);
 /// The same of rows with history, to which no metadata are attached: with their entries.
 pq::call flush_done_ledger(const row_refs<outcome_row>& rows);
-
-/// What `flush` does of rows with history and without that have a `keep_us`. Nothing is
-/// deleted that is younger than `resend`.
-pq::call flush_keep(const row_refs<outcome_row>& rows,
-                    std::chrono::microseconds resend);
-/// The same of rows that are to be erased. Who is left out may be locked by somebody who only
-/// refers to it.
-pq::call flush_erase(const row_refs<outcome_row>& rows,
-                     std::chrono::microseconds resend);
-/// The same as `flush_keep` for less, of those that `flush_done` would write, which are kept
-/// for as long as the first one.
-pq::call flush_done_keep(const row_refs<outcome_row>& rows,
-                         std::chrono::microseconds resend);
 
 /// Whether `flush_next` does what `flush` would do to this row.
 bool is_plain_next(const outcome_row& row);
@@ -516,41 +499,7 @@ struct returned_row : reaped_row {
   GD_COLUMNS(id, queue, partition_key, token, runnable);
 };
 
-/// Of a name of a sweep. One row, one boolean.
-pq::call sweep_lock(std::string_view sweep);
-
-// -- what has ended -----------------------------------------------------------
-
-/// Instances whose time is over, behind a page: rows of `expired_row`.
-pq::call expired(std::int32_t limit, const page_end& after = {});
-struct expired_row : page_end {
-  GD_COLUMNS(at_us2000, id);
-};
-/// Deletes them, if their time is over.
-pq::call erase(const std::vector<std::int64_t>& ids);
-struct erased_row {
-  std::int64_t erased = 0;          ///< how many were deleted
-  std::vector<std::int64_t> kept{}; ///< who could not be, by a trigger
-
-  GD_COLUMNS(erased, kept);
-};
-/// Of these that cannot be deleted: later.
-pq::call put_off(const std::vector<std::int64_t>& ids);
-
-/// A page of those that it is about.
-pq::call prunable(const prune& what);
-struct prunable_row {
-  std::optional<std::int64_t> last{}; ///< nullopt: it was the last page
-  std::int64_t looked = 0;            ///< at how many
-  std::vector<std::int64_t> ids{};
-
-  GD_COLUMNS(last, looked, ids);
-};
-/// Deletes them, if it is still about them.
-pq::call erase(const std::vector<std::int64_t>& ids, const prune& what);
-
-// -- sessions -----------------------------------------------------------------
-
+pq::call sweep_lock(std::string_view sweep); ///< one row, one boolean
 pq::call end_session();
 
 // -- inserts, signals, reading ------------------------------------------------

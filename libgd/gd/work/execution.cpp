@@ -1,5 +1,7 @@
 #include <gd/work/execution.hpp>
 
+#include <gd/pq/store_ends.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

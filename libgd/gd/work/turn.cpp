@@ -1,6 +1,7 @@
 #include <gd/work/turn.hpp>
 
 #include <gd/pq/expect.hpp>
+#include <gd/pq/store_ends.hpp>
 
 #include <fmt/format.h>
 
@@ -173,25 +174,11 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   group = waiting_.take(now, may_pick);
   if (group.entries.empty())
     return;
-  if (group.alone)
-    work.add(store::lock_timeout(alone_wait));
-  else if (group.unsure())
-    work.add(group.entries.size() > 1
-               ? store::lock_timeout(unsure_wait, unsure_group_wait)
-               : store::lock_timeout(unsure_wait));
-  if (group.entries.front().row->erase) {
-    if (now < no_erase_before_)
-      for (auto& x : group.entries)
-        x.row->erase = false;
-    else
-      work.add(store::lock_timeout(erase_wait));
-  }
+  bound_waits(group, work, now);
   if (group.alone)
     work.add(store::lock({group.entries.front().row->id}));
   std::array<outcome_refs, writers.size()> by_writer;
-  outcome_refs kept;
-  outcome_refs erased;
-  std::map<std::int64_t, outcome_refs> kept_done; // by how long
+  kept_rows kept;
   outcome_refs parking;
   outcome_refs advancing;
   outcome_refs going_on; // of those, without history
@@ -204,11 +191,8 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     if (row.what == store::verb::advance) {
       advancing.add(row);
       (row.has_history ? entered_going_on : going_on).add(row);
-    } else if (row.erase) {
-      erased.add(row);
     } else if (row.keep_us) {
-      bool plain = store::is_plain_done(row) && !row.has_history;
-      (plain ? kept_done[*row.keep_us] : kept).add(row);
+      kept.add(row);
     } else {
       by_writer[index_of_writer(row, quickly)].add(row);
     }
@@ -219,12 +203,8 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   for (std::size_t i = 0; i < writers.size(); ++i)
     if (!by_writer[i].empty())
       write(writers[i](by_writer[i]));
-  for (const auto& [keep_us, rows] : kept_done)
-    write(store::flush_done_keep(rows, how_.resend));
-  if (!kept.empty())
-    write(store::flush_keep(kept, how_.resend));
-  if (!erased.empty())
-    write(store::flush_erase(erased, how_.resend));
+  for (auto& x : kept.written(how_.resend))
+    write(std::move(x));
   if (auto parked = store::recheck(parking))
     work.add(std::move(*parked));
   if (!advancing.empty()) {

@@ -310,6 +310,9 @@ private:
                      bool first, clock::time_point now);
   void write_outcomes(flight& next, pq::unit& work, bool may_pick,
                       clock::time_point now);
+  /// How long the transaction of such a group may wait for strangers.
+  void bound_waits(batcher<entry>::group& group, pq::unit& work,
+                   clock::time_point now) const;
   void pick(flight& next, pq::unit& work, std::int32_t want,
             clock::time_point now);
   static void check_keys(flight& next, pq::unit& work);
