@@ -168,6 +168,50 @@ static std::size_t index_of_writer(const store::outcome_row& row,
   return 4 + ledger;
 }
 
+/// Those that end instances which are kept for a time only.
+struct kept_rows {
+  outcome_refs erased;
+  outcome_refs others;
+  std::map<std::int64_t, outcome_refs> plain; // by how long
+
+  void add(const store::outcome_row& row) {
+    if (row.erase)
+      erased.add(row);
+    else if (store::is_plain_done(row) && !row.has_history)
+      plain[*row.keep_us].add(row);
+    else
+      others.add(row);
+  }
+
+  std::vector<pq::call> written(std::chrono::microseconds resend) const {
+    std::vector<pq::call> out;
+    for (const auto& [keep_us, rows] : plain)
+      out.push_back(store::flush_done_keep(rows, resend));
+    if (!others.empty())
+      out.push_back(store::flush_keep(others, resend));
+    if (!erased.empty())
+      out.push_back(store::flush_erase(erased, resend));
+    return out;
+  }
+};
+
+void turn::bound_waits(batcher<entry>::group& group, pq::unit& work,
+                       clock::time_point now) const {
+  if (group.alone)
+    work.add(store::lock_timeout(alone_wait));
+  else if (group.unsure())
+    work.add(group.entries.size() > 1
+               ? store::lock_timeout(unsure_wait, unsure_group_wait)
+               : store::lock_timeout(unsure_wait));
+  if (!group.entries.front().row->erase)
+    return;
+  if (now >= no_erase_before_)
+    work.add(store::lock_timeout(erase_wait));
+  else
+    for (auto& x : group.entries)
+      x.row->erase = false;
+}
+
 void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
                           clock::time_point now) {
   auto& group = next.group;
@@ -389,12 +433,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     to.failure = why;
     waiting_.retry(std::move(group));
     return;
-  } else if (!of_pick && !group.empty() && group.front().row->erase
-             && (why.code == errc::rejected || why.code == errc::busy)) {
-    // Nothing that step or handler could help: kept, and left to the sweep.
-    no_erase_before_ = now + erase_pause;
-    for (auto& x : group)
-      x.row->erase = false;
+  } else if (!of_pick && keeps_instead(group, why, now)) {
     waiting_.retry(std::move(group));
     return;
   } else if (why.code == errc::rejected && !of_pick && !group.empty()) {
@@ -424,6 +463,20 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     careful_.start();
     to.full = true;
   }
+}
+
+/// What was to be erased is in somebody's way, or he in its: no step or handler could help
+/// that. It ends like others, and is left to the sweep.
+bool turn::keeps_instead(std::vector<entry>& group, const error& why,
+                         clock::time_point now) {
+  bool in_the_way = why.code == errc::rejected || why.code == errc::busy
+                    || why.sqlstate == "57014";
+  if (!in_the_way || group.empty() || !group.front().row->erase)
+    return false;
+  no_erase_before_ = now + erase_pause;
+  for (auto& x : group)
+    x.row->erase = false;
+  return true;
 }
 
 bool turn::fail_shown(flight& of, const error& why, report& to,

@@ -337,6 +337,8 @@ private:
                      clock::time_point now);
   void fail(flight& of, const pq::reply& reply, report& to,
             clock::time_point now);
+  bool keeps_instead(std::vector<entry>& group, const error& why,
+                     clock::time_point now);
   bool fail_shown(flight& of, const error& why, report& to,
                   clock::time_point now);
   bool fail_suspects(const flight& of, const error& why, report& to,
