@@ -145,7 +145,7 @@ struct fixture {
 
   void signal(std::int64_t target, const std::string& ago) {
     db.rows("insert into signals (target_id, name, dedup_key, inserted_at, "
-            "consumed_at) values ($1, 'paid', $2, now() - $2::interval, "
+            "consumed_at) values ($1, 'paid', 'k', now() - $2::interval, "
             "now())",
             {text(target), ago});
   }
@@ -380,7 +380,8 @@ CAF_TEST(rows that are erased share no transaction with others) {
 CAF_TEST(an end that an older library writes keeps its instance) {
   make_known(parcels().keep(1h));
   auto id = instance();
-  run(store::flush_done({ending(id, verb::done, 1h)}));
+  auto row = ending(id, verb::done, 1h);
+  run(store::flush_done({row}));
   CAF_CHECK_EQUAL(of(id, "status"), "done");
   CAF_CHECK_EQUAL(goes_in(id), "");
 }
@@ -403,7 +404,7 @@ CAF_TEST(what was moved to its end from outside is deleted in time) {
   for (auto [kept, expected] : {std::pair{3600s, "3600"}, {0s, "18"}}) {
     make_known(parcels().keep(kept));
     auto id = instance("1 h", false, "runnable");
-    db.rows("select gd_transition($1, 'delivered')", {text(id)});
+    db.rows("select gd_transition($1::bigint, 'delivered')", {text(id)});
     CAF_CHECK_EQUAL(of(id, "status"), "done");
     CAF_CHECK_EQUAL(goes_in(id), expected);
   }
@@ -423,7 +424,7 @@ CAF_TEST(what is put back is not deleted) {
   db.rows("update gen_durable_ledger set state = '{}'");
   auto chosen = expired();
   CAF_CHECK_EQUAL(chosen, ids{id});
-  db.rows("select gd_rewind($1, 0)", {text(id)});
+  db.rows("select gd_rewind($1::bigint, 0)", {text(id)});
   CAF_CHECK_EQUAL(of(id, "status"), "runnable");
   CAF_CHECK_EQUAL(goes_in(id), "");
   CAF_CHECK_EQUAL(erase(chosen).erased, 0);
