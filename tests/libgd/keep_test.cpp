@@ -638,13 +638,14 @@ CAF_TEST(a prune that cannot be is refused) {
     return to_string(did.error());
   };
   CAF_CHECK_EQUAL(refusal({.status = "runnable", .age_us = 60'000'000}),
-                  "invalid_argument: status: expected done or failed, got "
+                  "gd::invalid_argument: status: expected done or failed, got "
                   "runnable");
-  CAF_CHECK_EQUAL(refusal({.age_us = 59'999'999}),
-                  "invalid_argument: age_us: expected a minute to 100 years "
-                  "(60000000 to 3155760000000000), got 59999999");
+  CAF_CHECK_EQUAL(
+    refusal({.age_us = 59'999'999}),
+    "gd::invalid_argument: age_us: expected a minute to 100 years "
+    "(60000000 to 3155760000000000), got 59999999");
   CAF_CHECK_EQUAL(refusal({.age_us = 60'000'000, .page = 0}),
-                  "invalid_argument: page: expected 1 to 10000, got 0");
+                  "gd::invalid_argument: page: expected 1 to 10000, got 0");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
