@@ -186,15 +186,15 @@ CAF_TEST(a signal that a stranger has locked puts off its instance alone) {
 
 CAF_TEST(of several nodes one deletes what is over and another when it goes) {
   insert_ended(10);
-  session other{rows.conninfo()};
-  other.exec("select pg_advisory_lock(hashtext('gen_durable expiry'), "
-             "hashtext('public'))");
+  session another{rows.conninfo()};
+  another.exec("select pg_advisory_lock(hashtext('gen_durable expiry'), "
+               "hashtext('public'))");
   home->config.reaper = 1s;
   spawn_reaper();
   pass(1s);
   pass(1s);
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "10");
-  other.exec("select pg_advisory_unlock_all()");
+  another.exec("select pg_advisory_unlock_all()");
   pass(1s);
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
 }

@@ -360,9 +360,9 @@ struct million_rows {
                + ".gen_durable set inserted_at = now() - interval '1 h' where "
                  "id = any("
                + running + "::bigint[])";
-    auto ends = [&](const std::string& kept) {
+    auto ends = [&](const std::string& keep_us) {
       return outcomes(each("'done'", "text"), consumed) + ", '{}', '{}', "
-             + each(kept, "bigint") + ", 18000000";
+             + each(keep_us, "bigint") + ", 18000000";
     };
     return {
       {.what = &sql::pick,
