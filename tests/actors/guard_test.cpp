@@ -388,6 +388,11 @@ struct guard_fixture {
   /// Whether the database answers through it.
   bool works(const gateway& to) {
     auto answer = ask<gd::inserted>(to, gd::insert{.fsm = "Checkout"});
+    // What others have asked for before may take the database longer than patience.
+    for (int tries = 0;
+         !answer && answer.error().code == gd::errc::unavailable && tries < 5;
+         ++tries)
+      answer = ask<gd::inserted>(to, gd::insert{.fsm = "Checkout"});
     if (!answer)
       CAF_MESSAGE(to_string(answer.error()));
     return static_cast<bool>(answer);
@@ -545,7 +550,7 @@ CAF_TEST(who reads nothing does not make the node grow) {
     auto& x = slow.emplace_back(place, basp::node(i + 1));
     CAF_REQUIRE(x.greeted);
     std::string all;
-    for (std::uint64_t n = 1; n <= 20; ++n)
+    for (std::uint64_t n = 1; n <= 10; ++n)
       all += x.request("gd::look_up", basp::number(id) + std::string(1, '\0'),
                        n)
                .bytes();
