@@ -636,11 +636,19 @@ sample measure_latency(const parameters& how) {
   return out;
 }
 
+/// Of single rows, in ms each; their pauses do not count.
+sample until_done(meter& m, const std::vector<double>& times) {
+  auto out = m.finish(static_cast<double>(times.size()));
+  out.seconds = std::accumulate(times.begin(), times.end(), 0.0) / 1e3;
+  out.more["done p50 ms"] = quantile(times, 0.5);
+  out.more["done p99 ms"] = quantile(times, 0.99);
+  return out;
+}
+
 /// Single inserts by somebody else's SQL, on an idle system, until each is done.
 sample measure_discovery(const parameters& how) {
   meter m{how.database};
   std::vector<double> to_done;
-  double waiting = 0;
   {
     std::binary_semaphore done{0};
     node n{settings(how, count_down()), on_commit([&] { done.release(); })};
@@ -654,16 +662,11 @@ sample measure_discovery(const parameters& how) {
       other.run("select id from gd_insert('CountDown')");
       if (!done.try_acquire_for(30s))
         throw std::runtime_error{"nothing happens"};
-      waiting += seconds_since(sent);
       to_done.push_back(1e3 * seconds_since(sent));
     }
     m.stop();
   }
-  auto out = m.finish(static_cast<double>(how.rows));
-  out.seconds = waiting; // without the pauses
-  out.more["done p50 ms"] = quantile(to_done, 0.5);
-  out.more["done p99 ms"] = quantile(to_done, 0.99);
-  return out;
+  return until_done(m, to_done);
 }
 
 /// Single inserts by the gateway of a node that does not serve their queue, on an idle
@@ -671,7 +674,6 @@ sample measure_discovery(const parameters& how) {
 sample measure_elsewhere(const parameters& how) {
   meter m{how.database};
   std::vector<double> to_done;
-  double waiting = 0;
   {
     std::binary_semaphore done{0};
     auto other = settings(how, count_down());
@@ -700,16 +702,11 @@ sample measure_elsewhere(const parameters& how) {
         throw std::runtime_error{"nothing happens"};
       if (i < 0) // until the nodes know each other
         continue;
-      waiting += seconds_since(sent);
       to_done.push_back(1e3 * seconds_since(sent));
     }
     m.stop();
   }
-  auto out = m.finish(static_cast<double>(how.rows));
-  out.seconds = waiting; // without the pauses
-  out.more["done p50 ms"] = quantile(to_done, 0.5);
-  out.more["done p99 ms"] = quantile(to_done, 0.99);
-  return out;
+  return until_done(m, to_done);
 }
 
 /// Signals one by one, from the request to the answer: by actors of the engine's own

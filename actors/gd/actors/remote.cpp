@@ -64,15 +64,6 @@ error unavailable(std::string message) {
   return {errc::unavailable, std::move(message), {}};
 }
 
-result<void> check_network(caf::actor_system& sys, const std::string& what) {
-  if (sys.has_middleman())
-    return {};
-  return invalid(what
-                 + " needs CAF's network module, which this actor system has "
-                   "not loaded: expected add_network_to(cfg) on its "
-                   "configuration, or CAF_MAIN(caf::io::middleman)");
-}
-
 template <class T>
 result<void> check_range(const char* name, T value, T least, T most) {
   if (value >= least && value <= most)

@@ -89,6 +89,17 @@ void remote_gateway::stop() {
   door_ = nullptr;
 }
 
+result<void> check_network(caf::actor_system& sys, const std::string& what) {
+  if (sys.has_middleman())
+    return {};
+  return error{errc::invalid_argument,
+               what
+                 + " needs CAF's network module, which this actor system has "
+                   "not loaded: expected add_network_to(cfg) on its "
+                   "configuration, or CAF_MAIN(caf::io::middleman)",
+               {}};
+}
+
 result<gateway> connect(caf::actor_system& sys, const std::string& where,
                         std::chrono::milliseconds timeout,
                         std::chrono::milliseconds silence) {
@@ -108,9 +119,8 @@ result<remote_gateway> reach(caf::actor_system& sys,
                              reach_options options) {
   if (auto ok = check(addresses, options); !ok)
     return ok.error();
-  if (!sys.has_middleman())
-    return invalid("this actor system has not loaded CAF's network module: "
-                   "expected add_network_to(cfg) on its configuration");
+  if (auto ok = check_network(sys, "reach"); !ok)
+    return ok.error();
   held_gateway first;
   std::size_t at = 0;
   if (options.connect_first) {
