@@ -10,6 +10,9 @@
 #include <gd/actors/join.hpp>
 #include <gd/actors/remote.hpp>
 
+#include <gd/work/link_codec.hpp>
+
+#include <caf/all.hpp>
 #include <caf/test/unit_test.hpp>
 
 #include <unistd.h>
@@ -152,18 +155,6 @@ struct fixture {
   std::string of(const std::string& id, const std::string& what) {
     return db.scalar("select " + what + " from gen_durable where id = " + id);
   }
-
-  /// Until the worker has printed such a line.
-  static bool wait_for_line(const process& x, const std::string& line) {
-    auto until = std::chrono::steady_clock::now() + patience;
-    while (std::chrono::steady_clock::now() < until) {
-      for (const auto& one : x.lines())
-        if (one.rfind(line, 0) == 0)
-          return true;
-      std::this_thread::sleep_for(5ms);
-    }
-    return false;
-  }
 };
 
 std::string pid_of(const process& x) {
@@ -218,7 +209,7 @@ CAF_TEST(an outcome that collides goes to the handler of the worker) {
                   ", 'k', '{runnable}', now() + interval '" + at + "'");
   };
   auto id = insert("holds");
-  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  CAF_CHECK(worker.wait_for_line("begin " + id));
   db.rows(
     "update gen_durable set unique_key = 'k', unique_scope = '{runnable}' "
     "where id = $1",
@@ -254,11 +245,11 @@ CAF_TEST(
   what a killed worker had is run again after its lease and counts as a crash) {
   auto& worker = begin();
   auto id = insert("holds");
-  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  CAF_CHECK(worker.wait_for_line("begin " + id));
   worker.end(SIGKILL);
   CAF_CHECK(log.wait_for<events::worker_gone>());
   auto& other = add_worker();
-  CAF_CHECK(wait_for_line(other, "begin " + id + " holds 1"));
+  CAF_CHECK(other.wait_for_line("begin " + id + " holds 1"));
   CAF_CHECK_EQUAL(of(id, "crashes"), "1");
   set_free();
   wait_for(id, "status = 'done'");
@@ -270,28 +261,28 @@ CAF_TEST(
   a stopped worker loses its lease and its late outcome changes nothing) {
   auto& worker = begin();
   auto id = insert("holds");
-  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  CAF_CHECK(worker.wait_for_line("begin " + id));
   worker.send(SIGSTOP);
   CAF_CHECK(log.wait_for<events::worker_gone>());
   auto& other = add_worker();
-  CAF_CHECK(wait_for_line(other, "begin " + id + " holds 1"));
+  CAF_CHECK(other.wait_for_line("begin " + id + " holds 1"));
   worker.send(SIGCONT);
   set_free();
   wait_for(id, "status = 'done'");
   CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(other));
-  CAF_CHECK(wait_for_line(worker, "stale " + id));
+  CAF_CHECK(worker.wait_for_line("stale " + id));
   CAF_CHECK(log.wait_for<events::worker_joined>(3));
 }
 
 CAF_TEST(a worker that is back within its lease goes on) {
   auto& worker = begin();
   auto id = insert("holds");
-  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  CAF_CHECK(worker.wait_for_line("begin " + id));
   worker.send(SIGSTOP);
   CAF_CHECK(log.wait_for<events::worker_gone>());
   worker.send(SIGCONT);
   CAF_CHECK(log.wait_for<events::worker_joined>(2));
-  CAF_CHECK(wait_for_line(worker, "joined engine 1"));
+  CAF_CHECK(worker.wait_for_line("joined engine 1"));
   set_free();
   wait_for(id, "status = 'done'");
   CAF_CHECK_EQUAL(of(id, "attempt"), "0");
@@ -301,7 +292,7 @@ CAF_TEST(a worker that is back within its lease goes on) {
 CAF_TEST(who leaves gives back what has not begun and finishes the rest) {
   auto& worker = begin(1);
   auto first = insert("holds");
-  CAF_CHECK(wait_for_line(worker, "begin " + first));
+  CAF_CHECK(worker.wait_for_line("begin " + first));
   auto second = insert("holds"); // waits at the worker
   wait_for(second, "status = 'executing'");
   worker.send(SIGTERM);
@@ -316,13 +307,13 @@ CAF_TEST(who leaves gives back what has not begun and finishes the rest) {
 CAF_TEST(an outcome that the next engine gets counts under its token) {
   auto& worker = begin();
   auto id = insert("holds");
-  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  CAF_CHECK(worker.wait_for_line("begin " + id));
   // Its place is taken by another, of which the worker's token knows nothing.
   busy.open();
   auto at = port;
   engine.reset();
   start(at);
-  CAF_CHECK(wait_for_line(worker, "joined engine 0"));
+  CAF_CHECK(worker.wait_for_line("joined engine 0"));
   set_free();
   wait_for(id, "status = 'done'");
   CAF_CHECK_EQUAL(of(id, "attempt"), "0");
@@ -357,11 +348,11 @@ CAF_TEST(
 CAF_TEST(a lease that another has is told to the step at the worker) {
   auto& worker = begin();
   auto id = insert("holds");
-  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  CAF_CHECK(worker.wait_for_line("begin " + id));
   db.rows("update gen_durable set locked_by = 'x/y/1' where id = $1", {id});
-  CAF_CHECK(wait_for_line(worker, "ends " + id));
+  CAF_CHECK(worker.wait_for_line("ends " + id));
   CAF_CHECK(
-    wait_for_line(worker, "stale " + id)); // it has stopped, and reported
+    worker.wait_for_line("stale " + id)); // it has stopped, and reported
   CAF_CHECK_EQUAL(of(id, "locked_by"), "x/y/1");
 }
 
@@ -370,7 +361,7 @@ CAF_TEST(another definition is refused and other versions are not sent) {
   take_the_slot();
   auto& other = add_worker(4, 2);
   CAF_CHECK(log.wait_for<events::worker_refused>());
-  CAF_CHECK(wait_for_line(other, "lost denied: this node has none"));
+  CAF_CHECK(other.wait_for_line("lost denied: this node has none"));
 }
 
 CAF_TEST(a step that ends its process is failed after so many workers) {
@@ -432,6 +423,55 @@ CAF_TEST(a suspect is not given to who has run nothing to its end) {
               + ") > (select updated_at from gen_durable where id = " + other
               + ")"),
     "t");
+}
+
+CAF_TEST(
+  what the engine runs itself is ended by no worker who knows its token) {
+  namespace link = gd::link;
+  start();
+  take_the_slot();
+  auto row = db.rows("select id, locked_by from gen_durable "
+                     "where status = 'executing'")
+               .front();
+  auto door = gd::actors::connect(sys, "127.0.0.1:" + std::to_string(port),
+                                  patience);
+  CAF_REQUIRE(door);
+  caf::scoped_actor self{sys};
+  auto say = [&](const auto& x) {
+    auto packet = link::pack(x);
+    self->send(
+      caf::actor_cast<caf::actor>(*door),
+      gd::actors::link_message{packet.type, packet.version, packet.bytes});
+  };
+  say(link::join{.protocols = {link::protocol},
+                 .incarnation = "forger",
+                 .node = "forger",
+                 .machines = link::offered({link_machine(release)}),
+                 .queues = {"default"}});
+  CAF_REQUIRE(log.wait_for<events::worker_joined>());
+  link::outcome forged;
+  forged.id = std::stoll(*row[0]);
+  forged.token = *row[1];
+  forged.over = true;
+  forged.queue = "default";
+  forged.row.what = static_cast<std::uint8_t>(gd::store::verb::done);
+  say(forged);
+  std::optional<link::settled> answer;
+  while (!answer) {
+    bool silent = false;
+    self->receive(
+      [&](const gd::actors::link_message& x) {
+      if (x.type == static_cast<std::int32_t>(link::kind::settled))
+        if (auto read = link::unpack<link::settled>(
+              {x.type, x.version, x.bytes}))
+          answer = std::move(*read);
+      },
+      caf::after(patience) >> [&] { silent = true; });
+    CAF_REQUIRE(!silent);
+  }
+  CAF_CHECK(answer->what == link::verdict::stale);
+  auto token = of(*row[0], "locked_by");
+  CAF_CHECK_EQUAL(token, *row[1]);
 }
 
 CAF_TEST(a wrong address is told at once) {

@@ -368,6 +368,18 @@ CAF_TEST(a peer gets the answers that the gateway gives at home) {
                   show(gd::result<gd::signalled>{{.duplicate = true}}));
 }
 
+CAF_TEST(a peer learns who runs a row and not the token that ends it) {
+  auto engine = start();
+  peer there{publish(engine)};
+  auto id = db.scalar(
+    "insert into gen_durable (fsm, step, status, locked_by, lease_expires_at) "
+    "values ('Probe', 'first', 'executing', 'other/incarnation/7', "
+    "clock_timestamp() + interval '1 hour') returning id");
+  auto shown = there.ask("look_up {\"id\": " + id + "}");
+  CAF_CHECK(contains(shown, "\"other\""));
+  CAF_CHECK(!contains(shown, "incarnation"));
+}
+
 CAF_TEST(a document of a mebibyte goes both ways) {
   auto engine = start();
   peer there{publish(engine)};

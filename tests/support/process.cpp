@@ -1,13 +1,22 @@
 #include "process.hpp"
 
+#include "database.hpp"
+
+#include <poll.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <system_error>
 
 namespace gd::test {
 
@@ -67,6 +76,32 @@ std::vector<std::string> process::lines() const {
   for (std::string line; std::getline(in, line);)
     xs.push_back(line);
   return xs;
+}
+
+bool process::wait_for_line(const std::string& beginning) const {
+  // Told of what is written after the lines have been read, too.
+  auto path = "/proc/self/fd/" + std::to_string(fileno(out_));
+  auto changes = inotify_init1(IN_CLOEXEC);
+  if (changes < 0 || inotify_add_watch(changes, path.c_str(), IN_MODIFY) < 0)
+    throw std::system_error(errno, std::generic_category(), "inotify");
+  auto is_there = [&] {
+    auto all = lines();
+    return std::any_of(all.begin(), all.end(), [&](const std::string& x) {
+      return x.starts_with(beginning);
+    });
+  };
+  auto until = std::chrono::steady_clock::now() + patience;
+  bool found = is_there();
+  while (!found && std::chrono::steady_clock::now() < until) {
+    pollfd change{changes, POLLIN, 0};
+    std::array<char, 4'096> events;
+    if (poll(&change, 1, 1'000) > 0
+        && read(changes, events.data(), events.size()) < 0)
+      break;
+    found = is_there();
+  }
+  close(changes);
+  return found;
 }
 
 } // namespace gd::test

@@ -30,6 +30,9 @@ public:
   /// Each line that it has printed, also one that is cut off.
   std::vector<std::string> lines() const;
 
+  /// Waits until one of them begins like that, up to `patience`.
+  bool wait_for_line(const std::string& beginning) const;
+
   pid_t pid() const noexcept {
     return pid_;
   }
