@@ -66,7 +66,9 @@ result<std::string> publish(engine& x, const publish_options& options);
 /// other process has gone, or has cut this one off, or has said nothing for longer than
 /// `silence` (at least 3 s; each says once a second that it lives). Who monitors the handle
 /// gets a `caf::down_msg` at once then. Requests that are open end with their timeouts, so
-/// give each of them one. Connect again to get a new handle.
+/// give each of them one. Connect again to get a new handle. A connection stays for as long as
+/// both processes live, whoever has the handle: for programs that connect again and again there
+/// is `reach`.
 result<gateway>
 connect(caf::actor_system& sys, const std::string& where,
         std::chrono::milliseconds timeout,
