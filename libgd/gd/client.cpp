@@ -5,6 +5,7 @@
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/target_intake.hpp>
 
@@ -231,6 +232,11 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
   });
 }
 
+static error no_instance(std::int64_t id,
+                         const std::optional<std::string>& key) {
+  return {errc::not_found, "there is no instance " + address_text(id, key), {}};
+}
+
 result<instance> client::look_up(std::int64_t id) {
   return look_up(gd::look_up{.id = id});
 }
@@ -243,9 +249,7 @@ result<instance> client::look_up(const gd::look_up& what) {
     return rows.error();
   auto found = store::read_instance(*rows);
   if (!found)
-    return error{errc::not_found,
-                 "there is no instance " + address_text(what.id, what.key),
-                 {}};
+    return no_instance(what.id, what.key);
   return std::move(*found);
 }
 
@@ -305,6 +309,119 @@ result<inserted> client::fork(const gd::fork& what) {
   if (!rows)
     return refused_by_function(rows.error());
   return inserted{.id = store::read_ids(*rows).front()};
+}
+
+result<gd::why> client::why(const why_query& what) {
+  if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::why(what));
+  if (!rows)
+    return rows.error();
+  auto found = store::read_one<gd::why>(*rows);
+  if (!found)
+    return no_instance(what.id, what.key);
+  return std::move(*found);
+}
+
+/// Of functions whose arguments are at fault.
+static error refused_argument(error why) {
+  if (why.sqlstate == "22023")
+    why.code = errc::invalid_argument;
+  return why;
+}
+
+result<commanded> client::operate(const command& what) {
+  if (what.what == act::upgrade)
+    return error{errc::invalid_argument,
+                 "what: expected retry|stop|run_now|move, got upgrade: a node "
+                 "that has both versions does that (begin_job)",
+                 {}};
+  if (auto ok = check_move(what, impl_->limits_); !ok)
+    return ok.error();
+  if (!what.queue.empty())
+    if (auto ok = check_name("queue", what.queue, {}); !ok)
+      return ok.error();
+  auto rows = impl_->ask_once({{store::operate(what)}});
+  if (!rows)
+    return refused_argument(refused_by_function(rows.error()));
+  return std::move(store::read<commanded>(*rows).front());
+}
+
+result<void> client::pause(const std::string& queue,
+                           const std::optional<std::string>& reason,
+                           const std::optional<std::string>& by) {
+  if (auto ok = check_name("queue", queue, {}); !ok)
+    return ok;
+  auto rows = impl_->ask({{store::pause(queue, reason, by)}});
+  return rows ? result<void>{} : refused_argument(rows.error());
+}
+
+result<bool> client::resume(const std::string& queue) {
+  auto rows = impl_->ask({{store::resume(queue)}});
+  if (!rows)
+    return rows.error();
+  return rows->boolean(0, 0);
+}
+
+result<std::vector<queue_row>> client::queues() {
+  auto rows = impl_->read(store::queues());
+  if (!rows)
+    return rows.error();
+  return store::read<queue_row>(*rows);
+}
+
+result<list_page> client::list(const list_query& what) {
+  if (auto ok = check_limit(what.limit); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::list(what));
+  if (!rows)
+    return rows.error();
+  return store::read_list(*rows);
+}
+
+result<std::int64_t> client::begin_job(const bulk_command& what) {
+  auto rows = impl_->ask_once({{store::begin_job(what)}});
+  if (!rows)
+    return refused_argument(refused_by_function(rows.error()));
+  return store::read_ids(*rows).front();
+}
+
+static result<job_row> job_of(const result<pq::rows>& rows, std::int64_t job) {
+  if (!rows)
+    return rows.error();
+  if (auto found = store::read_one<job_row>(*rows))
+    return std::move(*found);
+  return error{errc::not_found, fmt::format("there is no job {}", job), {}};
+}
+
+result<job_row> client::work_on(std::int64_t job) {
+  // Of another one, whatever became of that.
+  if (auto rows = impl_->ask({{store::unlock_job(job)}, false}); !rows)
+    return rows.error();
+  auto held = impl_->ask(
+    {{store::lock_job(job, store::job_worker::client)}, false});
+  if (!held)
+    return held.error();
+  if (!held->boolean(0, 0))
+    return job_of(impl_->read(store::jobs(job)), job);
+  // May be sent again: where it has got is part of what it does.
+  auto now = job_of(impl_->ask({{store::work_on_job(job), store::jobs(job)}}),
+                    job);
+  if (!now || now->ended_at_us)
+    if (auto rows = impl_->ask({{store::unlock_job()}, false}); !rows)
+      return rows.error();
+  return now;
+}
+
+result<job_row> client::cancel_job(std::int64_t job) {
+  return job_of(impl_->ask({{store::cancel_job(job), store::jobs(job)}}), job);
+}
+
+result<std::vector<job_row>> client::jobs() {
+  auto rows = impl_->read(store::jobs());
+  if (!rows)
+    return rows.error();
+  return store::read<job_row>(*rows);
 }
 
 result<std::vector<stats_row>> client::stats() {

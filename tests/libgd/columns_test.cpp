@@ -6,9 +6,11 @@
 
 #include <gd/instance.hpp>
 #include <gd/json_codecs.hpp>
+#include <gd/operate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 #include <gd/pq/store_transitions.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
@@ -96,6 +98,14 @@ columns_by read_by_name() {
     {&sql::wake_due, columns_of<store::moved_row>()},
     {&sql::due, {"id"}},
     {&sql::last_ids, columns_of<store::last_ids_row>()},
+    {&sql::paused_queues, {"paused"}},
+    {&sql::operate, columns_of<gd::commanded>()},
+    {&sql::queues, columns_of<gd::queue_row>()},
+    {&sql::list, columns_of<store::listed_row>()},
+    {&sql::begin_job, {"id"}},
+    {&sql::open_job, columns_of<store::open_job_row>()},
+    {&sql::upgrade_page, columns_of<store::upgrade_row>()},
+    {&sql::jobs, columns_of<gd::job_row>()},
     {&sql::returning, columns_of<store::returning_row>()},
     {&sql::return_row, columns_of<store::returned_row>()},
     {&sql::trim_ledger, columns_of<store::trimmed_to>()},
@@ -126,6 +136,7 @@ columns_by read_by_name() {
     {&sql::look_up, columns_of<gd::instance>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},
+    {&sql::why, columns_of<gd::why>()},
     {&sql::fork, {"id"}},
     {&sql::stats, columns_of<gd::stats_row>()},
   };
@@ -144,6 +155,10 @@ const std::set<const sql::statement*> not_by_name{
   &sql::schema_version, &sql::schema_exists,
   &sql::migration_lock, &sql::any_instance,
   &sql::open_checks,    &sql::lock_named,
+  &sql::pause,          &sql::resume,
+  &sql::lock_job,       &sql::unlock_job,
+  &sql::work_on_job,    &sql::cancel_job,
+  &sql::upgrade,
 };
 
 struct cleared {

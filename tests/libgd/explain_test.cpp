@@ -108,7 +108,7 @@ constexpr auto read_plan = R"(
   select
     (select coalesce(string_agg(n ->> 'Relation Name', ','), '') from node
      where n ->> 'Node Type' = 'Seq Scan'
-       and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'pg_database')),
+       and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'gen_durable_queues', 'pg_database')),
     (select coalesce(max((input ->> 'Actual Rows')::numeric * (input ->> 'Actual Loops')::numeric), 0)::bigint
      from node, jsonb_array_elements(n -> 'Plans') input
      where n ->> 'Node Type' in ('Sort', 'Incremental Sort')),
@@ -181,7 +181,17 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::stats,
                                                 &sql::graph,
                                                 &sql::count_steps,
-                                                &sql::last_ids};
+                                                &sql::last_ids,
+                                                &sql::paused_queues,
+                                                &sql::pause,
+                                                &sql::resume,
+                                                &sql::begin_job,
+                                                &sql::lock_job,
+                                                &sql::unlock_job,
+                                                &sql::cancel_job,
+                                                &sql::jobs,
+                                                &sql::upgrade,
+                                                &sql::open_job};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
@@ -298,6 +308,34 @@ struct million_rows {
                 + ".gen_durable_ledger (instance_id, seq, at, fsm_version, "
                   "outcome, to_step, attempt, state) values (5000000, 0, "
                   "now(), 1, 'insert', 'collect', 0, '{}'); ";
+    // The first is in that status, and half of the queue has its partition key.
+    auto why_of = [this](const std::string& status) {
+      return "update " + db.schema() + ".gen_durable set status = '" + status
+             + "', partition_key = 'hot', awaits = case '" + status
+             + "' when 'awaiting_signal' then 'paid' end, locked_by = 'n/1/1',"
+               " lease_expires_at = now() where id = 1; update "
+             + db.schema()
+             + ".gen_durable set partition_key = 'hot' where id < 3000 and"
+               " status = 'runnable'";
+    };
+    auto job_of = [this](const std::string& status) {
+      return "truncate " + db.schema()
+             + ".gen_durable_jobs restart identity; select " + db.schema()
+             + ".gd_begin_job('move', fsm => 'Order', status => '" + status
+             + "', to_queue => 'rare', to_priority => 1)";
+    };
+    // As lock_job has left it.
+    const auto* held_job = "; select set_config('gd.job', '1', true)";
+    auto upgrade_job = "truncate " + db.schema()
+                       + ".gen_durable_jobs restart identity; insert into "
+                       + db.schema()
+                       + ".gen_durable_jobs (what, fsm, to_version, dry_run,"
+                         " made_by, highest_id) values ('upgrade', 'Order', 9,"
+                         " false, 'ann', 5000000)";
+    // What is not there is refused, also before the table is filled.
+    auto there = "insert into " + db.schema()
+                 + ".gen_durable (id, fsm, step) overriding system value values"
+                   " (777777, 'Order', 'collect') on conflict do nothing";
     // Every other one of those that wait by the unique key that it has.
     auto key_of = "case when id % 2 = 0 then 'key ' || id end"s;
     auto of_waiting = " from unnest(" + waiting
@@ -594,6 +632,78 @@ struct million_rows {
        .rows = 1,
        .pages_per_row = 20,
        .before = kept},
+      {.what = &sql::operate,
+       .arguments = "'stop', 777777, '{}', '', '{}', 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 150,
+       .before = there},
+      {.what = &sql::operate,
+       .arguments = "'move', 0, '{k}', 'rare', '{1}', 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 150,
+       .before = kept},
+      // Rows: of these kinds; of the due ones it counts 10,000 in each queue.
+      {.what = &sql::queues,
+       .arguments = "",
+       .rows = 20'000,
+       .pages_per_row = 2},
+      // A page, one of what is rare, and one of what has failed.
+      {.what = &sql::list,
+       .arguments
+       = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
+       .pages_per_row = 3},
+      {.what = &sql::list,
+       .arguments
+       = "'{None}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
+       .rows = 10'000,
+       .pages_per_row = 2},
+      {.what = &sql::list,
+       .arguments = "'{}', '{}', '{}', '{failed}', '{}', '{}', '{}', 700000, "
+                    "500, 10000",
+       .pages_per_row = 4},
+      {.what = &sql::list,
+       .arguments = "'{}', '{}', '{}', '{executing}', '{}', '{}', '{}', "
+                    "700000, 500, 10000",
+       .rows = 10'000, // so many execute here
+       .pages_per_row = 2},
+      // A batch looks at 2,000, and changes 200.
+      {.what = &sql::work_on_job,
+       .arguments = "1",
+       .rows = 2'000,
+       .pages_per_row = 20,
+       .before = job_of("failed") + held_job},
+      {.what = &sql::work_on_job,
+       .arguments = "1",
+       .rows = 2'000,
+       .pages_per_row = 20,
+       .before = job_of("runnable") + held_job},
+      // A page looks at 2,000, and shows 100.
+      {.what = &sql::upgrade_page,
+       .arguments = "1, 1000000, 2000",
+       .rows = 2'000,
+       .pages_per_row = 4,
+       .before = upgrade_job},
+      // Of each status, and of a backlog of its partition key.
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 200,
+       .before = why_of("runnable")},
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 100,
+       .before = why_of("executing")},
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 100,
+       .before = why_of("awaiting_signal")},
+      {.what = &sql::why,
+       .arguments = "0, '{k}'",
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
+       .before = kept},
       {.what = &sql::rewind,
        .arguments = "5000000, 0, 'why', 'who', '{}'",
        .rows = 1,
@@ -723,7 +833,8 @@ CAF_TEST(plans made for small tables do not read more when those have grown
         CAF_CHECK_EQUAL(
           table.db.scalar(read_from_end_to_end,
                           {plan, "{gen_durable_lease,gen_durable_owed,"
-                                 "gen_durable_nodes,gen_durable_machines}"}),
+                                 "gen_durable_nodes,gen_durable_machines,"
+                                 "gen_durable_queues,gen_durable_queues_pkey}"}),
           ""s);
       }
     }

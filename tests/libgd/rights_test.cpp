@@ -408,6 +408,56 @@ CAF_TEST(functions run as the owner of the tables) {
              + owner + "; drop role " + owner);
 }
 
+CAF_TEST(who looks reads all and changes nothing) {
+  grant("look");
+  auto by = gd::client::connect(options());
+  CAF_REQUIRE_EQUAL(told(by), "");
+  auto id = std::stoll(foreign);
+  CAF_CHECK_EQUAL(told(by->why({.id = id})), "");
+  CAF_CHECK_EQUAL(told(by->look_up(id)), "");
+  CAF_CHECK_EQUAL(told(by->list({})), "");
+  CAF_CHECK_EQUAL(told(by->queues()), "");
+  CAF_CHECK_EQUAL(told(by->jobs()), "");
+  CAF_CHECK_EQUAL(told(by->nodes()), "");
+  auto refused = by->operate({.what = gd::act::stop, .target = id});
+  CAF_REQUIRE(!refused);
+  CAF_CHECK_EQUAL(refused.error().sqlstate, "42501");
+  CAF_CHECK(!by->pause("default"));
+  CAF_CHECK(
+    !by->begin_job({.what = {.what = gd::act::stop}, .which = {.fsm = "x"}}));
+  check_refused({"update gen_durable set state = '{}'",
+                 "delete from gen_durable", "delete from signals",
+                 "insert into gen_durable_queues values ('q', now())",
+                 "delete from gen_durable_jobs",
+                 "select gd_signal(" + foreign + ", 'paid')"});
+}
+
+CAF_TEST(who operates has the verbs and is named by them) {
+  grant("look");
+  grant("operate");
+  auto by = gd::client::connect(options());
+  CAF_REQUIRE_EQUAL(told(by), "");
+  auto id = std::stoll(foreign);
+  admin.exec("update gen_durable set history = 1, ledger_step = step");
+  CAF_CHECK_EQUAL(told(by->operate({.what = gd::act::stop, .target = id})), "");
+  CAF_CHECK_EQUAL(told(by->operate({.what = gd::act::retry, .target = id})),
+                  "");
+  CAF_CHECK_EQUAL(admin.scalar("select string_agg(by, ' ' order by seq) from"
+                               " gen_durable_ledger"),
+                  role + " " + role);
+  CAF_CHECK_EQUAL(told(by->pause("default")), "");
+  CAF_CHECK_EQUAL(told(by->resume("default")), "");
+  auto job = by->begin_job(
+    {.what = {.what = gd::act::move, .queue = "q"}, .which = {.fsm = "Order"}});
+  CAF_REQUIRE_EQUAL(told(job), "");
+  CAF_CHECK_EQUAL(told(by->work_on(*job)), "");
+  CAF_CHECK_EQUAL(admin.scalar("select queue from gen_durable"), "q");
+  check_refused({"update gen_durable set state = '{}'",
+                 "delete from gen_durable",
+                 "select gd_signal(" + foreign + ", 'paid')",
+                 "insert into gen_durable_queues values ('q', now())"});
+}
+
 CAF_TEST(
   no search path leads functions that have rights of their own elsewhere) {
   grant("functions");

@@ -78,6 +78,7 @@ void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
 void add_transition(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
+void add_why(CLI::App& app, const globals& global, action& chosen);
 void add_history(CLI::App& app, const globals& global, action& chosen);
 void add_rewind(CLI::App& app, const globals& global, action& chosen);
 void add_fork(CLI::App& app, const globals& global, action& chosen);
@@ -86,6 +87,13 @@ void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
+void add_queues(CLI::App& app, const globals& global, action& chosen);
+void add_pause(CLI::App& app, const globals& global, action& chosen);
+void add_resume(CLI::App& app, const globals& global, action& chosen);
+void add_list(CLI::App& app, const globals& global, action& chosen);
+void add_jobs(CLI::App& app, const globals& global, action& chosen);
+/// retry, stop, run-now, move.
+void add_verbs(CLI::App& app, const globals& global, action& chosen);
 void add_tls(CLI::App& app, action& chosen);
 
 /// A whole number, as the command line gives it. `what` begins the error's sentence.

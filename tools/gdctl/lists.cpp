@@ -1,5 +1,6 @@
 #include "common.hpp"
 #include "service.hpp"
+#include "table.hpp"
 
 #include <gd/client.hpp>
 
@@ -18,29 +19,11 @@
 #include <utility>
 #include <vector>
 
+using namespace std::literals;
+
 namespace gdctl {
 
 namespace {
-
-using cells = std::vector<std::string>;
-
-/// Columns below each other: those marked `>` are numbers.
-std::string table_of(const std::vector<cells>& rows, std::string_view marks) {
-  std::vector<std::size_t> widths(marks.size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      bool last = i + 1 == row.size();
-      text += marks[i] == '>'
-                ? fmt::format("{:>{}}", row[i], widths[i])
-                : fmt::format("{:{}}", row[i], last ? 0 : widths[i]);
-      text += last ? "\n" : "  ";
-    }
-  return text;
-}
 
 std::string yes_or_no(bool x) {
   return x ? "yes" : "no";
@@ -122,6 +105,41 @@ int nodes(const globals& global, bool as_json) {
   if (!nobody)
     return fail(nobody.error());
   return print(text_of(*rows) + text_of(*nobody));
+}
+
+// -- queues -------------------------------------------------------------------
+
+/// More are not counted.
+constexpr std::int64_t most_due = 10'000;
+
+std::string text_of(const std::vector<gd::queue_row>& rows) {
+  std::vector<cells> table{
+    {"queue", "nodes", "slots", "due", "oldest due", "paused"}};
+  for (const auto& x : rows) {
+    auto since = [](std::optional<std::int64_t> us) {
+      return us ? time_text(*us) : "-"s;
+    };
+    auto paused = x.paused
+                    ? fmt::format("since {} by {}{}", since(x.paused_at_us),
+                                  x.paused_by.value_or("?"),
+                                  x.reason ? ": " + *x.reason : "")
+                    : "no"s;
+    table.push_back(
+      {gd::printable(x.queue), std::to_string(x.nodes), std::to_string(x.slots),
+       (x.due < most_due ? "" : "at least ") + std::to_string(x.due),
+       since(x.oldest_due_us), gd::printable(paused)});
+  }
+  return table_of(table, "<>>><<");
+}
+
+int queues(const globals& global, bool as_json) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto rows = db->queues();
+  if (!rows)
+    return fail(rows.error());
+  return print(as_json ? lines_of(*rows) : text_of(*rows));
 }
 
 // -- machines -----------------------------------------------------------------
@@ -306,6 +324,23 @@ void add_nodes(CLI::App& app, const globals& global, action& chosen) {
               + std::string{exit_code_help});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return nodes(global, *as_json); };
+  });
+}
+
+void add_queues(CLI::App& app, const globals& global, action& chosen) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand(
+    "queues", "List the queues that are served, paused, or have something due");
+  sub->add_flag("--json", *as_json, "A JSON object for each queue");
+  sub->footer("Counts at most 10,000 instances of each.\n"
+              "\n"
+              "Examples:\n"
+              "  gdctl queues\n"
+              "  gdctl queues --json | jq 'select(.paused)'\n"
+              "\n"
+              + std::string{exit_code_help});
+  sub->callback([=, &global, &chosen] {
+    chosen = [as_json, &global] { return queues(global, *as_json); };
   });
 }
 

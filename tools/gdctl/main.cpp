@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   gdctl::add_signal(app, global, chosen);
   gdctl::add_transition(app, global, chosen);
   gdctl::add_show(app, global, chosen);
+  gdctl::add_why(app, global, chosen);
   gdctl::add_history(app, global, chosen);
   gdctl::add_rewind(app, global, chosen);
   gdctl::add_fork(app, global, chosen);
@@ -85,6 +86,12 @@ int main(int argc, char** argv) {
   gdctl::add_machines(app, global, chosen);
   gdctl::add_graph(app, global, chosen);
   gdctl::add_nodes(app, global, chosen);
+  gdctl::add_queues(app, global, chosen);
+  gdctl::add_list(app, global, chosen);
+  gdctl::add_verbs(app, global, chosen);
+  gdctl::add_pause(app, global, chosen);
+  gdctl::add_resume(app, global, chosen);
+  gdctl::add_jobs(app, global, chosen);
   gdctl::add_tls(app, chosen);
   try {
     app.parse(argc, argv);

@@ -2,6 +2,7 @@
 
 #include <gd/pq/expect.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <caf/all.hpp>
 
@@ -119,6 +120,17 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
                                    : home_->spare_lane();
       return read<gd::in_step_page>(lane, store::in_step(x),
                                     rows_as<gd::in_step_page, in_step_row>);
+    },
+    [this](const gd::why_query& x) -> caf::result<gd::why> {
+      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
+        return to_caf(ok.error());
+      return read<gd::why>(
+        database::public_lane, store::why(x),
+        [](const pq::rows& rows) -> result<gd::why> {
+          if (auto found = store::read_one<gd::why>(rows))
+            return std::move(*found);
+          return error{errc::not_found, "there is no such instance", {}};
+        });
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](tick x) {
@@ -404,6 +416,7 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     [this](gd::stats_query& x) { return forward<gd::stats>(x); },
     [this](gd::history_query& x) { return forward<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return forward<gd::in_step_page>(x); },
+    [this](gd::why_query& x) { return forward<gd::why>(x); },
     [this](set_worker& x) {
     worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
     },

@@ -56,6 +56,7 @@ caf::behavior picker_actor::make_behavior() {
   home_->isolation->enter(queue_.name, queue_.slots, home_->config.heartbeat,
                           [self] { anon(self, suspects_changed{}); });
   home_->links->enter(queue_.name, [self] { anon(self, links_changed{}); });
+  paused_ = home_->paused.contains(queue_.name);
   poll_at_ = now();
   anon(self, tick{generation_});
   return {
@@ -74,6 +75,10 @@ caf::behavior picker_actor::make_behavior() {
     [this](step_begun x) { on_step_begun(x); },
     [this](step_outcome& x) { on_step_outcome(x); },
     [this](machines_withdrawn) { on_machines_withdrawn(); },
+    [this](pauses_changed) {
+    see_pauses();
+    drive();
+  },
     [this](drain x) { on_drain(x); },
     };
 }
@@ -212,7 +217,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
 // -- driving ------------------------------------------------------------------
 
 std::int32_t picker_actor::wanted() const {
-  if (draining_ || home_->isolation->held() || !turn_.serves())
+  if (draining_ || paused_ || home_->isolation->held() || !turn_.serves())
     return 0;
   auto waiting = ahead_.size() + hidden_.size();
   for (const auto& x : claimed_)
@@ -251,7 +256,7 @@ void picker_actor::drive() {
   // A pick under way will hardly take what it wants: the last one did not. (If only
   // a pick's end opened the desk, each insert would have to be picked, and that pick
   // would keep the desk closed for the next insert.)
-  if (exhausted_ && !home_->isolation->held())
+  if (exhausted_ && !paused_ && !home_->isolation->held())
     home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
   arm();
@@ -262,6 +267,7 @@ void picker_actor::begin_transactions() {
   auto t = now();
   while (!turn_.occupied(wanted())) {
     if (t >= poll_at_) {
+      see_pauses();
       look_again();
       turn_.look_everywhere();
       poll_at_ = t + home_->config.poll;

@@ -105,6 +105,7 @@ private:
   void release(const execution& x);
   void release_held(const execution& x);
   bool is_withdrawn(const store::picked_row& row) const;
+  void see_pauses();
   void release_late();
   void release_ahead();
 
@@ -197,6 +198,8 @@ private:
   bool pick_follows_ = false;
   /// The last pick that has ended left nothing that could have been taken.
   bool exhausted_ = false;
+  /// Operators have paused the queue: nothing begins.
+  bool paused_ = false;
   /// Rows of machines that are withdrawn may still come in.
   bool some_withdrawn_ = false;
   clock::time_point poll_at_;

@@ -152,8 +152,8 @@ void picker_actor::add_late(link_desk::report& x) {
 /// Whether the next step is run where this one was.
 bool picker_actor::go_on_there(const entry& x, const execution_ptr& after,
                                turn::flushed& written) {
-  bool may = after->row().shown && !draining_ && !home_->isolation->held()
-             && !is_withdrawn(after->row());
+  bool may = after->row().shown && !draining_ && !paused_
+             && !home_->isolation->held() && !is_withdrawn(after->row());
   link::settled answer;
   answer.id = written.row->id;
   answer.token = written.row->token;

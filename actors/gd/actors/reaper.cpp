@@ -1,6 +1,8 @@
 #include <gd/actors/reaper.hpp>
 
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_operate.hpp>
+#include <gd/work/upgrade.hpp>
 
 #include <caf/all.hpp>
 #include <fmt/format.h>
@@ -37,6 +39,10 @@ constexpr std::int32_t trimmed_entries = 100;
 /// by the next at once, up to so many.
 constexpr std::int32_t forgotten_signals = 5'000;
 constexpr std::int32_t forgotten_pages = 20;
+/// Between two batches of a job: others come first.
+constexpr milliseconds job_pause{10};
+/// Of states that are read at a time; one may be longer.
+constexpr std::int64_t upgraded_bytes = 4 << 20;
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -58,8 +64,16 @@ caf::behavior reaper_actor::make_behavior() {
     send_self_after(this, interval(what), sweep_due{what});
   return {
     [this](sweep_due x) { start(x.what); },
-    [this](unit_done& x) { finish(static_cast<sweep>(x.ticket), *x.reply); },
-  };
+    [this](job_due) { work_on_job(); },
+    [this](unit_done& x) {
+    if (x.ticket == job_ticket)
+      finish_job(*x.reply);
+    else if (x.ticket == upgrade_ticket)
+      judge_upgrade(*x.reply);
+    else
+      finish(static_cast<sweep>(x.ticket), *x.reply);
+    },
+    };
 }
 
 reaper_actor::progress& reaper_actor::of(sweep what) {
@@ -147,6 +161,8 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
     case stage::silent:
       trimmed_ = store::read_one<store::trimmed_to>(reply.results[1])
                    .value_or(store::trimmed_to{});
+      for (auto& job : store::read<store::open_job_row>(reply.results[2]))
+        begin_job(job);
       read_silent(store::read<store::silent_session>(reply.results.back()));
       forgotten_pages_ = 0;
       return forget();
@@ -345,6 +361,7 @@ void reaper_actor::look_for_silent() {
   send(sweep::leases, stage::silent,
        {{store::forget_nodes(),
          store::trim_ledger(trimmed_, trimmed_instances, trimmed_entries),
+         store::open_job(home_->machines->keys()),
          store::silent_sessions(home_->incarnation)},
         false});
 }
@@ -414,6 +431,73 @@ void reaper_actor::read_served(const pq::reply& reply) {
         > 0)
       home_->tell_not_served(std::move(x));
   pause(sweep::leases);
+}
+
+// -- jobs of operators --------------------------------------------------------
+
+void reaper_actor::begin_job(const store::open_job_row& job) {
+  if (job_.id != 0)
+    return;
+  job_ = job;
+  work_on_job();
+}
+
+/// On a connection that nobody waits for, and that is closed where nothing more is to
+/// be done: with it goes the job's lock.
+void reaper_actor::work_on_job() {
+  auto lock = store::lock_job(job_.id, store::job_worker::node);
+  if (job_.upgrades)
+    submit(this, *home_->db, home_->spare_lane(),
+           {{std::move(lock), store::upgrade_page(job_.id, upgraded_bytes)}},
+           upgrade_ticket, home_->config.patience);
+  else
+    submit(
+      this, *home_->db, home_->spare_lane(),
+      {{std::move(lock), store::work_on_job(job_.id), store::jobs(job_.id)}},
+      job_ticket, home_->config.patience);
+}
+
+void reaper_actor::judge_upgrade(const pq::reply& reply) {
+  if (!reply.ok())
+    return leave_job(*reply.failure);
+  store::upgrade_batch what;
+  bool more = reply.results.front().boolean(0, 0);
+  for (auto& x : store::read<store::upgrade_row>(reply.results.back())) {
+    if (x.id == 0) {
+      what.after = x.after;
+      what.upto = x.upto;
+      continue;
+    }
+    what.ids.push_back(x.id);
+    what.seqs.push_back(x.seq);
+    what.faults.push_back(upgrade_fault(*home_->machines, x));
+  }
+  if (!more || reply.results.back().size() == 0) {
+    job_ = {};
+    return;
+  }
+  submit(this, *home_->db, home_->spare_lane(),
+         {{store::lock_job(job_.id, store::job_worker::node),
+           store::upgrade(job_.id, what), store::jobs(job_.id)}},
+         job_ticket, home_->config.patience);
+}
+
+void reaper_actor::finish_job(const pq::reply& reply) {
+  if (!reply.ok())
+    return leave_job(*reply.failure);
+  auto now = store::read_one<job_row>(reply.results.back());
+  if (reply.results[1].boolean(0, 0) && now && !now->ended_at_us)
+    send_self_after(this, job_pause, job_due{});
+  else
+    job_ = {};
+}
+
+/// What is left of it is found by a later sweep, of whatever node.
+void reaper_actor::leave_job(const error& why) {
+  if (why.code != errc::stopped && why.code != errc::unavailable)
+    home_->tell(
+      events::sweep_failed{"a job of an operator", without_data(why)});
+  job_ = {};
 }
 
 void reaper_actor::pause(sweep what) {

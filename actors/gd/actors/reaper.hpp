@@ -5,6 +5,7 @@
 #include <gd/pq/complaints.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -25,7 +26,7 @@ namespace gd::actors {
 /// Returns rows whose lease is over, and wakes rows whose deadline has passed:
 /// two sweeps with jittered intervals and bounded batches.
 /// Rows whose unique key might collide by that are returned one by one. Ends the sessions of nodes that are silent for longer than their
-/// lease, keeps up which machines are served, and tells of what waits for nobody.
+/// lease, keeps up which machines are served, tells of what waits for nobody, and works off jobs of operators that nobody works on.
 class reaper_actor : public caf::event_based_actor {
 public:
   reaper_actor(caf::actor_config& cfg, node_ptr home);
@@ -65,6 +66,10 @@ private:
     std::int32_t pause = 1;
   };
 
+  /// Behind those of the sweeps.
+  static constexpr std::uint64_t job_ticket = 2;
+  static constexpr std::uint64_t upgrade_ticket = 3;
+
   static std::string_view title(sweep what);
   progress& of(sweep what);
   std::chrono::milliseconds base_interval(sweep what) const;
@@ -91,6 +96,11 @@ private:
   void end_next();
   void read_end(const pq::reply& reply);
   void look_for_served();
+  void begin_job(const store::open_job_row& job);
+  void work_on_job();
+  void finish_job(const pq::reply& reply);
+  void judge_upgrade(const pq::reply& reply);
+  void leave_job(const error& why);
   void read_served(const pq::reply& reply);
   void pause(sweep what);
   bool may_reap();
@@ -123,6 +133,9 @@ private:
   /// many pages of this sweep had some.
   std::int64_t forgotten_ = 0;
   std::int32_t forgotten_pages_ = 0;
+  /// What an operator wants to be done with many instances, of which this node does some
+  /// at a time. Zero: there is none.
+  store::open_job_row job_;
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.

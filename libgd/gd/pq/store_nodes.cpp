@@ -297,6 +297,10 @@ pq::call last_ids() {
   return make_call(sql::last_ids);
 }
 
+pq::call paused_queues() {
+  return make_call(sql::paused_queues);
+}
+
 // -- migrations ---------------------------------------------------------------
 
 pq::call older_nodes(int version) {

@@ -237,13 +237,16 @@ struct peer_row {
 // -- what is new ---------------------------------------------------------------
 
 pq::call last_ids();
+/// Of these, the queues alone.
+pq::call paused_queues();
 /// The last that were drawn, whatever has become of them; zero: none.
 struct last_ids_row {
   std::int64_t instances = 0;
   std::int64_t signals = 0;
+  std::vector<std::string> paused{}; ///< queues
 
   bool operator==(const last_ids_row&) const = default;
-  GD_COLUMNS(instances, signals);
+  GD_COLUMNS(instances, signals, paused);
 };
 
 // -- migrations ---------------------------------------------------------------

@@ -85,6 +85,10 @@ errand errand_of(const in_step_query& x, keys_trusted) {
           bytes_beside + x.fsm.size() + x.step.size() + x.status.size()};
 }
 
+errand errand_of(const why_query& x, keys_trusted) {
+  return {asked_twice::reads, bytes_beside + size_of(x.key)};
+}
+
 // -- answers ------------------------------------------------------------------
 
 error corrected(error why, const answered_errand& of) {

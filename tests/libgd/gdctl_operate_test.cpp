@@ -1,0 +1,245 @@
+// What operators see and do with gdctl: lines for people, JSON for programs, exit codes.
+
+#define CAF_SUITE gdctl_operate
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+using namespace std::literals;
+
+using gd::test::temporary_database;
+
+namespace {
+
+struct ended {
+  int code = 0;
+  std::string said; ///< to both streams
+};
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct fixture {
+  std::string server = std::getenv("GD_DATABASE");
+  temporary_database db;
+
+  fixture() {
+    db.migrate();
+    setenv("GD_DATABASE", db.conninfo().c_str(), 1);
+    db.rows("insert into gen_durable (fsm, step, status, last_error, queue)"
+            " select 'Order', 'pay', case when n % 2 = 0 then 'failed' else"
+            " 'runnable' end::durable_status, case when n % 2 = 0 then"
+            " 'no stock' end, 'mail' from generate_series(1, 10) n");
+  }
+
+  ~fixture() {
+    setenv("GD_DATABASE", server.c_str(), 1);
+  }
+
+  ended run(const std::string& arguments) {
+    auto* out = popen((GD_GDCTL " " + arguments + " 2>&1").c_str(), "r");
+    if (out == nullptr)
+      throw std::runtime_error{"no process"};
+    ended x;
+    std::array<char, 4'096> some;
+    while (auto n = fread(some.data(), 1, some.size(), out))
+      x.said.append(some.data(), n);
+    auto status = pclose(out);
+    x.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    CAF_MESSAGE(arguments << ": " << x.code << "\n" << x.said);
+    return x;
+  }
+
+  /// In a process of its own.
+  static pid_t start(const std::string& arguments) {
+    auto pid = fork();
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c",
+            ("exec " GD_GDCTL " " + arguments + " > /dev/null 2>&1").c_str(),
+            nullptr);
+      _exit(127);
+    }
+    return pid;
+  }
+
+  /// All that it says there.
+  static std::string run_on_terminal(const std::string& arguments) {
+    int terminal = -1;
+    auto pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c", ("exec " GD_GDCTL " " + arguments).c_str(),
+            nullptr);
+      _exit(127);
+    }
+    std::string said;
+    std::array<char, 4'096> some;
+    while (true) { // its end is an error, EIO
+      auto n = read(terminal, some.data(), some.size());
+      if (n <= 0)
+        break;
+      said.append(some.data(), static_cast<std::size_t>(n));
+    }
+    close(terminal);
+    waitpid(pid, nullptr, 0);
+    return said;
+  }
+
+  std::string count(const std::string& condition) {
+    return db.scalar("select count(*) from gen_durable where " + condition);
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(gdctl_operate_tests, fixture)
+
+CAF_TEST(every command of operators explains itself) {
+  for (const auto* name : {"why", "list", "queues", "jobs", "retry", "stop",
+                           "run-now", "move", "pause", "resume"}) {
+    auto x = run(name + " --help"s);
+    CAF_CHECK_EQUAL(x.code, 0);
+    CAF_CHECK(contains(x.said, "Example"));
+    CAF_CHECK(contains(x.said, "Exit codes:"));
+  }
+}
+
+CAF_TEST(why says what to do in a line and as JSON) {
+  auto x = run("why 2");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "failed at step pay"));
+  CAF_CHECK(contains(x.said, "gdctl retry 2"));
+  CAF_CHECK(contains(x.said, "last error: no stock\n"));
+  CAF_CHECK(contains(run("why 1 --json").said, "\"cause\":\"no_node\""));
+  CAF_CHECK_EQUAL(run("why 77").code, 5);
+  CAF_CHECK_EQUAL(run("why").code, 2);
+}
+
+CAF_TEST(one instance is tried again and stopped and moved) {
+  auto x = run("retry 2 --reason 'the stock is back' --by ann");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "\"id\":2,\"seq\":1,\"status\":\"runnable\""));
+  x = run("retry 2");
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK(contains(x.said, "expected failed, got runnable"));
+  CAF_CHECK_EQUAL(run("stop 2 --reason poison").code, 0);
+  CAF_CHECK_EQUAL(count("id = 2 and last_error = 'poison'"), "1");
+  CAF_CHECK_EQUAL(run("move 1 --to slow --priority -3").code, 0);
+  CAF_CHECK_EQUAL(count("queue = 'slow' and priority = -3"), "1");
+  CAF_CHECK_EQUAL(run("move 1").code, 2);
+  CAF_CHECK_EQUAL(run("run-now 1").code, 0);
+  CAF_CHECK_EQUAL(run("retry").code, 2);
+  CAF_CHECK_EQUAL(run("retry 2 --machine Order").code, 2);
+  CAF_CHECK_EQUAL(run("retry 2 --dry-run").code, 2);
+}
+
+CAF_TEST(many instances are counted and then tried again) {
+  auto x = run("retry --machine Order --failure 'no stock' --dry-run");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.said,
+                  "{\"job\":1,\"looked_at\":5,\"fit\":5,\"refused\":0}\n");
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "5");
+  x = run("retry --machine Order --failure 'no stock'");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.said,
+                  "{\"job\":2,\"looked_at\":5,\"changed\":5,\"refused\":0}\n");
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "0");
+  CAF_CHECK_EQUAL(run("retry --machine Order --status done").code, 2);
+}
+
+CAF_TEST(a job that is killed says where it stands and goes on there) {
+  const auto* more = std::getenv("GD_JOB_ROWS");
+  auto rows = more != nullptr ? more : "4000"s;
+  db.rows("insert into gen_durable (fsm, step, status) select 'Many', 'pay',"
+          " 'failed' from generate_series(1, $1::int)",
+          {rows});
+  // Killed while a stranger keeps it from ending: in the middle of a batch.
+  gd::test::session stranger{db.conninfo()};
+  stranger.exec("begin");
+  db.rows("create function stand() returns trigger language plpgsql as $$ begin"
+          " perform pg_advisory_xact_lock(4711); return new; end $$;"
+          " create trigger stand before update on gen_durable for each row when"
+          " (old.id = 1900) execute function stand()");
+  stranger.exec("select pg_advisory_xact_lock(4711)");
+  auto pid = start("retry --machine Many --by ann");
+  auto blocked = stranger.wait_until_someone_is_blocked();
+  CAF_CHECK_EQUAL(kill(pid, SIGKILL), 0);
+  CAF_CHECK_EQUAL(waitpid(pid, nullptr, 0), pid);
+  db.rows("select pg_terminate_backend($1)", {std::to_string(blocked)});
+  stranger.exec("commit");
+  auto changed = db.scalar("select changed from gen_durable_jobs");
+  CAF_CHECK_EQUAL(count("fsm = 'Many' and seq = 1"), changed);
+  auto told = run("jobs --json").said;
+  CAF_CHECK(contains(told, "\"changed\":" + changed + ","));
+  CAF_CHECK(contains(told, "\"ended_at_us\":null"));
+  CAF_CHECK(
+    contains(run("jobs run 1").said, "\"changed\":" + rows + ",\"refused\":0"));
+  CAF_CHECK_EQUAL(count("fsm = 'Many' and seq = 1 and status = 'runnable'"),
+                  rows);
+}
+
+CAF_TEST(on a terminal a bar tells how far a job is) {
+  auto said = run_on_terminal("stop --queue mail --reason x");
+  CAF_CHECK(contains(said,
+                     "[##############################] 100%  10 looked at,"
+                     " 5 changed, 0 refused"));
+  CAF_CHECK(!contains(run("retry --machine Order").said, "###"));
+}
+
+CAF_TEST(an upgrade of what no node has had is refused by name) {
+  auto x = run("upgrade 1 --to-version 2");
+  CAF_CHECK_EQUAL(x.code, 2);
+  CAF_CHECK(contains(x.said, "to_version: expected a version of Order that "
+                             "nodes have had (none), got 2"));
+  CAF_CHECK_EQUAL(run("upgrade 1").code, 2);
+  CAF_CHECK(contains(run("upgrade 1 --to-version 2 --map pay").said,
+                     "--map: expected OLD=NEW, got pay"));
+  CAF_CHECK_EQUAL(run("upgrade 77 --to-version 2").code, 5);
+}
+
+CAF_TEST(a job is left to others and gone on with and cancelled) {
+  CAF_CHECK_EQUAL(run("stop --queue mail --detach").said, "{\"job\":1}\n");
+  CAF_CHECK(contains(run("jobs").said, "waits"));
+  CAF_CHECK(contains(run("jobs run 1").said, "\"changed\":5"));
+  CAF_CHECK(contains(run("jobs --json").said, "\"what\":\"stop\""));
+  CAF_CHECK_EQUAL(run("stop --queue mail --detach").code, 0);
+  CAF_CHECK(contains(run("jobs cancel 2").said, "\"cancelled\":true"));
+  CAF_CHECK(contains(run("jobs").said, "cancelled"));
+  CAF_CHECK_EQUAL(run("jobs run 77").code, 5);
+}
+
+CAF_TEST(instances are listed by a filter the newest first) {
+  auto x = run("list --status failed --limit 2");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "10  Order v1"));
+  CAF_CHECK(contains(x.said, "no stock"));
+  CAF_CHECK(contains(x.said, "--before 8"));
+  CAF_CHECK(!contains(run("list --older 1h").said, "Order"));
+  CAF_CHECK(contains(run("list --queue mail --json").said, "\"id\":10"));
+  CAF_CHECK_EQUAL(run("list --older soon").code, 2);
+  CAF_CHECK_EQUAL(run("list --limit 0").code, 2);
+}
+
+CAF_TEST(a queue is paused and resumed and listed) {
+  CAF_CHECK_EQUAL(run("pause mail --reason 'the relay is down' --by ann").code,
+                  0);
+  CAF_CHECK(contains(run("queues").said, "by ann: the relay is down"));
+  CAF_CHECK(contains(run("queues --json").said, "\"due\":5"));
+  CAF_CHECK(contains(run("resume mail").said, "goes on"));
+  CAF_CHECK(contains(run("resume mail").said, "was not paused"));
+  CAF_CHECK(contains(run("queues").said, "no"));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
