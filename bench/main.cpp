@@ -110,6 +110,8 @@ std::vector<workload> workloads(const sizes& size) {
   const auto idle = "idle --queues 10 --seconds " + n(30, 1);
   const auto links = "links --slots 10 --step-ms 0 --rows " + n(20'000, 1'000);
   const auto waiting = "links --slots 10 --step-ms 5 --rows " + n(4'000, 400);
+  const auto ends = fmt::format("ends --seconds {} --rate {}",
+                                size.minutes * 60, n(10'000, 500));
   const auto scale = drain + " --template " + filled_template;
   return {
     {"drain",
@@ -202,6 +204,18 @@ std::vector<workload> workloads(const sizes& size) {
      false},
     {"wal", "transitions of instances beside those of Statesman's tables",
      transitions(" --rows " + n(10'000, 500) + " --steps 2"), false},
+    {"keep",
+     "the drain of what is kept for ever, for a minute, and for no time",
+     {{"for ever", drain},
+      {"a minute", drain + " --keep 60", "for ever"},
+      {"no time", drain + " --keep 0", "for ever"}},
+     false},
+    {"ends",
+     "10,000 ends a second for a long time, kept for ever and for a minute",
+     {{"for ever", ends},
+      {"a minute", ends + " --keep " + n(60, 1), "for ever"}},
+     false,
+     false},
     {"soak",
      "a steady inflow for a long time, the floor measured before and after",
      {{"engine", fmt::format("soak --seconds {} --rate {}", size.minutes * 60,
@@ -301,6 +315,8 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--history", x.how.history,
       "engine and transitions: 0: none, 1: steps, 2: with states")
     ->check(CLI::Range(0, 2));
+  add("--keep", x.how.keep,
+      "engine: seconds that instances are kept behind their end; -1: for ever");
   add("--run-ahead", x.how.run_ahead, "engine: steps at once; 0: one");
   add("--rows-per-turn", x.how.rows_per_turn, "engine; 0: its default");
   add("--connections", x.how.connections, "engine; 0: its default");
@@ -317,8 +333,8 @@ void add_once(CLI::App& cli, once_options& x) {
       "of round_trip: port to connect to; 0: the gateway's; -1: none, local");
   add("--senders", x.how.senders, "actors that send");
   add("--window", x.how.window, "requests that each has under way");
-  add("--seconds", x.how.seconds, "of idle and soak");
-  add("--rate", x.how.rate, "of soak: inserts per second");
+  add("--seconds", x.how.seconds, "of idle, ends and soak");
+  add("--rate", x.how.rate, "of soak and ends: inserts per second");
 }
 
 int run_once(once_options x) {
@@ -622,7 +638,8 @@ void add_options(CLI::App& cli, options& x) {
                  "rows in a transaction of the floor; default: the best");
   cli.add_option("--floor-connections", x.connections,
                  "of the floor; default: the best");
-  cli.add_option("--minutes", x.size.minutes, "of soak")->capture_default_str();
+  cli.add_option("--minutes", x.size.minutes, "of soak and ends")
+    ->capture_default_str();
   cli.add_option("--terminal", x.size.terminal, "finished rows of scale")
     ->capture_default_str();
   cli

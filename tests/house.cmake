@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 7760 libgd/gd/pq 4640 libgd/gd/work 9400 actors/gd/actors 11900
-  testing/gd 1720 testing/actors/gd/actors 400 tools/gdctl 5900
-  sql/turn 600 sql/intake 700 sql/sweep 470 sql/session 218 sql/caller 30
-  sql/testing 30 sql/parts 740)
+  libgd/gd 7860 libgd/gd/pq 4840 libgd/gd/work 9400 actors/gd/actors 12000
+  testing/gd 1720 testing/actors/gd/actors 400 tools/gdctl 6060
+  sql/turn 680 sql/intake 700 sql/sweep 520 sql/session 222 sql/caller 30
+  sql/testing 30 sql/parts 780)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

@@ -3,6 +3,7 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_operate.hpp>
@@ -422,6 +423,61 @@ result<std::vector<job_row>> client::jobs() {
   if (!rows)
     return rows.error();
   return store::read<job_row>(*rows);
+}
+
+/// Who is in the way of a page that is pruned is waited for so briefly.
+constexpr std::chrono::milliseconds prune_wait{100};
+
+result<pruned> client::prune(const gd::prune& what) {
+  if (!what.status.empty() && what.status != "done" && what.status != "failed")
+    return error{errc::invalid_argument,
+                 "status: expected done or failed, got " + what.status,
+                 {}};
+  constexpr std::int64_t minute = 60'000'000;
+  if (what.age_us < minute || what.age_us > longest_delay.count())
+    return error{errc::invalid_argument,
+                 fmt::format("age_us: expected a minute to 100 years ({} to "
+                             "{}), got {}",
+                             minute, longest_delay.count(), what.age_us),
+                 {}};
+  if (what.page < 1 || what.page > 10'000)
+    return error{errc::invalid_argument,
+                 fmt::format("page: expected 1 to 10000, got {}", what.page),
+                 {}};
+  auto rows = impl_->read(store::prunable(what));
+  if (!rows)
+    return rows.error();
+  auto page = store::read_one<store::prunable_row>(*rows).value_or(
+    store::prunable_row{});
+  pruned out{.last = page.last,
+             .looked = page.looked,
+             .found = static_cast<std::int64_t>(page.ids.size())};
+  if (what.only_count || page.ids.empty())
+    return out;
+  std::vector<std::vector<std::int64_t>> groups;
+  groups.push_back(std::move(page.ids));
+  while (!groups.empty()) {
+    auto ids = std::move(groups.back());
+    groups.pop_back();
+    auto did = impl_->ask_once(
+      {{store::lock_timeout(prune_wait), store::erase(ids, what)}});
+    if (did) {
+      auto one = store::read_one<store::erased_row>(*did).value_or(
+        store::erased_row{});
+      out.deleted += one.erased;
+      out.refused += static_cast<std::int64_t>(one.kept.size());
+    } else if (did.error().code != errc::rejected
+               && did.error().code != errc::busy) {
+      return did.error();
+    } else if (ids.size() == 1) {
+      ++out.refused;
+    } else {
+      auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
+      groups.emplace_back(middle, ids.end());
+      groups.emplace_back(ids.begin(), middle);
+    }
+  }
+  return out;
 }
 
 result<std::vector<stats_row>> client::stats() {

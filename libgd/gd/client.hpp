@@ -132,6 +132,11 @@ public:
   /// Jobs that go on, and the last hundred that have ended, the newest first.
   result<std::vector<job_row>> jobs();
 
+  /// Deletes instances that have ended, of a page of instances, with their signals and
+  /// histories. Errors: `invalid_argument`, `unavailable`; `unknown_fate`, behind which the
+  /// page can be asked for again.
+  result<pruned> prune(const gd::prune& what);
+
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
 

@@ -44,30 +44,35 @@ error without_data(error why) {
   return why;
 }
 
+/// Of what concerns rows some of which were to be done something with and could not.
+static severity level_by(std::size_t left) {
+  return left > 0 ? severity::warning : severity::info;
+}
+
 severity level_of(const event& what) {
   using namespace events;
-  return std::visit(overloaded{
-                      [](const node_started&) { return severity::info; },
-                      [](const node_stopped&) { return severity::info; },
-                      [](const node_failed&) { return severity::failure; },
-                      [](const connected&) { return severity::info; },
-                      [](const step_started&) { return severity::debug; },
-                      [](const step_committed&) { return severity::debug; },
-                      [](const pick_recovered&) { return severity::info; },
-                      [](const deadlines_fired&) { return severity::info; },
-                      [](const returned& e) {
-    return e.blocked > 0 ? severity::warning : severity::info;
-                      },
-                      [](const given_back&) { return severity::debug; },
-                      [](const sweep_skipped&) { return severity::debug; },
-                      [](const machine_changed&) { return severity::info; },
-                      [](const worker_joined&) { return severity::info; },
-                      [](const engine_joined&) { return severity::info; },
-                      [](const gateway_reached&) { return severity::info; },
-                      // All others. The guide's table is compared with this.
-                      [](const auto&) { return severity::warning; },
-  },
-                    what);
+  return std::visit(
+    overloaded{
+      [](const node_started&) { return severity::info; },
+      [](const node_stopped&) { return severity::info; },
+      [](const node_failed&) { return severity::failure; },
+      [](const connected&) { return severity::info; },
+      [](const step_started&) { return severity::debug; },
+      [](const step_committed&) { return severity::debug; },
+      [](const pick_recovered&) { return severity::info; },
+      [](const deadlines_fired&) { return severity::info; },
+      [](const returned& e) { return level_by(e.blocked); },
+      [](const instances_deleted& e) { return level_by(e.put_off); },
+      [](const given_back&) { return severity::debug; },
+      [](const sweep_skipped&) { return severity::debug; },
+      [](const machine_changed&) { return severity::info; },
+      [](const worker_joined&) { return severity::info; },
+      [](const engine_joined&) { return severity::info; },
+      [](const gateway_reached&) { return severity::info; },
+      // All others. The guide's table is compared with this.
+      [](const auto&) { return severity::warning; },
+    },
+    what);
 }
 
 namespace events {
@@ -217,6 +222,12 @@ std::string text_of(const reaped& e) {
 
 std::string text_of(const deadlines_fired& e) {
   return fmt::format("{} deadlines fired", e.rows);
+}
+
+std::string text_of(const instances_deleted& e) {
+  return fmt::format("{} instances deleted whose time was over, {} put off: "
+                     "they cannot be deleted",
+                     e.deleted, e.put_off);
 }
 
 std::string text_of(const returned& e) {

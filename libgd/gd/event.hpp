@@ -192,6 +192,12 @@ struct returned {
   std::size_t runnable = 0; ///< now runnable
   std::size_t blocked = 0;  ///< left as they are, to be tried again
 };
+/// Instances were deleted that had been kept for as long as their machine says.
+struct instances_deleted {
+  std::size_t deleted = 0; ///< how many
+  /// How many could not be, and are tried again later: something refers to them.
+  std::size_t put_off = 0;
+};
 /// Sessions of nodes that were silent for longer than their lease: they may have
 /// held partition keys.
 struct sessions_ended {
@@ -326,7 +332,7 @@ using event = std::variant<
   events::version_not_served, events::trial_begun, events::more_like_it,
   events::worker_joined, events::worker_refused, events::worker_gone,
   events::engine_joined, events::engine_lost, events::gateway_reached,
-  events::gateway_lost>;
+  events::gateway_lost, events::instances_deleted>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

@@ -306,6 +306,30 @@ struct fork {
   GD_STATE(fork, target, seq, queue, reason, by, key);
 };
 
+/// Deletes instances that have ended, in pages of all instances in the order of their ids.
+struct prune {
+  std::string fsm{};        ///< of which machine; empty: of any
+  std::int32_t version = 0; ///< of which version of it; 0: of any
+  std::string status{};     ///< "done", or "failed"; empty: both
+  /// How long ago they have ended, at least a minute: until then what made them might be
+  /// sent again, and make them anew.
+  std::int64_t age_us = 0;
+  std::int64_t after = 0;    ///< behind this instance
+  std::int32_t page = 1'000; ///< of so many instances, 1 to 10,000
+  bool only_count = false;   ///< nothing is deleted
+};
+
+/// What has come of a page.
+struct pruned {
+  std::optional<std::int64_t>
+    last{};                 ///< where the next one begins; nullopt: nowhere
+  std::int64_t looked = 0;  ///< at how many instances
+  std::int64_t found = 0;   ///< how many it is about
+  std::int64_t deleted = 0; ///< of these; the others may be locked
+  std::int64_t refused
+    = 0; ///< of these: something refers to them, or keeps them
+};
+
 /// Asks for instances that are in a step: of those with history.
 struct in_step_query {
   std::string fsm{};  ///< the machine's name

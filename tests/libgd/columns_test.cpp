@@ -9,6 +9,7 @@
 #include <gd/operate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_operate.hpp>
 #include <gd/pq/store_transitions.hpp>
@@ -85,6 +86,9 @@ columns_by read_by_name() {
     {&sql::note_trials, columns_of<store::noted_row>()},
     {&sql::flush, flush},
     {&sql::flush_done, flush},
+    {&sql::flush_keep, flush},
+    {&sql::flush_erase, flush},
+    {&sql::flush_done_keep, flush},
     {&sql::flush_next, flush},
     {&sql::flush_done_ledger, flush},
     {&sql::flush_next_ledger, flush},
@@ -110,6 +114,9 @@ columns_by read_by_name() {
     {&sql::return_row, columns_of<store::returned_row>()},
     {&sql::trim_ledger, columns_of<store::trimmed_to>()},
     {&sql::forget_dedup, columns_of<store::forgotten_to>()},
+    {&sql::expired, columns_of<store::expired_row>()},
+    {&sql::erase, columns_of<store::erased_row>()},
+    {&sql::prunable, columns_of<store::prunable_row>()},
     {&sql::silent_sessions, columns_of<store::silent_session>()},
     {&sql::foreign_sessions, columns_of<store::foreign_session>()},
     {&sql::peers, columns_of<store::peer_row>()},

@@ -389,6 +389,19 @@ struct million_rows {
                         " x.version, 'collect', 'default', '{collect}', '1 us'"
                         " from (values ('Order', 1), ('Other', 7))"
                         " x (fsm, version)";
+    auto over = list(some("done"));
+    auto end_of_time = "update " + db.schema()
+                       + ".gen_durable set expires_at = now() - interval '1 s' "
+                         "where id = any("
+                       + over + "::bigint[])";
+    auto old = "update " + db.schema()
+               + ".gen_durable set inserted_at = now() - interval '1 h' where "
+                 "id = any("
+               + running + "::bigint[])";
+    auto ends = [&](const std::string& keep_us) {
+      return outcomes(each("'done'", "text"), consumed) + ", '{}', '{}', "
+             + each(keep_us, "bigint") + ", 18000000";
+    };
     return {
       {.what = &sql::pick,
        .arguments = looking("default", "'{Order,Other}', '{1,7}'"),
@@ -468,6 +481,31 @@ struct million_rows {
       {.what = &sql::flush_done,
        .arguments = running + ", " + tokens,
        .pages_per_row = 60},
+      {.what = &sql::flush_done_keep,
+       .arguments = running + ", " + tokens + ", 1000000, 18000000",
+       .pages_per_row = 80},
+      {.what = &sql::flush_keep,
+       .arguments = ends("1000000"),
+       .pages_per_row = 120},
+      {.what = &sql::flush_erase,
+       .arguments = ends("0"),
+       .pages_per_row = 120,
+       .before = old},
+      {.what = &sql::expired,
+       .arguments = "500, 0, 0",
+       .pages_per_row = 5,
+       .before = end_of_time},
+      {.what = &sql::erase,
+       .arguments = over + ", -1, ''",
+       .pages_per_row = 60,
+       .before = end_of_time},
+      {.what = &sql::put_off,
+       .arguments = over,
+       .pages_per_row = 60,
+       .before = end_of_time},
+      {.what = &sql::prunable,
+       .arguments = "500000, 500, '', 0, '', 60000000",
+       .pages_per_row = 5},
       {.what = &sql::flush_next,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text"),

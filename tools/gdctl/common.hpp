@@ -82,6 +82,7 @@ void add_why(CLI::App& app, const globals& global, action& chosen);
 void add_history(CLI::App& app, const globals& global, action& chosen);
 void add_rewind(CLI::App& app, const globals& global, action& chosen);
 void add_fork(CLI::App& app, const globals& global, action& chosen);
+void add_prune(CLI::App& app, const globals& global, action& chosen);
 void add_in_step(CLI::App& app, const globals& global, action& chosen);
 void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);

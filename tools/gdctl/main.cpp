@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
   gdctl::add_history(app, global, chosen);
   gdctl::add_rewind(app, global, chosen);
   gdctl::add_fork(app, global, chosen);
+  gdctl::add_prune(app, global, chosen);
   gdctl::add_in_step(app, global, chosen);
   gdctl::add_stats(app, global, chosen);
   gdctl::add_machines(app, global, chosen);

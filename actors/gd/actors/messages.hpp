@@ -92,7 +92,7 @@ struct tick {
 };
 
 /// What the reaper looks for in the table.
-enum class sweep : std::uint8_t { leases, deadlines };
+enum class sweep : std::uint8_t { leases, deadlines, expired };
 
 /// A sweep begins.
 struct sweep_due {

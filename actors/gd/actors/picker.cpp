@@ -32,6 +32,7 @@ turn::settings turn_settings(node& home, const queue_config& queue,
           .rows = static_cast<std::size_t>(cfg.rows_per_turn),
           .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
           .inbox = cfg.limits.inbox,
+          .resend = cfg.resend_window(),
           .keys = home.keys,
           .suspects = home.isolation,
           .flights = flights};

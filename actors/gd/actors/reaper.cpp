@@ -1,8 +1,8 @@
 #include <gd/actors/reaper.hpp>
 
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_operate.hpp>
-#include <gd/work/upgrade.hpp>
 
 #include <caf/all.hpp>
 #include <fmt/format.h>
@@ -39,10 +39,13 @@ constexpr std::int32_t trimmed_entries = 100;
 /// by the next at once, up to so many.
 constexpr std::int32_t forgotten_signals = 5'000;
 constexpr std::int32_t forgotten_pages = 20;
-/// Between two batches of a job: others come first.
-constexpr milliseconds job_pause{10};
-/// Of states that are read at a time; one may be longer.
-constexpr std::int64_t upgraded_bytes = 4 << 20;
+/// Instances that are deleted together, and how many such pages at once; and how long
+/// each waits for strangers who have locked a signal of theirs.
+constexpr std::int32_t erased_rows = 1'000;
+constexpr std::int32_t erased_pages = 20;
+constexpr milliseconds erase_wait{10};
+/// The sweep that one node does for all, whatever the configuration says of the others.
+constexpr std::string_view expiry = "expiry";
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -60,7 +63,7 @@ reaper_actor::reaper_actor(caf::actor_config& cfg, node_ptr home)
 }
 
 caf::behavior reaper_actor::make_behavior() {
-  for (auto what : {sweep::leases, sweep::deadlines})
+  for (auto what : {sweep::leases, sweep::deadlines, sweep::expired})
     send_self_after(this, interval(what), sweep_due{what});
   return {
     [this](sweep_due x) { start(x.what); },
@@ -81,12 +84,16 @@ reaper_actor::progress& reaper_actor::of(sweep what) {
 }
 
 std::string_view reaper_actor::title(sweep what) {
-  return what == sweep::leases ? "the sweep of leases"
-                               : "the sweep of deadlines";
+  return what == sweep::leases      ? "the sweep of leases"
+         : what == sweep::deadlines ? "the sweep of deadlines"
+                                    : "the sweep of ended instances";
 }
 
 milliseconds reaper_actor::base_interval(sweep what) const {
-  return what == sweep::leases ? home_->config.reaper : home_->config.poll;
+  // Where some were deleted there are soon more.
+  bool often = what == sweep::deadlines
+               || (what == sweep::expired && progress_[2].found);
+  return often ? home_->config.poll : home_->config.reaper;
 }
 
 milliseconds reaper_actor::interval(sweep what) {
@@ -114,8 +121,11 @@ void reaper_actor::start(sweep what) {
   of(what).began = system().clock().now();
   if (what == sweep::leases && !may_reap())
     return send_self_after(this, interval(what), sweep_due{what});
-  if (home_->config.single_sweeper)
-    send(what, stage::lock, {{store::sweep_lock()}, false});
+  if (what == sweep::expired) {
+    expired_pages_ = 0;
+    look_for_expired();
+  } else if (home_->config.single_sweeper)
+    send(what, stage::lock, {{store::sweep_lock("sweep")}, false});
   else
     run(what);
 }
@@ -172,6 +182,12 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
       return read_end(reply);
     case stage::served:
       return read_served(reply);
+    case stage::expired:
+      return read_expired(reply);
+    case stage::erase:
+      return read_erased(reply);
+    case stage::put_off:
+      return erase_next();
   }
 }
 
@@ -182,14 +198,33 @@ void reaper_actor::fail(sweep what, const error& why) {
   bool locked = (at.under_way == stage::one_row
                  || at.under_way == stage::served)
                 && why.code == errc::busy;
-  if (why.code != errc::stopped && why.code != errc::unavailable && !locked)
+  // Something refers to one of them: that is told in the end.
+  bool referred = at.under_way == stage::erase
+                  && (why.code == errc::busy || why.code == errc::rejected);
+  if (why.code != errc::stopped && why.code != errc::unavailable && !locked
+      && !referred)
     home_->tell(events::sweep_failed{title(what), without_data(why)});
   if (lost) {
     at.singles.clear();
     silent_.clear();
     silent_since_.clear();
+    to_erase_.clear();
     return pause(what);
   }
+  if (at.under_way == stage::erase) {
+    auto guilty = std::move(to_erase_.back());
+    to_erase_.pop_back();
+    if (guilty.size() == 1)
+      return put_off(guilty);
+    auto middle = guilty.begin()
+                  + static_cast<std::ptrdiff_t>(guilty.size() / 2);
+    to_erase_.emplace_back(middle, guilty.end());
+    guilty.erase(middle, guilty.end());
+    to_erase_.push_back(std::move(guilty));
+    return erase_next();
+  }
+  if (at.under_way == stage::put_off)
+    return erase_next();
   if (at.under_way == stage::batch && !at.refused) {
     // For one of its rows: each by itself.
     at.refused = true;
@@ -433,71 +468,58 @@ void reaper_actor::read_served(const pq::reply& reply) {
   pause(sweep::leases);
 }
 
-// -- jobs of operators --------------------------------------------------------
+// -- what has ended -----------------------------------------------------------
 
-void reaper_actor::begin_job(const store::open_job_row& job) {
-  if (job_.id != 0)
-    return;
-  job_ = job;
-  work_on_job();
+void reaper_actor::look_for_expired() {
+  send(sweep::expired, stage::expired,
+       {{store::sweep_lock(expiry), store::expired(erased_rows, expired_to_)},
+        false});
 }
 
-/// On a connection that nobody waits for, and that is closed where nothing more is to
-/// be done: with it goes the job's lock.
-void reaper_actor::work_on_job() {
-  auto lock = store::lock_job(job_.id, store::job_worker::node);
-  if (job_.upgrades)
-    submit(this, *home_->db, home_->spare_lane(),
-           {{std::move(lock), store::upgrade_page(job_.id, upgraded_bytes)}},
-           upgrade_ticket, home_->config.patience);
-  else
-    submit(
-      this, *home_->db, home_->spare_lane(),
-      {{std::move(lock), store::work_on_job(job_.id), store::jobs(job_.id)}},
-      job_ticket, home_->config.patience);
-}
-
-void reaper_actor::judge_upgrade(const pq::reply& reply) {
-  if (!reply.ok())
-    return leave_job(*reply.failure);
-  store::upgrade_batch what;
-  bool more = reply.results.front().boolean(0, 0);
-  for (auto& x : store::read<store::upgrade_row>(reply.results.back())) {
-    if (x.id == 0) {
-      what.after = x.after;
-      what.upto = x.upto;
-      continue;
-    }
-    what.ids.push_back(x.id);
-    what.seqs.push_back(x.seq);
-    what.faults.push_back(upgrade_fault(*home_->machines, x));
+void reaper_actor::read_expired(const pq::reply& reply) {
+  if (!reply.results.front().boolean(0, 0))
+    return pause(sweep::expired);
+  auto page = store::read<store::expired_row>(reply.results.back());
+  more_expired_ = page.size() >= static_cast<std::size_t>(erased_rows);
+  expired_to_ = more_expired_ ? page.back() : store::page_end{};
+  if (!page.empty()) {
+    auto& ids = to_erase_.emplace_back();
+    for (const auto& x : page)
+      ids.push_back(x.id);
   }
-  if (!more || reply.results.back().size() == 0) {
-    job_ = {};
-    return;
-  }
-  submit(this, *home_->db, home_->spare_lane(),
-         {{store::lock_job(job_.id, store::job_worker::node),
-           store::upgrade(job_.id, what), store::jobs(job_.id)}},
-         job_ticket, home_->config.patience);
+  erase_next();
 }
 
-void reaper_actor::finish_job(const pq::reply& reply) {
-  if (!reply.ok())
-    return leave_job(*reply.failure);
-  auto now = store::read_one<job_row>(reply.results.back());
-  if (reply.results[1].boolean(0, 0) && now && !now->ended_at_us)
-    send_self_after(this, job_pause, job_due{});
-  else
-    job_ = {};
+void reaper_actor::erase_next() {
+  bool goes_on = in_time(sweep::expired);
+  if (!to_erase_.empty() && goes_on)
+    return send(
+      sweep::expired, stage::erase,
+      {{store::lock_timeout(erase_wait), store::erase(to_erase_.back())}});
+  if (to_erase_.empty() && more_expired_ && goes_on
+      && ++expired_pages_ < erased_pages)
+    return look_for_expired();
+  to_erase_.clear();
+  auto did = std::exchange(deleted_, {});
+  of(sweep::expired).found = did.deleted + did.put_off > 0;
+  if (of(sweep::expired).found)
+    home_->tell(did);
+  pause(sweep::expired);
 }
 
-/// What is left of it is found by a later sweep, of whatever node.
-void reaper_actor::leave_job(const error& why) {
-  if (why.code != errc::stopped && why.code != errc::unavailable)
-    home_->tell(
-      events::sweep_failed{"a job of an operator", without_data(why)});
-  job_ = {};
+void reaper_actor::read_erased(const pq::reply& reply) {
+  to_erase_.pop_back();
+  auto did = store::read_one<store::erased_row>(reply.results.back())
+               .value_or(store::erased_row{});
+  deleted_.deleted += static_cast<std::size_t>(did.erased);
+  if (!did.kept.empty())
+    return put_off(did.kept);
+  erase_next();
+}
+
+void reaper_actor::put_off(const std::vector<std::int64_t>& ids) {
+  deleted_.put_off += ids.size();
+  send(sweep::expired, stage::put_off, {{store::put_off(ids)}, false});
 }
 
 void reaper_actor::pause(sweep what) {

@@ -24,7 +24,8 @@
 namespace gd::actors {
 
 /// Returns rows whose lease is over, and wakes rows whose deadline has passed:
-/// two sweeps with jittered intervals and bounded batches.
+/// two sweeps with jittered intervals and bounded batches. A third deletes instances whose
+/// time is over: one node for all.
 /// Rows whose unique key might collide by that are returned one by one. Ends the sessions of nodes that are silent for longer than their
 /// lease, keeps up which machines are served, tells of what waits for nobody, and works off jobs of operators that nobody works on.
 class reaper_actor : public caf::event_based_actor {
@@ -51,6 +52,9 @@ private:
     forget,  ///< dedup keys
     end_one, ///< one of these
     served,  ///< which machines are served, and what waits for nobody
+    expired, ///< whose time is over, if this node looks for them
+    erase,   ///< some of these
+    put_off, ///< those of them that cannot be deleted
   };
 
   struct progress {
@@ -102,6 +106,11 @@ private:
   void judge_upgrade(const pq::reply& reply);
   void leave_job(const error& why);
   void read_served(const pq::reply& reply);
+  void look_for_expired();
+  void read_expired(const pq::reply& reply);
+  void erase_next();
+  void read_erased(const pq::reply& reply);
+  void put_off(const std::vector<std::int64_t>& ids);
   void pause(sweep what);
   bool may_reap();
   void remember();
@@ -110,7 +119,7 @@ private:
   /// Rows that strangers have locked, and until when those are left alone that
   /// they have let go since: unset for those that they have not.
   std::map<std::int64_t, std::optional<clock::time_point>> locked_;
-  std::array<progress, 2> progress_{};
+  std::array<progress, 3> progress_{};
   /// Of leases that end: where the page ended, who is there, who is locked.
   store::page_end looked_{};
   std::vector<std::int64_t> ending_;
@@ -136,6 +145,14 @@ private:
   /// What an operator wants to be done with many instances, of which this node does some
   /// at a time. Zero: there is none.
   store::open_job_row job_;
+  /// Instances whose time is over: where their last page ended, how many pages of this
+  /// sweep there were, whether there may be more, and who of it is still to be deleted, in
+  /// groups.
+  store::page_end expired_to_{};
+  std::int32_t expired_pages_ = 0;
+  bool more_expired_ = false;
+  std::vector<std::vector<std::int64_t>> to_erase_;
+  events::instances_deleted deleted_{};
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.

@@ -428,8 +428,8 @@ pq::call return_row(std::int64_t id, bool leases) {
   return make_call(sql::return_row, id, leases);
 }
 
-pq::call sweep_lock() {
-  return make_call(sql::sweep_lock);
+pq::call sweep_lock(std::string_view sweep) {
+  return make_call(sql::sweep_lock, sweep);
 }
 
 pq::call end_session() {

@@ -362,6 +362,9 @@ struct outcome_row {
   std::vector<std::int64_t> seen{};
   /// Its new status may be one in which another row has its unique key.
   bool may_collide = false;
+  /// How long the instance is kept that ends by this; nullopt: for ever.
+  std::optional<std::int64_t> keep_us{};
+  bool erase = false; ///< it is deleted with this, if it can be
   /// It is entered into the ledger.
   bool has_history = false;
   /// For that: JSON, or empty.
@@ -496,8 +499,7 @@ struct returned_row : reaped_row {
   GD_COLUMNS(id, queue, partition_key, token, runnable);
 };
 
-/// One row, one boolean.
-pq::call sweep_lock();
+pq::call sweep_lock(std::string_view sweep); ///< one row, one boolean
 pq::call end_session();
 
 // -- inserts, signals, reading ------------------------------------------------

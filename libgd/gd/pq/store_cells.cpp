@@ -58,4 +58,10 @@ cell_reader<store::outside_steps>::read(const rows& from,
   return x ? std::move(*x) : store::outside_steps{};
 }
 
+store::retention cell_reader<store::retention>::read(const rows& from,
+                                                     std::size_t row) const {
+  auto x = from_json<store::retention>(from.text(row, column));
+  return x ? *x : store::retention{};
+}
+
 } // namespace gd::pq

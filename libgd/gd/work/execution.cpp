@@ -1,5 +1,7 @@
 #include <gd/work/execution.hpp>
 
+#include <gd/pq/store_ends.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -68,6 +70,27 @@ execution::row_ptr execution::begin_row() const {
   row->token = lease_->token;
   row->has_history = row_.history > 0;
   return row;
+}
+
+/// Whether a unique key stays taken where its instance has ended so.
+static bool taken_in(const std::vector<std::string>& scope, final_status how) {
+  return std::find(scope.begin(), scope.end(),
+                   how == final_status::done ? "done" : "failed")
+         != scope.end();
+}
+
+void execution::complete(store::outcome_row& row) const {
+  row.has_history = row_.history > 0;
+  row.may_collide = store::may_collide(row_, row.what);
+  auto end = store::end_of(row.what);
+  if (!end)
+    return;
+  const auto& time = machine_->kept(*end);
+  if (!time)
+    return;
+  row.keep_us = time->count();
+  // A key that is to last has been let in before the machine kept nothing.
+  row.erase = time->count() == 0 && !taken_in(row_.unique_scope, *end);
 }
 
 execution::row_ptr execution::run() {
@@ -265,7 +288,7 @@ execution::row_ptr execution::give_up(const std::string& reason,
   auto row = begin_row();
   row->what = store::verb::stop;
   row->reason = clean_text(reason, limits_.reason);
-  row->may_collide = store::may_collide(row_, row->what);
+  complete(*row);
   return row;
 }
 
@@ -452,7 +475,7 @@ result<execution::row_ptr> execution::encode_main(outcome x,
       row->reason = clean_text(x.reason, limits_.reason);
       break;
   }
-  row->may_collide = store::may_collide(row_, row->what);
+  complete(*row);
   bool same_inputs = x.kind == outcome_kind::replay
                      || x.kind == outcome_kind::stop;
   if (same_inputs || by_handler)

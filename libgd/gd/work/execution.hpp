@@ -76,6 +76,9 @@ public:
     return refused(why, without_data(why).message);
   }
 
+  /// Fills in what an outcome has of its row and machine.
+  void complete(store::outcome_row& row) const;
+
   /// Its row goes elsewhere: keeps what tells which one it was.
   void strip() {
     row_.state = {};

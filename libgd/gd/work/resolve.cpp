@@ -83,6 +83,30 @@ std::optional<machine::resting> resting_at(const store::known_machine& x,
   return how;
 }
 
+std::optional<std::int64_t> kept(const machine& x, final_status how) {
+  const auto& time = x.kept(how);
+  return time ? std::optional<std::int64_t>{time->count()} : std::nullopt;
+}
+
+std::optional<std::int64_t> kept(const store::known_machine& x,
+                                 final_status how) {
+  return how == final_status::done ? x.retention.done : x.retention.failed;
+}
+
+/// A key cannot stay taken by what is deleted.
+template <class Machine>
+result<void> check_kept(const store::insert_row& row, const Machine& by) {
+  for (auto [how, status] : {std::pair{final_status::done, "done"},
+                             std::pair{final_status::failed, "failed"}})
+    if (kept(by, how) == 0
+        && row.unique_scope.find(status) != std::string::npos)
+      return invalid(fmt::format("unique_scope: {} v{} keeps no instances that "
+                                 "are {}, expected a scope without {}, got {}",
+                                 row.fsm, row.version, status, status,
+                                 row.unique_scope));
+  return {};
+}
+
 template <class Machine>
 result<void> fill_in(store::insert_row& row, const Machine& by) {
   row.version = by.version;
@@ -97,6 +121,8 @@ result<void> fill_in(store::insert_row& row, const Machine& by) {
                              names_of_steps(by), row.fsm, row.version,
                              row.step),
                  {}};
+  if (auto ok = check_kept(row, by); !ok)
+    return ok;
   row.rests = resting_at(by, row.step);
   if (row.rests && (row.delay_us || row.at_us))
     return invalid(fmt::format(
