@@ -7,6 +7,7 @@
 #include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_operate.hpp>
+#include <gd/pq/store_reads.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/target_intake.hpp>
 

@@ -103,10 +103,11 @@ std::string text_of(const disconnected& e) {
                      to_string(e.why), times, e.retry_in.count());
 }
 
-/// "instance 7: step ship of Billing v2, attempt 0, seq 4".
+/// "instance 7: step ship of Billing v2, attempt 0, seq 4", and its trace, if it has one.
 std::string run_of(const step_run& e) {
-  return fmt::format("instance {}: step {} of {} v{}, attempt {}, seq {}", e.id,
-                     e.step, e.fsm, e.version, e.attempt, e.seq);
+  return fmt::format("instance {}: step {} of {} v{}, attempt {}, seq {}{}{}",
+                     e.id, e.step, e.fsm, e.version, e.attempt, e.seq,
+                     e.traceparent.empty() ? "" : ", trace ", e.traceparent);
 }
 
 /// "12.345 ms".

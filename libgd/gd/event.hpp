@@ -70,6 +70,7 @@ struct step_run {
   /// How many transitions the instance had made before: the outcome of this run, if it
   /// is committed, is the one with the next number, in a history, too.
   std::int64_t seq = 0;
+  std::string traceparent{}; ///< as its context's; empty: none
 };
 /// A step begins.
 struct step_started : step_run {

@@ -14,7 +14,7 @@ select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 10
   (extract(epoch from g.lease_expires_at) * 1000000)::bigint as lease_expires_at_us,
   (extract(epoch from g.inserted_at) * 1000000)::bigint as inserted_at_us,
   (extract(epoch from g.updated_at) * 1000000)::bigint as updated_at_us,
-  (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox, g.seq,
+  (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox, g.seq, left(g.traceparent, 55) as traceparent,
   left(g.partition_key, 4096) as partition_key, substring(g.unique_key for 4096) as unique_key
 from :"schema".gen_durable g
 cross join lateral (

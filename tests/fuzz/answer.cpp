@@ -6,6 +6,7 @@
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_operate.hpp>
+#include <gd/pq/store_reads.hpp>
 
 #include <libpq-fe.h>
 
@@ -72,7 +73,7 @@ std::vector<std::string> columns_of() {
   std::vector<std::string> out;
   for (auto name : gd::detail::names_of<Row>)
     if (name == "inbox")
-      out.insert(out.end(), {"ids", "names", "payloads"});
+      out.insert(out.end(), {"ids", "names", "payloads", "traces"});
     else
       out.emplace_back(name);
   return out;

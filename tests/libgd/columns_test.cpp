@@ -51,7 +51,7 @@ void add_columns(names& to) {
   std::size_t n = 0;
   auto add = [&]<class T>(const T&) {
     if constexpr (inbox<T>)
-      to.insert({"ids", "names", "payloads"});
+      to.insert({"ids", "names", "payloads", "traces"});
     else
       to.emplace(gd::detail::names_of<Row>[n]);
     ++n;

@@ -5,6 +5,7 @@
 #include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_reads.hpp>
 #include <gd/sql.hpp>
 #include <gd/state.hpp>
 #include <gd/work/lease.hpp>

@@ -7,6 +7,7 @@
 #include <gd/sql.hpp>
 #include <gd/work/batch.hpp>
 #include <gd/work/turn.hpp>
+#include <gd/pq/store_reads.hpp>
 
 #include <support/database.hpp>
 

@@ -3,6 +3,7 @@
 #include <gd/pq/expect.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_operate.hpp>
+#include <gd/pq/store_reads.hpp>
 
 #include <caf/all.hpp>
 

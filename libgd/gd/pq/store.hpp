@@ -26,10 +26,10 @@ class lease;
 
 namespace gd::pq {
 
-/// Of the columns ids, names and payloads.
+/// Of the columns ids, names, payloads and traces.
 template <>
 struct cell_reader<std::vector<raw_signal>> {
-  int ids, names, payloads;
+  int ids, names, payloads, traces;
 
   cell_reader(const rows& from, std::string_view name);
   bool is_null(const rows& from, std::size_t row) const;
@@ -130,8 +130,9 @@ struct picked_row {
   std::string key_session{};
   /// Statuses in which its unique key is taken; empty: it has none.
   std::vector<std::string> unique_scope{};
-  std::int16_t history = 0; ///< a `gd::history`
-  std::int64_t seq = 0;     ///< how many transitions it has made
+  std::int16_t history = 0;  ///< a `gd::history`
+  std::int64_t seq = 0;      ///< how many transitions it has made
+  std::string traceparent{}; ///< that of its insert; empty: none
   /// How many steps have been run since the row was picked.
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
@@ -502,7 +503,7 @@ struct returned_row : reaped_row {
 pq::call sweep_lock(std::string_view sweep); ///< one row, one boolean
 pq::call end_session();
 
-// -- inserts, signals, reading ------------------------------------------------
+// -- inserts, signals ---------------------------------------------------------
 
 /// An insert with everything that it left open filled in.
 struct insert_row {
@@ -520,9 +521,10 @@ struct insert_row {
   std::optional<std::string> partition_key{};
   std::optional<std::string> unique_key{};
   std::string unique_scope{}; ///< statuses, joined by commas
-  std::string token{};        ///< of the lease it begins under; empty: none
-  bool resent = false;        ///< sent before, with unknown fate
-  std::int16_t history = 0;   ///< a `gd::history`
+  std::optional<std::string> traceparent{};
+  std::string token{};      ///< of the lease it begins under; empty: none
+  bool resent = false;      ///< sent before, with unknown fate
+  std::int16_t history = 0; ///< a `gd::history`
   std::optional<machine::resting> rests{}; ///< it begins where none runs
   /// What the insert has left open, and its machine fills in.
   struct open_fields {
@@ -589,12 +591,5 @@ struct signal_row {
 
   GD_COLUMNS(answer, woken_queue, runnable_queue);
 };
-
-pq::call look_up(const gd::look_up& what);
-std::optional<instance> read_instance(const pq::rows& rows);
-/// Read as `ledger_entry`, `in_step_row`, `stats_row`.
-pq::call history(const history_query& what);
-pq::call in_step(const in_step_query& what);
-pq::call stats();
 
 } // namespace gd::store

@@ -45,7 +45,15 @@ execution::execution(std::shared_ptr<const machine> of, store::picked_row row,
     step_(machine_->find_step(row_.step)),
     lease_(std::move(under)),
     limits_(bounds) {
-  // nop
+  note_trace();
+}
+
+/// While the inbox is there: a step takes it.
+void execution::note_trace() {
+  auto told = std::find_if(row_.inbox.begin(), row_.inbox.end(),
+                           [](auto& x) { return !x.traceparent.empty(); });
+  traceparent_ = told != row_.inbox.end() ? told->traceparent
+                                          : row_.traceparent;
 }
 
 context_base execution::make_context() const {
@@ -60,6 +68,7 @@ context_base execution::make_context() const {
     std::chrono::microseconds{row_.now_us}};
   ctx.step_type_ = machine_->step_type;
   ctx.wake_reason_ = row_.wake_reason;
+  ctx.traceparent_ = traceparent_;
   ctx.lease_ = lease_;
   return ctx;
 }
@@ -197,6 +206,7 @@ execution execution::after(store::outcome_row written, std::string token,
             .unique_scope = row_.unique_scope,
             .history = row_.history,
             .seq = row_.seq + 1,
+            .traceparent = row_.traceparent,
             .steps_ahead = row_.steps_ahead + 1,
             .shown = shown,
             .now_us = row_.now_us + since.count(),
@@ -308,7 +318,8 @@ events::step_run execution::which() const {
           .version = row_.fsm_version,
           .step = row_.step,
           .attempt = row_.attempt,
-          .seq = row_.seq};
+          .seq = row_.seq,
+          .traceparent = traceparent_};
 }
 
 void execution::ran(elsewhere how) {

@@ -65,6 +65,7 @@ public:
     row_.state = std::move(*content.state);
     row_.inbox = std::move(content.inbox);
     row_.shown = true;
+    note_trace();
   }
 
   /// The database has refused the row that `run` (or `refused`) returned, and it
@@ -146,6 +147,7 @@ private:
   using clock = std::chrono::steady_clock;
 
   context_base make_context() const;
+  void note_trace();
   row_ptr begin_row() const;
   outcome call(context_base& ctx);
   row_ptr handle(const failure& why, std::string told);
@@ -171,6 +173,7 @@ private:
 
   std::shared_ptr<const machine> machine_;
   store::picked_row row_;
+  std::string traceparent_{};            ///< of what the step runs for
   const machine::step_definition* step_; ///< the machine's
   lease_ptr lease_;
   limits limits_;

@@ -223,6 +223,8 @@ result<void> check(const insert& x, const limits& bounds) {
                                bounds.unique_key, x.unique_key->size()));
   if (auto ok = check_scope(x); !ok)
     return ok;
+  if (auto ok = check_traceparent(x.traceparent); !ok)
+    return ok;
   if (x.delay_us < 0 || x.delay_us > longest_delay.count())
     return invalid(fmt::format("delay_us: expected 0 to {} (100 years), got {}",
                                longest_delay.count(), x.delay_us));
@@ -270,6 +272,7 @@ store::insert_row row_of(insert x) {
     row.delay_us = x.delay_us;
   row.partition_key = std::move(x.partition_key);
   row.unique_key = std::move(x.unique_key);
+  row.traceparent = std::move(x.traceparent);
   if (row.unique_key)
     row.unique_scope = x.unique_scope.empty()
                          ? fmt::format("{}", fmt::join(default_scope, ","))
