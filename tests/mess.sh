@@ -78,7 +78,7 @@ says() {
 
 # -- the mess ------------------------------------------------------------------
 
-"$gdctl" migrate > migrate.log 2>&1
+"$gdctl" migrate up > migrate.log 2>&1
 "$gdctl" migrate activate >> migrate.log 2>&1
 touch relay_down bug stuck
 # A node with the version of before, which somebody has switched off for good.

@@ -418,6 +418,32 @@ CAF_TEST(a row that cannot be picked is deleted as one that has failed) {
   CAF_CHECK_EQUAL(goes_in(id), "3600");
 }
 
+CAF_TEST(
+  what an operator stops is deleted in time and what is tried again is not) {
+  make_known(parcels().keep(gd::final_status::failed, 1h));
+  for (const auto* status : {"executing", "runnable", "awaiting_signal"}) {
+    auto id = instance("1 h", false, status);
+    db.rows("select gd_stop($1::bigint, 'poison')", {text(id)});
+    CAF_CHECK_EQUAL(of(id, "status"), "failed");
+    CAF_CHECK_EQUAL(goes_in(id), "3600");
+    db.rows("update gen_durable set expires_at = now() - interval '1 s'");
+    auto chosen = expired();
+    CAF_CHECK_EQUAL(chosen, ids{id});
+    db.rows("select gd_retry($1::bigint)", {text(id)});
+    CAF_CHECK_EQUAL(goes_in(id), "");
+    CAF_CHECK_EQUAL(erase(chosen).erased, 0);
+    CAF_CHECK_EQUAL(count("gen_durable", id), "1");
+  }
+}
+
+CAF_TEST(what fails and gets another queue keeps its time) {
+  make_known(parcels().keep(gd::final_status::failed, 1h));
+  auto id = instance("1 h", false, "runnable");
+  db.rows("select gd_stop($1::bigint)", {text(id)});
+  db.rows("select gd_requeue($1::bigint, 'slow')", {text(id)});
+  CAF_CHECK_EQUAL(goes_in(id), "3600");
+}
+
 CAF_TEST(what is put back is not deleted) {
   make_known(parcels().keep(1h));
   auto id = ended("-1 s", true);
