@@ -350,26 +350,34 @@ int run_once(once_options x) {
   return EXIT_SUCCESS;
 }
 
-void add_ledger_queries(CLI::App& cli, std::int64_t& rows) {
-  cli
-    .add_subcommand("ledger-queries",
-                    "what pages of a history, and of the instances in a step, "
-                    "read of large tables; exits with 1 if that is too much")
-    ->add_option("--rows", rows, "instances with history")
-    ->envname("GD_LEDGER_ROWS")
-    ->default_val(100'000)
-    ->check(CLI::Range(100, 100'000'000));
-}
+/// Measures queries on a table of so many rows, in a database of its own.
+struct queries {
+  const char* name;
+  const char* help;
+  const char* of;
+  const char* variable;
+  std::int64_t least;
+  bool (*measure)(std::int64_t rows, const std::string& database);
+  std::int64_t rows = 0;
 
-int run_ledger_queries(std::int64_t rows) {
-  session db;
-  make_empty(db);
-  auto database = fmt::format("gd_bench_ledger_{}", getpid());
-  copy(db, empty_template, database);
-  auto well = measure_ledger_queries(rows, database);
-  drop(db, database);
-  return well ? EXIT_SUCCESS : EXIT_FAILURE;
-}
+  void add_to(CLI::App& cli) {
+    cli.add_subcommand(name, help)
+      ->add_option("--rows", rows, of)
+      ->envname(variable)
+      ->default_val(100'000)
+      ->check(CLI::Range(least, std::int64_t{100'000'000}));
+  }
+
+  int run() const {
+    session db;
+    make_empty(db);
+    auto database = fmt::format("gd_bench_queries_{}", getpid());
+    copy(db, empty_template, database);
+    auto well = measure(rows, database);
+    drop(db, database);
+    return well ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
+};
 
 /// Runs this program once more, as it is told on the command line, and returns
 /// what it prints.
@@ -705,16 +713,31 @@ int main(int argc, char** argv) {
   gd::bench::once_options one;
   gd::bench::add_options(cli, opts);
   gd::bench::add_once(cli, one);
-  std::int64_t ledger_rows = 0;
-  gd::bench::add_ledger_queries(cli, ledger_rows);
+  std::array of_large_tables{
+    gd::bench::queries{"ledger-queries",
+                       "what pages of a history, and of the instances in a "
+                       "step, read of large tables; exits with 1 if that is "
+                       "too much",
+                       "instances with history", "GD_LEDGER_ROWS", 100,
+                       gd::bench::measure_ledger_queries},
+    gd::bench::queries{
+      "operator-queries",
+      "how long the calls of those who look take on large "
+      "tables, on a quiet one and beside a drain; exits with 1 "
+      "if one takes 50 ms",
+      "instances", "GD_OPERATOR_ROWS", 1'000,
+      gd::bench::measure_operator_queries}};
+  for (auto& x : of_large_tables)
+    x.add_to(cli);
   try {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& why) {
     return cli.exit(why) == 0 ? EXIT_SUCCESS : 2;
   }
   try {
-    if (cli.got_subcommand("ledger-queries"))
-      return gd::bench::run_ledger_queries(ledger_rows);
+    for (const auto& x : of_large_tables)
+      if (cli.got_subcommand(x.name))
+        return x.run();
     return one.side.empty() ? gd::bench::run_all(opts)
                             : gd::bench::run_once(one);
   } catch (const std::exception& why) {
