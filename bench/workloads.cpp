@@ -893,7 +893,7 @@ sample measure_ends(const parameters& how) {
   sample found;
   auto note = [&](int part) {
     session db{how.database};
-    auto name = [part](const char* what) {
+    auto name = [&parts, part](const char* what) {
       return fmt::format("{} {}/{}", what, part, parts);
     };
     found.more[name("table MB")] = db.number(

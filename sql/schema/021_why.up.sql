@@ -160,7 +160,8 @@ begin atomic
     limit 1) k on m.is_due
   -- whose transaction has its row
   left join lateral (
-    select l.pid
+    select l.pid, coalesce((
+        select ' (' || nullif(left(a.application_name, 255), '') || ')' from pg_stat_activity a where a.pid = l.pid), '') as named
     from held l
     where l.locktype = 'transactionid' and l.transactionid = m.locker and l.pid <> pg_backend_pid()
     limit 1) x on m.is_due
@@ -222,6 +223,7 @@ begin atomic
       when m.crashes >= 2 then format('; its process has ended %s times while it ran, so it may be what ends them', m.crashes)
       else '' end as suspected,
       case when v.living = 0 then ', but no node lives: start one' else ': wait' end as by_sweep,
+      format('; or, if its process has surely ended, gdctl stop %s, then gdctl retry %s', m.id, m.id) as at_once,
       format('Instance %s is due since %s', m.id, :"schema".gd_time_text(m.eligible_at)) as due) z
   cross join lateral (
     select case c.cause
@@ -236,8 +238,8 @@ begin atomic
         coalesce(' (host ' || n.host || ', process ' || n.process || ')', ''), :"schema".gd_time_text(m.updated_at),
         :"schema".gd_time_text(m.lease_expires_at), m.id, z.suspected)
       when 'left_behind' then format('Instance %s executed step %s on node %s, which is gone: a node that lives makes it '
-        || 'runnable again when its lease has ended, at %s%s%s', m.id, left(m.step, 255), left(n.node, 255),
-        :"schema".gd_time_text(m.lease_expires_at), z.by_sweep, z.suspected)
+        || 'runnable again when its lease has ended, at %s%s%s%s', m.id, left(m.step, 255), left(n.node, 255),
+        :"schema".gd_time_text(m.lease_expires_at), z.by_sweep, z.at_once, z.suspected)
       when 'lease_over' then format('Instance %s executes step %s on node %s, which lives, but has let its lease end at %s: '
         || 'the next sweep makes it runnable again; look at that node if it goes on (gdctl nodes)%s', m.id, left(m.step, 255),
         left(n.node, 255), :"schema".gd_time_text(m.lease_expires_at), z.suspected)
@@ -255,7 +257,7 @@ begin atomic
         coalesce('; unread in its inbox: ' || b.text, ''))
       when 'delayed' then format('Instance %s is not due until %s%s: wait, or let it run (gdctl run-now %s)', m.id,
         :"schema".gd_time_text(m.eligible_at),
-        case when m.attempt > 0 then format(', after %s tries (%s)', m.attempt, left(m.last_error, 255)) else '' end, m.id)
+        case when m.attempt > 0 then format(', after %s tries', m.attempt) else '' end || coalesce(' (' || nullif(left(m.last_error, 255), '') || ')', ''), m.id)
       when 'no_node' then format('%s, and no node lives: start one that has %s and serves queue %s', z.due, m.machine,
         m.in_queue)
       when 'version_unknown' then format('%s, and no node that lives has %s%s: start one that has it%s', z.due, m.machine,
@@ -266,8 +268,8 @@ begin atomic
       when 'queue_paused' then format('%s, and its queue %s is paused since %s%s%s: resume it (gdctl resume %s)', z.due,
         m.in_queue, :"schema".gd_time_text(p.paused_at), coalesce(' by ' || p.paused_by, ''), coalesce(', ' || p.reason, ''),
         m.in_queue)
-      when 'row_locked' then format('%s, and a transaction of session %s has locked its row: wait for its end, or end it '
-        || '(select pg_terminate_backend(%s))', z.due, x.pid, x.pid)
+      when 'row_locked' then format('%s, and a transaction of session %s%s has locked its row: wait for its end, or end it '
+        || '(select pg_terminate_backend(%s))', z.due, x.pid, x.named, x.pid)
       when 'behind' then format('%s, and instance %s of its partition key %s %s: look at that one (gdctl why %s)', z.due, f.id,
         left(m.partition_key, 255), case when f.executes then 'executes' else 'comes first' end, f.id)
       when 'key_locked' then format('%s, and the lock of its partition key %s is held by session %s (%s), where a step may '

@@ -278,13 +278,13 @@ CAF_TEST(a stop reaches a worker and a frozen one keeps the key for no longer
            than its lease) {
   auto& worker = begin();
   auto id = insert("holds", "Link", ", partition_key", ", 'account 7'");
-  CAF_CHECK(wait_for_line(worker, "begin " + id));
+  CAF_CHECK(worker.wait_for_line("begin " + id));
   auto next = insert("holds", "Link", ", partition_key", ", 'account 7'");
   worker.send(SIGSTOP);
   CAF_CHECK(log.wait_for<events::worker_gone>());
   db.rows("select gd_stop($1)", {id});
   auto& other = add_worker();
-  CAF_CHECK(wait_for_line(other, "begin " + next));
+  CAF_CHECK(other.wait_for_line("begin " + next));
   worker.send(SIGCONT);
   set_free();
   wait_for(next, "status = 'done'");

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   options.heartbeat = options.lease / 8;
   options.reaper = 200ms;
   options.poll = 100ms;
-  options.max_crashes = 2;
+  options.max_crashes = 1;
   options.queues.clear();
   for (int i = 4; i < argc; ++i)
     options.queues.push_back({argv[i], 8});
