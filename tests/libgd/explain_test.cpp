@@ -349,7 +349,7 @@ struct million_rows {
                  + key_of + ")::bytea, unique_scope = '{awaiting_signal}'"
                  + " where id = any(" + waiting + "::bigint[])";
     auto sent = each("'paid'", "text") + ", " + each("'{\"a\": 1}'", "text")
-                + ", " + keys + ", 1000";
+                + ", " + keys + ", 1000, '{}'";
     auto moved = each("'pay'", "text") + ", " + each("'collect'", "text")
                  + ", '{}', " + each("'{\"n\": 2}'", "text")
                  + ", '{}', '{}', '{}'";
@@ -617,16 +617,16 @@ struct million_rows {
        .before = movable + "; " + named},
       {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
       {.what = &sql::insert_new,
-       .arguments = inserted + ", '{}', '{}', '{0}'",
+       .arguments = inserted + ", '{}', '{}', '{0}', " + each("'00-'", "text"),
        .pages_per_row = 60},
       {.what = &sql::insert_new_ledger,
-       .arguments = inserted + ", '{}', '{}', '{0}', " + new_id
+       .arguments = inserted + ", '{}', '{}', '{0}', '{}', " + new_id
                     + ", '{}', '{Order}', '{1}', '{collect}', "
                       "'{awaiting_signal}', '{60000000}'",
        .pages_per_row = 80},
       {.what = &sql::insert_ledger,
        .arguments = inserted + ", " + unique + ", "
-                    + each("'runnable,executing'", "text") + ", '{0}', "
+                    + each("'runnable,executing'", "text") + ", '{0}', '{}', "
                     + new_id + ", " + new_id + ", '{}', '{}', '{}', '{}', '{}'",
        .pages_per_row = 80},
       {.what = &sql::insert_claimed,
@@ -634,11 +634,11 @@ struct million_rows {
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
                     + ", " + each("1", "smallint") + ", " + versions + ", "
-                    + each("'node/1/99'", "text") + ", 60000000, '{0}'",
+                    + each("'node/1/99'", "text") + ", 60000000, '{0}', '{}'",
        .pages_per_row = 60},
       {.what = &sql::insert,
        .arguments = inserted + ", " + unique + ", "
-                    + each("'runnable,executing'", "text") + ", '{0}'",
+                    + each("'runnable,executing'", "text") + ", '{0}', '{}'",
        .pages_per_row = 60},
       {.what = &sql::inserted,
        .arguments = any_id + ", " + each("'k'", "bytea") + ", "
@@ -870,9 +870,10 @@ CAF_TEST(plans made for small tables do not read more when those have grown
         // What executes and what is owed is little, as are nodes and machines.
         CAF_CHECK_EQUAL(
           table.db.scalar(read_from_end_to_end,
-                          {plan, "{gen_durable_lease,gen_durable_owed,"
-                                 "gen_durable_nodes,gen_durable_machines,"
-                                 "gen_durable_queues,gen_durable_queues_pkey}"}),
+                          {plan,
+                           "{gen_durable_lease,gen_durable_owed,"
+                           "gen_durable_nodes,gen_durable_machines,"
+                           "gen_durable_queues,gen_durable_queues_pkey}"}),
           ""s);
       }
     }
