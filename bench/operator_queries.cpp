@@ -161,8 +161,8 @@ bool measure_operator_queries(std::int64_t rows, const std::string& database) {
       .step(parcel_step::pack, [](context<parcel>&) { return gd::done(); })};
   bool well = true;
   for (bool drains : {false, true}) {
-    fmt::print(drains ? "beside a drain at full speed\n"
-                      : "on a quiet table\n");
+    fmt::print("{}:\n",
+               drains ? "beside a drain at full speed" : "on a quiet table");
     result<actors::engine> engine = error{};
     if (drains) {
       engine = actors::start(sys, how);
