@@ -60,6 +60,10 @@ public:
       sum_.looked, sum_.found, sum_.deleted, sum_.refused);
   }
 
+  bool is_empty() const noexcept {
+    return sum_.looked == 0;
+  }
+
   bool all_well() const noexcept {
     return sum_.refused == 0;
   }
@@ -93,6 +97,8 @@ int prune(const globals& global, prune_options& opts) {
       continue;
     }
     all.end();
+    if (!page && all.is_empty())
+      return fail(page.error());
     auto code = print(all.line(), all.all_well() ? ok : refused);
     if (!page)
       return fail(page.error());
