@@ -487,6 +487,20 @@ result<std::vector<stats_row>> client::stats() {
   return store::read<stats_row>(*rows);
 }
 
+result<counted> client::counts(const std::string& fsm, std::int32_t version) {
+  auto rows = impl_->read(store::counts(fsm, version));
+  if (!rows)
+    return rows.error();
+  return store::read_counts(*rows);
+}
+
+result<gd::activity> client::activity() {
+  auto rows = impl_->read(store::activity());
+  if (!rows)
+    return rows.error();
+  return store::read<gd::activity>(*rows).front();
+}
+
 result<std::vector<machine_row>> client::machines() {
   auto rows = impl_->read(store::machines());
   if (!rows)
@@ -510,11 +524,14 @@ result<machine_graph> client::graph(const std::string& fsm,
     return unknown_version(fsm, version);
   if (!live)
     return std::move(*found);
-  auto counts = impl_->read(store::count_steps(fsm, found->version));
-  if (!counts)
-    return counts.error();
-  for (const auto& x : store::read<store::step_count>(*counts))
+  auto now = counts(fsm, found->version);
+  if (!now)
+    return now.error();
+  for (const auto& x : now->rows) {
     found->add_instances(x.step, x.status, x.instances);
+    if (x.estimated)
+      found->estimated.insert(x.status);
+  }
   return std::move(*found);
 }
 

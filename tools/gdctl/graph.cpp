@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
@@ -52,16 +53,12 @@ void add_graph(CLI::App& app, const globals& global, action& chosen) {
   sub->add_flag("--live", opts->live,
                 "With how many instances stand at each step, by status; reads "
                 "the whole table");
-  sub->footer(
-    "As nodes have made it known. \"(anywhere)\", dashed in pictures: "
-    "the step declares\nnothing. What the handler declares holds for "
-    "each step that fails.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl graph Checkout\n"
-    "  gdctl graph Checkout --dot --live | dot -Tsvg > checkout.svg\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(*sub,
+           "As nodes have made it known. \"(anywhere)\", dashed in pictures: "
+           "the step declares\nnothing. What the handler declares holds for "
+           "each step that fails.",
+           {"gdctl graph Checkout",
+            "gdctl graph Checkout --dot --live | dot -Tsvg > checkout.svg"});
   sub->callback([opts, &global, &chosen] {
     chosen = [opts, &global] { return graph(global, *opts); };
   });

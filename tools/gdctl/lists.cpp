@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 #include "table.hpp"
 
@@ -251,10 +252,7 @@ void add_retire(CLI::App& to, const globals& global, action& chosen) {
     ->required()
     ->check(CLI::PositiveNumber);
   sub->add_flag("--undo", opts->undo, "Let it take them again");
-  sub->footer("Its instances go on.\n"
-              "\n"
-              "Example: gdctl machines retire Checkout 2\n\n"
-              + std::string{exit_code_help});
+  describe(*sub, "Its instances go on.", {"gdctl machines retire Checkout 2"});
   sub->callback([opts, &global, &chosen] {
     chosen = [opts, &global] { return retire(global, *opts); };
   });
@@ -269,13 +267,9 @@ void add_pin(CLI::App& to, const globals& global, action& chosen) {
                     ->check(CLI::PositiveNumber);
   auto* undo = sub->add_flag("--undo", opts->undo,
                              "Let them take what is served");
-  sub->footer("Until it is undone, also on programs that have a newer one.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl machines pin Checkout 1\n"
-              "  gdctl machines pin Checkout --undo\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(
+    *sub, "Until it is undone, also on programs that have a newer one.",
+    {"gdctl machines pin Checkout 1", "gdctl machines pin Checkout --undo"});
   sub->callback([=, &global, &chosen] {
     if (version->count() + undo->count() == 0)
       throw CLI::ValidationError("pin", "expected a VERSION, or --undo");
@@ -293,17 +287,12 @@ void add_stats(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand(
     "stats", "Count the instances by queue, machine and status");
   sub->add_flag("--json", *as_json, "A JSON object for each line of the table");
-  sub->footer(
-    "Reads the whole table. \"future\": of the instances, those that "
-    "are\nnot to start yet. \"held back\": those that wait for "
-    "another of their partition key.\n\"served\": whether a node that "
-    "lives runs them.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl stats\n"
-    "  gdctl stats --json | jq 'select(.status == \"failed\")'\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(
+    *sub,
+    "Reads the whole table. \"future\": of the instances, those that are\nnot "
+    "to start yet. \"held back\": those that wait for another of their "
+    "partition key.\n\"served\": whether a node that lives runs them.",
+    {"gdctl stats", "gdctl stats --json | jq 'select(.status == \"failed\")'"});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return stats(global, *as_json); };
   });
@@ -314,14 +303,10 @@ void add_nodes(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand(
     "nodes", "List the nodes, and what none of them serves");
   sub->add_flag("--json", *as_json, "A JSON object for each node");
-  sub->footer("A node that stops leaves the list; one that was killed is in it "
-              "for a day.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl nodes\n"
-              "  gdctl nodes --json | jq 'select(.lives)'\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "A node that stops leaves the list; one that was killed is in it "
+           "for a day.",
+           {"gdctl nodes", "gdctl nodes --json | jq 'select(.lives)'"});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return nodes(global, *as_json); };
   });
@@ -332,13 +317,8 @@ void add_queues(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand(
     "queues", "List the queues that are served, paused, or have something due");
   sub->add_flag("--json", *as_json, "A JSON object for each queue");
-  sub->footer("Counts at most 10,000 instances of each.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl queues\n"
-              "  gdctl queues --json | jq 'select(.paused)'\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub, "Counts at most 10,000 instances of each.",
+           {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return queues(global, *as_json); };
   });
@@ -350,16 +330,12 @@ void add_machines(CLI::App& app, const globals& global, action& chosen) {
     "machines", "List the machines' versions, or choose what inserts take");
   sub->add_flag("--json", *as_json, "A JSON object for each version");
   sub->require_subcommand(0, 1);
-  sub->footer("Inserts that name no version take the pinned one; else the "
-              "newest that a\nnode which lives serves; else the one that was "
-              "served last. Reads the whole table.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl machines\n"
-              "  gdctl machines pin Checkout 1\n"
-              "  gdctl machines retire Checkout 2\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "Inserts that name no version take the pinned one; else the newest "
+           "that a\nnode which lives serves; else the one that was served "
+           "last. Reads the whole table.",
+           {"gdctl machines", "gdctl machines pin Checkout 1",
+            "gdctl machines retire Checkout 2"});
   add_retire(*sub, global, chosen);
   add_pin(*sub, global, chosen);
   sub->callback([=, &global, &chosen] {
