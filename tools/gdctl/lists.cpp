@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -110,29 +110,6 @@ int nodes(const globals& global, bool as_json) {
 
 // -- queues -------------------------------------------------------------------
 
-/// More are not counted.
-constexpr std::int64_t most_due = 10'000;
-
-std::string text_of(const std::vector<gd::queue_row>& rows) {
-  std::vector<cells> table{
-    {"queue", "nodes", "slots", "due", "oldest due", "paused"}};
-  for (const auto& x : rows) {
-    auto since = [](std::optional<std::int64_t> us) {
-      return us ? time_text(*us) : "-"s;
-    };
-    auto paused = x.paused
-                    ? fmt::format("since {} by {}{}", since(x.paused_at_us),
-                                  x.paused_by.value_or("?"),
-                                  x.reason ? ": " + *x.reason : "")
-                    : "no"s;
-    table.push_back(
-      {gd::printable(x.queue), std::to_string(x.nodes), std::to_string(x.slots),
-       (x.due < most_due ? "" : "at least ") + std::to_string(x.due),
-       since(x.oldest_due_us), gd::printable(paused)});
-  }
-  return table_of(table, "<>>><<");
-}
-
 int queues(const globals& global, bool as_json) {
   auto db = gd::client::connect(global.connection());
   if (!db)
@@ -140,7 +117,7 @@ int queues(const globals& global, bool as_json) {
   auto rows = db->queues();
   if (!rows)
     return fail(rows.error());
-  return print(as_json ? lines_of(*rows) : text_of(*rows));
+  return print(as_json ? lines_of(*rows) : table_of(*rows));
 }
 
 // -- machines -----------------------------------------------------------------
@@ -149,8 +126,10 @@ struct machine_line {
   gd::machine_row machine{};
   /// By status.
   std::map<std::string, std::int64_t> instances{};
+  /// Statuses of which some pages of the table speak for all.
+  std::set<std::string> estimated{};
 
-  GD_STATE(machine_line, machine, instances);
+  GD_STATE(machine_line, machine, instances, estimated);
 };
 
 std::string served_by(const gd::machine_row& x) {
@@ -165,18 +144,18 @@ std::string text_of(const std::vector<machine_line>& lines) {
   std::vector<cells> table{{"machine", "version", "inserts", "served by",
                             "runnable", "executing", "awaiting", "done",
                             "failed"}};
-  for (const auto& [x, instances] : lines) {
+  for (const auto& [x, instances, estimated] : lines) {
     auto& row = table.emplace_back(cells{gd::printable(x.fsm),
                                          std::to_string(x.version),
                                          x.pinned    ? "pinned"
                                          : x.retired ? "retired"
                                                      : "",
                                          served_by(x)});
-    for (const auto* status :
-         {"runnable", "executing", "awaiting_signal", "done", "failed"}) {
+    for (const auto& status : statuses) {
       auto found = instances.find(status);
-      row.push_back(
-        std::to_string(found != instances.end() ? found->second : 0));
+      auto count = found != instances.end() ? found->second : 0;
+      row.push_back((estimated.contains(status) ? "~" : "")
+                    + std::to_string(count));
     }
   }
   return table_of(table, "<><<>>>>>");
@@ -184,20 +163,24 @@ std::string text_of(const std::vector<machine_line>& lines) {
 
 /// Versions that were inserted with step and queue may be known to nobody.
 std::vector<machine_line> lines_of(std::vector<gd::machine_row> known,
-                                   const std::vector<gd::stats_row>& counts) {
+                                   const gd::counted& counts) {
   std::vector<machine_line> lines;
   for (auto& x : known)
     lines.push_back({.machine = std::move(x)});
-  for (const auto& x : counts) {
+  for (const auto& x : counts.rows) {
     auto found = std::find_if(lines.begin(), lines.end(), [&x](const auto& y) {
       return y.machine.fsm == x.fsm && y.machine.version == x.version;
     });
     if (found == lines.end())
-      found = lines.insert(
-        lines.end(),
-        {.machine = {.fsm = x.fsm, .version = x.version, .queue = x.queue}});
+      found = lines.insert(lines.end(),
+                           {.machine = {.fsm = x.fsm, .version = x.version}});
     found->instances[x.status] += x.instances;
+    if (x.estimated)
+      found->estimated.insert(x.status);
   }
+  if (counts.sampled) // no index counts these: few may have been overlooked
+    for (auto& x : lines)
+      x.estimated.insert({"awaiting_signal", "done"});
   return lines;
 }
 
@@ -208,7 +191,7 @@ int machines(const globals& global, bool as_json) {
   auto known = db->machines();
   if (!known)
     return fail(known.error());
-  auto counts = db->stats();
+  auto counts = db->counts();
   if (!counts)
     return fail(counts.error());
   auto lines = lines_of(std::move(*known), *counts);
