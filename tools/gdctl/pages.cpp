@@ -297,7 +297,11 @@ _gdctl() {
     ?*) compadd -- ${=may} ;;
   esac
 }
-compdef _gdctl gdctl
+if [[ $funcstack[1] == _gdctl ]]; then
+  _gdctl "$@"
+else
+  compdef _gdctl gdctl
+fi
 )";
 
 /// The fixed values that it takes; or what kind of file.
@@ -307,7 +311,7 @@ std::string may_be(const CLI::Option& x) {
 }
 
 /// In single quotes, for both shells.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out;
   for (auto c : text)
     out += c == '\'' ? "'\\''" : std::string{c};
@@ -320,10 +324,10 @@ std::string list_of(bool for_zsh, const Names& xs) {
   std::vector<std::string> out;
   for (auto [name, what] : xs) {
     std::replace(what.begin(), what.end(), '\n', ' ');
-    out.push_back(for_zsh ? quoted(name + ':' + what) : name);
+    out.push_back(for_zsh ? in_quotes(name + ':' + what) : name);
   }
   return for_zsh ? fmt::format("({})", fmt::join(out, " "))
-                 : quoted(fmt::format("{}", fmt::join(out, " ")));
+                 : in_quotes(fmt::format("{}", fmt::join(out, " ")));
 }
 
 /// What may stand in each command, as the shells' functions read it.
@@ -348,7 +352,7 @@ std::string completion(const CLI::App& root, bool for_zsh) {
           valued.push_back(name);
         if (auto may = may_be(*option); !may.empty())
           values += fmt::format("    '{} {}') echo {} ;;\n", path_of(x), name,
-                                quoted(may));
+                                in_quotes(may));
       }
     };
     add(x);

@@ -108,11 +108,16 @@ std::string text_of(const look& x, const std::optional<gd::activity>& before) {
 /// no key. It is never joined, since nothing ends such a wait.
 class watcher {
 public:
+  using clock = std::chrono::steady_clock;
+
   struct seen {
     std::optional<look> last{};
     std::optional<gd::activity> before{};
-    microseconds took{};
+    microseconds took{}; ///< the last one
+    /// Since then.
     std::optional<gd::error> failure{};
+    /// Since when it has been asking, if it is.
+    std::optional<clock::time_point> asks{};
   };
 
   watcher(gd::client db, std::int64_t interval_us)
@@ -139,22 +144,26 @@ public:
 
 private:
   [[noreturn]] void run() {
-    using clock = std::chrono::steady_clock;
     while (true) {
       auto begin = clock::now();
+      {
+        std::lock_guard guard{mutex_};
+        seen_.asks = begin;
+      }
       auto next = look_at(db_);
       auto took = std::chrono::duration_cast<microseconds>(clock::now()
                                                            - begin);
       {
         std::lock_guard guard{mutex_};
-        seen_.took = took;
-        seen_.failure.reset();
+        seen_.asks.reset();
         if (!next) {
           seen_.failure = next.error();
         } else {
           if (seen_.last)
             seen_.before = seen_.last->activity;
           seen_.last = std::move(*next);
+          seen_.took = took;
+          seen_.failure.reset();
         }
       }
       std::uint64_t one = 1;
@@ -248,19 +257,23 @@ std::string picture_of(const watcher::seen& x, const globals& global,
     x.last ? ", at " + time_text(x.last->activity.at_us) : "",
     x.last ? fmt::format(" in {} ms", x.took.count() / 1'000) : "",
     held ? "go on (HELD)" : "hold the picture");
+  auto waits = std::chrono::duration_cast<std::chrono::seconds>(
+    x.asks && !held ? watcher::clock::now() - *x.asks
+                    : watcher::clock::duration{});
   if (x.failure)
-    text += fmt::format("{} [{}]\n", gd::printable(x.failure->message),
-                        x.last ? "what follows is old" : "nothing seen yet");
+    text += gd::printable(x.failure->message) + '\n';
+  if (waits.count() > 0)
+    text += fmt::format("no answer for {} s\n", waits.count());
   return text + (x.last ? text_of(*x.last, x.before) : "");
 }
 
 /// What a key means: end, hold, or nothing.
 enum class key { none, quit, hold };
 
-/// Waits for a key, for something new, or for another size.
+/// Waits for a key, for something new, for another size, or a second.
 key wait_for(const watcher& on) {
   pollfd fds[]{{STDIN_FILENO, POLLIN, 0}, {on.news(), POLLIN, 0}};
-  if (poll(fds, 2, -1) <= 0 || fds[0].revents == 0)
+  if (poll(fds, 2, 1'000) <= 0 || fds[0].revents == 0)
     return key::none;
   char pressed = 'q'; // a terminal that is gone
   if (read(STDIN_FILENO, &pressed, 1) < 0)
