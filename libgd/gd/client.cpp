@@ -41,6 +41,13 @@ intake_settings settings_of(client_settings x) {
           .bytes = x.bytes};
 }
 
+template <class Row>
+result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
+  if (!rows)
+    return rows.error();
+  return store::read<Row>(*rows);
+}
+
 } // namespace
 
 struct client::impl {
@@ -259,19 +266,13 @@ result<std::vector<ledger_entry>> client::history(const history_query& what) {
     return ok.error();
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::history(what));
-  if (!rows)
-    return rows.error();
-  return store::read<ledger_entry>(*rows);
+  return read_as<ledger_entry>(impl_->read(store::history(what)));
 }
 
 result<std::vector<in_step_row>> client::in_step(const in_step_query& what) {
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::in_step(what));
-  if (!rows)
-    return rows.error();
-  return store::read<in_step_row>(*rows);
+  return read_as<in_step_row>(impl_->read(store::in_step(what)));
 }
 
 /// Whom a rewind or a fork is about, and who asks for it, if that is told.
@@ -365,10 +366,7 @@ result<bool> client::resume(const std::string& queue) {
 }
 
 result<std::vector<queue_row>> client::queues() {
-  auto rows = impl_->read(store::queues());
-  if (!rows)
-    return rows.error();
-  return store::read<queue_row>(*rows);
+  return read_as<queue_row>(impl_->read(store::queues()));
 }
 
 result<list_page> client::list(const list_query& what) {
@@ -419,10 +417,7 @@ result<job_row> client::cancel_job(std::int64_t job) {
 }
 
 result<std::vector<job_row>> client::jobs() {
-  auto rows = impl_->read(store::jobs());
-  if (!rows)
-    return rows.error();
-  return store::read<job_row>(*rows);
+  return read_as<job_row>(impl_->read(store::jobs()));
 }
 
 /// Who is in the way of a page that is pruned is waited for so briefly.
@@ -481,10 +476,7 @@ result<pruned> client::prune(const gd::prune& what) {
 }
 
 result<std::vector<stats_row>> client::stats() {
-  auto rows = impl_->read(store::stats());
-  if (!rows)
-    return rows.error();
-  return store::read<stats_row>(*rows);
+  return read_as<stats_row>(impl_->read(store::stats()));
 }
 
 result<counted> client::counts(const std::string& fsm, std::int32_t version) {
@@ -502,10 +494,7 @@ result<gd::activity> client::activity() {
 }
 
 result<std::vector<machine_row>> client::machines() {
-  auto rows = impl_->read(store::machines());
-  if (!rows)
-    return rows.error();
-  return store::read<machine_row>(*rows);
+  return read_as<machine_row>(impl_->read(store::machines()));
 }
 
 static error unknown_version(const std::string& fsm, std::int32_t version) {
@@ -536,17 +525,11 @@ result<machine_graph> client::graph(const std::string& fsm,
 }
 
 result<std::vector<node_row>> client::nodes() {
-  auto rows = impl_->read(store::nodes());
-  if (!rows)
-    return rows.error();
-  return store::read<node_row>(*rows);
+  return read_as<node_row>(impl_->read(store::nodes()));
 }
 
 result<std::vector<not_served_row>> client::not_served() {
-  auto rows = impl_->read(store::not_served());
-  if (!rows)
-    return rows.error();
-  return store::read<not_served_row>(*rows);
+  return read_as<not_served_row>(impl_->read(store::not_served()));
 }
 
 result<void> client::make_known(const std::vector<machine>& machines) {
