@@ -51,8 +51,8 @@ void add_graph(CLI::App& app, const globals& global, action& chosen) {
   sub->add_flag("--dot", opts->dot, "As a digraph for Graphviz")
     ->excludes(mermaid);
   sub->add_flag("--live", opts->live,
-                "With how many instances stand at each step, by status; reads "
-                "the whole table");
+                "With how many instances stand at each step, by status; ~: "
+                "an estimate");
   describe(*sub,
            "As nodes have made it known. \"(anywhere)\", dashed in pictures: "
            "the step declares\nnothing. What the handler declares holds for "

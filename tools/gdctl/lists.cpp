@@ -298,10 +298,15 @@ void add_nodes(CLI::App& app, const globals& global, action& chosen) {
 void add_queues(CLI::App& app, const globals& global, action& chosen) {
   auto as_json = std::make_shared<bool>(false);
   auto* sub = app.add_subcommand(
-    "queues", "List the queues that are served, paused, or have something due");
+    "queues",
+    "List the queues that are served, paused, or have something to do");
   sub->add_flag("--json", *as_json, "A JSON object for each queue");
-  describe(*sub, "Counts at most 10,000 instances of each.",
-           {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
+  describe(
+    *sub,
+    "Counts at most 10,000 that are due, are to begin later, or execute: "
+    "then with a +.\nWhat awaits signals is an estimate (~), except in "
+    "a small table.",
+    {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return queues(global, *as_json); };
   });
@@ -316,7 +321,8 @@ void add_machines(CLI::App& app, const globals& global, action& chosen) {
   describe(*sub,
            "Inserts that name no version take the pinned one; else the newest "
            "that a\nnode which lives serves; else the one that was served "
-           "last. Reads the whole table.",
+           "last. Exact counts\nwhere there are few, or the table is small; "
+           "~ is an estimate: gdctl stats counts all.",
            {"gdctl machines", "gdctl machines pin Checkout 1",
             "gdctl machines retire Checkout 2"});
   add_retire(*sub, global, chosen);
