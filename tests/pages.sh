@@ -27,7 +27,8 @@ entries() { # PAGE SECTION
     !inside { next }
     /^\.TP/ { flush(); next }
     /^\.BR? / && !name {
-      gsub(/\\-/, "-"); name = $2; kind = NF > 2 ? $4 : "-"; value = "-"; must = "no"
+      gsub(/\\-/, "-"); name = $2; sub(/^-[a-z],/, "", name)
+      kind = NF > 2 ? $4 : "-"; value = "-"; must = "no"
       gsub(/"/, "", kind); next
     }
     /^One of: / { value = $3; sub(/\.$/, "", value) }
@@ -37,7 +38,7 @@ entries() { # PAGE SECTION
 
 sample() { # KIND VALUE
   case $2 in
-    -) case $1 in TEXT | - | ID | NAME) echo x ;; *) echo 1 ;; esac ;;
+    -) if [[ $1 == TEXT ]]; then echo x; else echo 1; fi ;;
     *) echo "$2" ;;
   esac
 }
@@ -66,7 +67,7 @@ for page in man1/*.1; do
     [[ $must == no ]] || needed+=("$option" "$(sample "$kind" "$value")")
   done < <(entries "$page" OPTIONS)
   # Those that help shows and those of the page are the same.
-  entries "$page" OPTIONS | sed 's/[ ,].*//' | sort > of-page
+  entries "$page" OPTIONS | sed 's/ .*//' | sort > of-page
   grep -oE '^  (-[a-z],)?--[a-z-]+' help.txt | sed 's/.*--/--/' | sort > of-help
   diff of-help of-page > difference || broken "$name: $(cat difference)"
   [[ $name == gdctl ]] && continue # a command has to follow

@@ -131,6 +131,9 @@ std::string roff_option(const CLI::Option& x) {
   text += ".";
   if (!values.empty())
     text += fmt::format("\nOne of: {}.", values);
+  auto type = x.get_type_name();
+  if (auto range = type.find('['); range != std::string::npos)
+    text += fmt::format("\nIn {}.", type.substr(range));
   if (!x.get_default_str().empty())
     text += fmt::format("\nDefault: {}.", x.get_default_str());
   if (!x.get_envname().empty())

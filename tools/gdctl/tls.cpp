@@ -379,7 +379,7 @@ void add_node(CLI::App& to, action& chosen) {
                  "be found here; may be repeated")
     ->type_size(3)
     ->allow_extra_args(false)
-    ->type_name("NAME HOST:PORT PLACE");
+    ->type_name("NAME ADDRESS PLACE");
   sub
     ->add_option("--connections", opts->what.connections,
                  "That it accepts, all together")
