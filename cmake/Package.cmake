@@ -1,5 +1,5 @@
-# What is installed: the libraries, their headers, gdctl, a CMake package and
-# files for pkg-config.
+# What is installed: the libraries, their headers, gdctl with its man pages and
+# completions, a CMake package and files for pkg-config.
 
 include(CMakePackageConfigHelpers)
 
@@ -49,6 +49,13 @@ endif()
 
 if(TARGET gdctl)
   install(TARGETS gdctl RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+if(TARGET gdctl_pages)
+  install(DIRECTORY "${GD_PAGES}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
+  install(FILES "${GD_PAGES}/gdctl"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(FILES "${GD_PAGES}/_gdctl"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
 endif()
 
 # The rights of roles, for psql.

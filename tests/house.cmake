@@ -95,8 +95,8 @@ endforeach()
 set(budgets
   libgd/gd 7860 libgd/gd/pq 4840 libgd/gd/work 9400 actors/gd/actors 12000
   testing/gd 1720 testing/actors/gd/actors 400 tools/gdctl 6060
-  sql/turn 680 sql/intake 700 sql/sweep 520 sql/session 222 sql/caller 30
-  sql/testing 30 sql/parts 780)
+  sql/turn 680 sql/intake 760 sql/sweep 520 sql/session 222 sql/caller 30
+  sql/testing 30 sql/parts 830)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

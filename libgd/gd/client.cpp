@@ -42,6 +42,13 @@ intake_settings settings_of(client_settings x) {
           .bytes = x.bytes};
 }
 
+template <class Row>
+result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
+  if (!rows)
+    return rows.error();
+  return store::read<Row>(*rows);
+}
+
 } // namespace
 
 struct client::impl {
@@ -260,19 +267,13 @@ result<std::vector<ledger_entry>> client::history(const history_query& what) {
     return ok.error();
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::history(what));
-  if (!rows)
-    return rows.error();
-  return store::read<ledger_entry>(*rows);
+  return read_as<ledger_entry>(impl_->read(store::history(what)));
 }
 
 result<std::vector<in_step_row>> client::in_step(const in_step_query& what) {
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::in_step(what));
-  if (!rows)
-    return rows.error();
-  return store::read<in_step_row>(*rows);
+  return read_as<in_step_row>(impl_->read(store::in_step(what)));
 }
 
 /// Whom a rewind or a fork is about, and who asks for it, if that is told.
@@ -366,10 +367,7 @@ result<bool> client::resume(const std::string& queue) {
 }
 
 result<std::vector<queue_row>> client::queues() {
-  auto rows = impl_->read(store::queues());
-  if (!rows)
-    return rows.error();
-  return store::read<queue_row>(*rows);
+  return read_as<queue_row>(impl_->read(store::queues()));
 }
 
 result<list_page> client::list(const list_query& what) {
@@ -420,10 +418,7 @@ result<job_row> client::cancel_job(std::int64_t job) {
 }
 
 result<std::vector<job_row>> client::jobs() {
-  auto rows = impl_->read(store::jobs());
-  if (!rows)
-    return rows.error();
-  return store::read<job_row>(*rows);
+  return read_as<job_row>(impl_->read(store::jobs()));
 }
 
 /// Who is in the way of a page that is pruned is waited for so briefly.
@@ -482,17 +477,25 @@ result<pruned> client::prune(const gd::prune& what) {
 }
 
 result<std::vector<stats_row>> client::stats() {
-  auto rows = impl_->read(store::stats());
+  return read_as<stats_row>(impl_->read(store::stats()));
+}
+
+result<counted> client::counts(const std::string& fsm, std::int32_t version) {
+  auto rows = impl_->read(store::counts(fsm, version));
   if (!rows)
     return rows.error();
-  return store::read<stats_row>(*rows);
+  return store::read_counts(*rows);
+}
+
+result<gd::activity> client::activity() {
+  auto rows = impl_->read(store::activity());
+  if (!rows)
+    return rows.error();
+  return store::read<gd::activity>(*rows).front();
 }
 
 result<std::vector<machine_row>> client::machines() {
-  auto rows = impl_->read(store::machines());
-  if (!rows)
-    return rows.error();
-  return store::read<machine_row>(*rows);
+  return read_as<machine_row>(impl_->read(store::machines()));
 }
 
 static error unknown_version(const std::string& fsm, std::int32_t version) {
@@ -511,26 +514,23 @@ result<machine_graph> client::graph(const std::string& fsm,
     return unknown_version(fsm, version);
   if (!live)
     return std::move(*found);
-  auto counts = impl_->read(store::count_steps(fsm, found->version));
-  if (!counts)
-    return counts.error();
-  for (const auto& x : store::read<store::step_count>(*counts))
+  auto now = counts(fsm, found->version);
+  if (!now)
+    return now.error();
+  for (const auto& x : now->rows) {
     found->add_instances(x.step, x.status, x.instances);
+    if (x.estimated)
+      found->estimated.insert(x.status);
+  }
   return std::move(*found);
 }
 
 result<std::vector<node_row>> client::nodes() {
-  auto rows = impl_->read(store::nodes());
-  if (!rows)
-    return rows.error();
-  return store::read<node_row>(*rows);
+  return read_as<node_row>(impl_->read(store::nodes()));
 }
 
 result<std::vector<not_served_row>> client::not_served() {
-  auto rows = impl_->read(store::not_served());
-  if (!rows)
-    return rows.error();
-  return store::read<not_served_row>(*rows);
+  return read_as<not_served_row>(impl_->read(store::not_served()));
 }
 
 result<void> client::make_known(const std::vector<machine>& machines) {

@@ -115,7 +115,8 @@ public:
                      const std::optional<std::string>& by = {});
   /// False: it was not paused.
   result<bool> resume(const std::string& queue);
-  /// The queues that are served, paused, or have something due.
+  /// The queues that are served, paused, or have something runnable or executing. What
+  /// awaits signals may be an estimate.
   result<std::vector<queue_row>> queues();
 
   /// Instances by a filter, the newest first.
@@ -139,13 +140,19 @@ public:
 
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
+  /// Counts the instances of one machine, or of all (an empty `fsm`), by step and status,
+  /// without reading the whole table: exactly in a small one, and elsewhere what executes,
+  /// and what is runnable or has failed as long as it is less than 10,000; the rest is
+  /// estimated.
+  result<counted> counts(const std::string& fsm = {}, std::int32_t version = 0);
+  /// What has been written to the table of instances, for rates.
+  result<gd::activity> activity();
 
   /// The machines that nodes have made known, by name and version.
   result<std::vector<machine_row>> machines();
   /// The steps of a machine and where they declare that they go; of the version
   /// that inserts mean which name none, if it is 0. `live`: with how many instances
-  /// stand at each step, for which the whole table is read. `unknown_machine`: no
-  /// node has made it known.
+  /// stand at each step, as `counts` has it. `unknown_machine`: no node has made it known.
   result<machine_graph> graph(const std::string& fsm, std::int32_t version = 0,
                               bool live = false);
   /// The nodes that live, and those that have gone lately without a word.

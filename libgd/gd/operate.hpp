@@ -88,13 +88,20 @@ struct commanded {
   GD_STATE(commanded, id, seq, status, executed);
 };
 
-/// A queue that a node which lives serves, that has something due, or that is paused.
+/// A queue that a node which lives serves, that has something runnable or executing, or
+/// that is paused.
 struct queue_row {
   std::string queue{};    ///< its name
   std::int64_t nodes = 0; ///< that live, and serve it
   std::int64_t slots = 0; ///< that they have for it
   std::int64_t due
     = 0; ///< instances that could begin; at most 10,000 are counted
+  std::int64_t later = 0; ///< runnable, but not yet; at most 10,000 are counted
+  /// Instances that execute; of all queues, at most 10,000 are counted.
+  std::int64_t executing = 0;
+  std::int64_t awaiting = 0; ///< instances that await signals
+  /// Of a large table, that is an estimate by some of its pages.
+  bool awaiting_estimated = false;
   std::optional<std::int64_t>
     oldest_due_us{};   ///< of these: since when; since 1970
   bool paused = false; ///< nothing begins there
@@ -102,8 +109,41 @@ struct queue_row {
   std::optional<std::string> paused_by{};     ///< who has paused it
   std::optional<std::string> reason{};        ///< why
 
-  GD_STATE(queue_row, queue, nodes, slots, due, oldest_due_us, paused,
-           paused_at_us, paused_by, reason);
+  GD_STATE(queue_row, queue, nodes, slots, due, later, executing, awaiting,
+           awaiting_estimated, oldest_due_us, paused, paused_at_us, paused_by,
+           reason);
+};
+
+/// How many instances of a machine stand at a step, with one status.
+struct count_row {
+  std::string fsm{};          ///< the machine's name
+  std::int32_t version = 0;   ///< the machine's
+  std::string step{};         ///< finished ones: at their last
+  std::string status{};       ///< as in `instance`
+  std::int64_t instances = 0; ///< how many
+  bool estimated = false;     ///< some pages of the table speak for all
+
+  GD_STATE(count_row, fsm, version, step, status, instances, estimated);
+};
+
+/// The answer to `client::counts`.
+struct counted {
+  std::vector<count_row> rows{}; ///< one for each combination that was seen
+  /// What has no row may yet have instances: few.
+  bool sampled = false;
+
+  GD_STATE(counted, rows, sampled);
+};
+
+/// What has been written since the server's statistics began, as it tells a second or so
+/// later: how often rows of instances were.
+struct activity {
+  std::int64_t at_us = 0; ///< microseconds since 1970
+  std::int64_t inserted = 0;
+  std::int64_t updated = 0; ///< a step makes two updates at the most
+  std::int64_t deleted = 0;
+
+  GD_STATE(activity, at_us, inserted, updated, deleted);
 };
 
 /// Which instances: those of which all holds that is given.

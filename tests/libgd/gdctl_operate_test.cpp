@@ -6,11 +6,16 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -106,9 +111,180 @@ struct fixture {
 
 CAF_TEST_FIXTURE_SCOPE(gdctl_operate_tests, fixture)
 
+// -- top ----------------------------------------------------------------------
+
+namespace {
+
+/// A gdctl on a terminal of its own.
+class terminal {
+public:
+  explicit terminal(const std::string& arguments) {
+    winsize size{.ws_row = 20, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+    pid_ = forkpty(&fd_, nullptr, nullptr, &size);
+    if (pid_ == 0) {
+      execl("/bin/sh", "sh", "-c", ("exec " GD_GDCTL " " + arguments).c_str(),
+            nullptr);
+      _exit(127);
+    }
+    // Open here, too: what it leaves behind can be read when it has ended.
+    other_ = open(ptsname(fd_), O_RDWR | O_NOCTTY);
+  }
+
+  ~terminal() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    close(other_);
+    close(fd_);
+  }
+
+  /// Waits until it has drawn that, since the last call.
+  bool wait_for(const std::string& text) {
+    using clock = std::chrono::steady_clock;
+    for (auto end = clock::now() + gd::test::patience; clock::now() < end;) {
+      auto at = said_.find(text);
+      if (at != said_.npos) {
+        said_.erase(0, at + text.size());
+        return true;
+      }
+      pollfd there{fd_, POLLIN, 0};
+      std::array<char, 4'096> some;
+      if (poll(&there, 1, 100) > 0) {
+        auto n = read(fd_, some.data(), some.size());
+        if (n <= 0)
+          return false;
+        said_.append(some.data(), static_cast<std::size_t>(n));
+      }
+    }
+    CAF_MESSAGE(said_);
+    return false;
+  }
+
+  void type(char key) {
+    CAF_CHECK_EQUAL(write(fd_, &key, 1), 1);
+  }
+
+  void resize(unsigned short rows, unsigned short columns) {
+    winsize size{
+      .ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ioctl(fd_, TIOCSWINSZ, &size);
+  }
+
+  void send(int signal) {
+    kill(pid_, signal);
+  }
+
+  /// Waits until it ends, and returns how.
+  int end() {
+    int status = -1;
+    while (waitpid(pid_, &status, WNOHANG) == 0)
+      wait_for("\x1b[?1049l"); // reads what it says, or it would wait
+    return status;
+  }
+
+  /// Lines are edited, and typed characters are shown.
+  bool is_usual() {
+    termios now{};
+    tcgetattr(other_, &now);
+    return (now.c_lflag & ICANON) != 0 && (now.c_lflag & ECHO) != 0;
+  }
+
+private:
+  int fd_ = -1;
+  int other_ = -1;
+  pid_t pid_ = -1;
+  std::string said_;
+};
+
+constexpr auto left_screen = "\x1b[?25h\x1b[?1049l";
+
+} // namespace
+
+CAF_TEST(without a terminal top looks once) {
+  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid' "
+          "where id = 1");
+  auto x = run("top");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "queue  nodes  slots  due  oldest due  later  "
+                             "executing  awaiting  paused"));
+  CAF_CHECK(contains(x.said, "mail       0      0    4"));
+  CAF_CHECK(!contains(x.said, "\x1b"));
+  x = run("top --json");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "{\"queues\":[{\"queue\":\"mail\""));
+  CAF_CHECK(contains(x.said, "\"awaiting\":1,"));
+  CAF_CHECK_EQUAL(run("top --interval 1ms").code, 2);
+  CAF_CHECK_EQUAL(run("top --database 'host=/nowhere'").code, 3);
+  CAF_CHECK_EQUAL(run("top --gateway 127.0.0.1:1").code, 2);
+}
+
+CAF_TEST(top draws again and again and leaves the terminal as it was) {
+  for (int how : {0, SIGINT, SIGTERM, SIGHUP}) {
+    terminal x{"top --interval 100ms"};
+    CAF_CHECK(x.wait_for("\x1b[?1049h"));
+    CAF_CHECK(x.wait_for("mail       0      0    5"));
+    CAF_CHECK(x.wait_for("updates/s")); // the second look
+    CAF_CHECK(!x.is_usual());
+    if (how == 0)
+      x.type('q');
+    else
+      x.send(how);
+    CAF_CHECK(x.wait_for(left_screen));
+    auto status = x.end();
+    if (how == 0)
+      CAF_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    else
+      CAF_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == how);
+    CAF_CHECK(x.is_usual());
+  }
+}
+
+CAF_TEST(top cuts its picture to the size of the terminal and can hold it) {
+  terminal x{"top --interval 100ms"};
+  CAF_CHECK(x.wait_for("paused\x1b[K"));
+  x.resize(3, 20);
+  CAF_CHECK(x.wait_for("\x1b[Hgdctl top, schema pub\x1b[K\r\n"));
+  CAF_CHECK(x.wait_for("\x1b[K\r\n\x1b[K\x1b[J\x1b[H"));
+  x.resize(20, 120);
+  CAF_CHECK(x.wait_for("mail       0      0    5"));
+  x.type('p');
+  CAF_CHECK(x.wait_for("(HELD)"));
+  db.rows("update gen_durable set status = 'done' where id = 1");
+  CAF_CHECK(x.wait_for("(HELD)"));
+  CAF_CHECK(x.wait_for("mail       0      0    5"));
+  x.type('p');
+  CAF_CHECK(x.wait_for("mail       0      0    4"));
+}
+
+CAF_TEST(top says that the database does not answer and goes on when it does) {
+  terminal x{"top --interval 100ms"};
+  CAF_CHECK(x.wait_for("mail       0      0    5"));
+  gd::test::session stranger{db.conninfo()};
+  stranger.exec("begin; lock table gen_durable");
+  CAF_CHECK(x.wait_for("no answer for 1 s"));
+  stranger.exec("commit");
+  CAF_CHECK(x.wait_for("mail       0      0    5"));
+  // Lost, for longer than it takes to connect again.
+  gd::test::session above{server};
+  auto allow = [&](const std::string& yes) {
+    above.exec("alter database \"" + db.name() + "\" allow_connections " + yes);
+  };
+  allow("false");
+  above.exec("select pg_terminate_backend(pid) from pg_stat_activity where "
+             "application_name = 'gdctl' and datname = $1",
+             {db.name()});
+  CAF_CHECK(x.wait_for("accepting connections"));
+  allow("true");
+  CAF_CHECK(x.wait_for("(one or two a step)"));
+  CAF_CHECK(x.wait_for("\x1b[H"));
+  x.type('q');
+  CAF_CHECK(x.wait_for(left_screen));
+}
+
+// -- the rest -----------------------------------------------------------------
+
 CAF_TEST(every command of operators explains itself) {
   for (const auto* name : {"why", "list", "queues", "jobs", "retry", "stop",
-                           "run-now", "move", "pause", "resume"}) {
+                           "run-now", "move", "pause", "resume", "top"}) {
     auto x = run(name + " --help"s);
     CAF_CHECK_EQUAL(x.code, 0);
     CAF_CHECK(contains(x.said, "Example"));

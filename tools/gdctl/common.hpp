@@ -57,6 +57,10 @@ gd::error bad_usage(std::string text);
 /// one with spaces that was not quoted for the shell.
 bool may_tell_a_secret(std::string_view text) noexcept;
 
+/// Of instances.
+inline const std::vector<std::string> statuses{
+  "runnable", "executing", "awaiting_signal", "done", "failed"};
+
 /// The options of all commands.
 struct globals {
   std::string database;
@@ -96,6 +100,7 @@ void add_jobs(CLI::App& app, const globals& global, action& chosen);
 /// retry, stop, run-now, move.
 void add_verbs(CLI::App& app, const globals& global, action& chosen);
 void add_tls(CLI::App& app, action& chosen);
+void add_top(CLI::App& app, const globals& global, action& chosen);
 
 /// A whole number, as the command line gives it. `what` begins the error's sentence.
 gd::result<std::int64_t> parse_number(std::string_view what,

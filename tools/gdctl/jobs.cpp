@@ -1,5 +1,6 @@
 #include "common.hpp"
 #include "filter.hpp"
+#include "pages.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
@@ -16,6 +17,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -102,12 +104,12 @@ int cancel_job(gd::client& db, std::int64_t job) {
 }
 
 void add_one(CLI::App& to, const globals& global, action& chosen,
-             const char* name, const char* help,
+             const char* name, const char* help, std::string_view example,
              int (*run)(gd::client&, std::int64_t)) {
   auto number = std::make_shared<std::string>();
   auto* sub = to.add_subcommand(name, help);
   sub->add_option("JOB", *number, "Its number")->required();
-  sub->footer(std::string{exit_code_help});
+  describe(*sub, "", {example});
   sub->callback([=, &global, &chosen] {
     chosen = [=, &global] { return with_job(global, *number, run); };
   });
@@ -161,20 +163,15 @@ void add_jobs(CLI::App& app, const globals& global, action& chosen) {
     "jobs", "List what is being done with many instances, or see to it");
   sub->add_flag("--json", *as_json, "A JSON object for each job");
   sub->require_subcommand(0, 1);
-  sub->footer("Those that go on, and the last hundred that have ended. A job "
-              "that nobody works on\nis worked off by a node, or by gdctl jobs "
-              "run.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl jobs\n"
-              "  gdctl jobs run 3\n"
-              "  gdctl jobs cancel 3\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "Those that go on, and the last hundred that have ended. A job that "
+           "nobody works on\nis worked off by a node, or by gdctl jobs run.",
+           {"gdctl jobs", "gdctl jobs run 3", "gdctl jobs cancel 3"});
   add_one(*sub, global, chosen, "run", "Work on a job until it has ended",
-          run_job);
+          "gdctl jobs run 3", run_job);
   add_one(*sub, global, chosen, "cancel",
-          "Let a job not go on; what it has done stays", cancel_job);
+          "Let a job not go on; what it has done stays", "gdctl jobs cancel 3",
+          cancel_job);
   sub->callback([=, &global, &chosen] {
     if (!chosen)
       chosen = [as_json, &global] { return jobs(global, *as_json); };

@@ -1,5 +1,6 @@
 #include "common.hpp"
 #include "filter.hpp"
+#include "pages.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
@@ -23,8 +24,8 @@ void add_filter(CLI::App& to, filter_options& opts) {
   to.add_option("--machine-version", opts.which.version, "Of this version")
     ->check(CLI::PositiveNumber);
   to.add_option("--step", opts.which.step, "At this step");
-  to.add_option("--status", opts.which.status,
-                "runnable, executing, awaiting_signal, done or failed");
+  to.add_option("--status", opts.which.status, "In this status")
+    ->check(CLI::IsMember(statuses));
   to.add_option("--queue", opts.which.queue, "In this queue");
   to.add_option("--older", opts.older,
                 "Not changed for so long: 90s, 10m, 2h, 7d");
@@ -112,16 +113,13 @@ void add_list(CLI::App& app, const globals& global, action& chosen) {
     ->check(CLI::Range(1, 1'000))
     ->capture_default_str();
   sub->add_flag("--json", opts->as_json, "A JSON object for each");
-  sub->footer(
+  describe(
+    *sub,
     "Looks at some 200,000 instances at the most, and says where to go on. "
-    "Those that have\nfailed, or execute, are found among any number.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl list --status failed --machine Checkout --failure 'no stock'\n"
-    "  gdctl list --status runnable --older 10m\n"
-    "  gdctl list --machine Checkout --json | jq .id\n"
-    "\n"
-    + std::string{exit_code_help});
+    "Those that have\nfailed, or execute, are found among any number.",
+    {"gdctl list --status failed --machine Checkout --failure 'no stock'",
+     "gdctl list --status runnable --older 10m",
+     "gdctl list --machine Checkout --json | jq .id"});
   sub->callback([=, &global, &chosen] {
     if (before->count() > 0)
       opts->what.before = opts->before;

@@ -2,6 +2,7 @@
 
 #include "common.hpp"
 #include "lines.hpp"
+#include "pages.hpp"
 
 #include <gd/instance.hpp>
 #include <gd/migrate.hpp>
@@ -62,16 +63,11 @@ int main(int argc, char** argv) {
     fmt::format("gdctl {} (schema {})", GD_VERSION, gd::newest_schema()));
   app.require_subcommand(1);
   app.fallthrough();
-  app.footer(
-    "Each command has its own --help, with examples.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl --database 'host=db dbname=shop' migrate up\n"
-    "  gdctl insert Checkout --state '{\"order\": 42}'\n"
-    "  gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'\n"
-    "  gdctl show 7\n"
-    "\n"
-    + std::string{gdctl::exit_code_help});
+  describe(app, "Each command has its own --help, with examples.",
+           {"gdctl --database 'host=db dbname=shop' migrate up",
+            "gdctl insert Checkout --state '{\"order\": 42}'",
+            "gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'",
+            "gdctl show 7"});
   gdctl::add_migrate(app, global, chosen);
   gdctl::add_insert(app, global, chosen);
   gdctl::add_signal(app, global, chosen);
@@ -94,6 +90,8 @@ int main(int argc, char** argv) {
   gdctl::add_resume(app, global, chosen);
   gdctl::add_jobs(app, global, chosen);
   gdctl::add_tls(app, chosen);
+  gdctl::add_top(app, global, chosen);
+  gdctl::add_pages(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {

@@ -1,5 +1,6 @@
 #include "common.hpp"
 #include "lines.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
@@ -140,20 +141,16 @@ void add_prune(CLI::App& app, const globals& global, action& chosen) {
                 "Only count them, delete nothing");
   sub->add_flag("--progress", opts->progress,
                 "Tell on stderr how far it is, also if that is no terminal");
-  sub->footer(
+  describe(
+    *sub,
     "Walks through all instances in the order of their ids, in pages, and can "
     "be ended\nand begun again at any time. What a transaction holds meanwhile "
     "is left out, and what\nsomething of your own refers to is refused: run it "
-    "again. For what machines say\nthemselves (.keep) nobody need run it.\n"
-    "Prints what came of it: {\"looked\": 9000, \"found\": 12, \"deleted\": "
-    "11, "
-    "\"refused\": 1}.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl prune --older-than 90d --dry-run\n"
-    "  gdctl prune --older-than 30d --machine Checkout --status done\n"
-    "\n"
-    + std::string{exit_code_help});
+    "again. For what machines say\nthemselves (.keep) nobody need run "
+    "it.\nPrints what came of it: {\"looked\": 9000, \"found\": 12, "
+    "\"deleted\": 11, \"refused\": 1}.",
+    {"gdctl prune --older-than 90d --dry-run",
+     "gdctl prune --older-than 30d --machine Checkout --status done"});
   sub->callback([opts, &global, &chosen] {
     chosen = [opts, &global] { return prune(global, *opts); };
   });

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
@@ -98,15 +99,11 @@ void add_show(CLI::App& app, const globals& global, action& chosen) {
   add_address(*sub, opts->which);
   sub->add_flag("--json", opts->as_json,
                 "One JSON object; times in microseconds since 1970");
-  sub->footer("A unique key is shown as it is, if it is text; else as \\x and "
-              "hexadecimal digits.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl show 7\n"
-              "  gdctl show 7 --json | jq .state\n"
-              "  gdctl show --key 'order 42'\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "A unique key is shown as it is, if it is text; else as \\x and "
+           "hexadecimal digits.",
+           {"gdctl show 7", "gdctl show 7 --json | jq .state",
+            "gdctl show --key 'order 42'"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which);
     chosen = [opts, &global] {

@@ -2,6 +2,7 @@
 
 #include "common.hpp"
 #include "filter.hpp"
+#include "pages.hpp"
 
 #include <gd/client.hpp>
 
@@ -32,7 +33,7 @@ struct verb {
   std::string_view name;
   std::string_view help;
   std::string_view effect;
-  std::string_view examples;
+  std::vector<std::string_view> examples;
 };
 
 int act_on_one(const globals& global, verb_options& opts) {
@@ -116,15 +117,14 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
                 "Only count those that fit a filter");
   sub->add_flag("--detach", opts->detach,
                 "Leave those that fit a filter to the nodes: see gdctl jobs");
-  sub->footer(fmt::format(
-    "{}\n"
-    "Prints {{\"id\":7,\"seq\":4,\"status\":\"...\",\"executed\":"
-    "false}}. Without ID or key, it is a job for all\ninstances that "
-    "fit the filter and are there now, worked off in batches: "
-    "should gdctl end\nbefore it has, a node goes on with it.\n"
-    "\n"
-    "Examples:\n{}\n{}",
-    x.effect, x.examples, exit_code_help));
+  describe(*sub,
+           fmt::format("{}\nPrints {{\"id\":7,\"seq\":4,\"status\":\"...\","
+                       "\"executed\":false}}. Without ID or key, it is a job "
+                       "for all\ninstances that fit the filter and are there "
+                       "now, worked off in batches: should gdctl end\nbefore "
+                       "it has, a node goes on with it.",
+                       x.effect),
+           x.examples);
   sub->callback([=, &global, &chosen] {
     if (priority != nullptr && priority->count() > 0)
       opts->all.what.priority = opts->priority;
@@ -168,44 +168,52 @@ int resume(const globals& global, const std::string& queue) {
 } // namespace
 
 void add_verbs(CLI::App& app, const globals& global, action& chosen) {
-  add_verb(
-    app, global, chosen,
-    {gd::act::retry, "retry", "Let failed instances try again",
-     "A failed instance is due now, with the inputs that it failed on; "
-     "attempt, crashes and\ntrials begin anew.",
-     "  gdctl retry 7 --reason 'the bank is back' --by ann\n"
-     "  gdctl retry --machine Checkout --failure 'no stock' --dry-run\n"});
   add_verb(app, global, chosen,
-           {gd::act::stop, "stop", "Fail instances that have not ended",
+           {gd::act::retry,
+            "retry",
+            "Let failed instances try again",
+            "A failed instance is due now, with the inputs that it failed on; "
+            "attempt, crashes and\ntrials begin anew.",
+            {"gdctl retry 7 --reason 'the bank is back' --by ann",
+             "gdctl retry --machine Checkout --failure 'no stock' --dry-run"}});
+  add_verb(app, global, chosen,
+           {gd::act::stop,
+            "stop",
+            "Fail instances that have not ended",
             "It fails, with the reason. If it executes, its lease is taken "
             "away: its step is told at\nthe next heartbeat, and its outcome "
             "changes nothing; what it does elsewhere, its slot and\nits "
             "partition key last until its function returns.",
-            "  gdctl stop 7 --reason 'poison' --by ann\n"
-            "  gdctl stop --machine Checkout --step await_pay --older 90d\n"});
+            {"gdctl stop 7 --reason 'poison' --by ann",
+             "gdctl stop --machine Checkout --step await_pay --older 90d"}});
   add_verb(app, global, chosen,
-           {gd::act::run_now, "run-now",
+           {gd::act::run_now,
+            "run-now",
             "Let instances begin that are to later",
             "What is to begin later, or to be tried again later, is due now.",
-            "  gdctl run-now 7\n"
-            "  gdctl run-now --queue mail --failure 'connection refused'\n"});
+            {"gdctl run-now 7",
+             "gdctl run-now --queue mail --failure 'connection refused'"}});
   add_verb(app, global, chosen,
-           {gd::act::move, "move", "Give instances another queue or priority",
+           {gd::act::move,
+            "move",
+            "Give instances another queue or priority",
             "Of an instance that does not execute, and is not done.",
-            "  gdctl move 7 --to slow\n"
-            "  gdctl move --queue default --machine Report --to slow "
-            "--priority 10\n"});
+            {"gdctl move 7 --to slow",
+             "gdctl move --queue default --machine Report --to slow "
+             "--priority 10"}});
   add_verb(
     app, global, chosen,
-    {gd::act::upgrade, "upgrade", "Take instances to another version",
+    {gd::act::upgrade,
+     "upgrade",
+     "Take instances to another version",
      "Of an instance that does not execute, and is not done. A node that has "
      "both versions does\nit, at its next sweep (30 s): it decodes the state, "
      "and leaves the instance as it is if the\nother version does not take it. "
      "It waits there as it did. What executes is passed over,\nand listed: run "
      "it again.",
-     "  gdctl upgrade 7 --to-version 2\n"
-     "  gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
-     "--map charge=pay --dry-run\n"});
+     {"gdctl upgrade 7 --to-version 2",
+      "gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
+      "--map charge=pay --dry-run"}});
 }
 
 void add_pause(CLI::App& app, const globals& global, action& chosen) {
@@ -218,11 +226,10 @@ void add_pause(CLI::App& app, const globals& global, action& chosen) {
   sub->add_option("QUEUE", opts->queue, "Its name")->required();
   sub->add_option("--reason", opts->why.reason, "Why");
   sub->add_option("--by", opts->why.by, "Who; default: the database's user");
-  sub->footer("On all nodes, until gdctl resume. Steps that run end; what they "
-              "lead to waits.\n"
-              "\n"
-              "Example: gdctl pause mail --reason 'the relay is down'\n\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "On all nodes, until gdctl resume. Steps that run end; what they "
+           "lead to waits.",
+           {"gdctl pause mail --reason 'the relay is down'"});
   sub->callback([=, &global, &chosen] {
     chosen = [opts, &global] { return pause(global, opts->queue, opts->why); };
   });
@@ -232,7 +239,7 @@ void add_resume(CLI::App& app, const globals& global, action& chosen) {
   auto queue = std::make_shared<std::string>();
   auto* sub = app.add_subcommand("resume", "Let a paused queue go on");
   sub->add_option("QUEUE", *queue, "Its name")->required();
-  sub->footer("Example: gdctl resume mail\n\n" + std::string{exit_code_help});
+  describe(*sub, "", {"gdctl resume mail"});
   sub->callback([=, &global, &chosen] {
     chosen = [queue, &global] { return resume(global, *queue); };
   });

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 
 #include <gd/client.hpp>
 
@@ -52,16 +53,11 @@ void add_why(CLI::App& app, const globals& global, action& chosen) {
   add_address(*sub, opts->which);
   sub->add_flag("--json", opts->as_json,
                 "One JSON object: cause, sentence, details");
-  sub->footer(
-    "Who executes it, what it waits for, or what is in its way, with its last "
-    "failure.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl why 7\n"
-    "  gdctl why --key 'order 42'\n"
-    "  gdctl why 7 --json | jq .cause\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(*sub,
+           "Who executes it, what it waits for, or what is in its way, with "
+           "its last failure.",
+           {"gdctl why 7", "gdctl why --key 'order 42'",
+            "gdctl why 7 --json | jq .cause"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which);
     chosen = [opts, &global] {

@@ -226,10 +226,6 @@ std::optional<machine_graph> read_graph(const pq::rows& rows) {
   return out;
 }
 
-pq::call count_steps(const std::string& fsm, std::int32_t version) {
-  return make_call(sql::count_steps, fsm, version);
-}
-
 pq::call retire(const std::string& fsm, std::int32_t version, bool retired) {
   return make_call(sql::retire, fsm, version, retired);
 }

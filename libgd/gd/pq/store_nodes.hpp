@@ -153,14 +153,6 @@ struct drawn_machine : known_machine {
 };
 /// Null: it is known to nobody.
 std::optional<machine_graph> read_graph(const pq::rows& rows);
-pq::call count_steps(const std::string& fsm, std::int32_t version);
-struct step_count {
-  std::string step{};
-  std::string status{};
-  std::int64_t instances = 0;
-
-  GD_COLUMNS(step, status, instances);
-};
 
 pq::call retire(const std::string& fsm, std::int32_t version, bool retired);
 /// Before `pin`, in its transaction; version 0: none is to be pinned.

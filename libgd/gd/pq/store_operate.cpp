@@ -22,6 +22,9 @@ std::string why_text(const std::optional<std::string>& reason) {
 /// Instances that a page is looked for in, and that an upgrade looks at at a time.
 constexpr std::int32_t looked_at = 10'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
+/// Pages of the table that speak for all of them.
+constexpr std::int32_t sampled_pages = 1'000;
+constexpr std::int32_t sampled_pages_of_queues = 200;
 
 /// One that is not empty, or none.
 std::vector<std::string> one(const std::string& text) {
@@ -72,7 +75,27 @@ pq::call resume(const std::string& queue) {
 }
 
 pq::call queues() {
-  return make_call(sql::queues);
+  return make_call(sql::queues, sampled_pages_of_queues);
+}
+
+// -- counts -------------------------------------------------------------------
+
+pq::call counts(const std::string& fsm, std::int32_t version) {
+  return make_call(sql::counts, sampled_pages, fsm, version);
+}
+
+counted read_counts(const pq::rows& rows) {
+  counted out;
+  for (auto& x : read<count_row>(rows))
+    if (x.status.empty())
+      out.sampled = x.estimated;
+    else
+      out.rows.push_back(std::move(x));
+  return out;
+}
+
+pq::call activity() {
+  return make_call(sql::activity);
 }
 
 // -- many instances -----------------------------------------------------------

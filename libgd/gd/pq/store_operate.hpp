@@ -31,6 +31,14 @@ pq::call resume(const std::string& queue);
 /// Read as `queue_row`.
 pq::call queues();
 
+// -- counts -------------------------------------------------------------------
+
+/// An empty `fsm`: of all machines.
+pq::call counts(const std::string& fsm, std::int32_t version);
+counted read_counts(const pq::rows& rows);
+/// Read as `activity`.
+pq::call activity();
+
 // -- many instances -----------------------------------------------------------
 
 pq::call list(const list_query& what);
