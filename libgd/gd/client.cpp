@@ -371,6 +371,13 @@ result<std::vector<queue_row>> client::queues() {
   return store::read<queue_row>(*rows);
 }
 
+result<std::vector<count_row>> client::counts() {
+  auto rows = impl_->read(store::counts());
+  if (!rows)
+    return rows.error();
+  return store::read<count_row>(*rows);
+}
+
 result<list_page> client::list(const list_query& what) {
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();

@@ -118,6 +118,10 @@ public:
   /// The queues that are served, paused, or have something due.
   result<std::vector<queue_row>> queues();
 
+  /// How many instances are in each status, within milliseconds whatever there are; see
+  /// `count_row`.
+  result<std::vector<count_row>> counts();
+
   /// Instances by a filter, the newest first.
   result<list_page> list(const list_query& what);
 

@@ -106,6 +106,18 @@ struct queue_row {
            paused_at_us, paused_by, reason);
 };
 
+/// How many instances are in a status.
+struct count_row {
+  std::string status{};       ///< as in `instance`
+  std::int64_t instances = 0; ///< in that status
+  /// They were not counted, but taken from the server's statistics: there are more than
+  /// 10,000, or there is no index of them and the table is large.
+  bool estimated = false;
+  std::int64_t now_us = 0; ///< the database's clock; since 1970
+
+  GD_STATE(count_row, status, instances, estimated, now_us);
+};
+
 /// Which instances: those of which all holds that is given.
 struct filter {
   std::string fsm{};        ///< the machine's name; empty: any

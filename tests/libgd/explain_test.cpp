@@ -685,6 +685,11 @@ struct million_rows {
        .arguments = "",
        .rows = 20'000,
        .pages_per_row = 2},
+      // The same, of each status.
+      {.what = &sql::counts,
+       .arguments = "",
+       .rows = 30'000,
+       .pages_per_row = 2},
       // A page, one of what is rare, and one of what has failed.
       {.what = &sql::list,
        .arguments

@@ -205,6 +205,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   if (turn_.plenty())
     begin_transactions();
   coming_ = 0;
+  auto picked = report.picked.size();
   auto rows = lease_all(std::move(report.picked), report.token);
   if (report.suspects)
     take_suspects(std::move(rows), report.on_trial);
@@ -212,7 +213,19 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     take(std::move(rows));
   if (pick > 0)
     take_claimed(pick);
+  if (!report.failure)
+    tell_turn(flight, t, report.rows.size(), picked);
   drive();
+}
+
+void picker_actor::tell_turn(std::size_t flight, clock::time_point now,
+                             std::size_t written, std::size_t picked) {
+  auto waiting = static_cast<std::int32_t>(steps_->waiting());
+  home_->tell(events::turn_ended{
+    queue_.name, written, picked,
+    std::chrono::duration_cast<std::chrono::microseconds>(now
+                                                          - sent_at_[flight]),
+    std::clamp(begun_.running() - waiting, 0, queue_.slots), queue_.slots});
 }
 
 // -- driving ------------------------------------------------------------------
@@ -287,6 +300,7 @@ void picker_actor::begin_transactions() {
       return;
     look_again_ = !next->picks && (look_again_ || pick_follows_);
     pace_.began(next->flight, t);
+    sent_at_[next->flight] = t;
     picks_[next->flight] = next->picks ? home_->claims->look(queue_.name) : 0;
     submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
            next->flight);

@@ -132,6 +132,7 @@ pick_answer read_pick(const pq::rows& rows) {
     picked.read(i, out.rows[n]);
     auto& row = out.rows[n];
     row.shown = !row.state.empty();
+    row.due_us = place.since_us2000 + us_until_2000;
     row.now_us = out.summary.now_us2000 + us_until_2000;
     row.picked_at = picked_at;
     if (out.first.empty() || out.first.back().priority != place.priority)

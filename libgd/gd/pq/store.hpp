@@ -136,7 +136,9 @@ struct picked_row {
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
   bool shown = true;
-  /// The database's clock, and ours, as of the pick.
+  /// Since when it could have been picked, and the database's clock, and ours, as of
+  /// the pick.
+  std::int64_t due_us = 0;
   std::int64_t now_us = 0;
   std::chrono::steady_clock::time_point picked_at{};
 

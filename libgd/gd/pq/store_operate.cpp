@@ -75,6 +75,10 @@ pq::call queues() {
   return make_call(sql::queues);
 }
 
+pq::call counts() {
+  return make_call(sql::counts);
+}
+
 // -- many instances -----------------------------------------------------------
 
 pq::call list(const list_query& what) {

@@ -250,6 +250,7 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
                           .fsm_version = x->version,
                           .step = x->step,
                           .state = std::move(state->second),
+                          .due_us = clock_read_.us + since.count(),
                           .now_us = clock_read_.us + since.count(),
                           .picked_at = picked_at});
   }

@@ -263,7 +263,8 @@ row row_of(const store::picked_row& x) {
           .unique_scope = x.unique_scope,
           .history = x.history,
           .seq = x.seq,
-          .now_us = x.now_us};
+          .now_us = x.now_us,
+          .due_us = x.due_us};
 }
 
 store::picked_row to_picked(std::int64_t id, row x) {
@@ -279,6 +280,8 @@ store::picked_row to_picked(std::int64_t id, row x) {
           .unique_scope = std::move(x.unique_scope),
           .history = static_cast<std::int16_t>(x.history),
           .seq = x.seq,
+          .due_us = x.due_us > 0 ? x.due_us
+                                 : x.now_us, // an older engine is silent
           .now_us = x.now_us,
           .picked_at = std::chrono::steady_clock::now()};
 }

@@ -242,6 +242,7 @@ struct row {
   std::int32_t history = 0;
   std::int64_t seq = 0;
   std::int64_t now_us = 0;
+  std::int64_t due_us = 0;
 
   template <class X, class V>
   static void fields(X& x, V&& v) {
@@ -257,6 +258,7 @@ struct row {
     v(10, x.history);
     v(11, x.seq);
     v(12, x.now_us);
+    v(13, x.due_us);
   }
 };
 
