@@ -93,7 +93,7 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 7860 libgd/gd/pq 4840 libgd/gd/work 9400 actors/gd/actors 12000
+  libgd/gd 8000 libgd/gd/pq 4840 libgd/gd/work 9400 actors/gd/actors 12100
   testing/gd 1720 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6060
   sql/turn 680 sql/intake 700 sql/sweep 520 sql/session 222 sql/caller 30
   sql/testing 30 sql/parts 780)
