@@ -54,9 +54,11 @@ public:
     if (!self->asking_ && !begin(self))
       return {};
     // Whoever comes late to an answer that does not come, does not wait as long again.
-    self->changed_.wait_until(guard, self->asked_at_ + self->how_.limit,
-                              [&] { return !self->asking_; });
-    return self->is_fresh() ? self->shown_ : families{};
+    bool in_time = self->changed_.wait_until(
+      guard, self->asked_at_ + self->how_.limit,
+      [&] { return !self->asking_; });
+    return in_time && self->answered_at_ >= self->asked_at_ ? self->shown_
+                                                            : families{};
   }
 
 private:

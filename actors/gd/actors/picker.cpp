@@ -160,7 +160,11 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   auto t = now();
   auto report = turn_.finish(flight, std::move(reply), t);
   bool unpicked = false;
+  std::size_t written = 0;
   for (auto& x : report.rows) {
+    if (x.what == turn::flushed::verdict::applied
+        && x.row->what != store::verb::release)
+      ++written;
     // A row that was locked before is written when nobody expects it to be picked.
     if (x.row->what == store::verb::next && picks_[flight] == 0) {
       look_again();
@@ -214,7 +218,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   if (pick > 0)
     take_claimed(pick);
   if (!report.failure)
-    tell_turn(flight, t, report.rows.size(), picked);
+    tell_turn(flight, t, written, picked);
   drive();
 }
 
