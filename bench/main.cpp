@@ -325,6 +325,8 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--queues", x.how.queues, "engine: of the node")->check(positive);
   add("--look-ms", x.how.look_ms,
       "engine: between looks; 0: none; -1: its default");
+  add("--metrics", x.how.metrics, "engine: of drain: 1: keeps metrics")
+    ->check(CLI::Range(0, 1));
   add("--hints", x.how.hints, "engine: of elsewhere; 0: none");
   add("--listen", x.how.listen,
       "of round_trip: port of the gateway; 0: any that is free; -1: a "

@@ -43,6 +43,7 @@ struct parameters {
   std::int64_t step_ms = 50;
   std::int64_t queues = 1;
   std::int64_t look_ms = -1; ///< -1: its default
+  std::int64_t metrics = 0;  ///< of drain: 1: kept for Prometheus
   std::int64_t hints = 1;    ///< of elsewhere: whether nodes exchange them
   // round_trip
   std::int64_t listen = 0;   ///< where the gateway is published; 0: anywhere

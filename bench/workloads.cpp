@@ -14,6 +14,12 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
 
+#ifdef GD_BENCH_METRICS
+#  include <gd/metrics.hpp>
+
+#  include <prometheus/registry.h>
+#endif
+
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -402,6 +408,21 @@ void verify_history(const parameters& how) {
                              + found};
 }
 
+/// Counts commits, and keeps metrics if it is told to.
+gd::event_sink drain_sink(const parameters& how, tally& commits) {
+  auto count = on_commit([&commits] { commits.add(); });
+  if (how.metrics == 0)
+    return count;
+#ifdef GD_BENCH_METRICS
+  auto metrics = gd::metrics::sink(std::make_shared<prometheus::Registry>());
+  if (!metrics)
+    fail(metrics.error());
+  return gd::all_of({std::move(*metrics), std::move(count)});
+#else
+  throw std::runtime_error{"--metrics: it was built without GD_BUILD_METRICS"};
+#endif
+}
+
 sample measure_drain(const parameters& how) {
   fill(how);
   if (how.keep == 0) // nobody may send them again: they go as they end
@@ -414,7 +435,7 @@ sample measure_drain(const parameters& how) {
   } else {
     barrier before{how};
     tally done;
-    node n{settings(how, count_down()), done};
+    node n{settings(how, count_down()), drain_sink(how, done)};
     n.wait_until_connected();
     m.start();
     before.open();

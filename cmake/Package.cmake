@@ -13,6 +13,9 @@ endif()
 if(TARGET gen_durable_actors_testing)
   list(APPEND GD_COMPONENTS actors_testing)
 endif()
+if(GD_BUILD_METRICS)
+  list(APPEND GD_COMPONENTS metrics)
+endif()
 
 # -- files ---------------------------------------------------------------------
 
@@ -45,6 +48,11 @@ if(TARGET gen_durable_actors_testing)
   install(DIRECTORY testing/actors/gd
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     FILES_MATCHING PATTERN "*.hpp")
+endif()
+
+if(GD_BUILD_METRICS)
+  install(FILES metrics/gd/metrics.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gd")
+  install(FILES docs/alerts.yml DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable")
 endif()
 
 if(TARGET gdctl)
@@ -152,4 +160,8 @@ endif()
 if(TARGET gen_durable_actors_testing)
   gd_pkg_config(actors_testing "Tests of machines with asynchronous steps, without an engine"
     REQUIRES "gen_durable_actors = ${PROJECT_VERSION}, gen_durable_testing = ${PROJECT_VERSION}")
+endif()
+if(GD_BUILD_METRICS)
+  gd_pkg_config(metrics "gen_durable's metrics for Prometheus"
+    REQUIRES "gen_durable_core = ${PROJECT_VERSION}" prometheus-cpp-core)
 endif()

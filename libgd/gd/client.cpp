@@ -370,6 +370,13 @@ result<std::vector<queue_row>> client::queues() {
   return read_as<queue_row>(impl_->read(store::queues()));
 }
 
+result<std::vector<status_count>> client::status_counts() {
+  auto rows = impl_->read(store::status_counts());
+  if (!rows)
+    return rows.error();
+  return store::read<status_count>(*rows);
+}
+
 result<list_page> client::list(const list_query& what) {
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();

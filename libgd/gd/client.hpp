@@ -119,6 +119,10 @@ public:
   /// awaits signals may be an estimate.
   result<std::vector<queue_row>> queues();
 
+  /// How many instances are in each status, within milliseconds whatever there are; see
+  /// `status_count`.
+  result<std::vector<status_count>> status_counts();
+
   /// Instances by a filter, the newest first.
   result<list_page> list(const list_query& what);
 

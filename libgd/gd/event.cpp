@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 namespace gd {
 
@@ -59,6 +60,9 @@ severity level_of(const event& what) {
       [](const connected&) { return severity::info; },
       [](const step_started&) { return severity::debug; },
       [](const step_committed&) { return severity::debug; },
+      [](const turn_ended&) { return severity::debug; },
+      [](const sweep_ended&) { return severity::debug; },
+      [](const requests_answered&) { return severity::debug; },
       [](const pick_recovered&) { return severity::info; },
       [](const deadlines_fired&) { return severity::info; },
       [](const returned& e) { return level_by(e.blocked); },
@@ -94,7 +98,8 @@ std::string text_of(const node_failed& e) {
 }
 
 std::string text_of(const connected& e) {
-  return fmt::format("connection {}: connected, backend {}", e.lane, e.backend);
+  return fmt::format("connection {}: connected{}, backend {}", e.lane,
+                     e.again ? " again" : "", e.backend);
 }
 
 std::string text_of(const disconnected& e) {
@@ -116,7 +121,7 @@ std::string ms_of(std::chrono::microseconds x) {
 }
 
 std::string text_of(const step_started& e) {
-  return run_of(e) + ": begins";
+  return fmt::format("{}: begins, due for {}", run_of(e), ms_of(e.waited));
 }
 
 std::string text_of(const step_committed& e) {
@@ -195,6 +200,13 @@ std::string text_of(const lease_lost& e) {
   return fmt::format("instance {}: lease {} is lost", e.id, e.token);
 }
 
+std::string text_of(const turn_ended& e) {
+  return fmt::format("queue {}: turn after {}, {} outcomes written, {} rows "
+                     "picked, {} of {} slots in use",
+                     e.queue, ms_of(e.took), e.written, e.picked, e.running,
+                     e.slots);
+}
+
 std::string text_of(const turn_failed& e) {
   // Where other code runs under the same version, the node gives up.
   return fmt::format(
@@ -215,6 +227,10 @@ std::string text_of(const pick_recovered& e) {
 std::string text_of(const sweep_failed& e) {
   return fmt::format("{} failed, will be tried again: {}", e.what,
                      to_string(e.why));
+}
+
+std::string text_of(const sweep_ended& e) {
+  return fmt::format("{}: ended after {}", e.what, ms_of(e.took));
 }
 
 std::string text_of(const reaped& e) {
@@ -257,6 +273,11 @@ std::string text_of(const given_back& e) {
 
 std::string text_of(const sweep_skipped& e) {
   return fmt::format("{}: another node does it", e.what);
+}
+
+std::string text_of(const requests_answered& e) {
+  return fmt::format("{} requests of the kind {} answered: {}", e.times, e.what,
+                     e.answer);
 }
 
 std::string text_of(const actor_restarted& e) {
@@ -350,6 +371,13 @@ std::string text_of(const more_like_it& e) {
 
 std::string describe(const event& what) {
   return std::visit([](const auto& e) { return events::text_of(e); }, what);
+}
+
+event_sink all_of(std::vector<event_sink> sinks) {
+  return [to = std::move(sinks)](const event& what) {
+    for (const auto& tell : to)
+      tell(what);
+  };
 }
 
 event_sink log_to_stderr(severity least) {

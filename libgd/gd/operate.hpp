@@ -146,6 +146,18 @@ struct activity {
   GD_STATE(activity, at_us, inserted, updated, deleted);
 };
 
+/// How many instances are in a status.
+struct status_count {
+  std::string status{};       ///< as in `instance`
+  std::int64_t instances = 0; ///< in that status
+  /// They were not counted, but taken from the server's statistics: there are more than
+  /// 10,000, or there is no index of them and the table is large.
+  bool estimated = false;
+  std::int64_t now_us = 0; ///< the database's clock; since 1970
+
+  GD_STATE(status_count, status, instances, estimated, now_us);
+};
+
 /// Which instances: those of which all holds that is given.
 struct filter {
   std::string fsm{};        ///< the machine's name; empty: any

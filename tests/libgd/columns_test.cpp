@@ -105,6 +105,7 @@ columns_by read_by_name() {
     {&sql::paused_queues, {"paused"}},
     {&sql::operate, columns_of<gd::commanded>()},
     {&sql::queues, columns_of<gd::queue_row>()},
+    {&sql::status_counts, columns_of<gd::status_count>()},
     {&sql::list, columns_of<store::listed_row>()},
     {&sql::begin_job, {"id"}},
     {&sql::open_job, columns_of<store::open_job_row>()},

@@ -697,6 +697,11 @@ struct million_rows {
        .arguments = "1000, 'Order', 1",
        .rows = 40'000,
        .pages_per_row = 2},
+      // The same, of each status.
+      {.what = &sql::status_counts,
+       .arguments = "",
+       .rows = 30'000,
+       .pages_per_row = 2},
       // A page, one of what is rare, and one of what has failed.
       {.what = &sql::list,
        .arguments

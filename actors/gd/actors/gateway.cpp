@@ -57,6 +57,22 @@ result<Page> rows_as(const pq::rows& rows) {
   return Page{store::read<Row>(rows)};
 }
 
+template <class Answer>
+constexpr std::string_view kind_of = "transition";
+template <>
+constexpr std::string_view kind_of<gd::inserted> = "insert";
+template <>
+constexpr std::string_view kind_of<gd::signalled> = "signal";
+
+template <class Answer>
+std::string_view name_of(const result<Answer>& answer) {
+  if (!answer)
+    return to_string(answer.error().code);
+  if constexpr (requires { answer->duplicate; })
+    return answer->duplicate ? "duplicate" : "accepted";
+  return "accepted";
+}
+
 template <class Promise, class T>
 void deliver(Promise& promise, const result<T>& answer) {
   if (answer)
@@ -173,8 +189,11 @@ template <class Answer, class Intake, class Promises, class Request>
 caf::result<Answer> gateway_worker::take_in(Intake& intake, Promises& waiting,
                                             Request& x) {
   auto ticket = ++tickets_;
-  if (auto ok = intake.add(ticket, std::move(x)); !ok)
+  if (auto ok = intake.add(ticket, std::move(x)); !ok) {
+    note<Answer>(ok.error());
+    tell_answers();
     return to_caf(ok.error());
+  }
   // A promise that is made is what answers: none for what is refused at once.
   auto promise = make_response_promise<Answer>();
   waiting.emplace(ticket, promise);
@@ -197,12 +216,14 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
     bulk_row row{all, i};
     auto ticket = ++tickets_;
     if (auto ok = inserts_.add(ticket, std::move(x.rows[i])); !ok) {
+      note<gd::inserted>(ok.error());
       fill(row, ok.error());
     } else {
       inserting_.emplace(ticket, std::move(row));
       note_arrival(ticket);
     }
   }
+  tell_answers();
   drive_soon(inserts_);
   return promise;
 }
@@ -225,6 +246,7 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
   auto found = inserting_.extract(ticket);
   if (found.empty())
     return;
+  note(answer);
   if (auto* single = std::get_if<0>(&found.mapped()))
     deliver(*single, answer);
   else
@@ -234,8 +256,28 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
 template <class Answer>
 void gateway_worker::answer_one(promises<Answer>& waiting, std::uint64_t ticket,
                                 const result<Answer>& answer) {
-  if (auto found = waiting.extract(ticket); !found.empty())
-    deliver(found.mapped(), answer);
+  auto found = waiting.extract(ticket);
+  if (found.empty())
+    return;
+  note(answer);
+  deliver(found.mapped(), answer);
+}
+
+template <class Answer>
+void gateway_worker::note(const result<Answer>& answer) {
+  auto name = name_of(answer);
+  for (auto& x : answers_)
+    if (x.what == kind_of<Answer> && x.answer == name) {
+      ++x.times;
+      return;
+    }
+  answers_.push_back({kind_of<Answer>, name, 1});
+}
+
+void gateway_worker::tell_answers() {
+  for (const auto& x : answers_)
+    home_->tell(x);
+  answers_.clear();
 }
 
 void gateway_worker::hand_in(std::vector<claim_desk::claim> claims) {
@@ -272,6 +314,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
     answer(x.ticket, x.answer);
   home_->wake(report.queues, report.anywhere);
   give_up_late(now);
+  tell_answers();
   drive_soon(intake);
 }
 
@@ -363,6 +406,7 @@ void gateway_worker::give_up_late(clock::time_point now) {
 void gateway_worker::drive() {
   auto now = system().clock().now();
   give_up_late(now);
+  tell_answers();
   send_next(inserts_, insert_unit, now);
   send_next(signals_, signal_unit, now);
   send_next(transitions_, transition_unit, now);

@@ -160,7 +160,11 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   auto t = now();
   auto report = turn_.finish(flight, std::move(reply), t);
   bool unpicked = false;
+  std::size_t written = 0;
   for (auto& x : report.rows) {
+    if (x.what == turn::flushed::verdict::applied
+        && x.row->what != store::verb::release)
+      ++written;
     // A row that was locked before is written when nobody expects it to be picked.
     if (x.row->what == store::verb::next && picks_[flight] == 0) {
       look_again();
@@ -205,6 +209,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   if (turn_.plenty())
     begin_transactions();
   coming_ = 0;
+  auto picked = report.picked.size();
   auto rows = lease_all(std::move(report.picked), report.token);
   if (report.suspects)
     take_suspects(std::move(rows), report.on_trial);
@@ -212,7 +217,19 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     take(std::move(rows));
   if (pick > 0)
     take_claimed(pick);
+  if (!report.failure)
+    tell_turn(flight, t, written, picked);
   drive();
+}
+
+void picker_actor::tell_turn(std::size_t flight, clock::time_point now,
+                             std::size_t written, std::size_t picked) {
+  auto waiting = static_cast<std::int32_t>(steps_->waiting());
+  home_->tell(events::turn_ended{
+    queue_.name, written, picked,
+    std::chrono::duration_cast<std::chrono::microseconds>(now
+                                                          - sent_at_[flight]),
+    std::clamp(begun_.running() - waiting, 0, queue_.slots), queue_.slots});
 }
 
 // -- driving ------------------------------------------------------------------
@@ -287,6 +304,7 @@ void picker_actor::begin_transactions() {
       return;
     look_again_ = !next->picks && (look_again_ || pick_follows_);
     pace_.began(next->flight, t);
+    sent_at_[next->flight] = t;
     picks_[next->flight] = next->picks ? home_->claims->look(queue_.name) : 0;
     submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
            next->flight);

@@ -83,6 +83,8 @@ private:
   // Driving.
   void drive() override;
   void begin_transactions();
+  void tell_turn(std::size_t flight, clock::time_point now, std::size_t written,
+                 std::size_t picked);
   void arm() override;
   void look_again();
   std::int32_t wanted() const;
@@ -192,6 +194,8 @@ private:
   std::int32_t coming_ = 0;
   /// By flight, the desk's number of the pick under way; zero: there is none.
   std::array<std::uint64_t, 2> picks_{};
+  /// By flight, when it was sent.
+  std::array<clock::time_point, 2> sent_at_{};
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
   /// A transaction that does not pick is to be followed by one that does.

@@ -524,6 +524,9 @@ void reaper_actor::put_off(const std::vector<std::int64_t>& ids) {
 
 void reaper_actor::pause(sweep what) {
   auto& at = of(what);
+  home_->tell(events::sweep_ended{
+    title(what), std::chrono::duration_cast<std::chrono::microseconds>(
+                   system().clock().now() - at.began)});
   at.pause = at.found ? 1 : std::min(2 * at.pause, home_->config.sweep_backoff);
   auto wait = interval(what);
   if (what == sweep::leases && std::exchange(look_soon_, false))

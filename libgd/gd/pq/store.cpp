@@ -108,8 +108,7 @@ pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
                    column(rows, &hidden_row::token), bytes, longest_text);
 }
 
-/// From 1970.
-constexpr std::int64_t us_until_2000 = 946'684'800'000'000;
+constexpr std::int64_t us_until_2000 = 946'684'800'000'000; ///< from 1970
 
 pick_answer read_pick(const pq::rows& rows) {
   pick_answer out;
@@ -132,6 +131,7 @@ pick_answer read_pick(const pq::rows& rows) {
     picked.read(i, out.rows[n]);
     auto& row = out.rows[n];
     row.shown = !row.state.empty();
+    row.due_us = place.since_us2000 + us_until_2000;
     row.now_us = out.summary.now_us2000 + us_until_2000;
     row.picked_at = picked_at;
     if (!rows.is_null(i, summary)) // of a row this column has something else

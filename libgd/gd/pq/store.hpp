@@ -110,10 +110,9 @@ private:
 
 // -- picking ------------------------------------------------------------------
 
-/// A row under a lease, as a step gets it: read by `read_pick`. Three others make
-/// some, of what they know: `insert_intake` of what it has inserted under a lease,
-/// `execution::after` of what runs ahead, `simulation::show` of the test kit. What
-/// one of them leaves out is empty there.
+/// A row under a lease, as a step gets it: read by `read_pick`. `insert_intake` makes some
+/// of what it has inserted under a lease, `execution::after` of what runs ahead,
+/// `simulation::show` of the test kit: what one of them leaves out is empty there.
 struct picked_row {
   std::int64_t id = 0;
   std::string fsm{};
@@ -137,7 +136,8 @@ struct picked_row {
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
   bool shown = true;
-  /// The database's clock, and ours, as of the pick.
+  /// Since when it was due; the database's clock, and ours, as of the pick.
+  std::int64_t due_us = 0;
   std::int64_t now_us = 0;
   std::chrono::steady_clock::time_point picked_at{};
 

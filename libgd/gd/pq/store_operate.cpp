@@ -98,6 +98,10 @@ pq::call activity() {
   return make_call(sql::activity);
 }
 
+pq::call status_counts() {
+  return make_call(sql::status_counts);
+}
+
 // -- many instances -----------------------------------------------------------
 
 pq::call list(const list_query& what) {

@@ -30,6 +30,8 @@ pq::call pause(const std::string& queue,
 pq::call resume(const std::string& queue);
 /// Read as `queue_row`.
 pq::call queues();
+/// Read as `status_count`.
+pq::call status_counts();
 
 // -- counts -------------------------------------------------------------------
 

@@ -195,6 +195,7 @@ execution execution::after(store::outcome_row written, std::string token,
   auto now = clock::now();
   auto since = std::chrono::duration_cast<std::chrono::microseconds>(
     now - row_.picked_at);
+  auto now_us = row_.now_us + since.count();
   return {machine_,
           store::picked_row{
             .id = row_.id,
@@ -209,7 +210,8 @@ execution execution::after(store::outcome_row written, std::string token,
             .traceparent = row_.traceparent,
             .steps_ahead = row_.steps_ahead + 1,
             .shown = shown,
-            .now_us = row_.now_us + since.count(),
+            .due_us = now_us,
+            .now_us = now_us,
             .picked_at = now},
           std::make_shared<lease>(row_.id, std::move(token)), limits_};
 }
@@ -320,6 +322,14 @@ events::step_run execution::which() const {
           .attempt = row_.attempt,
           .seq = row_.seq,
           .traceparent = traceparent_};
+}
+
+events::step_started execution::start_told() const {
+  auto picked = std::chrono::microseconds{row_.now_us - row_.due_us};
+  auto since = std::chrono::duration_cast<std::chrono::microseconds>(
+    lease_->began() - row_.picked_at);
+  return {which(), lease_->token,
+          std::max(picked + since, std::chrono::microseconds{0})};
 }
 
 void execution::ran(elsewhere how) {

@@ -138,6 +138,9 @@ public:
 
   events::step_run which() const;
 
+  /// When its lease has begun.
+  events::step_started start_told() const;
+
   /// `outcome`: what the failure has led to.
   events::step_failed failure_told(const store::outcome_row& outcome) const;
 

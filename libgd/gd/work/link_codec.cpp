@@ -266,6 +266,7 @@ row row_of(const store::picked_row& x) {
           .history = x.history,
           .seq = x.seq,
           .now_us = x.now_us,
+          .due_us = x.due_us,
           .traceparent = x.traceparent};
 }
 
@@ -283,6 +284,8 @@ store::picked_row to_picked(std::int64_t id, row x) {
           .history = static_cast<std::int16_t>(x.history),
           .seq = x.seq,
           .traceparent = std::move(x.traceparent),
+          .due_us = x.due_us > 0 ? x.due_us
+                                 : x.now_us, // an older engine is silent
           .now_us = x.now_us,
           .picked_at = std::chrono::steady_clock::now()};
 }

@@ -244,6 +244,7 @@ struct row {
   std::int32_t history = 0;
   std::int64_t seq = 0;
   std::int64_t now_us = 0;
+  std::int64_t due_us = 0;
   std::string traceparent{};
 
   template <class X, class V>
@@ -260,7 +261,8 @@ struct row {
     v(10, x.history);
     v(11, x.seq);
     v(12, x.now_us);
-    v(13, x.traceparent);
+    v(13, x.due_us);
+    v(14, x.traceparent);
   }
 };
 
