@@ -881,6 +881,23 @@ CAF_TEST(a signal is accepted once per dedup key) {
   CAF_CHECK_EQUAL(again.code, 0);
 }
 
+CAF_TEST(a traceparent is stored with an insert and a signal) {
+  const std::string trace{
+    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"};
+  auto x = run({"insert", "Order", "--traceparent", trace});
+  auto id = std::to_string(line_of(x.out).id);
+  CAF_CHECK(contains(run({"show", id}).out, "traceparent    " + trace));
+  CAF_CHECK_EQUAL(run({"signal", id, "paid", "--traceparent", trace}).code, 0);
+  CAF_CHECK_EQUAL(db.scalar("select traceparent from signals"), trace);
+  for (const auto& args :
+       {arguments{"insert", "Order", "--traceparent", "00-1"},
+        arguments{"signal", id, "paid", "--traceparent", "00-1"}}) {
+    auto bad = run(args);
+    CAF_CHECK_EQUAL(bad.code, 1);
+    CAF_CHECK(contains(bad.err, "traceparent: expected 55 characters"));
+  }
+}
+
 CAF_TEST(an instance is moved or it is told why not ) {
   db.rows("update gen_durable_machines set history = 1, outside ="
           " '{\"start\": {\"to\": [\"ship\"]}}'");

@@ -34,9 +34,10 @@ struct row {
   std::optional<std::string> partition_key;
   std::optional<std::string> unique_key;
   std::optional<std::vector<std::string>> unique_scope;
+  std::optional<std::string> traceparent;
 
   GD_STATE(row, ref, fsm, state, version, step, queue, priority, delay, at,
-           partition_key, unique_key, unique_scope);
+           partition_key, unique_key, unique_scope, traceparent);
 };
 
 /// All that is read of a line that is refused.
@@ -83,6 +84,7 @@ gd::result<gd::insert> complete(row x, const row& defaults) {
   made.partition_key = either(std::move(x.partition_key),
                               defaults.partition_key);
   made.unique_key = either(std::move(x.unique_key), defaults.unique_key);
+  made.traceparent = either(std::move(x.traceparent), defaults.traceparent);
   made.unique_scope = first_of(std::move(x.unique_scope),
                                defaults.unique_scope);
   if (x.state.text().empty())
@@ -192,6 +194,8 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
                  "it\nis finished")
     ->delimiter(',')
     ->check(CLI::IsMember(statuses));
+  sub->add_option("--traceparent", x.traceparent,
+                  "The W3C traceparent that its steps run for");
   auto* file = sub
                  ->add_option("--file", opts->file,
                               "Many instances, as JSON Lines; - is stdin")
@@ -203,7 +207,8 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
     "A line of FILE is an object:\n  {\"fsm\": \"Checkout\", \"state\": "
     "{\"order\": 42}, \"ref\": \"a\"}\nwith any of ref (a string of your own), "
     "fsm, state, version, step, queue,\npriority, delay, at, partition_key, "
-    "unique_key, unique_scope (a list).\nWhat a line leaves out, the options "
+    "unique_key, unique_scope (a list), traceparent.\nWhat a line leaves out, "
+    "the options "
     "say for all.\nFor each line, in order, there is a line on stdout: "
     "{\"ref\": \"a\", \"line\": 1,\n\"id\": 7}, or \"error\" and \"code\" in "
     "the place of \"id\": a bad line is refused\nby itself. Blank lines are "

@@ -63,6 +63,7 @@ std::string text_of(const gd::instance& x) {
   line("priority", std::to_string(x.priority));
   maybe("partition key", x.partition_key);
   maybe("unique key", x.unique_key);
+  maybe("traceparent", x.traceparent);
   time("eligible at", x.eligible_at_us);
   maybe("lease of", x.locked_by);
   time("lease until", x.lease_expires_at_us);

@@ -29,8 +29,9 @@ struct row {
   std::optional<std::string> name;
   gd::json payload = gd::json::raw({});
   std::optional<std::string> dedup;
+  std::optional<std::string> traceparent;
 
-  GD_STATE(row, target, key, ref, name, payload, dedup);
+  GD_STATE(row, target, key, ref, name, payload, dedup, traceparent);
 };
 
 /// All that is read of a line that is refused.
@@ -120,6 +121,8 @@ gd::result<gd::signal> complete(row x, const options& opts,
   else
     made.payload = std::move(x.payload);
   made.dedup_key = std::move(x.dedup);
+  made.traceparent = x.traceparent ? std::move(x.traceparent)
+                                   : opts.one.traceparent;
   return made;
 }
 
@@ -212,6 +215,9 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
   auto* dedup = sub->add_option("--dedup", x.dedup,
                                 "At most one signal with this key ever reaches "
                                 "the instance");
+  sub->add_option("--traceparent", x.traceparent,
+                  "The W3C traceparent that its step runs for; for lines "
+                  "without one, too");
   auto* file = sub
                  ->add_option("--file", opts->file,
                               "Many signals, as JSON Lines; - is stdin")
@@ -232,7 +238,8 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
     *sub,
     "A line of FILE is an object:\n  {\"target\": 7, \"name\": "
     "\"payment_confirmed\", \"payload\": {\"amount\": 100},\n   \"dedup\": "
-    "\"evt-7\"}\nwithout line breaks; in the place of \"target\", \"key\" "
+    "\"evt-7\", \"traceparent\": \"00-...\"}\nwithout line breaks; in the "
+    "place of \"target\", \"key\" "
     "names an instance by the unique\nkey that it has now, and \"ref\" by the "
     "ref that it was inserted with. --payload is\nfor lines without one.\nFor "
     "each line, in order, there is a line on stdout: {\"line\": 1, \"target\": "
