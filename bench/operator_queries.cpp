@@ -2,6 +2,7 @@
 
 #include <gd/actors/engine.hpp>
 #include <gd/client.hpp>
+#include <gd/gauges.hpp>
 #include <gd/machine.hpp>
 
 #include <caf/actor_system.hpp>
@@ -63,7 +64,9 @@ void fill(session& db, std::int64_t rows, std::int64_t drained) {
   db.run(fmt::format("insert into gen_durable (fsm, step, queue) select "
                      "'Drained', 'pack', 'drained' from generate_series(1, {})",
                      drained));
-  db.run("vacuum analyze gen_durable");
+  db.run("insert into gen_durable_machines (fsm, version, initial_step, steps, "
+         "queue) select x, 1, 'pack', '{pack}', 'mail' from (values "
+         "('Dispatch'), ('Drained')) v (x); vacuum analyze gen_durable");
 }
 
 struct query {
@@ -82,6 +85,10 @@ std::vector<query> queries() {
     {"queues", [](client& db) { check(db.queues()); }},
     {"nodes", [](client& db) { check(db.nodes()); }},
     {"machines", [](client& db) { check(db.machines()); }},
+    {"instances by machine and version",
+     [](client& db) { check(db.counts()); }},
+    {"instances by step", [](client& db) { check(db.counts("Dispatch", 1)); }},
+    {"all that a scrape asks for", [](client& db) { check(read_gauges(db)); }},
     {"jobs", [](client& db) { check(db.jobs()); }},
     {"why", [](client& db) { check(db.why({.id = 101})); }},
     list("all", [](auto&) {}),
