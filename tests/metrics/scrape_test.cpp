@@ -143,7 +143,7 @@ CAF_TEST(an engine counts what the table says) {
     return gd::next(probe_step::second, ctx.state);
   };
   probe.second = [](gd::test::probe_context& ctx) -> gd::outcome {
-    if (ctx.id() % 3 == 0)
+    if (ctx.id % 3 == 0)
       throw std::runtime_error{"every third"};
     return gd::done();
   };

@@ -223,8 +223,8 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
       note_arrival(ticket);
     }
   }
-  tell_answers();
   drive_soon(inserts_);
+  tell_answers();
   return promise;
 }
 
@@ -314,8 +314,8 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
     answer(x.ticket, x.answer);
   home_->wake(report.queues, report.anywhere);
   give_up_late(now);
-  tell_answers();
   drive_soon(intake);
+  tell_answers();
 }
 
 void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
@@ -406,7 +406,6 @@ void gateway_worker::give_up_late(clock::time_point now) {
 void gateway_worker::drive() {
   auto now = system().clock().now();
   give_up_late(now);
-  tell_answers();
   send_next(inserts_, insert_unit, now);
   send_next(signals_, signal_unit, now);
   send_next(transitions_, transition_unit, now);
@@ -415,6 +414,7 @@ void gateway_worker::drive() {
   if (!arrivals_.empty())
     at = std::min(at, arrivals_.front().expires);
   wake_at(at, now);
+  tell_answers();
 }
 
 void gateway_worker::wake_at(clock::time_point at, clock::time_point now) {

@@ -158,6 +158,7 @@ void picker_actor::on_steps_ended() {
 void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   collect_ended();
   auto t = now();
+  auto took = t - sent_at_[flight];
   auto report = turn_.finish(flight, std::move(reply), t);
   bool unpicked = false;
   std::size_t written = 0;
@@ -218,17 +219,16 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   if (pick > 0)
     take_claimed(pick);
   if (!report.failure)
-    tell_turn(flight, t, written, picked);
+    tell_turn(took, written, picked); // before the drive: that may be the end
   drive();
 }
 
-void picker_actor::tell_turn(std::size_t flight, clock::time_point now,
-                             std::size_t written, std::size_t picked) {
+void picker_actor::tell_turn(clock::duration took, std::size_t written,
+                             std::size_t picked) {
   auto waiting = static_cast<std::int32_t>(steps_->waiting());
   home_->tell(events::turn_ended{
     queue_.name, written, picked,
-    std::chrono::duration_cast<std::chrono::microseconds>(now
-                                                          - sent_at_[flight]),
+    std::chrono::duration_cast<std::chrono::microseconds>(took),
     std::clamp(begun_.running() - waiting, 0, queue_.slots), queue_.slots});
 }
 

@@ -83,8 +83,7 @@ private:
   // Driving.
   void drive() override;
   void begin_transactions();
-  void tell_turn(std::size_t flight, clock::time_point now, std::size_t written,
-                 std::size_t picked);
+  void tell_turn(clock::duration took, std::size_t written, std::size_t picked);
   void arm() override;
   void look_again();
   std::int32_t wanted() const;
