@@ -63,11 +63,12 @@ int main(int argc, char** argv) {
     fmt::format("gdctl {} (schema {})", GD_VERSION, gd::newest_schema()));
   app.require_subcommand(1);
   app.fallthrough();
-  describe(app, "Each command has its own --help, with examples.",
-           {"gdctl --database 'host=db dbname=shop' migrate up",
-            "gdctl insert Checkout --state '{\"order\": 42}'",
-            "gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'",
-            "gdctl show 7"});
+  gdctl::describe(
+    app, "Each command has its own --help, with examples.",
+    {"gdctl --database 'host=db dbname=shop' migrate up",
+     "gdctl insert Checkout --state '{\"order\": 42}'",
+     "gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'",
+     "gdctl show 7"});
   gdctl::add_migrate(app, global, chosen);
   gdctl::add_insert(app, global, chosen);
   gdctl::add_signal(app, global, chosen);
