@@ -228,14 +228,15 @@ public:
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
       size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
     std::string out = "\x1b[H";
-    for (int row = 0; row < size.ws_row && !text.empty(); ++row) {
+    int row = 0;
+    for (; row < size.ws_row && !text.empty(); ++row) {
       auto line = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(line.size() + 1, text.size()));
-      out += row > 0 ? "\r\n" : "";
+      // Cleared first: behind a line that is full, its last character would go.
+      out += row > 0 ? "\r\n\x1b[K" : "\x1b[K";
       out += cut(line, size.ws_col);
-      out += "\x1b[K";
     }
-    return write_out(out + "\x1b[J");
+    return write_out(out + (row < size.ws_row ? "\r\n\x1b[J" : ""));
   }
 
 private:
@@ -252,11 +253,11 @@ private:
 std::string picture_of(const watcher::seen& x, const globals& global,
                        const top_options& how, bool held) {
   auto text = fmt::format(
-    "gdctl top, schema {}, every {}{}{}   q: quit, p: {}\n",
+    "gdctl top{}), schema {}, every {}{}{}\n",
+    held ? ", HELD (q: quit, p: go on" : " (q: quit, p: hold the picture",
     gd::printable(global.schema), how.interval,
     x.last ? ", at " + time_text(x.last->activity.at_us) : "",
-    x.last ? fmt::format(" in {} ms", x.took.count() / 1'000) : "",
-    held ? "go on (HELD)" : "hold the picture");
+    x.last ? fmt::format(" in {} ms", x.took.count() / 1'000) : "");
   auto waits = std::chrono::duration_cast<std::chrono::seconds>(
     x.asks && !held ? watcher::clock::now() - *x.asks
                     : watcher::clock::duration{});
