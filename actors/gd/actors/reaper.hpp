@@ -71,8 +71,9 @@ private:
   };
 
   /// Behind those of the sweeps.
-  static constexpr std::uint64_t job_ticket = 2;
-  static constexpr std::uint64_t upgrade_ticket = 3;
+  static constexpr auto job_ticket = static_cast<std::uint64_t>(sweep::expired)
+                                     + 1;
+  static constexpr std::uint64_t upgrade_ticket = job_ticket + 1;
 
   static std::string_view title(sweep what);
   progress& of(sweep what);
