@@ -275,15 +275,15 @@ CAF_TEST(top says that the database does not answer and goes on when it does) {
   CAF_CHECK(x.wait_for("mail       0      0    5"));
   // Lost, for longer than it takes to connect again.
   gd::test::session above{server};
-  auto allow = [&](const std::string& yes) {
+  auto let_in = [&](const std::string& yes) {
     above.exec("alter database \"" + db.name() + "\" allow_connections " + yes);
   };
-  allow("false");
+  let_in("false");
   above.exec("select pg_terminate_backend(pid) from pg_stat_activity where "
              "application_name = 'gdctl' and datname = $1",
              {db.name()});
   CAF_CHECK(x.wait_for("accepting connections"));
-  allow("true");
+  let_in("true");
   CAF_CHECK(x.wait_for("(one or two a step)"));
   CAF_CHECK(x.wait_for("\x1b[H"));
   x.type('q');
