@@ -116,7 +116,7 @@ cases() { # FUNCTION
   "$1" "machines manual" ma
   "$1" "pin" machines pi
   "$1" "run cancel" jobs ""
-  "$1" "--status" list --st
+  "$1" "--step --status" list --st
   "$1" "$statuses" list --status ""
   "$1" "failed" retry --status f
   "$1" "done failed" prune --older-than 1d --status ""

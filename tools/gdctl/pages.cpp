@@ -269,15 +269,16 @@ complete -F _gdctl gdctl
 constexpr std::string_view zsh = R"(
 _gdctl() {
   local at=gdctl last= word valued args may
-  local -a subs opts
+  local -a subs opts names
   local -i i
   for ((i = 2; ; ++i)); do
     _gdctl_of "$at"
+    names=(${subs%%:*})
     ((i < CURRENT)) || break
     word=$words[i]
     if [[ " $valued " == *" $word "* ]]; then
       ((++i < CURRENT)) || { last=$word; break }
-    elif ((${${subs%%:*}[(Ie)$word]})); then
+    elif (($names[(Ie)$word])); then
       at+=" $word"
     fi
   done
