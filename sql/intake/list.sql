@@ -39,7 +39,7 @@ with looked as not materialized (
   limit $9::int
 )
 select f.id, left(f.fsm, 1025) as fsm, f.fsm_version as version, left(f.step, 1025) as step, f.status::text as status,
-  left(f.queue, 1025) as queue, f.priority, f.attempt, (extract(epoch from f.updated_at) * 1000000)::bigint as updated_at_us,
+  left(f.queue, 1025) as queue, f.priority, f.attempt, :"schema".gd_us(f.updated_at) as updated_at_us,
   left(f.last_error, 1000) as last_error, null::bigint as next
 from found f
 union all

@@ -64,7 +64,7 @@ with recursive serving as materialized (
 select left(q.queue, 1025) as queue, coalesce(s.nodes, 0) as nodes, least(coalesce(s.slots, 0), 2147483647)::bigint as slots, d.due,
   l.later, coalesce(e.executing, 0) as executing, coalesce(round(100 * a.seen / h.share), 0)::bigint as awaiting,
   h.share < 100 as awaiting_estimated,
-  (select (extract(epoch from min(f.eligible_at)) * 1000000)::bigint from first f where f.queue = q.queue) as oldest_due_us,
+  (select :"schema".gd_us(min(f.eligible_at)) from first f where f.queue = q.queue) as oldest_due_us,
   p.paused_at is not null as paused, (extract(epoch from p.paused_at) * 1000000)::bigint as paused_at_us,
   left(p.paused_by, 1025) as paused_by, left(p.reason, 8192) as reason
 from queue q

@@ -8,6 +8,22 @@ create table :"schema".gen_durable_queues (
   reason    text
 );
 
+-- In us since 1970; what is further away, or infinite, is the year 1 or 3000.
+create function :"schema".gd_us(at timestamptz) returns bigint
+language sql immutable
+begin atomic
+  select case when gd_us.at is not null then (extract(epoch from greatest(
+    least(gd_us.at, timestamptz '3000-01-01 00:00:00Z'), timestamptz '0001-01-01 00:00:00Z')) * 1000000)::bigint end;
+end;
+
+-- A name as a shell takes it, for commands that are shown: of names that are more than a word, in quotes.
+create function :"schema".gd_shell_text(name text) returns text
+language sql immutable
+begin atomic
+  select case when gd_shell_text.name ~ '^[A-Za-z0-9_./:@%+,=-]+$' then gd_shell_text.name
+              else '''' || replace(gd_shell_text.name, '''', '''\''''') || '''' end;
+end;
+
 -- A time as sentences have it: in UTC, to the second.
 create function :"schema".gd_time_text(at timestamptz) returns text
 language sql stable
@@ -152,7 +168,12 @@ begin atomic
         from node t
         where exists (select from jsonb_path_query(t.sessions, '$[*]') z where z ->> 'process' = l.pid::text)
         limit 1), (
-        select nullif(a.application_name, '') from pg_stat_activity a where a.pid = l.pid), 'of another role') as whose
+        select nullif(a.application_name, '') from pg_stat_activity a where a.pid = l.pid), 'of another role') as whose,
+      exists (
+        select
+        from node t
+        where t.lives and exists (
+          select from jsonb_path_query(t.sessions, '$[*]') z where z ->> 'process' = l.pid::text)) as lives
     from held l
     where l.locktype = 'advisory' and l.objsubid = 1
       and l.classid::bigint = (hashtext(m.partition_key)::bigint >> 32) & 4294967295
@@ -164,6 +185,10 @@ begin atomic
         select ' (' || nullif(left(a.application_name, 255), '') || ')' from pg_stat_activity a where a.pid = l.pid), '') as named
     from held l
     where l.locktype = 'transactionid' and l.transactionid = m.locker and l.pid <> pg_backend_pid()
+      and not exists ( -- who is about to pick it, or has just
+        select
+        from node t
+        where t.lives and exists (select from jsonb_path_query(t.sessions, '$[*]') z where z ->> 'process' = l.pid::text))
     limit 1) x on m.is_due
   -- how many come before it, of its machine and priority; a thousand are looked at
   left join lateral (
@@ -253,7 +278,8 @@ begin atomic
         coalesce('move it (gdctl transition ' || m.id || ' STEP; to ' || r.to_steps || ')', 'its machine lets nobody move it'))
       when 'waits' then format('Instance %s waits for signal %s at step %s since %s, %s: send it (gdctl signal %s %s)%s', m.id,
         m.names, left(m.step, 255), :"schema".gd_time_text(m.updated_at),
-        coalesce('until ' || :"schema".gd_time_text(m.deadline), 'without a deadline'), m.id, left(m.awaits, 255),
+        coalesce('until ' || :"schema".gd_time_text(m.deadline), 'without a deadline'), m.id,
+        :"schema".gd_shell_text(left(m.awaits, 255)),
         coalesce('; unread in its inbox: ' || b.text, ''))
       when 'delayed' then format('Instance %s is not due until %s%s: wait, or let it run (gdctl run-now %s)', m.id,
         :"schema".gd_time_text(m.eligible_at),
@@ -267,14 +293,17 @@ begin atomic
         || 'it (gdctl move %s --to QUEUE)', z.due, m.machine, m.in_queue, v.elsewhere, m.id)
       when 'queue_paused' then format('%s, and its queue %s is paused since %s%s%s: resume it (gdctl resume %s)', z.due,
         m.in_queue, :"schema".gd_time_text(p.paused_at), coalesce(' by ' || p.paused_by, ''), coalesce(', ' || p.reason, ''),
-        m.in_queue)
-      when 'row_locked' then format('%s, and a transaction of session %s%s has locked its row: wait for its end, or end it '
-        || '(select pg_terminate_backend(%s))', z.due, x.pid, x.named, x.pid)
+        :"schema".gd_shell_text(m.in_queue))
+      when 'row_locked' then format('%s, and a transaction of session %s%s has locked its row: unless it merely refers to '
+        || 'it, wait for its end, or end it (select pg_terminate_backend(%s))', z.due, x.pid, x.named, x.pid)
       when 'behind' then format('%s, and instance %s of its partition key %s %s: look at that one (gdctl why %s)', z.due, f.id,
         left(m.partition_key, 255), case when f.executes then 'executes' else 'comes first' end, f.id)
-      when 'key_locked' then format('%s, and the lock of its partition key %s is held by session %s (%s), where a step may '
-        || 'still run that has lost its lease: wait, or end it (select pg_terminate_backend(%s))', z.due,
-        left(m.partition_key, 255), k.pid, k.whose, k.pid)
+      when 'key_locked' then format('%s, and the lock of its partition key %s is held by session %s (%s)%s', z.due,
+        left(m.partition_key, 255), k.pid, k.whose,
+        case when k.lives then ', which lives, and lets go of it when its step has ended: wait; if that does not come, look at '
+                               || 'that node (gdctl nodes)'
+             else format(', where a step may still run that has lost its lease: wait, or end it (select '
+                         || 'pg_terminate_backend(%s))', k.pid) end)
       when 'suspect' then format('%s, and its process has ended %s times while it ran, %s of them alone: nodes (%s) let few '
         || 'such instances begin at once, and in the end one alone: wait, or end it (gdctl stop %s)', z.due, m.crashes, m.trials,
         array_to_string(v.serving, ', '), m.id)

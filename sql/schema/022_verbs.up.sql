@@ -218,7 +218,10 @@ as $$
 declare
   named bytea := gd_address('target', target, gd_operate.key, key_bytes);
   who text := coalesce(gd_operate.by, session_user::text);
-  fault text := gd_act_fault(gd_operate.what, gd_operate.queue, gd_operate.priority, gd_operate.reason, who);
+  fault text := case
+    when gd_operate.what in ('retry', 'stop', 'run_now', 'move')
+    then gd_act_fault(gd_operate.what, gd_operate.queue, gd_operate.priority, gd_operate.reason, who)
+    else pg_catalog.format('what: expected retry|stop|run_now|move, got %s', coalesce(left(gd_operate.what, 255), 'null')) end;
   a record;
   violated text;
 begin

@@ -117,6 +117,11 @@ declare
     case when not gd_begin_job.status = any(gd_act_statuses(gd_begin_job.what))
          then 'status: ' || gd_begin_job.what || ' expects ' || pg_catalog.array_to_string(gd_act_statuses(gd_begin_job.what), '|')
            || ', got ' || gd_begin_job.status end,
+    case when gd_begin_job.fsm is not null then gd_name_fault('fsm', gd_begin_job.fsm, 255) end,
+    case when gd_begin_job.step is not null then gd_name_fault('step', gd_begin_job.step, 255) end,
+    case when gd_begin_job.queue is not null then gd_name_fault('queue', gd_begin_job.queue, 255) end,
+    case when octet_length(gd_begin_job.failure) not between 1 and 8192
+         then 'failure: expected 1 to 8192 bytes, got ' || octet_length(gd_begin_job.failure) end,
     case when gd_begin_job.older_than not between interval '0' and interval '100 years'
          then 'older_than: expected 0 to 100 years, got ' || gd_begin_job.older_than::text end,
     gd_act_fault(gd_begin_job.what, gd_begin_job.to_queue, gd_begin_job.to_priority, gd_begin_job.reason, who));

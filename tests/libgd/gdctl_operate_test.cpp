@@ -292,6 +292,35 @@ CAF_TEST(top says that the database does not answer and goes on when it does) {
 
 // -- the rest -----------------------------------------------------------------
 
+CAF_TEST(an empty value means nothing and not any) {
+  for (const auto* arguments :
+       {"stop '' --status runnable --dry-run",
+        "stop --status runnable --machine '' --dry-run",
+        "stop --status runnable --queue '' --dry-run",
+        "stop --status runnable --step '' --dry-run",
+        "stop --status runnable --failure '' --dry-run",
+        "stop --status runnable --older '' --dry-run", "list --machine ''",
+        "list --before ''", "prune --older-than 60s --machine '' --dry-run",
+        "prune --older-than 60s --after ''", "machines pin ''  1"}) {
+    auto x = run(arguments);
+    CAF_CHECK_EQUAL(x.code, 2);
+    CAF_CHECK(contains(x.said, "expected a value, got nothing"));
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_jobs"), "0");
+}
+
+CAF_TEST(times without an end are shown and hide nothing else) {
+  db.rows("insert into gen_durable (fsm, step, queue, eligible_at) values "
+          "('Order', 'pay', 'lost', '-infinity'), ('Order', 'pay', 'lost', "
+          "'infinity')");
+  for (const auto* command : {"queues", "top", "top --json", "list", "show 11",
+                              "show 12", "why 11", "history 11"}) {
+    auto x = run(command);
+    CAF_CHECK_EQUAL(x.code, 0);
+  }
+  CAF_CHECK(contains(run("queues").said, "lost"));
+}
+
 CAF_TEST(every command of operators explains itself) {
   for (const auto* name : {"why", "list", "queues", "jobs", "retry", "stop",
                            "run-now", "move", "pause", "resume", "top"}) {

@@ -89,6 +89,7 @@ struct fixture {
     CAF_REQUIRE(
       on.run({{store::register_machines(store::known({order_machine()}))}})
         .ok());
+    admin.exec("create role " + quoted_name(role + " engine"));
     admin.exec("create role " + quoted_name(role)
                + " login; set search_path = " + schema);
     foreign = admin.scalar("insert into gen_durable (fsm, step, status, awaits,"
@@ -99,6 +100,8 @@ struct fixture {
   }
 
   ~fixture() {
+    admin.exec("drop owned by " + quoted_name(role + " engine") + "; drop role "
+               + quoted_name(role + " engine"));
     admin.exec("drop owned by " + quoted_name(role) + " cascade; drop role "
                + quoted_name(role));
   }
@@ -111,6 +114,7 @@ struct fixture {
     CAF_REQUIRE(!text.str().empty());
     auto script = gd::pq::substitute_schema(text.str(), db.schema());
     script = replaced(script, ":\"role\"", quoted_name(role));
+    script = replaced(script, ":\"engine\"", quoted_name(role + " engine"));
     script = replaced(script, ":\"api\"", api);
     admin.exec(replaced(script, ":'api'", "'" + api_name + "'"));
   }
@@ -456,6 +460,27 @@ CAF_TEST(who operates has the verbs and is named by them) {
                  "delete from gen_durable",
                  "select gd_signal(" + foreign + ", 'paid')",
                  "insert into gen_durable_queues values ('q', now())"});
+  // What is no verb, which would be an entry of its name.
+  auto direct = connect();
+  for (const auto* what :
+       {"'done'", "'insert'", "null", "'upgrade'", "repeat('x', 300000)"})
+    CAF_CHECK_EQUAL(refusal(direct, "select gd_operate("s + what + ", "
+                                      + foreign
+                                      + ", null, null, null, null, null, "
+                                        "'ceo')"),
+                    "22023");
+  CAF_CHECK_EQUAL(refusal(direct, "select gd_begin_job('retry', failure => "
+                                  "repeat('x', 10000))"),
+                  "22023");
+  // Who works off jobs still may.
+  admin.exec("grant usage on schema " + schema + " to "
+             + quoted_name(role + " engine")
+             + "; grant select, insert, update "
+               "on all tables in schema "
+             + schema + " to " + quoted_name(role + " engine") + "; set role "
+             + quoted_name(role + " engine"));
+  CAF_CHECK_EQUAL(refusal(admin, "select gd_work_on_job(1)"), "");
+  admin.exec("reset role");
 }
 
 CAF_TEST(

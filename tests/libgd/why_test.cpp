@@ -306,10 +306,10 @@ CAF_TEST(
     return "session " + text(on.pid());
   };
   auto by_node = holder(*nodes["venus"]);
-  CAF_CHECK_EQUAL(
-    cause(id, {by_node + " (node venus)",
-               "pg_terminate_backend(" + text(nodes["venus"]->pid()) + ")"}),
-    "key_locked");
+  CAF_CHECK_EQUAL(cause(id, by_node + " (node venus), which lives"),
+                  "key_locked");
+  auto told = why(id).sentence;
+  CAF_CHECK(!contains(told, "pg_terminate_backend"));
   nodes["venus"]->exec("select pg_advisory_unlock_all()");
   CAF_CHECK_EQUAL(cause(id, "picks it"), "due");
   session stranger{db.conninfo()};
@@ -334,6 +334,26 @@ CAF_TEST(a row that a transaction keeps locked is told with its session) {
   CAF_CHECK_EQUAL(detail(why(id), "session"), text(stranger.pid()));
   stranger.exec("rollback");
   CAF_CHECK_EQUAL(cause(id, "picks it"), "due");
+  // Who is about to pick it is no stranger.
+  auto& node = *nodes["mars"];
+  node.exec("begin");
+  node.exec("select from gen_durable where id = $1 for update", {text(id)});
+  CAF_CHECK_EQUAL(cause(id, "picks it"), "due");
+}
+
+CAF_TEST(a command that is shown is one for a shell whatever its names are) {
+  auto hostile = [this](const std::string& name) {
+    return db.scalar("select gd_shell_text($1)", {name});
+  };
+  for (const auto* plain : {"mail", "a-b_c.d/e:f@g%h+i,j=k"})
+    CAF_CHECK_EQUAL(hostile(plain), plain);
+  CAF_CHECK_EQUAL(hostile("q; touch /x #"), "'q; touch /x #'");
+  CAF_CHECK_EQUAL(hostile("it's $(x)"), "'it'\\''s $(x)'");
+  CAF_CHECK_EQUAL(hostile(""), "''");
+  start("mars", "q; touch /x #");
+  auto id = add("queue", "'q; touch /x #'");
+  db.rows("select gd_pause('q; touch /x #')");
+  CAF_CHECK_EQUAL(cause(id, "(gdctl resume 'q; touch /x #')"), "queue_paused");
 }
 
 CAF_TEST(a suspect waits for its trial) {

@@ -33,6 +33,22 @@ int refuse(const CLI::App& app, const CLI::ParseError& why) {
   return gdctl::usage;
 }
 
+/// A variable that a shell does not know must not mean "any".
+gd::result<void> check_given(const CLI::App& command) {
+  for (const auto* sub : command.get_subcommands()) {
+    for (const auto* option : sub->get_options())
+      for (const auto& value : option->results())
+        if (value.empty())
+          return gd::error{gd::errc::invalid_argument,
+                           option->get_name()
+                             + ": expected a value, got nothing",
+                           {}};
+    if (auto ok = check_given(*sub); !ok)
+      return ok;
+  }
+  return {};
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -98,6 +114,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& why) {
     return refuse(app, why);
   }
+  if (auto ok = check_given(app); !ok)
+    return gdctl::fail(ok.error());
   if (app.got_subcommand("migrate"))
     if (auto ok = global.needs_database(); !ok)
       return gdctl::fail(ok.error());
