@@ -188,31 +188,24 @@ struct queue_series {
 
 // -- the sink -----------------------------------------------------------------
 
-/// Makes families with what all have in common.
+/// Makes families, and the labels that all of one node have. They are no labels of the
+/// families: a registry takes each name once.
 struct maker {
   prometheus::Registry& in;
-  const prometheus::Labels& labels;
+  prometheus::Labels labels;
 
   Family<Counter>& counter(const char* name, const char* help) const {
-    return prometheus::BuildCounter()
-      .Name(name)
-      .Help(help)
-      .Labels(labels)
-      .Register(in);
+    return prometheus::BuildCounter().Name(name).Help(help).Register(in);
   }
   Family<Gauge>& gauge(const char* name, const char* help) const {
-    return prometheus::BuildGauge()
-      .Name(name)
-      .Help(help)
-      .Labels(labels)
-      .Register(in);
+    return prometheus::BuildGauge().Name(name).Help(help).Register(in);
   }
   Family<Histogram>& histogram(const char* name, const char* help) const {
-    return prometheus::BuildHistogram()
-      .Name(name)
-      .Help(help)
-      .Labels(labels)
-      .Register(in);
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(in);
+  }
+  prometheus::Labels with(prometheus::Labels own) const {
+    own.insert(labels.begin(), labels.end());
+    return own;
   }
 };
 
@@ -356,8 +349,8 @@ by_labels<step_series>::maker steps_in(const maker& make) {
                                 "limit, or returned nonsense.");
   auto& instances = make.counter("gen_durable_instances_failed_total",
                                  "Instances that have failed at this step.");
-  return [&](const std::string& machine, const std::string& name) {
-    prometheus::Labels which{{"machine", machine}, {"step", name}};
+  return [&, make](const std::string& machine, const std::string& name) {
+    auto which = make.with({{"machine", machine}, {"step", name}});
     step_series out{.took = &took.Add(which, step_buckets),
                     .waited = &waited.Add(which, wait_buckets),
                     .failures = &failures.Add(which),
@@ -386,10 +379,11 @@ by_labels<queue_series>::maker queues_in(const maker& make) {
   auto& slots = make.gauge("gen_durable_slots", "Slots of this node.");
   auto& in_use = make.gauge("gen_durable_slots_in_use",
                             "Slots in use, as of the last transaction.");
-  return [&](const std::string& queue, const std::string&) {
-    prometheus::Labels which{{"queue", queue}};
+  return [&, make](const std::string& queue, const std::string&) {
+    auto which = make.with({{"queue", queue}});
     auto rows_of = [&](const char* what) {
-      return &rows.Add({{"queue", queue}, {"what", what}}, row_buckets);
+      return &rows.Add(make.with({{"queue", queue}, {"what", what}}),
+                       row_buckets);
     };
     return queue_series{.took = &took.Add(which, turn_buckets),
                         .written = rows_of("written"),
@@ -405,8 +399,8 @@ by_labels<Histogram*>::maker sweeps_in(const maker& make) {
   auto& took = make.histogram("gen_durable_sweep_duration_seconds",
                               "How long sweeps took, also those that failed "
                               "or were left to another node.");
-  return [&](const std::string& sweep, const std::string&) {
-    return &took.Add({{"sweep", sweep}}, sweep_buckets);
+  return [&, make](const std::string& sweep, const std::string&) {
+    return &took.Add(make.with({{"sweep", sweep}}), sweep_buckets);
   };
 }
 
@@ -414,16 +408,16 @@ by_labels<Counter*>::maker task_failures_in(const maker& make) {
   auto& family = make.counter("gen_durable_task_failures_total",
                               "Sweeps, heartbeats and other tasks that "
                               "failed, and are tried again.");
-  return [&](const std::string& task, const std::string&) {
-    return &family.Add({{"task", task}});
+  return [&, make](const std::string& task, const std::string&) {
+    return &family.Add(make.with({{"task", task}}));
   };
 }
 
 by_labels<Counter*>::maker requests_in(const maker& make) {
   auto& family = make.counter("gen_durable_requests_total",
                               "Requests to the gateway, by their answers.");
-  return [&](const std::string& request, const std::string& answer) {
-    return &family.Add({{"request", request}, {"answer", answer}});
+  return [&, make](const std::string& request, const std::string& answer) {
+    return &family.Add(make.with({{"request", request}, {"answer", answer}}));
   };
 }
 
@@ -433,7 +427,7 @@ std::array<Counter*, kinds> counted_in(const maker& make,
   auto& family = make.counter("gen_durable_events_total",
                               "Events that no other metric is about.");
   auto one = [&](const char* name) {
-    return name ? &family.Add({{"event", name}}) : nullptr;
+    return name ? &family.Add(make.with({{"event", name}})) : nullptr;
   };
   return {one(counted_as<std::variant_alternative_t<Is, event>>)...};
 }
@@ -446,48 +440,48 @@ recorder::recorder(std::shared_ptr<prometheus::Registry> registry,
                 .gauge("gen_durable_node_running",
                        "1: the engine runs, connected and with its machines "
                        "made known.")
-                .Add({})),
+                .Add(make.labels)),
     abandoned_(&make
                   .counter("gen_durable_abandoned_steps_total",
                            "Steps that did not end before their engine.")
-                  .Add({})),
+                  .Add(make.labels)),
     connections_(&make
                     .counter("gen_durable_connections_total",
                              "Connections to the database that were made.")
-                    .Add({})),
+                    .Add(make.labels)),
     reconnects_(&make
                    .counter("gen_durable_reconnects_total",
                             "Of these, in the place of one that was lost.")
-                   .Add({})),
+                   .Add(make.labels)),
     disconnections_(&make
                        .counter("gen_durable_disconnections_total",
                                 "Connections that were lost, or could not be "
                                 "made, as far as they were told.")
-                       .Add({})),
+                       .Add(make.labels)),
     stale_(&make
               .counter("gen_durable_stale_outcomes_total",
                        "Outcomes that changed nothing: their lease was over.")
-              .Add({})),
+              .Add(make.labels)),
     lost_(&make
              .counter("gen_durable_leases_lost_total",
                       "Leases that were lost under a step.")
-             .Add({})),
+             .Add(make.labels)),
     reaped_(&make
                .counter("gen_durable_reaped_rows_total",
                         "Rows made runnable again after their lease.")
-               .Add({})),
+               .Add(make.labels)),
     deadlines_(&make
                   .counter("gen_durable_deadlines_fired_total",
                            "Parked rows whose deadline has passed.")
-                  .Add({})),
+                  .Add(make.labels)),
     deleted_(&make
                 .counter("gen_durable_deleted_instances_total",
                          "Instances deleted whose time was over.")
-                .Add({})),
+                .Add(make.labels)),
     put_off_(&make
                 .counter("gen_durable_put_off_instances_total",
                          "Instances that could not be deleted yet.")
-                .Add({})),
+                .Add(make.labels)),
     steps_(most, steps_in(make)),
     queues_(most, queues_in(make)),
     sweeps_(most, sweeps_in(make)),
