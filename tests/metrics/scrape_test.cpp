@@ -151,29 +151,30 @@ CAF_TEST(an engine counts what the table says) {
     auto engine = start(measured(probe));
     wait_until_count("status in ('done', 'failed')", n);
     auto made = ask<gd::inserted>(
-      engine, gd::insert{.fsm = "Probe", .unique_key = "k"});
+      engine,
+      gd::insert{.fsm = "Probe", .delay_us = 3'600'000'000, .unique_key = "k"});
     auto again = ask<gd::inserted>(
-      engine, gd::insert{.fsm = "Probe", .unique_key = "k"});
+      engine,
+      gd::insert{.fsm = "Probe", .delay_us = 3'600'000'000, .unique_key = "k"});
     CAF_REQUIRE(made && again);
     CAF_CHECK(
       !ask<gd::signalled>(engine, gd::signal{.target = 77'777, .name = "s"}));
-    wait_until_count("status in ('done', 'failed')", n + 1);
     CAF_CHECK_EQUAL(now("gen_durable_node_running"), 1);
   }
   auto done = std::stod(count("status = 'done'"));
   auto failed = std::stod(count("status = 'failed'"));
-  CAF_CHECK_EQUAL(failed, std::stod(count("id % 3 = 0")));
-  CAF_CHECK_EQUAL(done + failed, n + 1);
-  CAF_CHECK_EQUAL(now(steps("first", "next")), n + 1);
+  CAF_CHECK_EQUAL(failed,
+                  std::stod(count("id % 3 = 0 and status <> 'runnable'")));
+  CAF_CHECK_EQUAL(done + failed, n);
+  CAF_CHECK_EQUAL(now(steps("first", "next")), n);
   CAF_CHECK_EQUAL(now(steps("second", "done")), done);
   CAF_CHECK_EQUAL(now(steps("second", "stop")), failed);
   CAF_CHECK_EQUAL(now(of_step("step_failures_total", "second")), failed);
   CAF_CHECK_EQUAL(now(of_step("instances_failed_total", "second")), failed);
-  CAF_CHECK_EQUAL(now(of_step("step_wait_seconds_count", "first")), n + 1);
-  CAF_CHECK_EQUAL(now(of_step("step_duration_seconds_count", "second")), n + 1);
-  CAF_CHECK_EQUAL(now(rows("written")), 2 * (n + 1));
-  // The one of the gateway may have begun without a pick.
-  CAF_CHECK_GREATER_OR_EQUAL(now(rows("picked")), 2 * n + 1);
+  CAF_CHECK_EQUAL(now(of_step("step_wait_seconds_count", "first")), n);
+  CAF_CHECK_EQUAL(now(of_step("step_duration_seconds_count", "second")), n);
+  CAF_CHECK_EQUAL(now(rows("written")), 2 * n);
+  CAF_CHECK_GREATER_OR_EQUAL(now(rows("picked")), 2 * n);
   CAF_CHECK_EQUAL(
     now("gen_durable_requests_total{answer=\"accepted\",request=\"insert\"}"),
     1);

@@ -225,11 +225,11 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
 
 void picker_actor::tell_turn(clock::duration took, std::size_t written,
                              std::size_t picked) {
-  auto waiting = static_cast<std::int32_t>(steps_->waiting());
+  // What the runners have not begun begins at once, up to so many.
   home_->tell(events::turn_ended{
     queue_.name, written, picked,
     std::chrono::duration_cast<std::chrono::microseconds>(took),
-    std::clamp(begun_.running() - waiting, 0, queue_.slots), queue_.slots});
+    std::min(begun_.running(), queue_.slots), queue_.slots});
 }
 
 // -- driving ------------------------------------------------------------------
