@@ -137,7 +137,7 @@ struct fixture {
            " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 30u);
+    CAF_REQUIRE_EQUAL(xs.size(), 31u);
     return xs;
   }
 

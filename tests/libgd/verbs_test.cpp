@@ -662,7 +662,7 @@ CAF_TEST(queues tell what is due in them and who serves them) {
   for (const auto& x : *rows)
     told += x.queue + " " + text(x.nodes) + " " + text(x.slots) + " "
             + text(x.due) + " " + text(x.oldest_due_us.value_or(-1)) + "; ";
-  CAF_CHECK_EQUAL(told, "a 0 0 3 0; c 1 4 0 -1; ");
+  CAF_CHECK_EQUAL(told, "a 0 0 3 0; b 0 0 0 -1; c 1 4 0 -1; ");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
