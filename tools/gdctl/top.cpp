@@ -198,6 +198,7 @@ public:
     tcgetattr(STDIN_FILENO, &terminal_before);
     auto raw = terminal_before;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    raw.c_oflag &= ~static_cast<tcflag_t>(OPOST);
     raw.c_cc[VSUSP] = _POSIX_VDISABLE; // stopped, it would leave its picture
     struct sigaction end {};
     end.sa_handler = [](int number) {
