@@ -282,7 +282,7 @@ CAF_TEST(top says that the database does not answer and goes on when it does) {
   above.exec("select pg_terminate_backend(pid) from pg_stat_activity where "
              "application_name = 'gdctl' and datname = $1",
              {db.name()});
-  CAF_CHECK(x.wait_for("accepting connections"));
+  CAF_CHECK(x.wait_for("FATAL:"));
   let_in("true");
   CAF_CHECK(x.wait_for("(one or two a step)"));
   CAF_CHECK(x.wait_for("\x1b[H"));
