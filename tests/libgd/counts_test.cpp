@@ -66,13 +66,11 @@ struct fixture {
   void fill(const std::string& fsm, const std::string& status, int rows,
             const std::string& more = "null, null, 0, null") {
     db.rows("insert into gen_durable (fsm, step, status, state, queue, "
-            "locked_by, lease_expires_at, crashes, partition_key, awaits)"
+            "awaits, locked_by, lease_expires_at, crashes, partition_key)"
             " select $1, case when n % 2 = 0 then 'pay' else 'ship' end, "
             "$2::durable_status, json_build_object('x', repeat('x', 700)), "
-            "'mail', "
-              + more
-              + ", case $2 when 'awaiting_signal' then 'go' end from "
-                "generate_series(1, $3::int) n",
+            "'mail', case when $2 = 'awaiting_signal' then 'paid' end, "
+              + more + " from generate_series(1, $3::int) n",
             {fsm, status, std::to_string(rows)});
   }
 

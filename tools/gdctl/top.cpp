@@ -181,6 +181,15 @@ private:
 
 // -- the terminal -------------------------------------------------------------
 
+/// The first characters of UTF-8.
+std::string_view cut(std::string_view line, std::size_t columns) {
+  std::size_t end = 0;
+  for (; end < line.size(); ++end)
+    if ((line[end] & 0xc0) != 0x80 && columns-- == 0)
+      break;
+  return line.substr(0, end);
+}
+
 termios terminal_before;
 
 /// Also from a signal's handler.
@@ -198,6 +207,7 @@ public:
     tcgetattr(STDIN_FILENO, &terminal_before);
     auto raw = terminal_before;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    raw.c_oflag &= ~static_cast<tcflag_t>(OPOST);
     raw.c_cc[VSUSP] = _POSIX_VDISABLE; // stopped, it would leave its picture
     struct sigaction end {};
     end.sa_handler = [](int number) {
@@ -238,16 +248,6 @@ public:
     }
     return write_out(out + (row < size.ws_row ? "\r\n\x1b[J" : ""));
   }
-
-private:
-  /// The first characters of UTF-8.
-  static std::string_view cut(std::string_view line, std::size_t columns) {
-    std::size_t end = 0;
-    for (; end < line.size(); ++end)
-      if ((line[end] & 0xc0) != 0x80 && columns-- == 0)
-        break;
-    return line.substr(0, end);
-  }
 };
 
 std::string picture_of(const watcher::seen& x, const globals& global,
@@ -261,8 +261,12 @@ std::string picture_of(const watcher::seen& x, const globals& global,
   auto waits = std::chrono::duration_cast<std::chrono::seconds>(
     x.asks && !held ? watcher::clock::now() - *x.asks
                     : watcher::clock::duration{});
-  if (x.failure)
-    text += gd::printable(x.failure->message) + '\n';
+  auto why = x.failure ? gd::printable(x.failure->message) : std::string{};
+  for (std::string_view rest = why; !rest.empty();) {
+    auto line = cut(rest, 79); // it is long, and its end is what matters
+    text += fmt::format("{}\n", line);
+    rest.remove_prefix(line.size());
+  }
   if (waits.count() > 0)
     text += fmt::format("no answer for {} s\n", waits.count());
   return text + (x.last ? text_of(*x.last, x.before) : "");
