@@ -2,11 +2,14 @@
 -- a day at the most. Who is locked is left as it is.
 -- $1 bigint[] id
 with held as materialized (
-  select g.id, g.ctid as tuple
-  from :"schema".gen_durable g
-  where g.id = any($1::bigint[]) and g.status in ('done', 'failed') and g.expires_at < statement_timestamp()
-  order by g.id + 0
-  for no key update skip locked
+  select g.tuple
+  from (select unnest($1::bigint[]) as id order by 1) e
+  cross join lateral (
+    select g.ctid as tuple
+    from :"schema".gen_durable g
+    where g.id = e.id and g.status in ('done', 'failed') and g.expires_at < statement_timestamp()
+    for no key update skip locked
+  ) g
 )
 update :"schema".gen_durable g
 set expires_at = clock_timestamp()

@@ -133,6 +133,8 @@ struct measured {
   std::string before{};
   /// Rows that it may read in vain for each.
   int filtered_per_row = 4;
+  /// Reads a part of what it reads from end to end, and stops: its pages are its limit.
+  bool stops = false;
 };
 
 /// Those that are about one table's definition, or no table, or all of it.
@@ -692,16 +694,19 @@ struct million_rows {
       {.what = &sql::counts,
        .arguments = "1000, '', 0",
        .rows = 40'000,
-       .pages_per_row = 2},
+       .pages_per_row = 2,
+       .stops = true},
       {.what = &sql::counts,
        .arguments = "1000, 'Order', 1",
        .rows = 40'000,
-       .pages_per_row = 2},
+       .pages_per_row = 2,
+       .stops = true},
       // The same, of each status.
       {.what = &sql::status_counts,
        .arguments = "",
        .rows = 30'000,
-       .pages_per_row = 2},
+       .pages_per_row = 2,
+       .stops = true},
       // A page, one of what is rare, and one of what has failed.
       {.what = &sql::list,
        .arguments
@@ -801,7 +806,8 @@ struct million_rows {
                                << " buffers, " << cost.sorted << " sorted, "
                                << cost.scanned << " scanned, " << cost.filtered
                                << " filtered");
-      CAF_CHECK_EQUAL(cost.scanned, ""s);
+      if (!x.stops)
+        CAF_CHECK_EQUAL(cost.scanned, ""s);
       CAF_CHECK_LESS_OR_EQUAL(cost.buffers, x.rows * x.pages_per_row);
       // Signals are several for each row.
       CAF_CHECK_LESS_OR_EQUAL(cost.sorted, 4 * x.rows);
@@ -884,6 +890,8 @@ CAF_TEST(plans made for small tables do not read more when those have grown
         CAF_MESSAGE(x.what->name << ", " << rows << " rows, "
                                  << (analyzed ? "analyzed" : "not analyzed"));
         CAF_CHECK_EQUAL(table.db.scalar(searched_for_each_row, {plan}), ""s);
+        if (x.stops)
+          continue;
         // What executes and what is owed is little, as are nodes and machines.
         CAF_CHECK_EQUAL(
           table.db.scalar(read_from_end_to_end,
