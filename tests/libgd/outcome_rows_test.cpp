@@ -1327,6 +1327,8 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"state", "{\"n\": 1}"},
                         {"result", std::nullopt},
                         {"awaits", std::nullopt},
+                        {"traceparent", std::nullopt},
+                        {"expires_at", std::nullopt},
                         {"awaits_also", std::nullopt},
                         {"queue", "checkout"},
                         {"priority", "-32768"},
