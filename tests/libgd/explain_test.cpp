@@ -506,7 +506,7 @@ struct million_rows {
        .before = end_of_time},
       {.what = &sql::put_off,
        .arguments = over,
-       .pages_per_row = 60,
+       .pages_per_row = 100,
        .before = end_of_time},
       {.what = &sql::prunable,
        .arguments = "500000, 500, '', 0, '', 60000000",
