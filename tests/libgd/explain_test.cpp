@@ -687,11 +687,11 @@ struct million_rows {
        .pages_per_row = 2},
       // Of what is runnable 10,000 of each version, of what executes or has failed as many.
       {.what = &sql::counts,
-       .arguments = "1000, '', 0",
+       .arguments = "1000, '', 0, 10000",
        .rows = 40'000,
        .pages_per_row = 2},
       {.what = &sql::counts,
-       .arguments = "1000, 'Order', 1",
+       .arguments = "1000, 'Order', 1, 10000",
        .rows = 40'000,
        .pages_per_row = 2},
       // A page, one of what is rare, and one of what has failed.
