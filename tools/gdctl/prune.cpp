@@ -92,6 +92,8 @@ int prune(const globals& global, prune_options& opts) {
     auto page = db->prune(opts.what);
     if (page)
       all.add(*page);
+    else if (page.error().code == gd::errc::invalid_argument)
+      return fail(page.error()); // nothing has been begun
     int stopped = interruptions::noted();
     if (page && page->last && stopped == 0) {
       opts.what.after = *page->last;

@@ -22,6 +22,8 @@ std::string why_text(const std::optional<std::string>& reason) {
 /// Instances that a page is looked for in, and that an upgrade looks at at a time.
 constexpr std::int32_t looked_at = 10'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
+/// Instances that are counted in an index.
+constexpr std::int32_t most_counted = 10'000;
 /// Pages of the table that speak for all of them.
 constexpr std::int32_t sampled_pages = 1'000;
 constexpr std::int32_t sampled_pages_of_queues = 200;
@@ -81,7 +83,7 @@ pq::call queues() {
 // -- counts -------------------------------------------------------------------
 
 pq::call counts(const std::string& fsm, std::int32_t version) {
-  return make_call(sql::counts, sampled_pages, fsm, version);
+  return make_call(sql::counts, sampled_pages, fsm, version, most_counted);
 }
 
 counted read_counts(const pq::rows& rows) {
