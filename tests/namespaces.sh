@@ -5,6 +5,8 @@
 #
 #   tools/private-postgres run -- tests/namespaces.sh BUILD    as root, who may make them
 set -euo pipefail
+# shellcheck source=tests/support/shell.sh
+. "$(dirname "$0")/support/shell.sh"
 
 build=$(realpath "$1")
 frames=600
@@ -25,23 +27,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-fail() {
-  echo "FAILED: $*"
-  tail -n 20 ./*.log
-  exit 1
-}
-
 sql() {
   "$GD_TEST_POSTGRES_BIN/psql" -d "$GD_DATABASE" -XqAt -v ON_ERROR_STOP=1 -c "$1"
-}
-
-wait_until() { # what, command...
-  local i
-  for ((i = 0; i < 600; ++i)); do
-    ! "${@:2}" || return 0
-    sleep 0.1
-  done
-  fail "not in time: $1"
 }
 
 has_done() {
@@ -77,24 +64,24 @@ done
 ip netns exec "$engine_net" "$build/examples/cluster" engine "$GD_DATABASE" 4711 \
   > engine.out 2> engine.log &
 start_worker
-wait_until "the worker joins through the tunnel" has_joined 1
+wait_until has_joined 1
 echo "ok: a worker has joined through the tunnel"
 
 sql "insert into gen_durable (fsm, fsm_version, step, state)
   select 'Frame', 1, 'sketch', json_build_object('number', n)
   from generate_series(1, $frames) n"
-wait_until "some are done" has_done 100
+wait_until has_done 100
 joins=1
 for seconds in 4 14; do # the lease is in between
   ip -n "$engine_net" link set gd_e down
   sleep "$seconds"
   ip -n "$engine_net" link set gd_e up
-  wait_until "the worker joins again" has_joined $((++joins))
+  wait_until has_joined $((++joins))
   echo "ok: the wire was cut for $seconds s, and the worker is back"
 done
 kill -KILL "$worker"
 start_worker
-wait_until "all are done" has_done "$frames"
+wait_until has_done "$frames"
 wrong=$(sql "select count(*) from gen_durable where status <> 'done'
   or (result->>'pixels')::bigint <> 111 * (result->>'number')::bigint
   or json_array_length(result::json->'by') <> 3")

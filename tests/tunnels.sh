@@ -7,6 +7,8 @@
 # tunnel of theirs). WORKER and CLIENT: the examples checkout_worker and remote_client,
 # for a gateway behind the tunnel. The database is that of GD_DATABASE.
 set -euo pipefail
+# shellcheck source=tests/support/shell.sh
+. "$(dirname "$0")/support/shell.sh"
 
 PATH=$PATH:/usr/sbin # where Debian has haproxy
 part=$1 gdctl=$2 worker=${3-} client=${4-}
@@ -25,21 +27,6 @@ trap cleanup EXIT
 
 told() {
   echo "ok: $*"
-}
-fail() {
-  echo "FAILED: $*"
-  tail -n 20 ./*.log 2> /dev/null || true
-  exit 1
-}
-
-# Tries something until it is so, for half a minute at the most.
-wait_until() {
-  local i
-  for ((i = 0; i < 300; ++i)); do
-    ! "$@" || return 0
-    sleep 0.1
-  done
-  fail "not in time: $*"
 }
 
 # -- what gdctl writes -----------------------------------------------------------

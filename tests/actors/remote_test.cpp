@@ -5,7 +5,9 @@
 #include "remote_peer/samples.hpp"
 
 #include <gd/actors/gateway.hpp>
+#include <gd/actors/join.hpp>
 #include <gd/actors/remote.hpp>
+#include <gd/actors/remote_gateway.hpp>
 
 #include <caf/io/all.hpp>
 #include <caf/test/unit_test.hpp>
@@ -682,6 +684,14 @@ CAF_TEST(what a configuration lacks is named) {
              "add_network_to(cfg)"));
   CAF_CHECK(contains(text_of(gd::actors::connect(plain, "127.0.0.1:1", 1s)),
                      "connect needs CAF's network module"));
+  auto joined = gd::actors::join(plain, {"127.0.0.1:1"}, {});
+  CAF_REQUIRE(!joined);
+  CAF_CHECK(
+    contains(to_string(joined.error()), "join needs CAF's network module"));
+  auto reached = gd::actors::reach(plain, {"127.0.0.1:1"});
+  CAF_REQUIRE(!reached);
+  CAF_CHECK(
+    contains(to_string(reached.error()), "reach needs CAF's network module"));
 }
 
 CAF_TEST(what is no gateway is told from one) {

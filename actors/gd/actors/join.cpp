@@ -369,12 +369,8 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
       return error{ok.error().code, "join: " + ok.error().message, {}};
   if (addresses.empty())
     return error{errc::invalid_argument, "join: expected an address", {}};
-  if (!sys.has_middleman())
-    return error{errc::invalid_argument,
-                 "join needs CAF's network module, which this actor system has "
-                 "not loaded: expected add_network_to(cfg) on its "
-                 "configuration",
-                 {}};
+  if (auto ok = check_network(sys, "join"); !ok)
+    return ok.error();
   if (how.bytes < 1)
     return error{errc::invalid_argument,
                  "bytes: expected at least 1, got " + std::to_string(how.bytes),
