@@ -16,4 +16,8 @@ sample measure_transitions(const std::string& kind, const parameters& how);
 /// page has read more than is in proportion to its length.
 bool measure_ledger_queries(std::int64_t rows, const std::string& database);
 
+/// How long the calls of those who look take where there are so many instances, on a quiet
+/// table and beside a drain, and what they cost the server. False: one takes too long.
+bool measure_operator_queries(std::int64_t rows, const std::string& database);
+
 } // namespace gd::bench

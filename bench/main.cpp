@@ -110,6 +110,8 @@ std::vector<workload> workloads(const sizes& size) {
   const auto idle = "idle --queues 10 --seconds " + n(30, 1);
   const auto links = "links --slots 10 --step-ms 0 --rows " + n(20'000, 1'000);
   const auto waiting = "links --slots 10 --step-ms 5 --rows " + n(4'000, 400);
+  const auto ends = fmt::format("ends --seconds {} --rate {}",
+                                size.minutes * 60, n(10'000, 500));
   const auto scale = drain + " --template " + filled_template;
   return {
     {"drain",
@@ -202,6 +204,18 @@ std::vector<workload> workloads(const sizes& size) {
      false},
     {"wal", "transitions of instances beside those of Statesman's tables",
      transitions(" --rows " + n(10'000, 500) + " --steps 2"), false},
+    {"keep",
+     "the drain of what is kept for ever, for a minute, and for no time",
+     {{"for ever", drain},
+      {"a minute", drain + " --keep 60", "for ever"},
+      {"no time", drain + " --keep 0", "for ever"}},
+     false},
+    {"ends",
+     "10,000 ends a second for a long time, kept for ever and for a minute",
+     {{"for ever", ends},
+      {"a minute", ends + " --keep " + n(60, 1), "for ever"}},
+     false,
+     false},
     {"soak",
      "a steady inflow for a long time, the floor measured before and after",
      {{"engine", fmt::format("soak --seconds {} --rate {}", size.minutes * 60,
@@ -301,6 +315,8 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--history", x.how.history,
       "engine and transitions: 0: none, 1: steps, 2: with states")
     ->check(CLI::Range(0, 2));
+  add("--keep", x.how.keep,
+      "engine: seconds that instances are kept behind their end; -1: for ever");
   add("--run-ahead", x.how.run_ahead, "engine: steps at once; 0: one");
   add("--rows-per-turn", x.how.rows_per_turn, "engine; 0: its default");
   add("--connections", x.how.connections, "engine; 0: its default");
@@ -309,6 +325,8 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--queues", x.how.queues, "engine: of the node")->check(positive);
   add("--look-ms", x.how.look_ms,
       "engine: between looks; 0: none; -1: its default");
+  add("--metrics", x.how.metrics, "engine: of drain: 1: keeps metrics")
+    ->check(CLI::Range(0, 1));
   add("--hints", x.how.hints, "engine: of elsewhere; 0: none");
   add("--listen", x.how.listen,
       "of round_trip: port of the gateway; 0: any that is free; -1: a "
@@ -317,8 +335,8 @@ void add_once(CLI::App& cli, once_options& x) {
       "of round_trip: port to connect to; 0: the gateway's; -1: none, local");
   add("--senders", x.how.senders, "actors that send");
   add("--window", x.how.window, "requests that each has under way");
-  add("--seconds", x.how.seconds, "of idle and soak");
-  add("--rate", x.how.rate, "of soak: inserts per second");
+  add("--seconds", x.how.seconds, "of idle, ends and soak");
+  add("--rate", x.how.rate, "of soak and ends: inserts per second");
 }
 
 int run_once(once_options x) {
@@ -334,26 +352,34 @@ int run_once(once_options x) {
   return EXIT_SUCCESS;
 }
 
-void add_ledger_queries(CLI::App& cli, std::int64_t& rows) {
-  cli
-    .add_subcommand("ledger-queries",
-                    "what pages of a history, and of the instances in a step, "
-                    "read of large tables; exits with 1 if that is too much")
-    ->add_option("--rows", rows, "instances with history")
-    ->envname("GD_LEDGER_ROWS")
-    ->default_val(100'000)
-    ->check(CLI::Range(100, 100'000'000));
-}
+/// Measures queries on a table of so many rows, in a database of its own.
+struct queries {
+  const char* name;
+  const char* help;
+  const char* of;
+  const char* variable;
+  std::int64_t least;
+  bool (*measure)(std::int64_t rows, const std::string& database);
+  std::int64_t rows = 0;
 
-int run_ledger_queries(std::int64_t rows) {
-  session db;
-  make_empty(db);
-  auto database = fmt::format("gd_bench_ledger_{}", getpid());
-  copy(db, empty_template, database);
-  auto well = measure_ledger_queries(rows, database);
-  drop(db, database);
-  return well ? EXIT_SUCCESS : EXIT_FAILURE;
-}
+  void add_to(CLI::App& cli) {
+    cli.add_subcommand(name, help)
+      ->add_option("--rows", rows, of)
+      ->envname(variable)
+      ->default_val(100'000)
+      ->check(CLI::Range(least, std::int64_t{100'000'000}));
+  }
+
+  int run() const {
+    session db;
+    make_empty(db);
+    auto database = fmt::format("gd_bench_queries_{}", getpid());
+    copy(db, empty_template, database);
+    auto well = measure(rows, database);
+    drop(db, database);
+    return well ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
+};
 
 /// Runs this program once more, as it is told on the command line, and returns
 /// what it prints.
@@ -622,7 +648,8 @@ void add_options(CLI::App& cli, options& x) {
                  "rows in a transaction of the floor; default: the best");
   cli.add_option("--floor-connections", x.connections,
                  "of the floor; default: the best");
-  cli.add_option("--minutes", x.size.minutes, "of soak")->capture_default_str();
+  cli.add_option("--minutes", x.size.minutes, "of soak and ends")
+    ->capture_default_str();
   cli.add_option("--terminal", x.size.terminal, "finished rows of scale")
     ->capture_default_str();
   cli
@@ -688,16 +715,31 @@ int main(int argc, char** argv) {
   gd::bench::once_options one;
   gd::bench::add_options(cli, opts);
   gd::bench::add_once(cli, one);
-  std::int64_t ledger_rows = 0;
-  gd::bench::add_ledger_queries(cli, ledger_rows);
+  std::array of_large_tables{
+    gd::bench::queries{"ledger-queries",
+                       "what pages of a history, and of the instances in a "
+                       "step, read of large tables; exits with 1 if that is "
+                       "too much",
+                       "instances with history", "GD_LEDGER_ROWS", 100,
+                       gd::bench::measure_ledger_queries},
+    gd::bench::queries{
+      "operator-queries",
+      "how long the calls of those who look take on large "
+      "tables, on a quiet one and beside a drain; exits with 1 "
+      "if one takes 50 ms",
+      "instances", "GD_OPERATOR_ROWS", 1'000,
+      gd::bench::measure_operator_queries}};
+  for (auto& x : of_large_tables)
+    x.add_to(cli);
   try {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& why) {
     return cli.exit(why) == 0 ? EXIT_SUCCESS : 2;
   }
   try {
-    if (cli.got_subcommand("ledger-queries"))
-      return gd::bench::run_ledger_queries(ledger_rows);
+    for (const auto& x : of_large_tables)
+      if (cli.got_subcommand(x.name))
+        return x.run();
     return one.side.empty() ? gd::bench::run_all(opts)
                             : gd::bench::run_once(one);
   } catch (const std::exception& why) {

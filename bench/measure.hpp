@@ -39,9 +39,11 @@ struct parameters {
   std::int64_t connections = 0;
   std::int64_t run_ahead = 0; ///< steps; 0: not at all
   std::int64_t history = 0;   ///< of the instances: a `gd::history`
+  std::int64_t keep = -1;     ///< seconds behind the end; -1: for ever
   std::int64_t step_ms = 50;
   std::int64_t queues = 1;
   std::int64_t look_ms = -1; ///< -1: its default
+  std::int64_t metrics = 0;  ///< of drain: 1: kept for Prometheus
   std::int64_t hints = 1;    ///< of elsewhere: whether nodes exchange them
   // round_trip
   std::int64_t listen = 0;   ///< where the gateway is published; 0: anywhere
@@ -49,7 +51,7 @@ struct parameters {
   // senders
   std::int64_t senders = 64;
   std::int64_t window = 1;
-  // soak and idle
+  // soak, ends and idle
   double seconds = 10;
   std::int64_t rate = 3'000;
 };

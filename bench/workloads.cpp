@@ -14,6 +14,12 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
 
+#ifdef GD_BENCH_METRICS
+#  include <gd/metrics.hpp>
+
+#  include <prometheus/registry.h>
+#endif
+
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -151,6 +157,8 @@ gd::config settings(const parameters& how, gd::machine machine) {
   x.database = conninfo(how.database);
   machine.run_ahead = static_cast<std::int32_t>(how.run_ahead);
   machine.history = static_cast<gd::history>(how.history);
+  if (how.keep >= 0)
+    machine.keep_done = std::chrono::seconds{how.keep};
   for (std::int64_t i = 0; i < how.machines; ++i) {
     x.machines.push_back(machine);
     x.machines.back().name = machine_name(i);
@@ -400,8 +408,26 @@ void verify_history(const parameters& how) {
                              + found};
 }
 
+/// Counts commits, and keeps metrics if it is told to.
+gd::event_sink drain_sink(const parameters& how, tally& commits) {
+  auto count = on_commit([&commits] { commits.add(); });
+  if (how.metrics == 0)
+    return count;
+#ifdef GD_BENCH_METRICS
+  auto metrics = gd::metrics::sink(std::make_shared<prometheus::Registry>());
+  if (!metrics)
+    fail(metrics.error());
+  return gd::all_of({std::move(*metrics), std::move(count)});
+#else
+  throw std::runtime_error{"--metrics: it was built without GD_BUILD_METRICS"};
+#endif
+}
+
 sample measure_drain(const parameters& how) {
   fill(how);
+  if (how.keep == 0) // nobody may send them again: they go as they end
+    session{how.database}.run("update gen_durable set inserted_at = now() - "
+                              "interval '1 hour'; vacuum gen_durable");
   meter m{how.database};
   std::optional<double> least_share;
   if (how.processes > 1) {
@@ -409,7 +435,7 @@ sample measure_drain(const parameters& how) {
   } else {
     barrier before{how};
     tally done;
-    node n{settings(how, count_down()), done};
+    node n{settings(how, count_down()), drain_sink(how, done)};
     n.wait_until_connected();
     m.start();
     before.open();
@@ -877,23 +903,78 @@ sample measure_soak(const parameters& how) {
   return out;
 }
 
+/// Ends as fast as they come, at a rate at the most: what keeping them for a time costs,
+/// and whether the table stays as large as what is kept.
+sample measure_ends(const parameters& how) {
+  constexpr std::int64_t most_waiting = 20'000;
+  constexpr int parts = 6;
+  meter m{how.database};
+  tally done;
+  std::int64_t inserted = 0;
+  sample found;
+  auto note = [&](int part) {
+    session db{how.database};
+    auto name = [&parts, part](const char* what) {
+      return fmt::format("{} {}/{}", what, part, parts);
+    };
+    found.more[name("table MB")] = db.number(
+                                     "select pg_table_size('gen_durable')")
+                                   / 1e6;
+    found.more[name("indexes MB")] = db.number(
+                                       "select pg_indexes_size('gen_durable')")
+                                     / 1e6;
+    found.more[name("over")] = db.number("select count(*) from gen_durable "
+                                         "where expires_at < now()");
+    found.more[name("kept")] = db.number("select count(*) from gen_durable "
+                                         "where expires_at > now()");
+  };
+  {
+    auto client = connect(how);
+    node n{settings(how, count_down()), done};
+    n.wait_until_connected();
+    m.start();
+    auto began = clock::now();
+    std::int64_t before = 0;
+    for (int part = 1; part <= parts; ++part) {
+      auto since = clock::now();
+      while (seconds_since(began) < how.seconds * part / parts) {
+        auto due = static_cast<std::int64_t>(seconds_since(began)
+                                             * static_cast<double>(how.rate));
+        auto more = std::min({due, done.now() + most_waiting}) - inserted;
+        insert(client, how, std::min<std::int64_t>(more, 2'000));
+        inserted += std::clamp<std::int64_t>(more, 0, 2'000);
+        if (more < 1'000)
+          std::this_thread::sleep_for(1ms);
+      }
+      auto now = done.now();
+      found.series.push_back(static_cast<double>(now - before)
+                             / seconds_since(since));
+      before = now;
+      note(part);
+    }
+    done.wait_for(inserted);
+    m.stop();
+  }
+  auto out = m.finish(static_cast<double>(inserted));
+  out.more.merge(found.more);
+  out.series = std::move(found.series);
+  for (int part = 1; part <= parts; ++part)
+    out.more[fmt::format("ends/s {}/{}", part, parts)]
+      = out.series[static_cast<std::size_t>(part - 1)];
+  return out;
+}
+
 } // namespace
 
 sample measure_engine(const std::string& workload, const parameters& how) {
   static const std::map<std::string, sample (*)(const parameters&)> all{
-    {"drain", measure_drain},
-    {"bulk", measure_bulk},
-    {"signals", measure_signals},
-    {"inserts", measure_inserts},
-    {"requests", measure_requests},
-    {"latency", measure_latency},
-    {"discovery", measure_discovery},
-    {"async", measure_async},
-    {"idle", measure_idle},
-    {"soak", measure_soak},
-    {"links", measure_links},
-    {"elsewhere", measure_elsewhere},
-    {"round_trip", measure_round_trip},
+    {"drain", measure_drain},         {"bulk", measure_bulk},
+    {"signals", measure_signals},     {"inserts", measure_inserts},
+    {"requests", measure_requests},   {"latency", measure_latency},
+    {"discovery", measure_discovery}, {"async", measure_async},
+    {"idle", measure_idle},           {"soak", measure_soak},
+    {"ends", measure_ends},           {"links", measure_links},
+    {"elsewhere", measure_elsewhere}, {"round_trip", measure_round_trip},
   };
   auto found = all.find(workload);
   if (found == all.end())

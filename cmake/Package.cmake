@@ -1,5 +1,5 @@
-# What is installed: the libraries, their headers, gdctl, a CMake package and
-# files for pkg-config.
+# What is installed: the libraries, their headers, gdctl with its man pages and
+# completions, a CMake package and files for pkg-config.
 
 include(CMakePackageConfigHelpers)
 
@@ -12,6 +12,9 @@ if(GD_BUILD_ACTORS)
 endif()
 if(TARGET gen_durable_actors_testing)
   list(APPEND GD_COMPONENTS actors_testing)
+endif()
+if(GD_BUILD_METRICS)
+  list(APPEND GD_COMPONENTS metrics)
 endif()
 
 # -- files ---------------------------------------------------------------------
@@ -47,8 +50,20 @@ if(TARGET gen_durable_actors_testing)
     FILES_MATCHING PATTERN "*.hpp")
 endif()
 
+if(GD_BUILD_METRICS)
+  install(FILES metrics/gd/metrics.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gd")
+  install(FILES docs/alerts.yml DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable")
+endif()
+
 if(TARGET gdctl)
   install(TARGETS gdctl RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+if(TARGET gdctl_pages)
+  install(DIRECTORY "${GD_PAGES}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
+  install(FILES "${GD_PAGES}/gdctl"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(FILES "${GD_PAGES}/_gdctl"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
 endif()
 
 # The rights of roles, for psql.
@@ -145,4 +160,8 @@ endif()
 if(TARGET gen_durable_actors_testing)
   gd_pkg_config(actors_testing "Tests of machines with asynchronous steps, without an engine"
     REQUIRES "gen_durable_actors = ${PROJECT_VERSION}, gen_durable_testing = ${PROJECT_VERSION}")
+endif()
+if(GD_BUILD_METRICS)
+  gd_pkg_config(metrics "gen_durable's metrics for Prometheus"
+    REQUIRES "gen_durable_core = ${PROJECT_VERSION}" prometheus-cpp-core)
 endif()

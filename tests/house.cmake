@@ -39,12 +39,12 @@ macro(broken rule)
 endmacro()
 
 # What users include.
-set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|testing/actors/gd/actors/testing|actors/gd/actors/(async|compat|engine|join|messages|remote|remote_gateway))\\.hpp$")
+set(public "^(libgd/gd/[a-z_]+|testing/gd/[a-z_]+|metrics/gd/[a-z_]+|testing/actors/gd/actors/testing|actors/gd/actors/(async|compat|engine|join|messages|remote|remote_gateway))\\.hpp$")
 
 set(include "\n[ \t]*#[ \t]*include[ \t]*[<\"]")
 file(GLOB_RECURSE files RELATIVE "${ROOT}"
   "${ROOT}/libgd/*.[ch]pp" "${ROOT}/testing/*.[ch]pp" "${ROOT}/actors/*.[ch]pp"
-  "${ROOT}/tools/*.[ch]pp")
+  "${ROOT}/metrics/*.[ch]pp" "${ROOT}/tools/*.[ch]pp")
 foreach(file IN LISTS files)
   file(READ "${ROOT}/${file}" text)
   set(text "\n${text}")
@@ -93,10 +93,10 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 7300 libgd/gd/pq 4330 libgd/gd/work 9400 actors/gd/actors 11700
-  testing/gd 1720 testing/actors/gd/actors 400 tools/gdctl 4900
-  sql/turn 600 sql/intake 430 sql/sweep 400 sql/session 218 sql/caller 30
-  sql/testing 30 sql/parts 740)
+  libgd/gd 8250 libgd/gd/pq 4940 libgd/gd/work 9450 actors/gd/actors 12150
+  testing/gd 1720 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600
+  sql/turn 680 sql/intake 860 sql/sweep 520 sql/session 222 sql/caller 30
+  sql/testing 30 sql/parts 860)
 while(budgets)
   list(POP_FRONT budgets folder budget)
   file(GLOB sources "${ROOT}/${folder}/*.[ch]pp" "${ROOT}/${folder}/*.sql")

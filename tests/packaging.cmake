@@ -13,6 +13,9 @@ get_target_property(dirs CAF::core INTERFACE_INCLUDE_DIRECTORIES)
 list(REMOVE_ITEM dirs ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
 list(TRANSFORM dirs PREPEND -isystem)
 set(parts libgd testing actors)
+if(GD_BUILD_METRICS)
+  list(APPEND parts metrics)
+endif()
 if(TARGET gen_durable_actors_testing)
   list(APPEND parts testing/actors)
 endif()
@@ -24,6 +27,7 @@ foreach(part IN LISTS parts)
             -std=c++20 -O0 -Wall -Wextra -Wpedantic -Wshadow -Werror
             "-I${PROJECT_SOURCE_DIR}/libgd" "-I${PROJECT_SOURCE_DIR}/testing"
             "-I${PROJECT_SOURCE_DIR}/actors" "-I${PROJECT_SOURCE_DIR}/testing/actors"
+            "-I${PROJECT_SOURCE_DIR}/metrics"
             ${dirs} -- ${headers})
   set_tests_properties("headers/${part}" PROPERTIES PROCESSORS 2)
 endforeach()
@@ -32,6 +36,9 @@ endforeach()
 
 # The libraries as shared ones, if need be linked from the static ones' objects.
 set(parts core testing actors)
+if(GD_BUILD_METRICS)
+  list(APPEND parts metrics)
+endif()
 if(TARGET gen_durable_actors_testing)
   list(APPEND parts actors_testing)
 endif()
@@ -48,6 +55,7 @@ foreach(part IN LISTS parts)
   set(expected_core _ZTIN2gd18undecodable_signalE _ZTVN2gd18undecodable_signalE)
   set(expected_testing _ZTVN2gd7testing10simulationE _ZTVN2gd7testing11in_databaseE)
   set(expected_actors _ZN2gd6actors6add_toERN3caf19actor_system_configE)
+  set(expected_metrics _ZN2gd7metrics8databaseENS0_16database_optionsE)
   set(expected_actors_testing _ZTVN2gd6actors7testing10simulationE)
   add_test(NAME "exports/${part}"
     COMMAND "${CMAKE_COMMAND}" "-DNM=${CMAKE_NM}"

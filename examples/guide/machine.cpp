@@ -307,6 +307,18 @@ gd::machine dispatch() {
 }
 // [/history]
 
+GD_ENUM(newsletter_step, deliver);
+
+// [keep]
+gd::machine newsletter() {
+  using context = gd::context<dispatch_state>;
+  return gd::define<dispatch_state, newsletter_step>("Newsletter", 1)
+    .keep(7 * 24h)                            // well or not
+    .keep(gd::final_status::failed, 90 * 24h) // who wants to know why
+    .step(newsletter_step::deliver, [](context&) { return gd::done(); });
+}
+// [/keep]
+
 gd::machine parcels() {
   return gd::define<parcel_state, parcel_step>("Parcels", 1)
     .step(parcel_step::collect, guide::collect);

@@ -3,8 +3,11 @@
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_moves.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
+#include <gd/pq/store_reads.hpp>
 #include <gd/work/insert_intake.hpp>
 #include <gd/work/target_intake.hpp>
 
@@ -37,6 +40,13 @@ intake_settings settings_of(client_settings x) {
           .limits = x.limits,
           .rows = x.rows,
           .bytes = x.bytes};
+}
+
+template <class Row>
+result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
+  if (!rows)
+    return rows.error();
+  return store::read<Row>(*rows);
 }
 
 } // namespace
@@ -231,6 +241,11 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
   });
 }
 
+static error no_instance(std::int64_t id,
+                         const std::optional<std::string>& key) {
+  return {errc::not_found, "there is no instance " + address_text(id, key), {}};
+}
+
 result<instance> client::look_up(std::int64_t id) {
   return look_up(gd::look_up{.id = id});
 }
@@ -243,9 +258,7 @@ result<instance> client::look_up(const gd::look_up& what) {
     return rows.error();
   auto found = store::read_instance(*rows);
   if (!found)
-    return error{errc::not_found,
-                 "there is no instance " + address_text(what.id, what.key),
-                 {}};
+    return no_instance(what.id, what.key);
   return std::move(*found);
 }
 
@@ -254,19 +267,13 @@ result<std::vector<ledger_entry>> client::history(const history_query& what) {
     return ok.error();
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::history(what));
-  if (!rows)
-    return rows.error();
-  return store::read<ledger_entry>(*rows);
+  return read_as<ledger_entry>(impl_->read(store::history(what)));
 }
 
 result<std::vector<in_step_row>> client::in_step(const in_step_query& what) {
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::in_step(what));
-  if (!rows)
-    return rows.error();
-  return store::read<in_step_row>(*rows);
+  return read_as<in_step_row>(impl_->read(store::in_step(what)));
 }
 
 /// Whom a rewind or a fork is about, and who asks for it, if that is told.
@@ -307,18 +314,195 @@ result<inserted> client::fork(const gd::fork& what) {
   return inserted{.id = store::read_ids(*rows).front()};
 }
 
-result<std::vector<stats_row>> client::stats() {
-  auto rows = impl_->read(store::stats());
+result<gd::why> client::why(const why_query& what) {
+  if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::why(what));
   if (!rows)
     return rows.error();
-  return store::read<stats_row>(*rows);
+  auto found = store::read_one<gd::why>(*rows);
+  if (!found)
+    return no_instance(what.id, what.key);
+  return std::move(*found);
+}
+
+/// Of functions whose arguments are at fault.
+static error refused_argument(error why) {
+  if (why.sqlstate == "22023")
+    why.code = errc::invalid_argument;
+  return why;
+}
+
+result<commanded> client::operate(const command& what) {
+  if (what.what == act::upgrade)
+    return error{errc::invalid_argument,
+                 "what: expected retry|stop|run_now|move, got upgrade: a node "
+                 "that has both versions does that (begin_job)",
+                 {}};
+  if (auto ok = check_move(what, impl_->limits_); !ok)
+    return ok.error();
+  if (!what.queue.empty())
+    if (auto ok = check_name("queue", what.queue, {}); !ok)
+      return ok.error();
+  auto rows = impl_->ask_once({{store::operate(what)}});
+  if (!rows)
+    return refused_argument(refused_by_function(rows.error()));
+  return std::move(store::read<commanded>(*rows).front());
+}
+
+result<void> client::pause(const std::string& queue,
+                           const std::optional<std::string>& reason,
+                           const std::optional<std::string>& by) {
+  if (auto ok = check_name("queue", queue, {}); !ok)
+    return ok;
+  auto rows = impl_->ask({{store::pause(queue, reason, by)}});
+  return rows ? result<void>{} : refused_argument(rows.error());
+}
+
+result<bool> client::resume(const std::string& queue) {
+  auto rows = impl_->ask({{store::resume(queue)}});
+  if (!rows)
+    return rows.error();
+  return rows->boolean(0, 0);
+}
+
+result<std::vector<queue_row>> client::queues() {
+  return read_as<queue_row>(impl_->read(store::queues()));
+}
+
+result<std::vector<status_count>> client::status_counts() {
+  auto rows = impl_->read(store::status_counts());
+  if (!rows)
+    return rows.error();
+  return store::read<status_count>(*rows);
+}
+
+result<list_page> client::list(const list_query& what) {
+  if (auto ok = check_limit(what.limit); !ok)
+    return ok.error();
+  auto rows = impl_->read(store::list(what));
+  if (!rows)
+    return rows.error();
+  return store::read_list(*rows);
+}
+
+result<std::int64_t> client::begin_job(const bulk_command& what) {
+  auto rows = impl_->ask_once({{store::begin_job(what)}});
+  if (!rows)
+    return refused_argument(refused_by_function(rows.error()));
+  return store::read_ids(*rows).front();
+}
+
+static result<job_row> job_of(const result<pq::rows>& rows, std::int64_t job) {
+  if (!rows)
+    return rows.error();
+  if (auto found = store::read_one<job_row>(*rows))
+    return std::move(*found);
+  return error{errc::not_found, fmt::format("there is no job {}", job), {}};
+}
+
+result<job_row> client::work_on(std::int64_t job) {
+  // Of another one, whatever became of that.
+  if (auto rows = impl_->ask({{store::unlock_job(job)}, false}); !rows)
+    return rows.error();
+  auto held = impl_->ask(
+    {{store::lock_job(job, store::job_worker::client)}, false});
+  if (!held)
+    return held.error();
+  if (!held->boolean(0, 0))
+    return job_of(impl_->read(store::jobs(job)), job);
+  // May be sent again: where it has got is part of what it does.
+  auto now = job_of(impl_->ask({{store::work_on_job(job), store::jobs(job)}}),
+                    job);
+  if (!now || now->ended_at_us)
+    if (auto rows = impl_->ask({{store::unlock_job()}, false}); !rows)
+      return rows.error();
+  return now;
+}
+
+result<job_row> client::cancel_job(std::int64_t job) {
+  return job_of(impl_->ask({{store::cancel_job(job), store::jobs(job)}}), job);
+}
+
+result<std::vector<job_row>> client::jobs() {
+  return read_as<job_row>(impl_->read(store::jobs()));
+}
+
+/// Who is in the way of a page that is pruned is waited for so briefly.
+constexpr std::chrono::milliseconds prune_wait{100};
+
+result<pruned> client::prune(const gd::prune& what) {
+  if (!what.status.empty() && what.status != "done" && what.status != "failed")
+    return error{errc::invalid_argument,
+                 "status: expected done or failed, got " + what.status,
+                 {}};
+  constexpr std::int64_t minute = 60'000'000;
+  if (what.age_us < minute || what.age_us > longest_delay.count())
+    return error{errc::invalid_argument,
+                 fmt::format("age_us: expected a minute to 100 years ({} to "
+                             "{}), got {}",
+                             minute, longest_delay.count(), what.age_us),
+                 {}};
+  if (what.page < 1 || what.page > 10'000)
+    return error{errc::invalid_argument,
+                 fmt::format("page: expected 1 to 10000, got {}", what.page),
+                 {}};
+  auto rows = impl_->read(store::prunable(what));
+  if (!rows)
+    return rows.error();
+  auto page = store::read_one<store::prunable_row>(*rows).value_or(
+    store::prunable_row{});
+  pruned out{.last = page.last,
+             .looked = page.looked,
+             .found = static_cast<std::int64_t>(page.ids.size())};
+  if (what.only_count || page.ids.empty())
+    return out;
+  std::vector<std::vector<std::int64_t>> groups;
+  groups.push_back(std::move(page.ids));
+  while (!groups.empty()) {
+    auto ids = std::move(groups.back());
+    groups.pop_back();
+    auto did = impl_->ask_once(
+      {{store::lock_timeout(prune_wait), store::erase(ids, what)}});
+    if (did) {
+      auto one = store::read_one<store::erased_row>(*did).value_or(
+        store::erased_row{});
+      out.deleted += one.erased;
+      out.refused += static_cast<std::int64_t>(one.kept.size());
+    } else if (did.error().code != errc::rejected
+               && did.error().code != errc::busy) {
+      return did.error();
+    } else if (ids.size() == 1) {
+      ++out.refused;
+    } else {
+      auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
+      groups.emplace_back(middle, ids.end());
+      groups.emplace_back(ids.begin(), middle);
+    }
+  }
+  return out;
+}
+
+result<std::vector<stats_row>> client::stats() {
+  return read_as<stats_row>(impl_->read(store::stats()));
+}
+
+result<counted> client::counts(const std::string& fsm, std::int32_t version) {
+  auto rows = impl_->read(store::counts(fsm, version));
+  if (!rows)
+    return rows.error();
+  return store::read_counts(*rows);
+}
+
+result<gd::activity> client::activity() {
+  auto rows = impl_->read(store::activity());
+  if (!rows)
+    return rows.error();
+  return store::read<gd::activity>(*rows).front();
 }
 
 result<std::vector<machine_row>> client::machines() {
-  auto rows = impl_->read(store::machines());
-  if (!rows)
-    return rows.error();
-  return store::read<machine_row>(*rows);
+  return read_as<machine_row>(impl_->read(store::machines()));
 }
 
 static error unknown_version(const std::string& fsm, std::int32_t version) {
@@ -337,26 +521,23 @@ result<machine_graph> client::graph(const std::string& fsm,
     return unknown_version(fsm, version);
   if (!live)
     return std::move(*found);
-  auto counts = impl_->read(store::count_steps(fsm, found->version));
-  if (!counts)
-    return counts.error();
-  for (const auto& x : store::read<store::step_count>(*counts))
+  auto now = counts(fsm, found->version);
+  if (!now)
+    return now.error();
+  for (const auto& x : now->rows) {
     found->add_instances(x.step, x.status, x.instances);
+    if (x.estimated)
+      found->estimated.insert(x.status);
+  }
   return std::move(*found);
 }
 
 result<std::vector<node_row>> client::nodes() {
-  auto rows = impl_->read(store::nodes());
-  if (!rows)
-    return rows.error();
-  return store::read<node_row>(*rows);
+  return read_as<node_row>(impl_->read(store::nodes()));
 }
 
 result<std::vector<not_served_row>> client::not_served() {
-  auto rows = impl_->read(store::not_served());
-  if (!rows)
-    return rows.error();
-  return store::read<not_served_row>(*rows);
+  return read_as<not_served_row>(impl_->read(store::not_served()));
 }
 
 result<void> client::make_known(const std::vector<machine>& machines) {

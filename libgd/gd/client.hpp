@@ -3,12 +3,15 @@
 #include <gd/error.hpp>
 #include <gd/graph.hpp>
 #include <gd/instance.hpp>
+#include <gd/operate.hpp>
 #include <gd/options.hpp>
 #include <gd/registry.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace gd {
@@ -95,15 +98,65 @@ public:
   /// `version_retired`.
   result<inserted> fork(const gd::fork& what);
 
+  /// Why an instance is where it is, and what to do. Errors: `not_found`,
+  /// `invalid_argument`.
+  result<gd::why> why(const why_query& what);
+  /// Does something with one instance; answered after the commit. Never sent again where
+  /// it may have happened. Errors: `invalid_argument`; `not_found`; `transition_conflict`
+  /// (it is in no status for that), `busy` (a stranger's transaction holds it),
+  /// `key_taken` (another instance has its unique key), `unavailable`, `unknown_fate`.
+  result<commanded> operate(const command& what);
+
+  /// Lets nothing begin in a queue, on all nodes, until it is resumed: within some 100
+  /// ms (`config::look`), or a `poll`. What runs there ends. Errors: `invalid_argument`,
+  /// also where older libraries may work, which would go on.
+  result<void> pause(const std::string& queue,
+                     const std::optional<std::string>& reason = {},
+                     const std::optional<std::string>& by = {});
+  /// False: it was not paused.
+  result<bool> resume(const std::string& queue);
+  /// The queues that are served, paused, or have something runnable or executing. What
+  /// awaits signals may be an estimate.
+  result<std::vector<queue_row>> queues();
+
+  /// How many instances are in each status, within milliseconds whatever there are; see
+  /// `status_count`.
+  result<std::vector<status_count>> status_counts();
+
+  /// Instances by a filter, the newest first.
+  result<list_page> list(const list_query& what);
+
+  /// Makes a bulk command, and returns its number: nodes work it off, or `work_on`.
+  /// Error: `invalid_argument`.
+  result<std::int64_t> begin_job(const bulk_command& what);
+  /// Works off some of a job, unless somebody else does: false in `worked_on` then means
+  /// that it has ended. `not_found`: there is no such job.
+  result<job_row> work_on(std::int64_t job);
+  /// A job that has not ended does not go on. What it has done stays.
+  result<job_row> cancel_job(std::int64_t job);
+  /// Jobs that go on, and the last hundred that have ended, the newest first.
+  result<std::vector<job_row>> jobs();
+
+  /// Deletes instances that have ended, of a page of instances, with their signals and
+  /// histories. Errors: `invalid_argument`, `unavailable`; `unknown_fate`, behind which the
+  /// page can be asked for again.
+  result<pruned> prune(const gd::prune& what);
+
   /// Counts instances by queue, machine and status. Reads the whole table.
   result<std::vector<stats_row>> stats();
+  /// Counts the instances of one machine, or of all (an empty `fsm`), by step and status,
+  /// without reading the whole table: exactly in a small one, and elsewhere what executes,
+  /// and what is runnable or has failed as long as it is less than 10,000; the rest is
+  /// estimated.
+  result<counted> counts(const std::string& fsm = {}, std::int32_t version = 0);
+  /// What has been written to the table of instances, for rates.
+  result<gd::activity> activity();
 
   /// The machines that nodes have made known, by name and version.
   result<std::vector<machine_row>> machines();
   /// The steps of a machine and where they declare that they go; of the version
   /// that inserts mean which name none, if it is 0. `live`: with how many instances
-  /// stand at each step, for which the whole table is read. `unknown_machine`: no
-  /// node has made it known.
+  /// stand at each step, as `counts` has it. `unknown_machine`: no node has made it known.
   result<machine_graph> graph(const std::string& fsm, std::int32_t version = 0,
                               bool live = false);
   /// The nodes that live, and those that have gone lately without a word.

@@ -100,6 +100,12 @@ struct config {
   /// Gets everything that happens.
   event_sink on_event = log_to_stderr();
 
+  /// How old a request, and what has come of it, has to be that nobody sends it again:
+  /// a gateway's client is patient, then the gateway, and ids are drawn a little ahead.
+  std::chrono::microseconds resend_window() const noexcept {
+    return 2 * patience + std::chrono::seconds{2};
+  }
+
   /// The first thing that cannot work, as a sentence with field, value and what
   /// was expected: `invalid_argument`.
   result<void> validate() const;

@@ -27,6 +27,8 @@ struct raw_signal {
   std::int64_t id = 0;   ///< unique in the schema
   std::string name{};    ///< the signal's
   std::string payload{}; ///< JSON text
+  /// The W3C traceparent that it was sent with; empty: none.
+  std::string traceparent{};
 };
 
 /// Thrown by `take` and `peek` when a payload does not decode.
@@ -89,6 +91,13 @@ public:
   /// instance. Truthful also after a crash.
   bool timed_out() const noexcept {
     return wake_reason_ == "timeout";
+  }
+
+  /// The W3C traceparent of what this step runs for: that of the oldest unread signal that
+  /// has one, else that of the instance's insert; empty: none. Where the step calls others
+  /// it is to be their parent.
+  const std::string& traceparent() const noexcept {
+    return traceparent_;
   }
 
   /// Hands out the oldest signal of that name and marks it consumed: it is
@@ -154,6 +163,7 @@ private:
   std::chrono::system_clock::time_point now_{};
   std::type_index step_type_ = typeid(void); ///< of the machine's steps
   std::string wake_reason_{};
+  std::string traceparent_{};
   std::vector<entry> inbox_{};
   std::shared_ptr<const lease> lease_;
 };

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 namespace gd {
 
@@ -44,30 +45,38 @@ error without_data(error why) {
   return why;
 }
 
+/// Of what concerns rows some of which were to be done something with and could not.
+static severity level_by(std::size_t left) {
+  return left > 0 ? severity::warning : severity::info;
+}
+
 severity level_of(const event& what) {
   using namespace events;
-  return std::visit(overloaded{
-                      [](const node_started&) { return severity::info; },
-                      [](const node_stopped&) { return severity::info; },
-                      [](const node_failed&) { return severity::failure; },
-                      [](const connected&) { return severity::info; },
-                      [](const step_started&) { return severity::debug; },
-                      [](const step_committed&) { return severity::debug; },
-                      [](const pick_recovered&) { return severity::info; },
-                      [](const deadlines_fired&) { return severity::info; },
-                      [](const returned& e) {
-    return e.blocked > 0 ? severity::warning : severity::info;
-                      },
-                      [](const given_back&) { return severity::debug; },
-                      [](const sweep_skipped&) { return severity::debug; },
-                      [](const machine_changed&) { return severity::info; },
-                      [](const worker_joined&) { return severity::info; },
-                      [](const engine_joined&) { return severity::info; },
-                      [](const gateway_reached&) { return severity::info; },
-                      // All others. The guide's table is compared with this.
-                      [](const auto&) { return severity::warning; },
-  },
-                    what);
+  return std::visit(
+    overloaded{
+      [](const node_started&) { return severity::info; },
+      [](const node_stopped&) { return severity::info; },
+      [](const node_failed&) { return severity::failure; },
+      [](const connected&) { return severity::info; },
+      [](const step_started&) { return severity::debug; },
+      [](const step_committed&) { return severity::debug; },
+      [](const turn_ended&) { return severity::debug; },
+      [](const sweep_ended&) { return severity::debug; },
+      [](const requests_answered&) { return severity::debug; },
+      [](const pick_recovered&) { return severity::info; },
+      [](const deadlines_fired&) { return severity::info; },
+      [](const returned& e) { return level_by(e.blocked); },
+      [](const instances_deleted& e) { return level_by(e.put_off); },
+      [](const given_back&) { return severity::debug; },
+      [](const sweep_skipped&) { return severity::debug; },
+      [](const machine_changed&) { return severity::info; },
+      [](const worker_joined&) { return severity::info; },
+      [](const engine_joined&) { return severity::info; },
+      [](const gateway_reached&) { return severity::info; },
+      // All others. The guide's table is compared with this.
+      [](const auto&) { return severity::warning; },
+    },
+    what);
 }
 
 namespace events {
@@ -89,7 +98,8 @@ std::string text_of(const node_failed& e) {
 }
 
 std::string text_of(const connected& e) {
-  return fmt::format("connection {}: connected, backend {}", e.lane, e.backend);
+  return fmt::format("connection {}: connected{}, backend {}", e.lane,
+                     e.again ? " again" : "", e.backend);
 }
 
 std::string text_of(const disconnected& e) {
@@ -98,10 +108,11 @@ std::string text_of(const disconnected& e) {
                      to_string(e.why), times, e.retry_in.count());
 }
 
-/// "instance 7: step ship of Billing v2, attempt 0, seq 4".
+/// "instance 7: step ship of Billing v2, attempt 0, seq 4", and its trace, if it has one.
 std::string run_of(const step_run& e) {
-  return fmt::format("instance {}: step {} of {} v{}, attempt {}, seq {}", e.id,
-                     e.step, e.fsm, e.version, e.attempt, e.seq);
+  return fmt::format("instance {}: step {} of {} v{}, attempt {}, seq {}{}{}",
+                     e.id, e.step, e.fsm, e.version, e.attempt, e.seq,
+                     e.traceparent.empty() ? "" : ", trace ", e.traceparent);
 }
 
 /// "12.345 ms".
@@ -110,7 +121,7 @@ std::string ms_of(std::chrono::microseconds x) {
 }
 
 std::string text_of(const step_started& e) {
-  return run_of(e) + ": begins";
+  return fmt::format("{}: begins, due for {}", run_of(e), ms_of(e.waited));
 }
 
 std::string text_of(const step_committed& e) {
@@ -189,6 +200,13 @@ std::string text_of(const lease_lost& e) {
   return fmt::format("instance {}: lease {} is lost", e.id, e.token);
 }
 
+std::string text_of(const turn_ended& e) {
+  return fmt::format("queue {}: turn after {}, {} outcomes written, {} rows "
+                     "picked, {} of {} slots in use",
+                     e.queue, ms_of(e.took), e.written, e.picked, e.running,
+                     e.slots);
+}
+
 std::string text_of(const turn_failed& e) {
   // Where other code runs under the same version, the node gives up.
   return fmt::format(
@@ -211,12 +229,22 @@ std::string text_of(const sweep_failed& e) {
                      to_string(e.why));
 }
 
+std::string text_of(const sweep_ended& e) {
+  return fmt::format("{}: ended after {}", e.what, ms_of(e.took));
+}
+
 std::string text_of(const reaped& e) {
   return fmt::format("{} rows returned after their lease", e.rows);
 }
 
 std::string text_of(const deadlines_fired& e) {
   return fmt::format("{} deadlines fired", e.rows);
+}
+
+std::string text_of(const instances_deleted& e) {
+  return fmt::format("{} instances deleted whose time was over, {} put off: "
+                     "they cannot be deleted",
+                     e.deleted, e.put_off);
 }
 
 std::string text_of(const returned& e) {
@@ -245,6 +273,11 @@ std::string text_of(const given_back& e) {
 
 std::string text_of(const sweep_skipped& e) {
   return fmt::format("{}: another node does it", e.what);
+}
+
+std::string text_of(const requests_answered& e) {
+  return fmt::format("{} requests of the kind {} answered: {}", e.times, e.what,
+                     e.answer);
 }
 
 std::string text_of(const actor_restarted& e) {
@@ -338,6 +371,13 @@ std::string text_of(const more_like_it& e) {
 
 std::string describe(const event& what) {
   return std::visit([](const auto& e) { return events::text_of(e); }, what);
+}
+
+event_sink all_of(std::vector<event_sink> sinks) {
+  return [to = std::move(sinks)](const event& what) {
+    for (const auto& tell : to)
+      tell(what);
+  };
 }
 
 event_sink log_to_stderr(severity least) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 /// \file
 /// What happened, as plain structs, to one sink: logs, metrics and tests adapt
@@ -49,6 +50,7 @@ struct node_failed {
 struct connected {
   std::size_t lane = 0;     ///< the connection's number, from 0
   std::int64_t backend = 0; ///< the pid of its server process
+  bool again = false;       ///< in the place of one that was lost
 };
 /// A connection is lost, or cannot be made. Told once for each reason, whatever
 /// the connection; as long as one is missing, again after a minute, two, four, up
@@ -70,10 +72,13 @@ struct step_run {
   /// How many transitions the instance had made before: the outcome of this run, if it
   /// is committed, is the one with the next number, in a history, too.
   std::int64_t seq = 0;
+  std::string traceparent{}; ///< as its context's; empty: none
 };
 /// A step begins.
 struct step_started : step_run {
   std::string token{}; ///< its lease
+  /// Since when it could have begun, by the database's clock.
+  std::chrono::microseconds waited{0};
 };
 /// The outcome is committed.
 struct step_committed : step_run {
@@ -155,6 +160,16 @@ struct lease_lost {
   std::int64_t id = 0; ///< the instance
   std::string token{}; ///< the lease that is lost
 };
+/// A queue's transaction, with outcomes and a pick, has ended well, and what it has picked
+/// is handed out.
+struct turn_ended {
+  std::string queue{};               ///< its name
+  std::size_t written = 0;           ///< outcomes
+  std::size_t picked = 0;            ///< rows
+  std::chrono::microseconds took{0}; ///< from its sending to its answer
+  std::int32_t running = 0;          ///< slots in use, now
+  std::int32_t slots = 0;            ///< `queue_config::slots`
+};
 /// A queue's transaction, with outcomes and a pick, failed; it is tried again.
 struct turn_failed {
   std::string queue{}; ///< its name
@@ -177,6 +192,11 @@ struct sweep_failed {
   std::string_view what{}; ///< the task's name
   error why{};             ///< what the server says, without a row's data
 };
+/// A sweep has ended, well or not.
+struct sweep_ended {
+  std::string_view what{};           ///< its name
+  std::chrono::microseconds took{0}; ///< with its waiting for others
+};
 /// Executing rows whose lease was over are runnable again: their node has died, or
 /// was silent for too long.
 struct reaped {
@@ -191,6 +211,12 @@ struct deadlines_fired {
 struct returned {
   std::size_t runnable = 0; ///< now runnable
   std::size_t blocked = 0;  ///< left as they are, to be tried again
+};
+/// Instances were deleted that had been kept for as long as their machine says.
+struct instances_deleted {
+  std::size_t deleted = 0; ///< how many
+  /// How many could not be, and are tried again later: something refers to them.
+  std::size_t put_off = 0;
 };
 /// Sessions of nodes that were silent for longer than their lease: they may have
 /// held partition keys.
@@ -210,6 +236,14 @@ struct given_back {
 /// Another node sweeps for all.
 struct sweep_skipped {
   std::string_view what{}; ///< the sweep's name
+};
+/// Requests to the gateway are answered. Told once for all of a kind that have got the
+/// same answer at a time.
+struct requests_answered {
+  std::string_view what{}; ///< insert, signal or transition
+  std::string_view
+    answer{};            ///< accepted or duplicate, or the name of an `errc`
+  std::size_t times = 0; ///< how many
 };
 /// One of the engine's actors went down, and is started again.
 struct actor_restarted {
@@ -326,7 +360,8 @@ using event = std::variant<
   events::version_not_served, events::trial_begun, events::more_like_it,
   events::worker_joined, events::worker_refused, events::worker_gone,
   events::engine_joined, events::engine_lost, events::gateway_reached,
-  events::gateway_lost>;
+  events::gateway_lost, events::instances_deleted, events::turn_ended,
+  events::sweep_ended, events::requests_answered>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.
@@ -341,6 +376,9 @@ severity level_of(const event& what);
 
 /// What happened, as one line without a line break.
 std::string describe(const event& what);
+
+/// Tells each of these, in this order.
+event_sink all_of(std::vector<event_sink> sinks);
 
 /// For sinks that write: of warnings that are alike (of the same kind, about the same
 /// step, queue or task) `to` gets the first `most` in each `window`, and at its end how

@@ -31,10 +31,15 @@ void each_of(const targets& to, const machine_graph& x, F f) {
       f(i);
 }
 
-std::string counts_of(const step& x) {
+std::string count_of(const machine_graph& x, const std::string& status,
+                     std::int64_t count) {
+  return fmt::format("{}{}", x.estimated.contains(status) ? "~" : "", count);
+}
+
+std::string counts_of(const step& at, const machine_graph& x) {
   std::vector<std::string> parts;
-  for (const auto& [status, count] : x.instances)
-    parts.push_back(fmt::format("{} {}", count, printable(status)));
+  for (const auto& [status, count] : at.instances)
+    parts.push_back(count_of(x, status, count) + ' ' + printable(status));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -71,13 +76,14 @@ std::string for_dot(std::string_view text) {
 
 /// A step's name and, below it, its counts.
 template <class Escape>
-std::string label_of(const step& x, Escape escape,
+std::string label_of(const step& at, const machine_graph& x, Escape escape,
                      std::string_view line_break) {
-  auto text = escape(x.name);
-  if (!x.known)
+  auto text = escape(at.name);
+  if (!at.known)
     text += fmt::format("{}{}", line_break, escape("(no step of the machine)"));
-  for (const auto& [status, count] : x.instances)
-    text += fmt::format("{}{} {}", line_break, count, escape(status));
+  for (const auto& [status, count] : at.instances)
+    text += fmt::format("{}{} {}", line_break, count_of(x, status, count),
+                        escape(status));
   return text;
 }
 
@@ -181,7 +187,7 @@ std::string to_text(const machine_graph& x) {
     add(printable(step.name),
         step.known ? ways_of(step, x) : "(no step of the machine)");
     if (!step.instances.empty())
-      text += fmt::format("  [{}]", counts_of(step));
+      text += fmt::format("  [{}]", counts_of(step, x));
     text += '\n';
   }
   if (x.handled) {
@@ -200,7 +206,7 @@ std::string to_mermaid(const machine_graph& x) {
                          : step.ends ? std::pair{"[[", "]]"}
                                      : std::pair{"[", "]"};
     text += fmt::format("  s{}{}\"{}\"{}{}\n", i, left,
-                        label_of(step, for_mermaid, "<br/>"), right,
+                        label_of(step, x, for_mermaid, "<br/>"), right,
                         anywhere(step) ? ":::anywhere" : "");
     if (step.name == x.initial_step)
       edges += fmt::format("  start(( )) --> s{}\n", i);
@@ -230,7 +236,7 @@ std::string to_dot(const machine_graph& x) {
   for (std::size_t i = 0; i < x.steps.size(); ++i) {
     const auto& step = x.steps[i];
     text += fmt::format("  s{} [label=\"{}\"{}];\n", i,
-                        label_of(step, for_dot, "\\n"),
+                        label_of(step, x, for_dot, "\\n"),
                         anywhere(step) ? ", style=dashed"
                         : step.rests   ? ", style=rounded"
                         : step.ends    ? ", peripheries=2"

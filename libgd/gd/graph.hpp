@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,8 @@ struct machine_graph {
   bool handled = false;       ///< it has a handler that may go on with a step
   /// Where the handler's `next` may go, whichever step has failed; nullopt: anywhere.
   std::optional<std::vector<std::string>> handler_to{};
+  /// Statuses whose counts are estimates: some pages of a large table speak for all.
+  std::set<std::string> estimated{};
 
   /// Adds to what stands at a step, which may be none of the machine's.
   void add_instances(std::string_view step, const std::string& status,

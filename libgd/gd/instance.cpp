@@ -212,6 +212,32 @@ static result<void> check_document(std::string_view what, const json& value,
   return {};
 }
 
+result<void> check_traceparent(const std::optional<std::string>& x) {
+  if (!x)
+    return {};
+  auto digits = [&x](std::size_t from, std::size_t n) {
+    return std::all_of(x->begin() + static_cast<std::ptrdiff_t>(from),
+                       x->begin() + static_cast<std::ptrdiff_t>(from + n),
+                       [](char c) {
+      return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f');
+    });
+  };
+  constexpr std::string_view none{"00000000000000000000000000000000"};
+  bool fits = x->size() == 55 && (*x)[2] == '-' && (*x)[35] == '-'
+              && (*x)[52] == '-' && digits(0, 2) && digits(3, 32)
+              && digits(36, 16) && digits(53, 2);
+  if (fits && x->compare(0, 2, "ff") != 0 && x->compare(3, 32, none) != 0
+      && x->compare(36, 16, none.substr(16)) != 0)
+    return {};
+  return error{
+    errc::invalid_argument,
+    fmt::format("traceparent: expected 55 characters as W3C has them "
+                "(00-<32 digits>-<16 digits>-<2 digits>, in lower "
+                "case, not all of them zero), got {}",
+                clean_text(*x, 100)),
+    {}};
+}
+
 result<void> check(const signal& x, const limits& bounds) {
   if (auto ok = check_address("target", x.target, x.key, bounds); !ok)
     return ok;
@@ -223,6 +249,8 @@ result<void> check(const signal& x, const limits& bounds) {
     if (auto ok = check_name("dedup key", *x.dedup_key, names); !ok)
       return ok;
   }
+  if (auto ok = check_traceparent(x.traceparent); !ok)
+    return ok;
   return check_document("payload", x.payload, bounds.payload);
 }
 

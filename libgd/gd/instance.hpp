@@ -66,9 +66,12 @@ struct insert {
   /// runnable, executing, awaiting_signal, done, failed; executing only together
   /// with runnable. Empty: until it is finished, that is the first three.
   std::vector<std::string> unique_scope{};
+  /// A [W3C traceparent](https://www.w3.org/TR/trace-context/) of what asks for it, 55
+  /// characters: its steps and their events tell it.
+  std::optional<std::string> traceparent{};
 
   GD_STATE(insert, fsm, state, version, step, queue, priority, eligible_at_us,
-           delay_us, partition_key, unique_key, unique_scope);
+           delay_us, partition_key, unique_key, unique_scope, traceparent);
 };
 
 /// The answer to an insert: durable from now on.
@@ -119,8 +122,10 @@ struct signal {
   /// In the place of `target`: the instance that has this unique key when the signal is
   /// stored. One that has left it, finished, say, is not meant.
   std::optional<std::string> key{};
+  /// As that of an `insert`: of what sends it.
+  std::optional<std::string> traceparent{};
 
-  GD_STATE(signal, target, name, payload, dedup_key, key);
+  GD_STATE(signal, target, name, payload, dedup_key, key, traceparent);
 };
 
 /// The answer to a signal: it is in the inbox, durable.
@@ -219,12 +224,14 @@ struct instance {
   /// How many transitions it has made: outcomes, and those that the engine makes in
   /// the place of one (its lease was over; it could not be run).
   std::int64_t seq = 0;
+  /// That of its insert.
+  std::optional<std::string> traceparent{};
 
   GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
            awaits_also, queue, priority, partition_key, unique_key, attempt,
            crashes, trials, last_error, locked_by, wake_reason, eligible_at_us,
            deadline_us, lease_expires_at_us, inserted_at_us, updated_at_us,
-           inbox, seq);
+           inbox, seq, traceparent);
 };
 
 /// Asks for a page of an instance's history.
@@ -304,6 +311,30 @@ struct fork {
   std::optional<std::string> key{};
 
   GD_STATE(fork, target, seq, queue, reason, by, key);
+};
+
+/// Deletes instances that have ended, in pages of all instances in the order of their ids.
+struct prune {
+  std::string fsm{};        ///< of which machine; empty: of any
+  std::int32_t version = 0; ///< of which version of it; 0: of any
+  std::string status{};     ///< "done", or "failed"; empty: both
+  /// How long ago they have ended, at least a minute: until then what made them might be
+  /// sent again, and make them anew.
+  std::int64_t age_us = 0;
+  std::int64_t after = 0;    ///< behind this instance
+  std::int32_t page = 1'000; ///< of so many instances, 1 to 10,000
+  bool only_count = false;   ///< nothing is deleted
+};
+
+/// What has come of a page.
+struct pruned {
+  std::optional<std::int64_t>
+    last{};                 ///< where the next one begins; nullopt: nowhere
+  std::int64_t looked = 0;  ///< at how many instances
+  std::int64_t found = 0;   ///< how many it is about
+  std::int64_t deleted = 0; ///< of these; the others may be locked
+  std::int64_t refused
+    = 0; ///< of these: something refers to them, or keeps them
 };
 
 /// Asks for instances that are in a step: of those with history.
@@ -439,6 +470,9 @@ std::string key_text(std::string_view key);
 result<void> check_address(std::string_view what, std::int64_t id,
                            const std::optional<std::string>& key,
                            const limits& bounds);
+
+/// Whether it is a W3C traceparent, if it is there. The error: `invalid_argument`.
+result<void> check_traceparent(const std::optional<std::string>& x);
 
 /// What messages call an instance, behind that word: 7, or with the unique key order 42.
 std::string address_text(std::int64_t id,

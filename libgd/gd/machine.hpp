@@ -40,6 +40,12 @@ struct history_options {
   std::optional<std::chrono::microseconds> keep{};
 };
 
+/// How an instance has ended.
+enum class final_status : std::uint8_t {
+  done,   ///< well
+  failed, ///< by a `stop`, or because it could not go on
+};
+
 /// What `nowhere` is.
 struct nowhere_t {};
 
@@ -160,6 +166,9 @@ public:
   /// For how long dedup keys of consumed signals are remembered; unset: for as long as
   /// their instance is there.
   std::optional<std::chrono::microseconds> forget_dedup_after{};
+  /// For how long instances that have ended so are kept; unset: for ever.
+  std::optional<std::chrono::microseconds> keep_done{};
+  std::optional<std::chrono::microseconds> keep_failed{};
   std::vector<step_definition> steps{}; ///< in the order of the enumerators
   handler on_error;                     ///< empty: an exception means `stop`
   /// The steps that the handler's `next` may go to; nullopt: anywhere.
@@ -171,6 +180,12 @@ public:
   std::function<result<void>(const std::string&)> check_state;
   /// What `define` was given that cannot be.
   std::optional<error> problem{};
+
+  /// For how long instances are kept that have ended so; unset: for ever.
+  const std::optional<std::chrono::microseconds>&
+  kept(final_status how) const noexcept {
+    return how == final_status::done ? keep_done : keep_failed;
+  }
 
   /// Null: no such step.
   const step_definition* find_step(std::string_view step) const;
@@ -319,6 +334,28 @@ public:
                              built_.title()
                                + ": dedup keys are forgotten after 1 s to 100 "
                                  "years",
+                             {}};
+    return std::move(*this);
+  }
+
+  /// Deletes instances so long after they have ended (0 to 100 years), with their
+  /// signals and their history; by default they are kept for ever. With 0 they go as they
+  /// end, unless what has made or signalled them may still be sent again: a few times the
+  /// `patience` of the configuration. Begins when the schema is activated.
+  machine_builder keep(std::chrono::microseconds time) && {
+    return std::move(*this)
+      .keep(final_status::done, time)
+      .keep(final_status::failed, time);
+  }
+
+  /// The same of those that have ended so: `.keep(gd::final_status::failed, 90 * 24h)`.
+  machine_builder keep(final_status how, std::chrono::microseconds time) && {
+    (how == final_status::done ? built_.keep_done : built_.keep_failed) = time;
+    if (time < std::chrono::microseconds{0} || time > longest_delay)
+      built_.problem = error{errc::invalid_argument,
+                             built_.title()
+                               + ": instances are kept for 0 to 100 years, got "
+                               + std::to_string(time.count()) + " us",
                              {}};
     return std::move(*this);
   }

@@ -5,10 +5,10 @@ grant usage on schema :"schema" to :"role";
 grant select (id, fsm, status, awaits, awaits_also, queue, unique_key, unique_scope, unique_guard, wake_reason, eligible_at, history,
     inserted_at, updated_at),
   insert (id, fsm, fsm_version, step, status, state, result, awaits, queue, priority, partition_key, eligible_at, deadline,
-    unique_key, unique_scope, history, ledger_step, inserted_at),
+    unique_key, unique_scope, history, ledger_step, inserted_at, traceparent),
   update (status, awaits, awaits_also, eligible_at, wake_reason, updated_at)
   on :"schema".gen_durable to :"role";
-grant select (id, target_id, dedup_key, consumed_at), insert (id, target_id, name, payload, dedup_key)
+grant select (id, target_id, dedup_key, consumed_at), insert (id, target_id, name, payload, dedup_key, traceparent)
   on :"schema".signals to :"role";
 grant select on :"schema".gen_durable_machines to :"role";
 grant usage on sequence :"schema".gen_durable_id_seq, :"schema".signals_id_seq to :"role";

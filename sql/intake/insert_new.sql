@@ -5,6 +5,6 @@
 -- $7 smallint[] priority, $8 to $10 the versions that are to take inserts (parts/takes_inserts.sql), each once, $11 bigint[]
 -- delay in us, or null, $12 bigint[] time of eligibility in us since 1970, or null, $13 text[] partition key, or null,
 -- $14 bytea[] unique key, or null, $15 text[] its scope: statuses, joined by commas, or null, $16 bigint[] when the id was
--- drawn, in us since 1970. A column of nulls may be an empty array; one of names,
+-- drawn, in us since 1970, $17 text[] traceparent, or null. A column of nulls may be an empty array; one of names,
 -- versions, priorities or draws that are all the same has that once.
 -- include parts/insert_rows.sql

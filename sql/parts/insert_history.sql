@@ -11,12 +11,12 @@
 -- include parts/new_rows.sql
   ) r
   cross join lateral (
-    select cast(case when r.id in (select unnest($18::bigint[]) where :"schema".gd_keeps_history()) then 2
-                     when r.id in (select unnest($17::bigint[]) where :"schema".gd_keeps_history()) then 1
+    select cast(case when r.id in (select unnest($19::bigint[]) where :"schema".gd_keeps_history()) then 2
+                     when r.id in (select unnest($18::bigint[]) where :"schema".gd_keeps_history()) then 1
                      else 0 end as smallint) as history) h
   left join lateral (
     select cast(s.status as :"schema".durable_status) as status, s.after_us
-    from unnest($19::text[], $20::int[], $21::text[], $22::text[], $23::bigint[])
+    from unnest($20::text[], $21::int[], $22::text[], $23::text[], $24::bigint[])
       as s (fsm, version, step, status, after_us)
     where s.fsm = r.fsm and s.version = r.version and s.step = r.step
     limit 1) a on true

@@ -16,7 +16,7 @@ picked as (
     g.state, g.attempt, g.crashes, g.trials, g.wake_reason, g.priority, g.eligible_at, g.partition_key,
     case when g.unique_key is null then null
          when pg_column_size(g.unique_scope) <= 64 and cardinality(g.unique_scope) <= 5 then g.unique_scope::text[]
-         else '{runnable,awaiting_signal,done,failed}' end as unique_scope, g.history, nullif(g.seq, 0) as seq,
+         else '{runnable,awaiting_signal,done,failed}' end as unique_scope, g.history, nullif(g.seq, 0) as seq, left(g.traceparent, 55) as traceparent,
     pg_column_size(g.state) <= 2000 and pg_column_compression(g.state) is null as short
 ), addressed as materialized (
 -- include parts/addressed.sql
@@ -24,22 +24,22 @@ picked as (
 select x.id, x.fsm, x.fsm_version, x.step,
   case when octet_length(x.state) <= 4096 then x.state
        when octet_length(x.state) > 68000 then nullif(set_config('gd.unchecked', 'on', true), 'on') end as state, x.attempt,
-  x.crashes, x.trials, x.wake_reason, x.ids, x.names, x.payloads, x.partition_key, x.unique_scope, x.history, x.seq, x.priority,
-  x.eligible_at as since_us2000, null::text as summary
+  x.crashes, x.trials, x.wake_reason, x.ids, x.names, x.payloads, x.traces, x.partition_key, x.unique_scope, x.history, x.seq, x.priority,
+  x.eligible_at as since_us2000, x.traceparent as summary
 from (
   select p.id, p.fsm, p.fsm_version, p.step,
     case when p.short and (p.id in (select a.target_id from addressed a)) is not true
               and (select coalesce(sum(a.n), 0) < 10000 from addressed a)
               and current_setting('gd.unchecked', true) is distinct from 'on' then p.state::text end as state,
-    p.attempt, p.crashes, p.trials, p.wake_reason, null::bigint[] as ids, null::text[] as names, null::text[] as payloads, p.partition_key,
-    p.unique_scope, p.history, p.seq, p.priority, p.eligible_at
+    p.attempt, p.crashes, p.trials, p.wake_reason, null::bigint[] as ids, null::text[] as names, null::text[] as payloads, null::text[] as traces, p.partition_key,
+    p.unique_scope, p.history, p.seq, p.priority, p.eligible_at, p.traceparent
   from picked p
   where (p.id in (select a.target_id from addressed a where a.short)) is not true or not p.short
     or (select sum(a.n) >= 10000 from addressed a)
   union all
   select p.id, p.fsm, p.fsm_version, p.step, case when inbox.ids is not null then p.state::text end, p.attempt, p.crashes,
-    p.trials, p.wake_reason, inbox.ids, inbox.names, inbox.payloads, p.partition_key, p.unique_scope, p.history, p.seq,
-    p.priority, p.eligible_at
+    p.trials, p.wake_reason, inbox.ids, inbox.names, inbox.payloads, inbox.traces, p.partition_key, p.unique_scope, p.history, p.seq,
+    p.priority, p.eligible_at, p.traceparent
   from picked p
   left join lateral (
 -- include parts/inbox.sql

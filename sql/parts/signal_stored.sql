@@ -1,5 +1,5 @@
 -- Of signal and signal_named: behind what the signals are.
-    as e (target_id, name, payload, dedup_key, n)
+    as e (target_id, name, payload, dedup_key, traceparent, n)
   left join lateral (
     select g.status, g.awaits, g.awaits_also, left(g.queue, 1025) as queue
     from :"schema".gen_durable g
@@ -23,16 +23,16 @@
   where e.locked and e.status not in ('done', 'failed')
 -- Those that are not new take no room, and a repetition within the group finds what became of the first.
 ), weighed as materialized (
-  select c.id, c.target_id, c.n, c.name, c.payload, c.dedup_key,
+  select c.id, c.target_id, c.n, c.name, c.payload, c.dedup_key, c.traceparent,
     bool_or(c.over) over (partition by c.target_id, c.dedup_key, case when c.dedup_key is null then c.n end) as full
   from (
     select c.*, c.fresh
       and c.unread + count(*) filter (where c.fresh) over (partition by c.target_id order by c.n) > $4::int as over
     from counted c) c
 ), accepted as (
-  insert into :"schema".signals (id, target_id, name, payload, dedup_key)
+  insert into :"schema".signals (id, target_id, name, payload, dedup_key, traceparent)
   overriding system value
-  select w.id, w.target_id, w.name, w.payload::jsonb, w.dedup_key
+  select w.id, w.target_id, w.name, w.payload::jsonb, w.dedup_key, w.traceparent
   from weighed w
   where not w.full
   order by w.target_id, w.n

@@ -7,17 +7,17 @@ with picked as materialized (
 ), addressed as materialized (
 -- include parts/addressed.sql
 )
-select p.target_id as id, inbox.ids, inbox.names, inbox.payloads
+select p.target_id as id, inbox.ids, inbox.names, inbox.payloads, inbox.traces
 from (select a.target_id, a.target_id as id from addressed a where a.short) p
 left join lateral (
 -- include parts/inbox.sql
 ) inbox on true
 where (select coalesce(sum(a.n), 0) < 10000 from addressed a)
 union all
-select a.target_id, null, null, null
+select a.target_id, null, null, null, null
 from addressed a
 where not a.short and (select coalesce(sum(a.n), 0) < 10000 from addressed a)
 union all
-select p.id, null, null, null
+select p.id, null, null, null, null
 from picked p
 where (select sum(a.n) >= 10000 from addressed a)

@@ -57,7 +57,7 @@ straight as materialized (
 ),
 -- include parts/pick_rows.sql
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
   'keyed_rows', (
     select count(*) > 0
     from (

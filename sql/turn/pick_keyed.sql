@@ -18,7 +18,7 @@ with recursive
 -- include parts/claim_keyed.sql
 -- include parts/pick_rows.sql
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
   'keyed_rows', (select count(l.priority) > 0 from (select * from keyed_level limit 1) l),
   'deeper', (select count(*) from claimed) < least($5::int, $11::int)
     and ((select count(*) from candidate) = $11::int / 2

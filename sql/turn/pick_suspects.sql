@@ -9,7 +9,7 @@ with
 -- include parts/claim_suspects.sql
 -- include parts/pick_rows.sql
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
 -- include parts/claimed_now.sql
 )::text
 -- include parts/hand_on_keyed.sql

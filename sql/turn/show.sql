@@ -9,10 +9,10 @@
 -- and so is one with numbers that nobody has checked. Names are cut as in pick_rows.
 with recursive shown as (
   select 0 as n, 0::bigint as bytes, null::bigint as id, null::text as state, null::bigint[] as ids, null::text[] as names,
-    null::text[] as payloads
+    null::text[] as payloads, null::text[] as traces
   union all
   select s.n + 1, s.bytes + coalesce(g.bytes, 0) + coalesce(i.bytes, 0), ($1::bigint[])[s.n + 1], g.text, i.ids, i.names,
-    i.payloads
+    i.payloads, i.traces
   from shown s
   left join lateral (
     select x.id, p.bytes, p.text
@@ -38,15 +38,16 @@ with recursive shown as (
         limit $2::int
       ) l
     ), entry as (
-      select 0 as n, 0::bigint as bytes, null::bigint as id, null::text as name, null::text as payload
+      select 0 as n, 0::bigint as bytes, null::bigint as id, null::text as name, null::text as payload,
+        null::text as trace
       union all
-      select e.n + 1, e.bytes + x.bytes + octet_length(x.name), x.id, x.name, x.text
+      select e.n + 1, e.bytes + x.bytes + octet_length(x.name), x.id, x.name, x.text, x.trace
       from entry e
       cross join listed l
       cross join lateral (
-        select x.id, x.name, p.bytes, p.text
+        select x.id, x.name, x.trace, p.bytes, p.text
         from (
-          select x.id, left(x.name, 1025) as name, x.payload as value
+          select x.id, left(x.name, 1025) as name, coalesce(left(x.traceparent, 55), '') as trace, x.payload as value
           from :"schema".signals x
           where x.id = l.ids[e.n + 1]
           offset 0
@@ -59,10 +60,10 @@ with recursive shown as (
       where e.bytes < 8388608
     )
     select max(e.bytes) as bytes, array_agg(e.id order by e.n) as ids, array_agg(e.name order by e.n) as names,
-      array_agg(e.payload order by e.n) as payloads
+      array_agg(e.payload order by e.n) as payloads, array_agg(e.trace order by e.n) as traces
     from entry e
     where e.n > 0
   ) i on true
   where s.n < cardinality($1::bigint[]) and s.bytes < $4::bigint
 )
-select s.id, s.state, s.ids, s.names, s.payloads from shown s where s.n > 0 order by s.n
+select s.id, s.state, s.ids, s.names, s.payloads, s.traces from shown s where s.n > 0 order by s.n

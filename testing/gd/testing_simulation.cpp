@@ -175,6 +175,7 @@ simulation::row simulation::make_row(store::insert_row what) const {
   to.partition_key = std::move(what.partition_key);
   if (what.unique_key)
     to.unique_key = key_text(*what.unique_key);
+  to.traceparent = std::move(what.traceparent);
   to.inserted_at_us = now_us();
   to.eligible_at_us = what.at_us.value_or(now_us() + what.delay_us.value_or(0));
   if (what.rests && what.rests->ends) {
@@ -263,7 +264,8 @@ gd::result<signalled> simulation::signal(gd::signal what) {
                   limits_.inbox),
       {}};
   x.inbox.push_back({{++signal_ids_, what.name,
-                      as_stored(std::move(what.payload).text()).text()},
+                      as_stored(std::move(what.payload).text()).text(),
+                      what.traceparent.value_or("")},
                      std::move(what.dedup_key)});
   if (x.shown.status == "awaiting_signal" && awaits(x.shown, what.name))
     wake(x, "signal");
@@ -382,6 +384,7 @@ store::picked_row simulation::show(const row& x) const {
   to.seq = x.shown.seq;
   to.crashes = x.shown.crashes;
   to.wake_reason = x.shown.wake_reason.value_or("");
+  to.traceparent = x.shown.traceparent.value_or("");
   to.now_us = now_us();
   std::size_t bytes = 0;
   for (const auto& y : x.inbox) {

@@ -220,6 +220,7 @@ struct filter_fixture {
     f(gd::stats_query{}, "gd::stats_query");
     f(gd::history_query{}, "gd::history_query");
     f(gd::in_step_query{}, "gd::in_step_query");
+    f(gd::why_query{}, "gd::why_query");
     f(gd::inserted{}, "gd::inserted");
     f(gd::inserted_all{}, "gd::inserted_all");
     f(gd::signalled{}, "gd::signalled");
@@ -228,6 +229,7 @@ struct filter_fixture {
     f(gd::stats{}, "gd::stats");
     f(gd::history_page{}, "gd::history_page");
     f(gd::in_step_page{}, "gd::in_step_page");
+    f(gd::why{}, "gd::why");
   }
 
   static const basp_message* find(std::string_view type) {

@@ -274,6 +274,24 @@ CAF_TEST(
   CAF_CHECK(log.wait_for<events::worker_joined>(3));
 }
 
+CAF_TEST(a stop reaches a worker and a frozen one keeps the key for no longer
+           than its lease) {
+  auto& worker = begin();
+  auto id = insert("holds", "Link", ", partition_key", ", 'account 7'");
+  CAF_CHECK(worker.wait_for_line("begin " + id));
+  auto next = insert("holds", "Link", ", partition_key", ", 'account 7'");
+  worker.send(SIGSTOP);
+  CAF_CHECK(log.wait_for<events::worker_gone>());
+  db.rows("select gd_stop($1)", {id});
+  auto& other = add_worker();
+  CAF_CHECK(other.wait_for_line("begin " + next));
+  worker.send(SIGCONT);
+  set_free();
+  wait_for(next, "status = 'done'");
+  CAF_CHECK_EQUAL(of(id, "status"), "failed");
+  CAF_CHECK_EQUAL(of(next, "result->>'pid'"), pid_of(other));
+}
+
 CAF_TEST(a worker that is back within its lease goes on) {
   auto& worker = begin();
   auto id = insert("holds");

@@ -217,6 +217,29 @@ CAF_TEST(a process that is frozen keeps no partition key for longer than its
                 "4");
 }
 
+CAF_TEST(what is stopped under a frozen process keeps its partition key for no
+           longer than a lease) {
+  auto id = db.scalar(
+    "insert into gen_durable (fsm, step, partition_key) values"
+    " ('Hang', 'hang', 'account 7') returning id");
+  worker a{db, "a"};
+  wait_until_count("status = 'executing'", "1");
+  a.send(SIGSTOP);
+  db.rows("select gd_stop($1)", {id});
+  // No row tells of the key any more: the next one of it waits for the sessions.
+  db.rows("insert into gen_durable (fsm, step, partition_key, attempt) values"
+          " ('Hang', 'hang', 'account 7', 1)");
+  worker b{db, "b"};
+  db.wait_until("select count(*) from gen_durable_nodes where node = 'b'", "1");
+  CAF_CHECK_EQUAL(db.scalar(count_locks), "1");
+  db.rows("update gen_durable_nodes set seen_at = seen_at - lease - interval "
+          "'1 s' where node = 'a'");
+  wait_until_count("status = 'done'", "1");
+  CAF_CHECK_EQUAL(
+    db.scalar("select status from gen_durable where id = $1", {id}), "failed");
+  a.send(SIGCONT);
+}
+
 CAF_TEST(a node is known for as long as it runs) {
   {
     worker a{db, "a"};

@@ -27,6 +27,14 @@ struct fixture : picker_fixture {
     sched.run();
   }
 
+  /// So many have ended, and their time is over.
+  void insert_ended(int n) {
+    rows.rows("insert into gen_durable (fsm, step, status, expires_at) select "
+              "'Probe', 'first', 'done', now() - interval '1 s' from "
+              "generate_series(1, $1::int)",
+              {std::to_string(n)});
+  }
+
   bool next_is(std::string_view name) {
     return db->next().find(name) != std::string::npos;
   }
@@ -110,6 +118,85 @@ CAF_TEST(a sweep of leases forgets as many pages of dedup keys as are old) {
   spawn_reaper();
   pass(1s);
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from signals"), "4000");
+}
+
+CAF_TEST(a sweep deletes as many pages of instances as are over) {
+  insert_ended(2'500);
+  insert(1);
+  home->config.reaper = 1s;
+  spawn_reaper();
+  pass(1s);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "1");
+  auto told = log.all<events::instances_deleted>();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK_EQUAL(told.front().deleted, 2'500u);
+  CAF_CHECK_EQUAL(told.front().put_off, 0u);
+}
+
+CAF_TEST(where some were deleted a sweep looks again soon) {
+  insert_ended(1);
+  home->config.poll = 1s;
+  home->config.reaper = 10s;
+  spawn_reaper();
+  pass(10s);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
+  insert_ended(1);
+  pass(1s);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
+  pass(1s); // finds nothing
+  insert_ended(1);
+  pass(5s);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "1");
+}
+
+CAF_TEST(what something refers to is put off and all others go) {
+  insert_ended(40);
+  rows.rows("create table app_orders (instance bigint references gen_durable);"
+            "insert into app_orders values (7), (8), (33)");
+  home->config.reaper = 1s;
+  home->config.poll = 1s;
+  spawn_reaper();
+  for (int sweep = 0; sweep < 3; ++sweep)
+    pass(1s);
+  CAF_CHECK_EQUAL(rows.scalar("select string_agg(id::text, ' ' order by id) "
+                              "from gen_durable where expires_at > now() + "
+                              "interval '30 s'"),
+                  "7 8 33");
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "3");
+  auto told = log.all<events::instances_deleted>();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK_EQUAL(told.front().deleted, 37u);
+  CAF_CHECK_EQUAL(told.front().put_off, 3u);
+  CAF_CHECK(log.all<events::sweep_failed>().empty());
+}
+
+CAF_TEST(a signal that a stranger has locked puts off its instance alone) {
+  insert_ended(30);
+  rows.rows("insert into signals (target_id, name) values (5, 'paid')");
+  session stranger{rows.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from signals for update");
+  home->config.reaper = 1s;
+  spawn_reaper();
+  pass(1s);
+  CAF_CHECK_EQUAL(rows.scalar("select string_agg(id::text, ' ') from "
+                              "gen_durable"),
+                  "5");
+}
+
+CAF_TEST(of several nodes one deletes what is over and another when it goes) {
+  insert_ended(10);
+  session another{rows.conninfo()};
+  another.exec("select pg_advisory_lock(hashtext('gen_durable expiry'), "
+               "hashtext('public'))");
+  home->config.reaper = 1s;
+  spawn_reaper();
+  pass(1s);
+  pass(1s);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "10");
+  another.exec("select pg_advisory_unlock_all()");
+  pass(1s);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -54,7 +54,7 @@ public:
     },
       [this](gd::in_step_query& x) {
       return answer<gd::in_step_page>(x, seen_[6]);
-      },
+      }, [this](gd::why_query& x) { return answer<gd::why>(x, seen_[8]); },
       };
   }
 
@@ -70,7 +70,7 @@ private:
   }
 
   bool connected_ = false;
-  std::array<unsigned, 8> seen_{};
+  std::array<unsigned, 9> seen_{};
 };
 
 /// The error that a look-up of this id fails with.
@@ -106,6 +106,7 @@ public:
       [](const gd::in_step_query&) -> caf::result<gd::in_step_page> {
         return any();
       },
+      [](const gd::why_query&) -> caf::result<gd::why> { return any(); },
     };
   }
 

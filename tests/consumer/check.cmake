@@ -36,6 +36,7 @@ endfunction()
 set(core_prints "^Order v1: gd::invalid_argument: ")
 set(testing_prints "^done\n$")
 set(actors_prints "^stopped\n$")
+set(metrics_prints "gen_durable_node_running 1\n")
 set(actors_testing_prints "^done: {\"id\": 8}\n$")
 
 set(no_caf -DCMAKE_DISABLE_FIND_PACKAGE_CAF=ON)

@@ -1,9 +1,12 @@
 /// Any bytes as what a server answers: its rows are refused, or every reader of
 /// rows takes them without crashing.
 
+#include <gd/operate.hpp>
 #include <gd/pq/rows.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
+#include <gd/pq/store_reads.hpp>
 
 #include <libpq-fe.h>
 
@@ -70,7 +73,7 @@ std::vector<std::string> columns_of() {
   std::vector<std::string> out;
   for (auto name : gd::detail::names_of<Row>)
     if (name == "inbox")
-      out.insert(out.end(), {"ids", "names", "payloads"});
+      out.insert(out.end(), {"ids", "names", "payloads", "traces"});
     else
       out.emplace_back(name);
   return out;
@@ -121,9 +124,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::changed_machine, store::replaced_machine, store::older_node,
     store::unrunnable_row, gd::machine_row, gd::node_row, gd::not_served_row,
     store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
-    gd::stats_row, gd::ledger_entry, gd::in_step_row, store::failed_row,
-    store::noted_row, store::trimmed_to, store::forgotten_to,
-    store::drawn_machine, store::step_count>(from);
+    gd::stats_row, gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
+    gd::queue_row, gd::job_row, store::open_job_row, store::upgrade_row,
+    store::listed_row, store::failed_row, store::noted_row, store::trimmed_to,
+    store::forgotten_to, store::drawn_machine, gd::count_row, gd::activity>(
+    from);
   store::read_declared<store::changed_machine>(
     answer(columns_of<store::changed_machine>()));
   store::read_graph(answer(columns_of<store::drawn_machine>()));

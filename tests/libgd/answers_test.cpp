@@ -171,19 +171,22 @@ CAF_TEST(a value whose form is not that of its type is refused) {
 
 CAF_TEST(an inbox whose columns are not equally long shows nothing) {
   auto ids = array_of({number(1), number(2)}, oid_int8, 2);
-  auto shown = [&](const std::vector<std::string>& names) {
+  auto shown = [&](const std::vector<std::string>& names,
+                   const std::vector<std::string>& traces = {"", ""}) {
     return store::read<store::shown_row>(
              answer({{{oid_int8, number(7), "id"},
                       {oid_text, "{}", "state"},
                       {oid_int8_array, ids, "ids"},
                       {oid_text_array, text_array(names), "names"},
-                      {oid_text_array, text_array({"{}", "{}"}), "payloads"}}}))
+                      {oid_text_array, text_array({"{}", "{}"}), "payloads"},
+                      {oid_text_array, text_array(traces), "traces"}}}))
       .at(0)
       .inbox.size();
   };
   CAF_CHECK_EQUAL(shown({"a", "b"}), 2u);
   CAF_CHECK_EQUAL(shown({"a"}), 0u);
   CAF_CHECK_EQUAL(shown({"a", "b", "c"}), 0u);
+  CAF_CHECK_EQUAL(shown({"a", "b"}, {""}), 0u);
 }
 
 CAF_TEST(columns are found by their names) {

@@ -6,9 +6,12 @@
 
 #include <gd/instance.hpp>
 #include <gd/json_codecs.hpp>
+#include <gd/operate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 #include <gd/pq/store_transitions.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
@@ -48,7 +51,7 @@ void add_columns(names& to) {
   std::size_t n = 0;
   auto add = [&]<class T>(const T&) {
     if constexpr (inbox<T>)
-      to.insert({"ids", "names", "payloads"});
+      to.insert({"ids", "names", "payloads", "traces"});
     else
       to.emplace(gd::detail::names_of<Row>[n]);
     ++n;
@@ -83,6 +86,9 @@ columns_by read_by_name() {
     {&sql::note_trials, columns_of<store::noted_row>()},
     {&sql::flush, flush},
     {&sql::flush_done, flush},
+    {&sql::flush_keep, flush},
+    {&sql::flush_erase, flush},
+    {&sql::flush_done_keep, flush},
     {&sql::flush_next, flush},
     {&sql::flush_done_ledger, flush},
     {&sql::flush_next_ledger, flush},
@@ -96,10 +102,22 @@ columns_by read_by_name() {
     {&sql::wake_due, columns_of<store::moved_row>()},
     {&sql::due, {"id"}},
     {&sql::last_ids, columns_of<store::last_ids_row>()},
+    {&sql::paused_queues, {"paused"}},
+    {&sql::operate, columns_of<gd::commanded>()},
+    {&sql::queues, columns_of<gd::queue_row>()},
+    {&sql::status_counts, columns_of<gd::status_count>()},
+    {&sql::list, columns_of<store::listed_row>()},
+    {&sql::begin_job, {"id"}},
+    {&sql::open_job, columns_of<store::open_job_row>()},
+    {&sql::upgrade_page, columns_of<store::upgrade_row>()},
+    {&sql::jobs, columns_of<gd::job_row>()},
     {&sql::returning, columns_of<store::returning_row>()},
     {&sql::return_row, columns_of<store::returned_row>()},
     {&sql::trim_ledger, columns_of<store::trimmed_to>()},
     {&sql::forget_dedup, columns_of<store::forgotten_to>()},
+    {&sql::expired, columns_of<store::expired_row>()},
+    {&sql::erase, columns_of<store::erased_row>()},
+    {&sql::prunable, columns_of<store::prunable_row>()},
     {&sql::silent_sessions, columns_of<store::silent_session>()},
     {&sql::foreign_sessions, columns_of<store::foreign_session>()},
     {&sql::peers, columns_of<store::peer_row>()},
@@ -110,7 +128,8 @@ columns_by read_by_name() {
     {&sql::machines, columns_of<gd::machine_row>()},
     {&sql::nodes, columns_of<gd::node_row>()},
     {&sql::graph, columns_of<store::drawn_machine>()},
-    {&sql::count_steps, columns_of<store::step_count>()},
+    {&sql::counts, columns_of<gd::count_row>()},
+    {&sql::activity, columns_of<gd::activity>()},
     {&sql::retire, columns_of<store::answered_row>()},
     {&sql::pin, columns_of<store::answered_row>()},
     {&sql::older_nodes, columns_of<store::older_node>()},
@@ -126,6 +145,7 @@ columns_by read_by_name() {
     {&sql::look_up, columns_of<gd::instance>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},
+    {&sql::why, columns_of<gd::why>()},
     {&sql::fork, {"id"}},
     {&sql::stats, columns_of<gd::stats_row>()},
   };
@@ -144,6 +164,10 @@ const std::set<const sql::statement*> not_by_name{
   &sql::schema_version, &sql::schema_exists,
   &sql::migration_lock, &sql::any_instance,
   &sql::open_checks,    &sql::lock_named,
+  &sql::pause,          &sql::resume,
+  &sql::lock_job,       &sql::unlock_job,
+  &sql::work_on_job,    &sql::cancel_job,
+  &sql::upgrade,
 };
 
 struct cleared {

@@ -132,6 +132,24 @@ CAF_TEST(a slow step is told how to be declared) {
             != std::string::npos);
 }
 
+CAF_TEST(what happens all the time is told in figures and for debugging) {
+  auto says = [](const gd::event& what, std::string_view text) {
+    CAF_CHECK(gd::level_of(what) == gd::severity::debug);
+    CAF_CHECK_EQUAL(gd::describe(what), text);
+  };
+  says(events::step_started{failure(), "t", 1500us},
+       "instance 7: step charge of Billing v2, attempt 0, seq 0: begins, due "
+       "for 1.5 ms");
+  says(
+    events::turn_ended{"mail", 5, 9, 3ms, 4, 10},
+    "queue mail: turn after 3 ms, 5 outcomes written, 9 rows picked, 4 of 10 "
+    "slots in use");
+  says(events::sweep_ended{"the sweep of leases", 2ms},
+       "the sweep of leases: ended after 2 ms");
+  says(events::requests_answered{"signal", "accepted", 8},
+       "8 requests of the kind signal answered: accepted");
+}
+
 CAF_TEST(a trial says which run of which step it is and what it has done) {
   events::trial_begun x{failure(), 4, 2};
   CAF_CHECK(gd::level_of(x) == gd::severity::warning);

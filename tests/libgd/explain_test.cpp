@@ -108,7 +108,7 @@ constexpr auto read_plan = R"(
   select
     (select coalesce(string_agg(n ->> 'Relation Name', ','), '') from node
      where n ->> 'Node Type' = 'Seq Scan'
-       and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'pg_database')),
+       and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'gen_durable_queues', 'pg_database')),
     (select coalesce(max((input ->> 'Actual Rows')::numeric * (input ->> 'Actual Loops')::numeric), 0)::bigint
      from node, jsonb_array_elements(n -> 'Plans') input
      where n ->> 'Node Type' in ('Sort', 'Incremental Sort')),
@@ -131,6 +131,10 @@ struct measured {
   int pages_per_row;
   /// What runs before it in the same transaction.
   std::string before{};
+  /// Rows that it may read in vain for each.
+  int filtered_per_row = 4;
+  /// Reads a part of what it reads from end to end, and stops: its pages are its limit.
+  bool stops = false;
 };
 
 /// Those that are about one table's definition, or no table, or all of it.
@@ -180,8 +184,18 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::peers,
                                                 &sql::stats,
                                                 &sql::graph,
-                                                &sql::count_steps,
-                                                &sql::last_ids};
+                                                &sql::activity,
+                                                &sql::last_ids,
+                                                &sql::paused_queues,
+                                                &sql::pause,
+                                                &sql::resume,
+                                                &sql::begin_job,
+                                                &sql::lock_job,
+                                                &sql::unlock_job,
+                                                &sql::cancel_job,
+                                                &sql::jobs,
+                                                &sql::upgrade,
+                                                &sql::open_job};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
@@ -298,6 +312,34 @@ struct million_rows {
                 + ".gen_durable_ledger (instance_id, seq, at, fsm_version, "
                   "outcome, to_step, attempt, state) values (5000000, 0, "
                   "now(), 1, 'insert', 'collect', 0, '{}'); ";
+    // The first is in that status, and half of the queue has its partition key.
+    auto why_of = [this](const std::string& status) {
+      return "update " + db.schema() + ".gen_durable set status = '" + status
+             + "', partition_key = 'hot', awaits = case '" + status
+             + "' when 'awaiting_signal' then 'paid' end, locked_by = 'n/1/1',"
+               " lease_expires_at = now() where id = 1; update "
+             + db.schema()
+             + ".gen_durable set partition_key = 'hot' where id < 3000 and"
+               " status = 'runnable'";
+    };
+    auto job_of = [this](const std::string& status) {
+      return "truncate " + db.schema()
+             + ".gen_durable_jobs restart identity; select " + db.schema()
+             + ".gd_begin_job('move', fsm => 'Order', status => '" + status
+             + "', to_queue => 'rare', to_priority => 1)";
+    };
+    // As lock_job has left it.
+    const auto* held_job = "; select set_config('gd.job', '1', true)";
+    auto upgrade_job = "truncate " + db.schema()
+                       + ".gen_durable_jobs restart identity; insert into "
+                       + db.schema()
+                       + ".gen_durable_jobs (what, fsm, to_version, dry_run,"
+                         " made_by, highest_id) values ('upgrade', 'Order', 9,"
+                         " false, 'ann', 5000000)";
+    // What is not there is refused, also before the table is filled.
+    auto there = "insert into " + db.schema()
+                 + ".gen_durable (id, fsm, step) overriding system value values"
+                   " (777777, 'Order', 'collect') on conflict do nothing";
     // Every other one of those that wait by the unique key that it has.
     auto key_of = "case when id % 2 = 0 then 'key ' || id end"s;
     auto of_waiting = " from unnest(" + waiting
@@ -311,7 +353,7 @@ struct million_rows {
                  + key_of + ")::bytea, unique_scope = '{awaiting_signal}'"
                  + " where id = any(" + waiting + "::bigint[])";
     auto sent = each("'paid'", "text") + ", " + each("'{\"a\": 1}'", "text")
-                + ", " + keys + ", 1000";
+                + ", " + keys + ", 1000, '{}'";
     auto moved = each("'pay'", "text") + ", " + each("'collect'", "text")
                  + ", '{}', " + each("'{\"n\": 2}'", "text")
                  + ", '{}', '{}', '{}'";
@@ -351,6 +393,19 @@ struct million_rows {
                         " x.version, 'collect', 'default', '{collect}', '1 us'"
                         " from (values ('Order', 1), ('Other', 7))"
                         " x (fsm, version)";
+    auto over = list(some("done"));
+    auto end_of_time = "update " + db.schema()
+                       + ".gen_durable set expires_at = now() - interval '1 s' "
+                         "where id = any("
+                       + over + "::bigint[])";
+    auto old = "update " + db.schema()
+               + ".gen_durable set inserted_at = now() - interval '1 h' where "
+                 "id = any("
+               + running + "::bigint[])";
+    auto ends = [&](const std::string& keep_us) {
+      return outcomes(each("'done'", "text"), consumed) + ", '{}', '{}', "
+             + each(keep_us, "bigint") + ", 18000000";
+    };
     return {
       {.what = &sql::pick,
        .arguments = looking("default", "'{Order,Other}', '{1,7}'"),
@@ -430,6 +485,32 @@ struct million_rows {
       {.what = &sql::flush_done,
        .arguments = running + ", " + tokens,
        .pages_per_row = 60},
+      {.what = &sql::flush_done_keep,
+       .arguments = running + ", " + tokens + ", 1000000, 18000000",
+       .pages_per_row = 80},
+      {.what = &sql::flush_keep,
+       .arguments = ends("1000000"),
+       .pages_per_row = 120},
+      {.what = &sql::flush_erase,
+       .arguments = ends("0"),
+       .pages_per_row = 120,
+       .before = old,
+       .filtered_per_row = 12}, // all of its signals are too old
+      {.what = &sql::expired,
+       .arguments = "500, 0, 0",
+       .pages_per_row = 8,
+       .before = end_of_time},
+      {.what = &sql::erase,
+       .arguments = over + ", -1, ''",
+       .pages_per_row = 60,
+       .before = end_of_time},
+      {.what = &sql::put_off,
+       .arguments = over,
+       .pages_per_row = 100,
+       .before = end_of_time},
+      {.what = &sql::prunable,
+       .arguments = "500000, 500, '', 0, '', 60000000",
+       .pages_per_row = 5},
       {.what = &sql::flush_next,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text"),
@@ -541,16 +622,16 @@ struct million_rows {
        .before = movable + "; " + named},
       {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
       {.what = &sql::insert_new,
-       .arguments = inserted + ", '{}', '{}', '{0}'",
+       .arguments = inserted + ", '{}', '{}', '{0}', " + each("'00-'", "text"),
        .pages_per_row = 60},
       {.what = &sql::insert_new_ledger,
-       .arguments = inserted + ", '{}', '{}', '{0}', " + new_id
+       .arguments = inserted + ", '{}', '{}', '{0}', '{}', " + new_id
                     + ", '{}', '{Order}', '{1}', '{collect}', "
                       "'{awaiting_signal}', '{60000000}'",
        .pages_per_row = 80},
       {.what = &sql::insert_ledger,
        .arguments = inserted + ", " + unique + ", "
-                    + each("'runnable,executing'", "text") + ", '{0}', "
+                    + each("'runnable,executing'", "text") + ", '{0}', '{}', "
                     + new_id + ", " + new_id + ", '{}', '{}', '{}', '{}', '{}'",
        .pages_per_row = 80},
       {.what = &sql::insert_claimed,
@@ -558,11 +639,11 @@ struct million_rows {
                     + each("1", "int") + ", " + each("'collect'", "text") + ", "
                     + each("'{}'", "text") + ", " + each("'default'", "text")
                     + ", " + each("1", "smallint") + ", " + versions + ", "
-                    + each("'node/1/99'", "text") + ", 60000000, '{0}'",
+                    + each("'node/1/99'", "text") + ", 60000000, '{0}', '{}'",
        .pages_per_row = 60},
       {.what = &sql::insert,
        .arguments = inserted + ", " + unique + ", "
-                    + each("'runnable,executing'", "text") + ", '{0}'",
+                    + each("'runnable,executing'", "text") + ", '{0}', '{}'",
        .pages_per_row = 60},
       {.what = &sql::inserted,
        .arguments = any_id + ", " + each("'k'", "bytea") + ", "
@@ -593,6 +674,95 @@ struct million_rows {
        .arguments = "0, 16777216, '{k}'",
        .rows = 1,
        .pages_per_row = 20,
+       .before = kept},
+      {.what = &sql::operate,
+       .arguments = "'stop', 777777, '{}', '', '{}', 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 150,
+       .before = there},
+      {.what = &sql::operate,
+       .arguments = "'move', 0, '{k}', 'rare', '{1}', 'why', 'who'",
+       .rows = 1,
+       .pages_per_row = 150,
+       .before = kept},
+      // Rows: of these kinds; of the due ones it counts 10,000 in each queue.
+      {.what = &sql::queues,
+       .arguments = "200",
+       .rows = 40'000,
+       .pages_per_row = 2},
+      // Of what is runnable 10,000 of each version, of what executes or has failed as many.
+      {.what = &sql::counts,
+       .arguments = "1000, '', 0, 10000",
+       .rows = 40'000,
+       .pages_per_row = 2,
+       .stops = true},
+      {.what = &sql::counts,
+       .arguments = "1000, 'Order', 1, 10000",
+       .rows = 40'000,
+       .pages_per_row = 2,
+       .stops = true},
+      // The same, of each status.
+      {.what = &sql::status_counts,
+       .arguments = "",
+       .rows = 30'000,
+       .pages_per_row = 2,
+       .stops = true},
+      // A page, one of what is rare, and one of what has failed.
+      {.what = &sql::list,
+       .arguments
+       = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
+       .pages_per_row = 3},
+      {.what = &sql::list,
+       .arguments
+       = "'{None}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
+       .rows = 10'000,
+       .pages_per_row = 2},
+      {.what = &sql::list,
+       .arguments = "'{}', '{}', '{}', '{failed}', '{}', '{}', '{}', 700000, "
+                    "500, 10000",
+       .pages_per_row = 4},
+      {.what = &sql::list,
+       .arguments = "'{}', '{}', '{}', '{executing}', '{}', '{}', '{}', "
+                    "700000, 500, 10000",
+       .rows = 10'000, // so many execute here
+       .pages_per_row = 2},
+      // A batch looks at 2,000, and changes 200.
+      {.what = &sql::work_on_job,
+       .arguments = "1",
+       .rows = 2'000,
+       .pages_per_row = 20,
+       .before = job_of("failed") + held_job},
+      {.what = &sql::work_on_job,
+       .arguments = "1",
+       .rows = 2'000,
+       .pages_per_row = 20,
+       .before = job_of("runnable") + held_job},
+      // A page looks at 2,000, and shows 100.
+      {.what = &sql::upgrade_page,
+       .arguments = "1, 1000000, 2000",
+       .rows = 2'000,
+       .pages_per_row = 4,
+       .before = upgrade_job},
+      // Of each status, and of a backlog of its partition key.
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 200,
+       .before = why_of("runnable")},
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 100,
+       .before = why_of("executing")},
+      {.what = &sql::why,
+       .arguments = "1, '{}'",
+       .rows = 1,
+       .pages_per_row = 100,
+       .before = why_of("awaiting_signal")},
+      {.what = &sql::why,
+       .arguments = "0, '{k}'",
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = kept},
       {.what = &sql::rewind,
        .arguments = "5000000, 0, 'why', 'who', '{}'",
@@ -636,11 +806,12 @@ struct million_rows {
                                << " buffers, " << cost.sorted << " sorted, "
                                << cost.scanned << " scanned, " << cost.filtered
                                << " filtered");
-      CAF_CHECK_EQUAL(cost.scanned, ""s);
+      if (!x.stops)
+        CAF_CHECK_EQUAL(cost.scanned, ""s);
       CAF_CHECK_LESS_OR_EQUAL(cost.buffers, x.rows * x.pages_per_row);
       // Signals are several for each row.
       CAF_CHECK_LESS_OR_EQUAL(cost.sorted, 4 * x.rows);
-      CAF_CHECK_LESS_OR_EQUAL(cost.filtered, 4 * x.rows);
+      CAF_CHECK_LESS_OR_EQUAL(cost.filtered, x.filtered_per_row * x.rows);
     }
   }
 };
@@ -719,11 +890,15 @@ CAF_TEST(plans made for small tables do not read more when those have grown
         CAF_MESSAGE(x.what->name << ", " << rows << " rows, "
                                  << (analyzed ? "analyzed" : "not analyzed"));
         CAF_CHECK_EQUAL(table.db.scalar(searched_for_each_row, {plan}), ""s);
+        if (x.stops)
+          continue;
         // What executes and what is owed is little, as are nodes and machines.
         CAF_CHECK_EQUAL(
           table.db.scalar(read_from_end_to_end,
-                          {plan, "{gen_durable_lease,gen_durable_owed,"
-                                 "gen_durable_nodes,gen_durable_machines}"}),
+                          {plan,
+                           "{gen_durable_lease,gen_durable_owed,"
+                           "gen_durable_nodes,gen_durable_machines,"
+                           "gen_durable_queues,gen_durable_queues_pkey}"}),
           ""s);
       }
     }

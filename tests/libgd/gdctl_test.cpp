@@ -420,6 +420,7 @@ CAF_TEST(every command explains itself) {
                            arguments{"show", "--help"},
                            arguments{"history", "--help"},
                            arguments{"in-step", "--help"},
+                           arguments{"prune", "--help"},
                            arguments{"rewind", "--help"},
                            arguments{"fork", "--help"},
                            arguments{"stats", "--help"},
@@ -469,6 +470,10 @@ CAF_TEST(what cannot be meant is refused before anything happens) {
         arguments{"graph"},
         arguments{"graph", "Order", "--version", "0"},
         arguments{"graph", "Order", "--mermaid", "--dot"},
+        arguments{"prune"},
+        arguments{"prune", "--older-than", "1s"},
+        arguments{"prune", "--older-than", "1d", "--version", "1"},
+        arguments{"prune", "--older-than", "1d", "--status", "runnable"},
         arguments{"rewind", "1"},
         arguments{"rewind", "x", "1"},
         arguments{"rewind", "1", "x"},
@@ -528,6 +533,32 @@ CAF_TEST(an instance is inserted and shown) {
     R"({"queue":"fast","fsm":"Order","version":1,)"
     R"("status":"runnable","instances":1,"future":1,"held_back":0,"served":false})"
     "\n");
+}
+
+CAF_TEST(a prune deletes what has ended long ago and tells how many) {
+  db.rows("insert into gen_durable (fsm, step, status, updated_at) select "
+          "'Order', 'start', s, now() - interval '8 d' from (values "
+          "('done'::durable_status), ('failed'), ('runnable')) x (s), "
+          "generate_series(1, 3)");
+  auto dry = run({"prune", "--older-than", "7d", "--page", "2", "--dry-run"});
+  CAF_CHECK_EQUAL(dry.code, 0);
+  CAF_CHECK_EQUAL(dry.out, "{\"looked\":9,\"found\":6,\"deleted\":0,"
+                           "\"refused\":0}\n");
+  CAF_CHECK_EQUAL(count(), "9");
+  auto did = run({"prune", "--older-than", "7d", "--machine", "Order",
+                  "--status", "failed", "--page", "2"});
+  CAF_CHECK_EQUAL(did.out, "{\"looked\":9,\"found\":3,\"deleted\":3,"
+                           "\"refused\":0}\n");
+  CAF_CHECK_EQUAL(count(), "6");
+  CAF_CHECK_EQUAL(run({"prune", "--older-than", "9d"}).code, 0);
+  CAF_CHECK_EQUAL(count(), "6");
+  db.rows("create table app_orders (instance bigint references gen_durable);"
+          "insert into app_orders select id from gen_durable where status = "
+          "'done' limit 1");
+  auto kept = run({"prune", "--older-than", "7d"});
+  CAF_CHECK_EQUAL(kept.code, 1);
+  CAF_CHECK(contains(kept.out, "\"deleted\":2,\"refused\":1"));
+  CAF_CHECK_EQUAL(count(), "4");
 }
 
 CAF_TEST(an instance that is tried again is shown with what failed) {
@@ -848,6 +879,23 @@ CAF_TEST(a signal is accepted once per dedup key) {
   CAF_CHECK_EQUAL(again.out,
                   "{\"target\":" + id + ",\"answer\":\"duplicate\"}\n");
   CAF_CHECK_EQUAL(again.code, 0);
+}
+
+CAF_TEST(a traceparent is stored with an insert and a signal) {
+  const std::string trace{
+    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"};
+  auto x = run({"insert", "Order", "--traceparent", trace});
+  auto id = std::to_string(line_of(x.out).id);
+  CAF_CHECK(contains(run({"show", id}).out, "traceparent    " + trace));
+  CAF_CHECK_EQUAL(run({"signal", id, "paid", "--traceparent", trace}).code, 0);
+  CAF_CHECK_EQUAL(db.scalar("select traceparent from signals"), trace);
+  for (const auto& args :
+       {arguments{"insert", "Order", "--traceparent", "00-1"},
+        arguments{"signal", id, "paid", "--traceparent", "00-1"}}) {
+    auto bad = run(args);
+    CAF_CHECK_EQUAL(bad.code, 1);
+    CAF_CHECK(contains(bad.err, "traceparent: expected 55 characters"));
+  }
 }
 
 CAF_TEST(an instance is moved or it is told why not ) {

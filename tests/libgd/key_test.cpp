@@ -6,6 +6,7 @@
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_reads.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/key.hpp>
 #include <gd/work/turn.hpp>

@@ -5,6 +5,7 @@
 #include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_reads.hpp>
 #include <gd/sql.hpp>
 #include <gd/state.hpp>
 #include <gd/work/lease.hpp>
@@ -136,7 +137,7 @@ struct fixture {
            " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 29u);
+    CAF_REQUIRE_EQUAL(xs.size(), 31u);
     return xs;
   }
 
@@ -1326,6 +1327,8 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"state", "{\"n\": 1}"},
                         {"result", std::nullopt},
                         {"awaits", std::nullopt},
+                        {"traceparent", std::nullopt},
+                        {"expires_at", std::nullopt},
                         {"awaits_also", std::nullopt},
                         {"queue", "checkout"},
                         {"priority", "-32768"},

@@ -89,6 +89,7 @@ struct fixture {
     CAF_REQUIRE(
       on.run({{store::register_machines(store::known({order_machine()}))}})
         .ok());
+    admin.exec("create role " + quoted_name(role + " engine"));
     admin.exec("create role " + quoted_name(role)
                + " login; set search_path = " + schema);
     foreign = admin.scalar("insert into gen_durable (fsm, step, status, awaits,"
@@ -99,6 +100,8 @@ struct fixture {
   }
 
   ~fixture() {
+    admin.exec("drop owned by " + quoted_name(role + " engine") + "; drop role "
+               + quoted_name(role + " engine"));
     admin.exec("drop owned by " + quoted_name(role) + " cascade; drop role "
                + quoted_name(role));
   }
@@ -111,6 +114,7 @@ struct fixture {
     CAF_REQUIRE(!text.str().empty());
     auto script = gd::pq::substitute_schema(text.str(), db.schema());
     script = replaced(script, ":\"role\"", quoted_name(role));
+    script = replaced(script, ":\"engine\"", quoted_name(role + " engine"));
     script = replaced(script, ":\"api\"", api);
     admin.exec(replaced(script, ":'api'", "'" + api_name + "'"));
   }
@@ -406,6 +410,77 @@ CAF_TEST(functions run as the owner of the tables) {
                   role + "3");
   admin.exec("reassign owned by " + owner + " to current_user; drop owned by "
              + owner + "; drop role " + owner);
+}
+
+CAF_TEST(who looks reads all and changes nothing) {
+  grant("look");
+  auto by = gd::client::connect(options());
+  CAF_REQUIRE_EQUAL(told(by), "");
+  auto id = std::stoll(foreign);
+  CAF_CHECK_EQUAL(told(by->why({.id = id})), "");
+  CAF_CHECK_EQUAL(told(by->look_up(id)), "");
+  CAF_CHECK_EQUAL(told(by->list({})), "");
+  CAF_CHECK_EQUAL(told(by->queues()), "");
+  CAF_CHECK_EQUAL(told(by->jobs()), "");
+  CAF_CHECK_EQUAL(told(by->nodes()), "");
+  auto refused = by->operate({.what = gd::act::stop, .target = id});
+  CAF_REQUIRE(!refused);
+  CAF_CHECK_EQUAL(refused.error().sqlstate, "42501");
+  CAF_CHECK(!by->pause("default"));
+  CAF_CHECK(
+    !by->begin_job({.what = {.what = gd::act::stop}, .which = {.fsm = "x"}}));
+  check_refused({"update gen_durable set state = '{}'",
+                 "delete from gen_durable", "delete from signals",
+                 "insert into gen_durable_queues values ('q', now())",
+                 "delete from gen_durable_jobs",
+                 "select gd_signal(" + foreign + ", 'paid')"});
+}
+
+CAF_TEST(who operates has the verbs and is named by them) {
+  grant("look");
+  grant("operate");
+  auto by = gd::client::connect(options());
+  CAF_REQUIRE_EQUAL(told(by), "");
+  auto id = std::stoll(foreign);
+  admin.exec("update gen_durable set history = 1, ledger_step = step");
+  CAF_CHECK_EQUAL(told(by->operate({.what = gd::act::stop, .target = id})), "");
+  CAF_CHECK_EQUAL(told(by->operate({.what = gd::act::retry, .target = id})),
+                  "");
+  CAF_CHECK_EQUAL(admin.scalar("select string_agg(by, ' ' order by seq) from"
+                               " gen_durable_ledger"),
+                  role + " " + role);
+  CAF_CHECK_EQUAL(told(by->pause("default")), "");
+  CAF_CHECK_EQUAL(told(by->resume("default")), "");
+  auto job = by->begin_job(
+    {.what = {.what = gd::act::move, .queue = "q"}, .which = {.fsm = "Order"}});
+  CAF_REQUIRE_EQUAL(told(job), "");
+  CAF_CHECK_EQUAL(told(by->work_on(*job)), "");
+  CAF_CHECK_EQUAL(admin.scalar("select queue from gen_durable"), "q");
+  check_refused({"update gen_durable set state = '{}'",
+                 "delete from gen_durable",
+                 "select gd_signal(" + foreign + ", 'paid')",
+                 "insert into gen_durable_queues values ('q', now())"});
+  // What is no verb, which would be an entry of its name.
+  auto direct = connect();
+  for (const auto* what :
+       {"'done'", "'insert'", "null", "'upgrade'", "repeat('x', 300000)"})
+    CAF_CHECK_EQUAL(refusal(direct, "select gd_operate("s + what + ", "
+                                      + foreign
+                                      + ", null, null, null, null, null, "
+                                        "'ceo')"),
+                    "22023");
+  CAF_CHECK_EQUAL(refusal(direct, "select gd_begin_job('retry', failure => "
+                                  "repeat('x', 10000))"),
+                  "22023");
+  // Who works off jobs still may.
+  admin.exec("grant usage on schema " + schema + " to "
+             + quoted_name(role + " engine")
+             + "; grant select, insert, update "
+               "on all tables in schema "
+             + schema + " to " + quoted_name(role + " engine") + "; set role "
+             + quoted_name(role + " engine"));
+  CAF_CHECK_EQUAL(refusal(admin, "select gd_work_on_job(1)"), "");
+  admin.exec("reset role");
 }
 
 CAF_TEST(

@@ -4,6 +4,7 @@
 // can read: none of them holds up what is behind it (spec [A7], [A18]).
 
 #include <gd/pq/connection.hpp>
+#include <gd/pq/store_reads.hpp>
 #include <gd/sql.hpp>
 #include <gd/work/batch.hpp>
 #include <gd/work/turn.hpp>

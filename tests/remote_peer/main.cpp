@@ -106,6 +106,8 @@ private:
       why = sample_of<gd::history_query, gd::history_page>("history_query");
     if (why.empty())
       why = sample_of<gd::in_step_query, gd::in_step_page>("in_step_query");
+    if (why.empty())
+      why = sample_of<gd::why_query, gd::why>("why_query");
     return why.empty() ? "ok" : why;
   }
 

@@ -57,6 +57,10 @@ gd::error bad_usage(std::string text);
 /// one with spaces that was not quoted for the shell.
 bool may_tell_a_secret(std::string_view text) noexcept;
 
+/// Of instances.
+inline const std::vector<std::string> statuses{
+  "runnable", "executing", "awaiting_signal", "done", "failed"};
+
 /// The options of all commands.
 struct globals {
   std::string database;
@@ -78,15 +82,25 @@ void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
 void add_transition(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
+void add_why(CLI::App& app, const globals& global, action& chosen);
 void add_history(CLI::App& app, const globals& global, action& chosen);
 void add_rewind(CLI::App& app, const globals& global, action& chosen);
 void add_fork(CLI::App& app, const globals& global, action& chosen);
+void add_prune(CLI::App& app, const globals& global, action& chosen);
 void add_in_step(CLI::App& app, const globals& global, action& chosen);
 void add_stats(CLI::App& app, const globals& global, action& chosen);
 void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
+void add_queues(CLI::App& app, const globals& global, action& chosen);
+void add_pause(CLI::App& app, const globals& global, action& chosen);
+void add_resume(CLI::App& app, const globals& global, action& chosen);
+void add_list(CLI::App& app, const globals& global, action& chosen);
+void add_jobs(CLI::App& app, const globals& global, action& chosen);
+/// retry, stop, run-now, move.
+void add_verbs(CLI::App& app, const globals& global, action& chosen);
 void add_tls(CLI::App& app, action& chosen);
+void add_top(CLI::App& app, const globals& global, action& chosen);
 
 /// A whole number, as the command line gives it. `what` begins the error's sentence.
 gd::result<std::int64_t> parse_number(std::string_view what,

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
@@ -50,18 +51,14 @@ void add_graph(CLI::App& app, const globals& global, action& chosen) {
   sub->add_flag("--dot", opts->dot, "As a digraph for Graphviz")
     ->excludes(mermaid);
   sub->add_flag("--live", opts->live,
-                "With how many instances stand at each step, by status; reads "
-                "the whole table");
-  sub->footer(
-    "As nodes have made it known. \"(anywhere)\", dashed in pictures: "
-    "the step declares\nnothing. What the handler declares holds for "
-    "each step that fails.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl graph Checkout\n"
-    "  gdctl graph Checkout --dot --live | dot -Tsvg > checkout.svg\n"
-    "\n"
-    + std::string{exit_code_help});
+                "With how many instances stand at each step, by status; ~: "
+                "an estimate");
+  describe(*sub,
+           "As nodes have made it known. \"(anywhere)\", dashed in pictures: "
+           "the step declares\nnothing. What the handler declares holds for "
+           "each step that fails.",
+           {"gdctl graph Checkout",
+            "gdctl graph Checkout --dot --live | dot -Tsvg > checkout.svg"});
   sub->callback([opts, &global, &chosen] {
     chosen = [opts, &global] { return graph(global, *opts); };
   });

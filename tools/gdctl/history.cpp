@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
@@ -127,17 +128,12 @@ void add_history(CLI::App& app, const globals& global, action& chosen) {
   sub->add_flag("--follow", opts->follow, "Go on until it has ended");
   sub->add_flag("--json", opts->as_json,
                 "A JSON object per line; times in microseconds since 1970");
-  sub->footer(
-    "Of machines that ask for history, an entry for each transition. An "
-    "instance goes\nback to one of them, or another begins there: see gdctl "
-    "rewind and gdctl fork.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl history 7\n"
-    "  gdctl history --key 'order 42'\n"
-    "  gdctl history 7 --follow --json | jq .to_step\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(*sub,
+           "Of machines that ask for history, an entry for each transition. An "
+           "instance goes\nback to one of them, or another begins there: see "
+           "gdctl rewind and gdctl fork.",
+           {"gdctl history 7", "gdctl history --key 'order 42'",
+            "gdctl history 7 --follow --json | jq .to_step"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which);
     chosen = [opts, &global] { return history(global, *opts); };
@@ -154,19 +150,15 @@ void add_in_step(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand("in-step", "List the instances in a step");
   sub->add_option("MACHINE", opts->what.fsm, "Its name")->required();
   sub->add_option("STEP", opts->what.step, "Its step")->required();
-  sub->add_option("--status", opts->what.status, "Only those in this status");
+  sub->add_option("--status", opts->what.status, "Only those in this status")
+    ->check(CLI::IsMember(statuses));
   auto* before = sub->add_option("--before", opts->before,
                                  "Only instances with ids below this one");
   sub->add_option("--limit", opts->what.limit, "How many, the newest first")
     ->capture_default_str();
   sub->add_flag("--json", opts->as_json, "A JSON object per line");
-  sub->footer(
-    "Of machines that ask for history.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl in-step Checkout await_payment --status awaiting_signal\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(*sub, "Of machines that ask for history.",
+           {"gdctl in-step Checkout await_payment --status awaiting_signal"});
   sub->callback([=, &global, &chosen] {
     if (before->count() > 0)
       opts->what.before = opts->before;

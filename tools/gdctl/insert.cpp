@@ -1,6 +1,7 @@
 #include "bulk.hpp"
 #include "common.hpp"
 #include "lines.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
@@ -33,9 +34,10 @@ struct row {
   std::optional<std::string> partition_key;
   std::optional<std::string> unique_key;
   std::optional<std::vector<std::string>> unique_scope;
+  std::optional<std::string> traceparent;
 
   GD_STATE(row, ref, fsm, state, version, step, queue, priority, delay, at,
-           partition_key, unique_key, unique_scope);
+           partition_key, unique_key, unique_scope, traceparent);
 };
 
 /// All that is read of a line that is refused.
@@ -82,6 +84,7 @@ gd::result<gd::insert> complete(row x, const row& defaults) {
   made.partition_key = either(std::move(x.partition_key),
                               defaults.partition_key);
   made.unique_key = either(std::move(x.unique_key), defaults.unique_key);
+  made.traceparent = either(std::move(x.traceparent), defaults.traceparent);
   made.unique_scope = first_of(std::move(x.unique_scope),
                                defaults.unique_scope);
   if (x.state.text().empty())
@@ -189,36 +192,33 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
     ->add_option("--unique-scope", x.unique_scope,
                  "The statuses in which it has its unique key; default: until "
                  "it\nis finished")
-    ->delimiter(',');
-  auto* file = sub->add_option("--file", opts->file,
-                               "Many instances, as JSON Lines; - is stdin");
+    ->delimiter(',')
+    ->check(CLI::IsMember(statuses));
+  sub->add_option("--traceparent", x.traceparent,
+                  "The W3C traceparent that its steps run for");
+  auto* file = sub
+                 ->add_option("--file", opts->file,
+                              "Many instances, as JSON Lines; - is stdin")
+                 ->type_name("FILE");
   sub->add_flag("--progress", opts->progress,
                 "Tell the progress even if stderr is no terminal");
-  sub->footer(
-    "A line of FILE is an object:\n"
-    "  {\"fsm\": \"Checkout\", \"state\": {\"order\": 42}, \"ref\": \"a\"}\n"
-    "with any of ref (a string of your own), fsm, state, version, step, "
-    "queue,\n"
-    "priority, delay, at, partition_key, unique_key, unique_scope (a list).\n"
-    "What a line leaves out, the options say for all.\n"
-    "For each line, in order, there is a line on stdout: {\"ref\": \"a\", "
-    "\"line\": 1,\n"
-    "\"id\": 7}, or \"error\" and \"code\" in the place of \"id\": a bad line "
-    "is refused\n"
-    "by itself. Blank lines are skipped. Where another instance has the "
-    "unique\n"
-    "key, \"id\" is that one's, and \"duplicate\" is true.\n"
-    "\n"
-    "A machine that no node has made known is refused, unless step and queue\n"
-    "are given.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl insert Checkout --state '{\"order\": 42}'\n"
-    "  gdctl insert Reminder --delay 60d --queue slow\n"
-    "  gdctl insert --file orders.jsonl > inserted.jsonl\n"
-    "  make-orders | gdctl insert Checkout --file - | tee inserted.jsonl\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(
+    *sub,
+    "A line of FILE is an object:\n  {\"fsm\": \"Checkout\", \"state\": "
+    "{\"order\": 42}, \"ref\": \"a\"}\nwith any of ref (a string of your own), "
+    "fsm, state, version, step, queue,\npriority, delay, at, partition_key, "
+    "unique_key, unique_scope (a list), traceparent.\nWhat a line leaves out, "
+    "the options "
+    "say for all.\nFor each line, in order, there is a line on stdout: "
+    "{\"ref\": \"a\", \"line\": 1,\n\"id\": 7}, or \"error\" and \"code\" in "
+    "the place of \"id\": a bad line is refused\nby itself. Blank lines are "
+    "skipped. Where another instance has the unique\nkey, \"id\" is that "
+    "one's, and \"duplicate\" is true.\n\nA machine that no node has made "
+    "known is refused, unless step and queue\nare given.",
+    {"gdctl insert Checkout --state '{\"order\": 42}'",
+     "gdctl insert Reminder --delay 60d --queue slow",
+     "gdctl insert --file orders.jsonl > inserted.jsonl",
+     "make-orders | gdctl insert Checkout --file - | tee inserted.jsonl"});
   sub->callback([=, &global, &chosen] {
     if (fsm->empty() && file->empty())
       throw CLI::RequiredError("FSM or --file");

@@ -1,5 +1,7 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
+#include "table.hpp"
 
 #include <gd/client.hpp>
 
@@ -12,35 +14,17 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+using namespace std::literals;
+
 namespace gdctl {
 
 namespace {
-
-using cells = std::vector<std::string>;
-
-/// Columns below each other: those marked `>` are numbers.
-std::string table_of(const std::vector<cells>& rows, std::string_view marks) {
-  std::vector<std::size_t> widths(marks.size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      bool last = i + 1 == row.size();
-      text += marks[i] == '>'
-                ? fmt::format("{:>{}}", row[i], widths[i])
-                : fmt::format("{:{}}", row[i], last ? 0 : widths[i]);
-      text += last ? "\n" : "  ";
-    }
-  return text;
-}
 
 std::string yes_or_no(bool x) {
   return x ? "yes" : "no";
@@ -124,14 +108,28 @@ int nodes(const globals& global, bool as_json) {
   return print(text_of(*rows) + text_of(*nobody));
 }
 
+// -- queues -------------------------------------------------------------------
+
+int queues(const globals& global, bool as_json) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto rows = db->queues();
+  if (!rows)
+    return fail(rows.error());
+  return print(as_json ? lines_of(*rows) : table_of(*rows));
+}
+
 // -- machines -----------------------------------------------------------------
 
 struct machine_line {
   gd::machine_row machine{};
   /// By status.
   std::map<std::string, std::int64_t> instances{};
+  /// Statuses of which some pages of the table speak for all.
+  std::set<std::string> estimated{};
 
-  GD_STATE(machine_line, machine, instances);
+  GD_STATE(machine_line, machine, instances, estimated);
 };
 
 std::string served_by(const gd::machine_row& x) {
@@ -146,18 +144,18 @@ std::string text_of(const std::vector<machine_line>& lines) {
   std::vector<cells> table{{"machine", "version", "inserts", "served by",
                             "runnable", "executing", "awaiting", "done",
                             "failed"}};
-  for (const auto& [x, instances] : lines) {
+  for (const auto& [x, instances, estimated] : lines) {
     auto& row = table.emplace_back(cells{gd::printable(x.fsm),
                                          std::to_string(x.version),
                                          x.pinned    ? "pinned"
                                          : x.retired ? "retired"
                                                      : "",
                                          served_by(x)});
-    for (const auto* status :
-         {"runnable", "executing", "awaiting_signal", "done", "failed"}) {
+    for (const auto& status : statuses) {
       auto found = instances.find(status);
-      row.push_back(
-        std::to_string(found != instances.end() ? found->second : 0));
+      auto count = found != instances.end() ? found->second : 0;
+      row.push_back((estimated.contains(status) ? "~" : "")
+                    + std::to_string(count));
     }
   }
   return table_of(table, "<><<>>>>>");
@@ -165,20 +163,24 @@ std::string text_of(const std::vector<machine_line>& lines) {
 
 /// Versions that were inserted with step and queue may be known to nobody.
 std::vector<machine_line> lines_of(std::vector<gd::machine_row> known,
-                                   const std::vector<gd::stats_row>& counts) {
+                                   const gd::counted& counts) {
   std::vector<machine_line> lines;
   for (auto& x : known)
     lines.push_back({.machine = std::move(x)});
-  for (const auto& x : counts) {
+  for (const auto& x : counts.rows) {
     auto found = std::find_if(lines.begin(), lines.end(), [&x](const auto& y) {
       return y.machine.fsm == x.fsm && y.machine.version == x.version;
     });
     if (found == lines.end())
-      found = lines.insert(
-        lines.end(),
-        {.machine = {.fsm = x.fsm, .version = x.version, .queue = x.queue}});
+      found = lines.insert(lines.end(),
+                           {.machine = {.fsm = x.fsm, .version = x.version}});
     found->instances[x.status] += x.instances;
+    if (x.estimated)
+      found->estimated.insert(x.status);
   }
+  if (counts.sampled) // no index counts these: few may have been overlooked
+    for (auto& x : lines)
+      x.estimated.insert({"awaiting_signal", "done"});
   return lines;
 }
 
@@ -189,7 +191,7 @@ int machines(const globals& global, bool as_json) {
   auto known = db->machines();
   if (!known)
     return fail(known.error());
-  auto counts = db->stats();
+  auto counts = db->counts();
   if (!counts)
     return fail(counts.error());
   auto lines = lines_of(std::move(*known), *counts);
@@ -233,10 +235,7 @@ void add_retire(CLI::App& to, const globals& global, action& chosen) {
     ->required()
     ->check(CLI::PositiveNumber);
   sub->add_flag("--undo", opts->undo, "Let it take them again");
-  sub->footer("Its instances go on.\n"
-              "\n"
-              "Example: gdctl machines retire Checkout 2\n\n"
-              + std::string{exit_code_help});
+  describe(*sub, "Its instances go on.", {"gdctl machines retire Checkout 2"});
   sub->callback([opts, &global, &chosen] {
     chosen = [opts, &global] { return retire(global, *opts); };
   });
@@ -251,13 +250,9 @@ void add_pin(CLI::App& to, const globals& global, action& chosen) {
                     ->check(CLI::PositiveNumber);
   auto* undo = sub->add_flag("--undo", opts->undo,
                              "Let them take what is served");
-  sub->footer("Until it is undone, also on programs that have a newer one.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl machines pin Checkout 1\n"
-              "  gdctl machines pin Checkout --undo\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(
+    *sub, "Until it is undone, also on programs that have a newer one.",
+    {"gdctl machines pin Checkout 1", "gdctl machines pin Checkout --undo"});
   sub->callback([=, &global, &chosen] {
     if (version->count() + undo->count() == 0)
       throw CLI::ValidationError("pin", "expected a VERSION, or --undo");
@@ -275,17 +270,12 @@ void add_stats(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand(
     "stats", "Count the instances by queue, machine and status");
   sub->add_flag("--json", *as_json, "A JSON object for each line of the table");
-  sub->footer(
-    "Reads the whole table. \"future\": of the instances, those that "
-    "are\nnot to start yet. \"held back\": those that wait for "
-    "another of their partition key.\n\"served\": whether a node that "
-    "lives runs them.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl stats\n"
-    "  gdctl stats --json | jq 'select(.status == \"failed\")'\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(
+    *sub,
+    "Reads the whole table. \"future\": of the instances, those that are\nnot "
+    "to start yet. \"held back\": those that wait for another of their "
+    "partition key.\n\"served\": whether a node that lives runs them.",
+    {"gdctl stats", "gdctl stats --json | jq 'select(.status == \"failed\")'"});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return stats(global, *as_json); };
   });
@@ -296,16 +286,29 @@ void add_nodes(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand(
     "nodes", "List the nodes, and what none of them serves");
   sub->add_flag("--json", *as_json, "A JSON object for each node");
-  sub->footer("A node that stops leaves the list; one that was killed is in it "
-              "for a day.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl nodes\n"
-              "  gdctl nodes --json | jq 'select(.lives)'\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "A node that stops leaves the list; one that was killed is in it "
+           "for a day.",
+           {"gdctl nodes", "gdctl nodes --json | jq 'select(.lives)'"});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return nodes(global, *as_json); };
+  });
+}
+
+void add_queues(CLI::App& app, const globals& global, action& chosen) {
+  auto as_json = std::make_shared<bool>(false);
+  auto* sub = app.add_subcommand(
+    "queues",
+    "List the queues that are served, paused, or have something to do");
+  sub->add_flag("--json", *as_json, "A JSON object for each queue");
+  describe(
+    *sub,
+    "Counts at most 10,000 that are due, are to begin later, or execute: "
+    "then with a +.\nWhat awaits signals is an estimate (~), except in "
+    "a small table.",
+    {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
+  sub->callback([=, &global, &chosen] {
+    chosen = [as_json, &global] { return queues(global, *as_json); };
   });
 }
 
@@ -315,16 +318,13 @@ void add_machines(CLI::App& app, const globals& global, action& chosen) {
     "machines", "List the machines' versions, or choose what inserts take");
   sub->add_flag("--json", *as_json, "A JSON object for each version");
   sub->require_subcommand(0, 1);
-  sub->footer("Inserts that name no version take the pinned one; else the "
-              "newest that a\nnode which lives serves; else the one that was "
-              "served last. Reads the whole table.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl machines\n"
-              "  gdctl machines pin Checkout 1\n"
-              "  gdctl machines retire Checkout 2\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "Inserts that name no version take the pinned one; else the newest "
+           "that a\nnode which lives serves; else the one that was served "
+           "last. Exact counts\nwhere there are few, or the table is small; "
+           "~ is an estimate: gdctl stats counts all.",
+           {"gdctl machines", "gdctl machines pin Checkout 1",
+            "gdctl machines retire Checkout 2"});
   add_retire(*sub, global, chosen);
   add_pin(*sub, global, chosen);
   sub->callback([=, &global, &chosen] {

@@ -2,6 +2,7 @@
 
 #include "common.hpp"
 #include "lines.hpp"
+#include "pages.hpp"
 
 #include <gd/instance.hpp>
 #include <gd/migrate.hpp>
@@ -30,6 +31,22 @@ int refuse(const CLI::App& app, const CLI::ParseError& why) {
   gdctl::complain(fmt::format("gdctl: {}\nRun with --help for more.\n",
                               gd::printable(message)));
   return gdctl::usage;
+}
+
+/// A variable that a shell does not know must not mean "any".
+gd::result<void> check_given(const CLI::App& command) {
+  for (const auto* sub : command.get_subcommands()) {
+    for (const auto* option : sub->get_options())
+      for (const auto& value : option->results())
+        if (value.empty())
+          return gd::error{gd::errc::invalid_argument,
+                           option->get_name()
+                             + ": expected a value, got nothing",
+                           {}};
+    if (auto ok = check_given(*sub); !ok)
+      return ok;
+  }
+  return {};
 }
 
 } // namespace
@@ -62,35 +79,43 @@ int main(int argc, char** argv) {
     fmt::format("gdctl {} (schema {})", GD_VERSION, gd::newest_schema()));
   app.require_subcommand(1);
   app.fallthrough();
-  app.footer(
-    "Each command has its own --help, with examples.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl --database 'host=db dbname=shop' migrate up\n"
-    "  gdctl insert Checkout --state '{\"order\": 42}'\n"
-    "  gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'\n"
-    "  gdctl show 7\n"
-    "\n"
-    + std::string{gdctl::exit_code_help});
+  gdctl::describe(
+    app, "Each command has its own --help, with examples.",
+    {"gdctl --database 'host=db dbname=shop' migrate up",
+     "gdctl insert Checkout --state '{\"order\": 42}'",
+     "gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'",
+     "gdctl show 7"});
   gdctl::add_migrate(app, global, chosen);
   gdctl::add_insert(app, global, chosen);
   gdctl::add_signal(app, global, chosen);
   gdctl::add_transition(app, global, chosen);
   gdctl::add_show(app, global, chosen);
+  gdctl::add_why(app, global, chosen);
   gdctl::add_history(app, global, chosen);
   gdctl::add_rewind(app, global, chosen);
   gdctl::add_fork(app, global, chosen);
+  gdctl::add_prune(app, global, chosen);
   gdctl::add_in_step(app, global, chosen);
   gdctl::add_stats(app, global, chosen);
   gdctl::add_machines(app, global, chosen);
   gdctl::add_graph(app, global, chosen);
   gdctl::add_nodes(app, global, chosen);
+  gdctl::add_queues(app, global, chosen);
+  gdctl::add_list(app, global, chosen);
+  gdctl::add_verbs(app, global, chosen);
+  gdctl::add_pause(app, global, chosen);
+  gdctl::add_resume(app, global, chosen);
+  gdctl::add_jobs(app, global, chosen);
   gdctl::add_tls(app, chosen);
+  gdctl::add_top(app, global, chosen);
+  gdctl::add_pages(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& why) {
     return refuse(app, why);
   }
+  if (auto ok = check_given(app); !ok)
+    return gdctl::fail(ok.error());
   if (app.got_subcommand("migrate"))
     if (auto ok = global.needs_database(); !ok)
       return gdctl::fail(ok.error());

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 
 #include <gd/instance.hpp>
 #include <gd/migrate.hpp>
@@ -73,20 +74,14 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand("migrate",
                                  "Install, update or remove the schema");
   sub->require_subcommand(1);
-  sub->footer("A migration runs in one transaction, and only one at a time.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl migrate status\n"
-              "  gdctl migrate up\n"
-              "  gdctl --schema workflows migrate up\n"
-              "  gdctl migrate activate\n"
-              "  gdctl migrate down --to 0 --with-instances   (drops all)\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub, "A migration runs in one transaction, and only one at a time.",
+           {"gdctl migrate status", "gdctl migrate up",
+            "gdctl --schema workflows migrate up", "gdctl migrate activate",
+            "gdctl migrate down --to 0 --with-instances   (drops all)"});
   auto* up = sub->add_subcommand("up", "Install what is missing");
   up->add_option("--to", *to, "The last migration to install")
     ->capture_default_str();
-  up->footer("Example: gdctl migrate up\n\n" + std::string{exit_code_help});
+  describe(*up, "", {"gdctl migrate up"});
   up->callback([=, &global, &chosen] {
     chosen = [to, &global] { return go_up(global, *to); };
   });
@@ -99,8 +94,7 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
   auto with_instances = std::make_shared<bool>(false);
   down->add_flag("--with-instances", *with_instances,
                  "Also if there are instances");
-  down->footer("Example: gdctl migrate down --to 1\n\n"
-               + std::string{exit_code_help});
+  describe(*down, "", {"gdctl migrate down --to 1"});
   down->callback([=, &global, &chosen] {
     chosen = [to, with_instances, &global] {
       return report(
@@ -112,17 +106,16 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
     "activate", "Let only programs work with it that know the newest version");
   activation->add_flag("--anyway", *anyway,
                        "Also while nodes of older programs live");
-  activation->footer("When the last older program is replaced: what has been "
-                     "kept for them may go.\n\n"
-                     "Example: gdctl migrate activate\n\n"
-                     + std::string{exit_code_help});
+  describe(*activation,
+           "When the last older program is replaced: what has been kept for "
+           "them may go.",
+           {"gdctl migrate activate"});
   activation->callback([=, &global, &chosen] {
     chosen = [anyway, &global] { return activate(global, *anyway); };
   });
   auto* now = sub->add_subcommand("status", "Tell what is installed");
-  now->footer("Ends with 4 if this gdctl cannot work with what is there.\n\n"
-              "Example: gdctl migrate status\n\n"
-              + std::string{exit_code_help});
+  describe(*now, "Ends with 4 if this gdctl cannot work with what is there.",
+           {"gdctl migrate status"});
   now->callback(
     [&global, &chosen] { chosen = [&global] { return status(global); }; });
 }

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/client.hpp>
@@ -73,20 +74,15 @@ void add_rewind(CLI::App& app, const globals& global, action& chosen) {
   auto* sub = app.add_subcommand(
     "rewind", "Put an instance back to an entry of its history");
   add_arguments(*sub, *opts);
-  sub->footer(
-    "To the step and the state that it had then, as an entry of its own. It "
-    "must not\nexecute, and its machine must keep its history with_state. "
-    "Signals that it has\nconsumed since then do not come back, and sent again "
-    "they are duplicates.\n"
-    "Prints where it stands: {\"id\": 7, \"seq\": 12, \"status\": "
-    "\"runnable\"}.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl history 7\n"
-    "  gdctl rewind 7 3 --reason 'the address was wrong' --by ann\n"
-    "  gdctl rewind --key 'order 42' 3\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(*sub,
+           "To the step and the state that it had then, as an entry of its "
+           "own. It must not\nexecute, and its machine must keep its history "
+           "with_state. Signals that it has\nconsumed since then do not come "
+           "back, and sent again they are duplicates.\nPrints where it stands: "
+           "{\"id\": 7, \"seq\": 12, \"status\": \"runnable\"}.",
+           {"gdctl history 7",
+            "gdctl rewind 7 3 --reason 'the address was wrong' --by ann",
+            "gdctl rewind --key 'order 42' 3"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which, &opts->seq, "SEQ");
     chosen = [opts, &global] { return rewind(global, *opts); };
@@ -100,18 +96,14 @@ void add_fork(CLI::App& app, const globals& global, action& chosen) {
   add_arguments(*sub, *opts);
   sub->add_option("--queue", opts->what.queue,
                   "Where it is picked; default: that one's");
-  sub->footer(
+  describe(
+    *sub,
     "With the step and the state that the other one had then, which goes on as "
     "it does;\nwith its machine's version, priority and partition key, without "
     "a unique key and\nwith an empty inbox. The machine must keep its history "
-    "with_state.\n"
-    "Prints its id: {\"id\": 8}.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl fork 7 3\n"
-    "  gdctl fork 7 3 --queue repairs --reason 'what if' --by ann\n"
-    "\n"
-    + std::string{exit_code_help});
+    "with_state.\nPrints its id: {\"id\": 8}.",
+    {"gdctl fork 7 3",
+     "gdctl fork 7 3 --queue repairs --reason 'what if' --by ann"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which, &opts->seq, "SEQ");
     chosen = [opts, &global] { return fork(global, *opts); };

@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
@@ -62,6 +63,7 @@ std::string text_of(const gd::instance& x) {
   line("priority", std::to_string(x.priority));
   maybe("partition key", x.partition_key);
   maybe("unique key", x.unique_key);
+  maybe("traceparent", x.traceparent);
   time("eligible at", x.eligible_at_us);
   maybe("lease of", x.locked_by);
   time("lease until", x.lease_expires_at_us);
@@ -98,15 +100,11 @@ void add_show(CLI::App& app, const globals& global, action& chosen) {
   add_address(*sub, opts->which);
   sub->add_flag("--json", opts->as_json,
                 "One JSON object; times in microseconds since 1970");
-  sub->footer("A unique key is shown as it is, if it is text; else as \\x and "
-              "hexadecimal digits.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl show 7\n"
-              "  gdctl show 7 --json | jq .state\n"
-              "  gdctl show --key 'order 42'\n"
-              "\n"
-              + std::string{exit_code_help});
+  describe(*sub,
+           "A unique key is shown as it is, if it is text; else as \\x and "
+           "hexadecimal digits.",
+           {"gdctl show 7", "gdctl show 7 --json | jq .state",
+            "gdctl show --key 'order 42'"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which);
     chosen = [opts, &global] {

@@ -1,6 +1,7 @@
 #include "bulk.hpp"
 #include "common.hpp"
 #include "lines.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
@@ -28,8 +29,9 @@ struct row {
   std::optional<std::string> name;
   gd::json payload = gd::json::raw({});
   std::optional<std::string> dedup;
+  std::optional<std::string> traceparent;
 
-  GD_STATE(row, target, key, ref, name, payload, dedup);
+  GD_STATE(row, target, key, ref, name, payload, dedup, traceparent);
 };
 
 /// All that is read of a line that is refused.
@@ -119,6 +121,8 @@ gd::result<gd::signal> complete(row x, const options& opts,
   else
     made.payload = std::move(x.payload);
   made.dedup_key = std::move(x.dedup);
+  made.traceparent = x.traceparent ? std::move(x.traceparent)
+                                   : opts.one.traceparent;
   return made;
 }
 
@@ -211,9 +215,13 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
   auto* dedup = sub->add_option("--dedup", x.dedup,
                                 "At most one signal with this key ever reaches "
                                 "the instance");
+  sub->add_option("--traceparent", x.traceparent,
+                  "The W3C traceparent that its step runs for; for lines "
+                  "without one, too");
   auto* file = sub
                  ->add_option("--file", opts->file,
                               "Many signals, as JSON Lines; - is stdin")
+                 ->type_name("FILE")
                  ->excludes(sub->get_option("ID"))
                  ->excludes(sub->get_option("--key"))
                  ->excludes(sub->get_option("--key-hex"))
@@ -222,31 +230,26 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
   sub
     ->add_option("--targets", opts->targets,
                  "What gdctl insert printed, to find instances by their ref")
+    ->type_name("FILE")
     ->needs(file);
   sub->add_flag("--progress", opts->progress,
                 "Tell the progress even if stderr is no terminal");
-  sub->footer(
-    "A line of FILE is an object:\n"
-    "  {\"target\": 7, \"name\": \"payment_confirmed\", \"payload\": "
-    "{\"amount\": 100},\n"
-    "   \"dedup\": \"evt-7\"}\n"
-    "without line breaks; in the place of \"target\", \"key\" names an "
-    "instance "
-    "by the unique\nkey that it has now, and \"ref\" by the ref that it was "
-    "inserted with. --payload is\nfor lines without one.\n"
-    "For each line, in order, there is a line on stdout: {\"line\": 1, "
-    "\"target\": 7,\n"
-    "\"answer\": \"accepted\"} (or \"duplicate\"), or \"error\" and \"code\" "
-    "in the place of\n"
-    "\"answer\": a bad line is refused by itself. Blank lines are skipped.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}' --dedup "
-    "evt-7\n"
-    "  gdctl signal --key 'order 42' payment_confirmed\n"
-    "  gdctl signal --file payments.jsonl --targets inserted.jsonl\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(
+    *sub,
+    "A line of FILE is an object:\n  {\"target\": 7, \"name\": "
+    "\"payment_confirmed\", \"payload\": {\"amount\": 100},\n   \"dedup\": "
+    "\"evt-7\", \"traceparent\": \"00-...\"}\nwithout line breaks; in the "
+    "place of \"target\", \"key\" "
+    "names an instance by the unique\nkey that it has now, and \"ref\" by the "
+    "ref that it was inserted with. --payload is\nfor lines without one.\nFor "
+    "each line, in order, there is a line on stdout: {\"line\": 1, \"target\": "
+    "7,\n\"answer\": \"accepted\"} (or \"duplicate\"), or \"error\" and "
+    "\"code\" in the place of\n\"answer\": a bad line is refused by itself. "
+    "Blank lines are skipped.",
+    {"gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}' --dedup "
+     "evt-7",
+     "gdctl signal --key 'order 42' payment_confirmed",
+     "gdctl signal --file payments.jsonl --targets inserted.jsonl"});
   sub->callback([=, &global, &chosen] {
     if (file->empty() && name->empty() && !opts->which.by_key())
       throw CLI::RequiredError("ID and NAME, or --file");

@@ -1,6 +1,7 @@
 #include "authority.hpp"
 #include "common.hpp"
 #include "lines.hpp"
+#include "pages.hpp"
 #include "tunnels.hpp"
 
 #include <gd/state.hpp>
@@ -326,16 +327,15 @@ void add_init(CLI::App& to, action& chosen) {
   auto* sub = to.add_subcommand("init", "Make an authority for certificates");
   sub
     ->add_option("DIR", opts->folder, "Where to: a new folder, or an empty one")
+    ->type_name("DIR")
     ->required();
   sub->add_option("--days", opts->days, "How long it lasts")
     ->capture_default_str()
     ->check(CLI::Range(1, longest_days));
   sub->add_flag("--replace", opts->replace,
                 "Also if one is there, whose nodes get in no more then");
-  sub->footer("Keep DIR on one host, and not on one that runs a tunnel.\n"
-              "\n"
-              "Example: gdctl tls init tunnels\n\n"
-              + std::string{exit_codes});
+  describe(*sub, "Keep DIR on one host, and not on one that runs a tunnel.",
+           {"gdctl tls init tunnels"}, exit_codes);
   sub->callback([opts, &chosen] { chosen = [opts] { return init(*opts); }; });
 }
 
@@ -358,7 +358,9 @@ void add_node(CLI::App& to, action& chosen) {
     "node", "Make or renew a node's certificate, and its configurations");
   sub->add_option("NAME", opts->what.node, "The node, as others are told of it")
     ->required();
-  sub->add_option("--dir", opts->folder, "Where the authority is")->required();
+  sub->add_option("--dir", opts->folder, "Where the authority is")
+    ->required()
+    ->type_name("DIR");
   auto* accept = sub->add_option("--accept", opts->in.accept,
                                  "Address and port that others connect to");
   auto* engine = sub->add_option("--engine", opts->in.engine,
@@ -377,7 +379,7 @@ void add_node(CLI::App& to, action& chosen) {
                  "be found here; may be repeated")
     ->type_size(3)
     ->allow_extra_args(false)
-    ->type_name("NAME HOST:PORT PLACE");
+    ->type_name("NAME ADDRESS PLACE");
   sub
     ->add_option("--connections", opts->what.connections,
                  "That it accepts, all together")
@@ -389,21 +391,18 @@ void add_node(CLI::App& to, action& chosen) {
   sub->add_flag("--renew", opts->renew, "Another key and certificate, no more");
   sub->add_flag("--replace", opts->replace,
                 "Also what is there already: all of it");
-  sub->footer(
-    "Writes DIR/NAME with all that the host of NAME needs: certificate and "
-    "key,\nand the same tunnels for stunnel and for HAProxy. TLS 1.3; both "
-    "sides show\ncertificates, and both check the other's name. A place is a "
-    "loopback address\nwith a port, or the path of a Unix socket: no other "
-    "host gets there.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
-    "127.0.0.1:4711 --from web1,web2\n"
-    "  gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
-    "/run/shop/db1\n"
-    "  gdctl tls node db1 --dir tunnels --renew\n"
-    "\n"
-    + std::string{exit_codes});
+  describe(*sub,
+           "Writes DIR/NAME with all that the host of NAME needs: certificate "
+           "and key,\nand the same tunnels for stunnel and for HAProxy. TLS "
+           "1.3; both sides show\ncertificates, and both check the other's "
+           "name. A place is a loopback address\nwith a port, or the path of a "
+           "Unix socket: no other host gets there.",
+           {"gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
+            "127.0.0.1:4711 --from web1,web2",
+            "gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
+            "/run/shop/db1",
+            "gdctl tls node db1 --dir tunnels --renew"},
+           exit_codes);
   sub->callback([=, &chosen] {
     read_node(*opts, accept->count() > 0, from->count() > 0);
     chosen = [opts] { return make_node_files(*opts); };
@@ -416,17 +415,15 @@ void add_show(CLI::App& to, action& chosen) {
   sub
     ->add_option("DIR", opts->folder,
                  "The authority's folder, or that of a node")
+    ->type_name("DIR")
     ->required();
   sub->add_option("--within", opts->within, "What is soon")
     ->capture_default_str();
   sub->add_flag("--json", opts->as_json, "A JSON object for each");
-  sub->footer("Ends with 1 if one has ended or ends soon: for cron.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl tls show tunnels\n"
-              "  gdctl tls show /etc/gen_durable/web1 --within 7d\n"
-              "\n"
-              + std::string{exit_codes});
+  describe(*sub, "Ends with 1 if one has ended or ends soon: for cron.",
+           {"gdctl tls show tunnels",
+            "gdctl tls show /etc/gen_durable/web1 --within 7d"},
+           exit_codes);
   sub->callback([opts, &chosen] { chosen = [opts] { return show(*opts); }; });
 }
 
@@ -436,18 +433,16 @@ void add_tls(CLI::App& app, action& chosen) {
   auto* sub = app.add_subcommand(
     "tls", "Make certificates and configurations for tunnels between hosts");
   sub->require_subcommand(1);
-  sub->footer("The published port stays on its host; stunnel or HAProxy carry "
-              "it to others,\nwith TLS. Needs no database.\n"
-              "\n"
-              "Examples:\n"
-              "  gdctl tls init tunnels\n"
-              "  gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 "
-              "--engine 127.0.0.1:4711 --from web1\n"
-              "  gdctl tls node web1 --dir tunnels --to db1 "
-              "db1.example.org:4712 127.0.0.1:4711\n"
-              "  gdctl tls show tunnels\n"
-              "\n"
-              + std::string{exit_codes});
+  describe(*sub,
+           "The published port stays on its host; stunnel or HAProxy carry it "
+           "to others,\nwith TLS. Needs no database.",
+           {"gdctl tls init tunnels",
+            "gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
+            "127.0.0.1:4711 --from web1",
+            "gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
+            "127.0.0.1:4711",
+            "gdctl tls show tunnels"},
+           exit_codes);
   add_init(*sub, chosen);
   add_node(*sub, chosen);
   add_show(*sub, chosen);

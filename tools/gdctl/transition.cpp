@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "pages.hpp"
 #include "service.hpp"
 
 #include <gd/json.hpp>
@@ -62,17 +63,12 @@ void add_transition(CLI::App& app, const globals& global, action& chosen) {
   sub->add_option("--metadata", opts->metadata, "For its history, JSON");
   sub->add_option("--reason", x.reason, "Why, for its history");
   sub->add_option("--by", x.by, "Who, for its history");
-  sub->footer(
-    "From a step where its machine lets others do that, to one that it names; "
-    "not\n"
-    "while it executes.\n"
-    "\n"
-    "Examples:\n"
-    "  gdctl transition 7 cancelled --from submitted --by alice --reason "
-    "'asked for it'\n"
-    "  gdctl transition --key 'order 42' cancelled\n"
-    "\n"
-    + std::string{exit_code_help});
+  describe(*sub,
+           "From a step where its machine lets others do that, to one that it "
+           "names; not\nwhile it executes.",
+           {"gdctl transition 7 cancelled --from submitted --by alice --reason "
+            "'asked for it'",
+            "gdctl transition --key 'order 42' cancelled"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which, &opts->what.to, "STEP");
     chosen = [opts, &global] { return run(global, *opts); };

@@ -53,6 +53,7 @@ std::vector<basp_message> gateway_requests() {
           basp_message::of<gd::stats_query>("gd::stats_query"),
           basp_message::of<gd::history_query>("gd::history_query"),
           basp_message::of<gd::in_step_query>("gd::in_step_query"),
+          basp_message::of<gd::why_query>("gd::why_query"),
           basp_message::of<rows_due>("gd::actors::rows_due")};
 }
 
@@ -65,6 +66,7 @@ std::vector<basp_message> gateway_answers() {
           basp_message::of<gd::stats>("gd::stats"),
           basp_message::of<gd::history_page>("gd::history_page"),
           basp_message::of<gd::in_step_page>("gd::in_step_page"),
+          basp_message::of<gd::why>("gd::why"),
           basp_message::of<rows_noted>("gd::actors::rows_noted")};
 }
 

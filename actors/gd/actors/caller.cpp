@@ -34,6 +34,8 @@ template <>
 struct answer_to<gd::history_query> : std::type_identity<gd::history_page> {};
 template <>
 struct answer_to<gd::in_step_query> : std::type_identity<gd::in_step_page> {};
+template <>
+struct answer_to<gd::why_query> : std::type_identity<gd::why> {};
 
 outbox::settings settings_of(const reach_options& how, std::size_t addresses,
                              std::size_t first) {
@@ -156,6 +158,7 @@ caller::behavior_type caller::make_behavior() {
     [this](gd::stats_query& x) { return take<gd::stats>(x); },
     [this](gd::history_query& x) { return take<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return take<gd::in_step_page>(x); },
+    [this](gd::why_query& x) { return take<gd::why>(x); },
     [this](tick x) {
     if (x.generation != generation_)
       return;

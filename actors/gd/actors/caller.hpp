@@ -25,7 +25,7 @@ namespace gd::actors {
 struct remote_request {
   std::variant<gd::insert, gd::insert_all, gd::signal, gd::transition,
                gd::look_up, gd::stats_query, gd::history_query,
-               gd::in_step_query>
+               gd::in_step_query, gd::why_query>
     what;
 };
 
@@ -33,7 +33,7 @@ struct remote_request {
 struct remote_answer {
   std::variant<gd::error, gd::inserted, gd::inserted_all, gd::signalled,
                gd::transitioned, gd::instance, gd::stats, gd::history_page,
-               gd::in_step_page>
+               gd::in_step_page, gd::why>
     what;
 };
 

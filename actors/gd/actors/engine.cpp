@@ -75,7 +75,7 @@ store::node_record describe(const config& cfg, const std::string& incarnation) {
           .lease = cfg.lease,
           .slots = slots,
           .queues = to_json(queues).text(),
-          .machines = store::known(cfg.machines)};
+          .machines = store::known(cfg.machines, cfg.resend_window())};
 }
 
 link_host::settings link_settings(const config& cfg) {

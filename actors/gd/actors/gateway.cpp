@@ -2,6 +2,8 @@
 
 #include <gd/pq/expect.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_operate.hpp>
+#include <gd/pq/store_reads.hpp>
 
 #include <caf/all.hpp>
 
@@ -53,6 +55,22 @@ caf::error too_many_reads() {
 template <class Page, class Row>
 result<Page> rows_as(const pq::rows& rows) {
   return Page{store::read<Row>(rows)};
+}
+
+template <class Answer>
+constexpr std::string_view kind_of = "transition";
+template <>
+constexpr std::string_view kind_of<gd::inserted> = "insert";
+template <>
+constexpr std::string_view kind_of<gd::signalled> = "signal";
+
+template <class Answer>
+std::string_view name_of(const result<Answer>& answer) {
+  if (!answer)
+    return to_string(answer.error().code);
+  if constexpr (requires { answer->duplicate; })
+    return answer->duplicate ? "duplicate" : "accepted";
+  return "accepted";
 }
 
 template <class Promise, class T>
@@ -120,6 +138,17 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
       return read<gd::in_step_page>(lane, store::in_step(x),
                                     rows_as<gd::in_step_page, in_step_row>);
     },
+    [this](const gd::why_query& x) -> caf::result<gd::why> {
+      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
+        return to_caf(ok.error());
+      return read<gd::why>(
+        database::public_lane, store::why(x),
+        [](const pq::rows& rows) -> result<gd::why> {
+          if (auto found = store::read_one<gd::why>(rows))
+            return std::move(*found);
+          return error{errc::not_found, "there is no such instance", {}};
+        });
+    },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](tick x) {
     if (x.generation != generation_)
@@ -160,8 +189,11 @@ template <class Answer, class Intake, class Promises, class Request>
 caf::result<Answer> gateway_worker::take_in(Intake& intake, Promises& waiting,
                                             Request& x) {
   auto ticket = ++tickets_;
-  if (auto ok = intake.add(ticket, std::move(x)); !ok)
+  if (auto ok = intake.add(ticket, std::move(x)); !ok) {
+    note<Answer>(ok.error());
+    tell_answers();
     return to_caf(ok.error());
+  }
   // A promise that is made is what answers: none for what is refused at once.
   auto promise = make_response_promise<Answer>();
   waiting.emplace(ticket, promise);
@@ -184,6 +216,7 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
     bulk_row row{all, i};
     auto ticket = ++tickets_;
     if (auto ok = inserts_.add(ticket, std::move(x.rows[i])); !ok) {
+      note<gd::inserted>(ok.error());
       fill(row, ok.error());
     } else {
       inserting_.emplace(ticket, std::move(row));
@@ -191,6 +224,7 @@ caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
     }
   }
   drive_soon(inserts_);
+  tell_answers();
   return promise;
 }
 
@@ -212,6 +246,7 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
   auto found = inserting_.extract(ticket);
   if (found.empty())
     return;
+  note(answer);
   if (auto* single = std::get_if<0>(&found.mapped()))
     deliver(*single, answer);
   else
@@ -221,8 +256,28 @@ void gateway_worker::answer_insert(std::uint64_t ticket,
 template <class Answer>
 void gateway_worker::answer_one(promises<Answer>& waiting, std::uint64_t ticket,
                                 const result<Answer>& answer) {
-  if (auto found = waiting.extract(ticket); !found.empty())
-    deliver(found.mapped(), answer);
+  auto found = waiting.extract(ticket);
+  if (found.empty())
+    return;
+  note(answer);
+  deliver(found.mapped(), answer);
+}
+
+template <class Answer>
+void gateway_worker::note(const result<Answer>& answer) {
+  auto name = name_of(answer);
+  for (auto& x : answers_)
+    if (x.what == kind_of<Answer> && x.answer == name) {
+      ++x.times;
+      return;
+    }
+  answers_.push_back({kind_of<Answer>, name, 1});
+}
+
+void gateway_worker::tell_answers() {
+  for (const auto& x : answers_)
+    home_->tell(x);
+  answers_.clear();
 }
 
 void gateway_worker::hand_in(std::vector<claim_desk::claim> claims) {
@@ -260,6 +315,7 @@ void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
   home_->wake(report.queues, report.anywhere);
   give_up_late(now);
   drive_soon(intake);
+  tell_answers();
 }
 
 void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
@@ -358,6 +414,7 @@ void gateway_worker::drive() {
   if (!arrivals_.empty())
     at = std::min(at, arrivals_.front().expires);
   wake_at(at, now);
+  tell_answers();
 }
 
 void gateway_worker::wake_at(clock::time_point at, clock::time_point now) {
@@ -404,6 +461,7 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     [this](gd::stats_query& x) { return forward<gd::stats>(x); },
     [this](gd::history_query& x) { return forward<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return forward<gd::in_step_page>(x); },
+    [this](gd::why_query& x) { return forward<gd::why>(x); },
     [this](set_worker& x) {
     worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
     },

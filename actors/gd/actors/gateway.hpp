@@ -80,8 +80,12 @@ private:
   template <class Answer, class Intake, class Promises, class Request>
   caf::result<Answer> take_in(Intake& intake, Promises& waiting, Request& x);
   template <class Answer>
-  static void answer_one(promises<Answer>& waiting, std::uint64_t ticket,
-                         const result<Answer>& answer);
+  void answer_one(promises<Answer>& waiting, std::uint64_t ticket,
+                  const result<Answer>& answer);
+  /// For `tell_answers`.
+  template <class Answer>
+  void note(const result<Answer>& answer);
+  void tell_answers();
   void drive();
   /// There is a tick at that time at the latest.
   void wake_at(clock::time_point at, clock::time_point now);
@@ -112,6 +116,8 @@ private:
   std::unordered_map<std::uint64_t, insert_promise> inserting_;
   promises<gd::signalled> signalling_;
   promises<gd::transitioned> moving_;
+  /// Not told yet.
+  std::vector<events::requests_answered> answers_;
   /// What answers what is only read.
   std::unordered_map<std::uint64_t, std::function<void(const pq::reply&)>>
     reading_;

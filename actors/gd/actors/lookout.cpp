@@ -18,9 +18,16 @@ constexpr milliseconds longest_refused{60'000};
 
 } // namespace
 
-lookout::lookout(node_ptr home)
-  : home_(std::move(home)), pause_(home_->config.look) {
+lookout::lookout(node_ptr home) : home_(std::move(home)), pause_(interval()) {
   // nop
+}
+
+bool lookout::looks() const {
+  return home_->config.look.count() > 0;
+}
+
+milliseconds lookout::interval() const {
+  return looks() ? home_->config.look : home_->config.poll;
 }
 
 void lookout::wait() {
@@ -32,28 +39,33 @@ void lookout::wait() {
 
 void lookout::look() {
   // Who locks a sequence holds up inserts anyway, and with them this lane, but no
-  // heartbeat and no outcome.
+  // heartbeat and no outcome. The first look comes before all picks, on the lane that
+  // is connected before the others.
+  bool known = home_->paused.known();
   home_->db->submit(
-    database::public_lane, {{store::last_ids()}, false},
+    known ? database::public_lane : database::control_lane,
+    {{looks() ? store::last_ids() : store::paused_queues()}, false},
     [weak = weak_from_this()](const pq::reply& reply) {
     if (auto self = weak.lock())
       self->finish(reply);
     },
-    database::clock::duration::zero());
+    known ? database::clock::duration::zero()
+          : database::clock::duration::max());
 }
 
 void lookout::finish(const pq::reply& reply) {
   if (!reply.ok()) {
     fail(*reply.failure);
   } else {
-    pause_ = home_->config.look;
+    pause_ = interval();
     auto now = store::read_one<store::last_ids_row>(reply.results.front())
                  .value_or(store::last_ids_row{});
+    home_->see_paused(now.paused);
     // Of those of this node's gateway the pickers know. Some may be counted a look too
     // early or too late: then they look once more.
     now.instances -= home_->drawn.instances;
     now.signals -= home_->drawn.signals;
-    if (std::exchange(last_, now) != now)
+    if (std::exchange(last_, now) != now && looks())
       tell_ = tell_of_change;
     if (tell_ > 0) {
       --tell_;
@@ -65,9 +77,11 @@ void lookout::finish(const pq::reply& reply) {
 
 void lookout::fail(const error& why) {
   auto longest = retryable(why.code) ? longest_pause : longest_refused;
-  pause_ = std::max(home_->config.look, std::min(2 * pause_, longest));
+  pause_ = std::max(interval(), std::min(2 * pause_, longest));
   bool lost = why.code == errc::stopped || why.code == errc::unavailable
               || why.code == errc::unknown_fate;
+  if (!lost && !home_->paused.known())
+    home_->see_paused({}); // who may not ask works as if nothing was paused
   if (!lost && complaints_.note(why.message, database::clock::now()) > 0)
     home_->tell(
       events::sweep_failed{"the look for what is due", without_data(why)});

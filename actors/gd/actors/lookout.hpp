@@ -15,6 +15,8 @@ namespace gd::actors {
 /// does draws an id, and one statement tells the last ones. Ids are drawn before
 /// commits, so all pickers are told at once and at the next three looks. What commits
 /// later than that is found by the poll, as everything is.
+/// The same statement tells which queues are paused; a node that is not to look asks for
+/// these alone, once per poll.
 ///
 /// Lives on the database's thread, and is no actor: a look that sees nothing new
 /// wakes nobody. Ends with its last owner.
@@ -22,11 +24,14 @@ class lookout : public std::enable_shared_from_this<lookout> {
 public:
   explicit lookout(node_ptr home);
 
-  /// Sets the alarm for the next look.
+  /// The first look waits for a connection: until then nothing begins.
+  void look();
+  /// Sets the alarm for the next one.
   void wait();
 
 private:
-  void look();
+  bool looks() const;
+  std::chrono::milliseconds interval() const;
   void finish(const pq::reply& reply);
   void fail(const error& why);
 

@@ -4,6 +4,7 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/operate.hpp>
 #include <gd/state.hpp>
 
 #include <chrono>
@@ -44,11 +45,12 @@ struct link_message {
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
-using gateway = typed_actor<
-  gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
-  gd::signalled(gd::signal), gd::transitioned(gd::transition),
-  gd::instance(gd::look_up), gd::stats(gd::stats_query),
-  gd::history_page(gd::history_query), gd::in_step_page(gd::in_step_query)>;
+using gateway
+  = typed_actor<gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
+                gd::signalled(gd::signal), gd::transitioned(gd::transition),
+                gd::instance(gd::look_up), gd::stats(gd::stats_query),
+                gd::history_page(gd::history_query),
+                gd::in_step_page(gd::in_step_query), gd::why(gd::why_query)>;
 
 /// \cond
 // -- between the nodes of engines ----------------------------------------------
@@ -90,7 +92,7 @@ struct tick {
 };
 
 /// What the reaper looks for in the table.
-enum class sweep : std::uint8_t { leases, deadlines };
+enum class sweep : std::uint8_t { leases, deadlines, expired };
 
 /// A sweep begins.
 struct sweep_due {
@@ -255,6 +257,12 @@ struct look_again {};
 /// Some of the node's machines have been withdrawn.
 struct machines_withdrawn {};
 
+/// Operators have paused queues, or let them go on.
+struct pauses_changed {};
+
+/// A job of operators is to be worked on.
+struct job_due {};
+
 /// The node has waited for its last word for as long as it means to.
 struct farewell_over {};
 
@@ -342,6 +350,8 @@ GD_LOCAL_MESSAGE(cut)
 GD_LOCAL_MESSAGE(hang_up)
 GD_LOCAL_MESSAGE(look_again)
 GD_LOCAL_MESSAGE(machines_withdrawn)
+GD_LOCAL_MESSAGE(pauses_changed)
+GD_LOCAL_MESSAGE(job_due)
 GD_LOCAL_MESSAGE(farewell_over)
 GD_LOCAL_MESSAGE(restart)
 #undef GD_LOCAL_MESSAGE
@@ -373,6 +383,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::transitioned))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_message))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_noted))
+CAF_ADD_TYPE_ID(gen_durable, (gd::why_query))
+CAF_ADD_TYPE_ID(gen_durable, (gd::why))
 #if !GD_CAF_017
 // CAF 1.x wants ids for local messages, too.
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
@@ -412,6 +424,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_again))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::machines_withdrawn))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::pauses_changed))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::job_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::farewell_over))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::dialled))

@@ -156,6 +156,41 @@ private:
   std::set<std::tuple<std::string, std::int32_t, std::string>> told_;
 };
 
+/// Which queues operators have paused, as the node has seen last.
+class paused_queues {
+public:
+  /// All are, until it is known which ones.
+  void forget() {
+    std::lock_guard guard{mutex_};
+    known_ = false;
+  }
+
+  /// False: nothing has changed.
+  bool update(const std::vector<std::string>& now) {
+    std::lock_guard guard{mutex_};
+    std::set<std::string> names{now.begin(), now.end()};
+    if (std::exchange(known_, true) && names == names_)
+      return false;
+    names_ = std::move(names);
+    return true;
+  }
+
+  bool known() const {
+    std::lock_guard guard{mutex_};
+    return known_;
+  }
+
+  bool contains(const std::string& queue) const {
+    std::lock_guard guard{mutex_};
+    return !known_ || names_.contains(queue);
+  }
+
+private:
+  mutable std::mutex mutex_;
+  bool known_ = true;
+  std::set<std::string> names_;
+};
+
 /// How many ids the gateway has drawn for what is due now, of which it tells the
 /// pickers itself.
 struct drawn_ids {
@@ -176,6 +211,7 @@ struct node {
   /// each gateway starts a range of its own.
   std::atomic<std::uint64_t> token_ranges = 0;
   drawn_ids drawn;
+  paused_queues paused;
   lease_table leases;
   std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
@@ -239,9 +275,21 @@ struct node {
 
   /// Some of the machines have been withdrawn: tells the pickers.
   void tell_withdrawn() {
+    tell_pickers(machines_withdrawn{});
+  }
+
+  /// Operators have paused these queues, and no others: tells the pickers, if that is
+  /// new.
+  void see_paused(const std::vector<std::string>& queues) {
+    if (paused.update(queues))
+      tell_pickers(pauses_changed{});
+  }
+
+  template <class Message>
+  void tell_pickers(Message what) {
     for (const auto& queue : config.queues)
       if (auto picker = children.find(role::picker, queue.name))
-        anon(picker, machines_withdrawn{});
+        anon(picker, what);
   }
 };
 

@@ -32,6 +32,7 @@ turn::settings turn_settings(node& home, const queue_config& queue,
           .rows = static_cast<std::size_t>(cfg.rows_per_turn),
           .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
           .inbox = cfg.limits.inbox,
+          .resend = cfg.resend_window(),
           .keys = home.keys,
           .suspects = home.isolation,
           .flights = flights};
@@ -56,6 +57,7 @@ caf::behavior picker_actor::make_behavior() {
   home_->isolation->enter(queue_.name, queue_.slots, home_->config.heartbeat,
                           [self] { anon(self, suspects_changed{}); });
   home_->links->enter(queue_.name, [self] { anon(self, links_changed{}); });
+  paused_ = home_->paused.contains(queue_.name);
   poll_at_ = now();
   anon(self, tick{generation_});
   return {
@@ -74,6 +76,10 @@ caf::behavior picker_actor::make_behavior() {
     [this](step_begun x) { on_step_begun(x); },
     [this](step_outcome& x) { on_step_outcome(x); },
     [this](machines_withdrawn) { on_machines_withdrawn(); },
+    [this](pauses_changed) {
+    see_pauses();
+    drive();
+  },
     [this](drain x) { on_drain(x); },
     };
 }
@@ -152,9 +158,14 @@ void picker_actor::on_steps_ended() {
 void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   collect_ended();
   auto t = now();
+  auto took = t - sent_at_[flight];
   auto report = turn_.finish(flight, std::move(reply), t);
   bool unpicked = false;
+  std::size_t written = 0;
   for (auto& x : report.rows) {
+    if (x.what == turn::flushed::verdict::applied
+        && x.row->what != store::verb::release)
+      ++written;
     // A row that was locked before is written when nobody expects it to be picked.
     if (x.row->what == store::verb::next && picks_[flight] == 0) {
       look_again();
@@ -199,6 +210,7 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   if (turn_.plenty())
     begin_transactions();
   coming_ = 0;
+  auto picked = report.picked.size();
   auto rows = lease_all(std::move(report.picked), report.token);
   if (report.suspects)
     take_suspects(std::move(rows), report.on_trial);
@@ -206,13 +218,24 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
     take(std::move(rows));
   if (pick > 0)
     take_claimed(pick);
+  if (!report.failure)
+    tell_turn(took, written, picked); // before the drive: that may be the end
   drive();
+}
+
+void picker_actor::tell_turn(clock::duration took, std::size_t written,
+                             std::size_t picked) {
+  // What the runners have not begun begins at once, up to so many.
+  home_->tell(events::turn_ended{
+    queue_.name, written, picked,
+    std::chrono::duration_cast<std::chrono::microseconds>(took),
+    std::min(begun_.running(), queue_.slots), queue_.slots});
 }
 
 // -- driving ------------------------------------------------------------------
 
 std::int32_t picker_actor::wanted() const {
-  if (draining_ || home_->isolation->held() || !turn_.serves())
+  if (draining_ || paused_ || home_->isolation->held() || !turn_.serves())
     return 0;
   auto waiting = ahead_.size() + hidden_.size();
   for (const auto& x : claimed_)
@@ -251,7 +274,7 @@ void picker_actor::drive() {
   // A pick under way will hardly take what it wants: the last one did not. (If only
   // a pick's end opened the desk, each insert would have to be picked, and that pick
   // would keep the desk closed for the next insert.)
-  if (exhausted_ && !home_->isolation->held())
+  if (exhausted_ && !paused_ && !home_->isolation->held())
     home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
   arm();
@@ -262,6 +285,7 @@ void picker_actor::begin_transactions() {
   auto t = now();
   while (!turn_.occupied(wanted())) {
     if (t >= poll_at_) {
+      see_pauses();
       look_again();
       turn_.look_everywhere();
       poll_at_ = t + home_->config.poll;
@@ -280,6 +304,7 @@ void picker_actor::begin_transactions() {
       return;
     look_again_ = !next->picks && (look_again_ || pick_follows_);
     pace_.began(next->flight, t);
+    sent_at_[next->flight] = t;
     picks_[next->flight] = next->picks ? home_->claims->look(queue_.name) : 0;
     submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
            next->flight);

@@ -83,6 +83,7 @@ private:
   // Driving.
   void drive() override;
   void begin_transactions();
+  void tell_turn(clock::duration took, std::size_t written, std::size_t picked);
   void arm() override;
   void look_again();
   std::int32_t wanted() const;
@@ -105,6 +106,7 @@ private:
   void release(const execution& x);
   void release_held(const execution& x);
   bool is_withdrawn(const store::picked_row& row) const;
+  void see_pauses();
   void release_late();
   void release_ahead();
 
@@ -191,12 +193,16 @@ private:
   std::int32_t coming_ = 0;
   /// By flight, the desk's number of the pick under way; zero: there is none.
   std::array<std::uint64_t, 2> picks_{};
+  /// By flight, when it was sent.
+  std::array<clock::time_point, 2> sent_at_{};
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
   /// A transaction that does not pick is to be followed by one that does.
   bool pick_follows_ = false;
   /// The last pick that has ended left nothing that could have been taken.
   bool exhausted_ = false;
+  /// Operators have paused the queue: nothing begins.
+  bool paused_ = false;
   /// Rows of machines that are withdrawn may still come in.
   bool some_withdrawn_ = false;
   clock::time_point poll_at_;

@@ -3,6 +3,8 @@
 
 #include <gd/actors/picker.hpp>
 
+#include <gd/pq/store_ends.hpp>
+
 #include <caf/all.hpp>
 
 #include <utility>
@@ -79,8 +81,7 @@ void picker_actor::read_link(link_desk::report& x) {
         found->away->function = false;
         return crash(*found, *of, row.error().message);
       }
-      row->may_collide = store::may_collide(of->row(), row->what);
-      row->has_history = of->row().history > 0;
+      of->complete(*row);
       auto& told = x.outcome.told;
       of->ran({told.handled, std::move(told.failure), std::move(told.end),
                link::duration_of(told.took_us)});
@@ -138,6 +139,13 @@ void picker_actor::add_late(link_desk::report& x) {
     return;
   }
   ++late_;
+  // Its row is not known here, so it is not erased with this.
+  const auto& told = x.outcome.told;
+  auto end = store::end_of(row->what);
+  auto machine = home_->machines->find_any(told.fsm, told.version);
+  if (end && machine)
+    if (const auto& time = machine->kept(*end))
+      row->keep_us = time->count();
   auto tag = begun_.draw_tag();
   auto& added = begun_.add(
     tag,
@@ -152,8 +160,8 @@ void picker_actor::add_late(link_desk::report& x) {
 /// Whether the next step is run where this one was.
 bool picker_actor::go_on_there(const entry& x, const execution_ptr& after,
                                turn::flushed& written) {
-  bool may = after->row().shown && !draining_ && !home_->isolation->held()
-             && !is_withdrawn(after->row());
+  bool may = after->row().shown && !draining_ && !paused_
+             && !home_->isolation->held() && !is_withdrawn(after->row());
   link::settled answer;
   answer.id = written.row->id;
   answer.token = written.row->token;

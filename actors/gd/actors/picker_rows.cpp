@@ -51,7 +51,7 @@ void picker_actor::let_go(const execution& x) {
 void picker_actor::put_ahead(execution_ptr row) {
   const auto& under = row->under();
   bool tried = is_on_trial(under);
-  if (draining_ || is_withdrawn(row->row())
+  if (draining_ || paused_ || is_withdrawn(row->row())
       || (home_->isolation->held() && !tried))
     return release(*row);
   if (is_failed_unrun(row->row()))
@@ -179,6 +179,19 @@ void picker_actor::on_machines_withdrawn() {
   cancel_trial();
   release_ahead();
   drive();
+}
+
+/// What runs ends; what it leads to waits in the table.
+void picker_actor::see_pauses() {
+  auto before = std::exchange(paused_, home_->paused.contains(queue_.name));
+  if (paused_ && !before) {
+    home_->claims->close(queue_.name);
+    cancel_trial();
+    release_ahead();
+  } else if (before && !paused_) {
+    turn_.look_everywhere();
+    look_again();
+  }
 }
 
 void picker_actor::on_rows_claimed() {

@@ -79,8 +79,8 @@ void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
   tell_of(*after, *outcome);
   auto& what = outcome->what;
   bool advances = what == store::verb::next && !handled && !draining_
-                  && !home_->isolation->held() && after->may_run_ahead()
-                  && !is_withdrawn(after->row());
+                  && !paused_ && !home_->isolation->held()
+                  && after->may_run_ahead() && !is_withdrawn(after->row());
   if (advances) {
     what = store::verb::advance;
     outcome->may_collide = false; // it executes as before

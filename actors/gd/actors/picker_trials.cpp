@@ -29,7 +29,7 @@ void picker_actor::take_suspects(std::vector<execution_ptr> rows,
     x->under()->suspect = true;
   if (on_trial) {
     const auto& row = rows[*on_trial]->row();
-    if (!is_failed_unrun(row) && !draining_ && !is_withdrawn(row))
+    if (!is_failed_unrun(row) && !draining_ && !paused_ && !is_withdrawn(row))
       trial_.emplace(
         trial{.under = rows[*on_trial]->under(), .trials = row.trials});
     else

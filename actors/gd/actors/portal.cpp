@@ -1,3 +1,4 @@
+#include <gd/actors/answer_sizes.hpp>
 #include <gd/actors/gateway.hpp>
 
 #include <caf/all.hpp>
@@ -15,42 +16,6 @@ namespace {
 
 /// How soon a peer with something unread is looked at again.
 constexpr std::chrono::milliseconds ask_interval{100};
-
-/// About as many bytes as it takes to send an answer.
-std::size_t size_of(const gd::instance& x) {
-  return 1'024 + x.state.text().size()
-         + (x.result ? x.result->text().size() : 0)
-         + (x.last_error ? x.last_error->size() : 0)
-         + (x.partition_key ? x.partition_key->size() : 0)
-         + (x.unique_key ? x.unique_key->size() : 0);
-}
-std::size_t size_of(const gd::stats& x) {
-  return (x.rows.size() + 1) * 1'024;
-}
-std::size_t size_of(const gd::history_page& x) {
-  std::size_t n = 1'024;
-  for (const auto& row : x.rows)
-    n += 1'024 + (row.reason ? row.reason->size() : 0)
-         + (row.metadata ? row.metadata->text().size() : 0)
-         + (row.state ? row.state->text().size() : 0);
-  return n;
-}
-std::size_t size_of(const gd::in_step_page& x) {
-  return (x.rows.size() + 1) * 128;
-}
-std::size_t size_of(const gd::inserted_all& x) {
-  return (x.rows.size() + 1) * 128;
-}
-std::size_t size_of(const gd::inserted&) {
-  return 128;
-}
-constexpr std::size_t size_of_error = 256;
-std::size_t size_of(const gd::signalled&) {
-  return 128;
-}
-std::size_t size_of(const gd::transitioned&) {
-  return 128;
-}
 
 /// A token ends executions (`link::outcome`): a peer learns who runs what, and not under
 /// which token.
@@ -71,7 +36,7 @@ constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
 /// What has happened is told; what was only read may be asked again.
 template <class Answer>
 constexpr bool is_read = is_one_of<Answer, gd::instance, gd::stats,
-                                   gd::history_page, gd::in_step_page>;
+                                   gd::history_page, gd::in_step_page, gd::why>;
 
 caf::error reads_nothing(std::size_t most) {
   return to_caf({errc::overloaded,
@@ -224,6 +189,7 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     [this](gd::stats_query& x) { return pass<gd::stats>(x); },
     [this](gd::history_query& x) { return pass<gd::history_page>(x); },
     [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
+    [this](gd::why_query& x) { return pass<gd::why>(x); },
     [this](link_message& x) {
     const auto& from = current_sender();
     auto who = from ? from->node() : node();

@@ -1,6 +1,8 @@
 #include <gd/actors/reaper.hpp>
 
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <caf/all.hpp>
 #include <fmt/format.h>
@@ -37,6 +39,13 @@ constexpr std::int32_t trimmed_entries = 100;
 /// by the next at once, up to so many.
 constexpr std::int32_t forgotten_signals = 5'000;
 constexpr std::int32_t forgotten_pages = 20;
+/// Instances that are deleted together, and how many such pages at once; and how long
+/// each waits for strangers who have locked a signal of theirs.
+constexpr std::int32_t erased_rows = 1'000;
+constexpr std::int32_t erased_pages = 20;
+constexpr milliseconds erase_wait{10};
+/// The sweep that one node does for all, whatever the configuration says of the others.
+constexpr std::string_view expiry = "expiry";
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -54,12 +63,20 @@ reaper_actor::reaper_actor(caf::actor_config& cfg, node_ptr home)
 }
 
 caf::behavior reaper_actor::make_behavior() {
-  for (auto what : {sweep::leases, sweep::deadlines})
+  for (auto what : {sweep::leases, sweep::deadlines, sweep::expired})
     send_self_after(this, interval(what), sweep_due{what});
   return {
     [this](sweep_due x) { start(x.what); },
-    [this](unit_done& x) { finish(static_cast<sweep>(x.ticket), *x.reply); },
-  };
+    [this](job_due) { work_on_job(); },
+    [this](unit_done& x) {
+    if (x.ticket == job_ticket)
+      finish_job(*x.reply);
+    else if (x.ticket == upgrade_ticket)
+      judge_upgrade(*x.reply);
+    else
+      finish(static_cast<sweep>(x.ticket), *x.reply);
+    },
+    };
 }
 
 reaper_actor::progress& reaper_actor::of(sweep what) {
@@ -67,12 +84,16 @@ reaper_actor::progress& reaper_actor::of(sweep what) {
 }
 
 std::string_view reaper_actor::title(sweep what) {
-  return what == sweep::leases ? "the sweep of leases"
-                               : "the sweep of deadlines";
+  return what == sweep::leases      ? "the sweep of leases"
+         : what == sweep::deadlines ? "the sweep of deadlines"
+                                    : "the sweep of ended instances";
 }
 
 milliseconds reaper_actor::base_interval(sweep what) const {
-  return what == sweep::leases ? home_->config.reaper : home_->config.poll;
+  // Where some were deleted there are soon more.
+  bool often = what == sweep::deadlines
+               || (what == sweep::expired && progress_[2].found);
+  return often ? home_->config.poll : home_->config.reaper;
 }
 
 milliseconds reaper_actor::interval(sweep what) {
@@ -100,8 +121,11 @@ void reaper_actor::start(sweep what) {
   of(what).began = system().clock().now();
   if (what == sweep::leases && !may_reap())
     return send_self_after(this, interval(what), sweep_due{what});
-  if (home_->config.single_sweeper)
-    send(what, stage::lock, {{store::sweep_lock()}, false});
+  if (what == sweep::expired) {
+    expired_pages_ = 0;
+    look_for_expired();
+  } else if (home_->config.single_sweeper)
+    send(what, stage::lock, {{store::sweep_lock("sweep")}, false});
   else
     run(what);
 }
@@ -147,6 +171,8 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
     case stage::silent:
       trimmed_ = store::read_one<store::trimmed_to>(reply.results[1])
                    .value_or(store::trimmed_to{});
+      for (auto& job : store::read<store::open_job_row>(reply.results[2]))
+        begin_job(job);
       read_silent(store::read<store::silent_session>(reply.results.back()));
       forgotten_pages_ = 0;
       return forget();
@@ -156,6 +182,12 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
       return read_end(reply);
     case stage::served:
       return read_served(reply);
+    case stage::expired:
+      return read_expired(reply);
+    case stage::erase:
+      return read_erased(reply);
+    case stage::put_off:
+      return erase_next();
   }
 }
 
@@ -166,14 +198,33 @@ void reaper_actor::fail(sweep what, const error& why) {
   bool locked = (at.under_way == stage::one_row
                  || at.under_way == stage::served)
                 && why.code == errc::busy;
-  if (why.code != errc::stopped && why.code != errc::unavailable && !locked)
+  // Something refers to one of them: that is told in the end.
+  bool referred = at.under_way == stage::erase
+                  && (why.code == errc::busy || why.code == errc::rejected);
+  if (why.code != errc::stopped && why.code != errc::unavailable && !locked
+      && !referred)
     home_->tell(events::sweep_failed{title(what), without_data(why)});
   if (lost) {
     at.singles.clear();
     silent_.clear();
     silent_since_.clear();
+    to_erase_.clear();
     return pause(what);
   }
+  if (at.under_way == stage::erase) {
+    auto guilty = std::move(to_erase_.back());
+    to_erase_.pop_back();
+    if (guilty.size() == 1)
+      return put_off(guilty);
+    auto middle = guilty.begin()
+                  + static_cast<std::ptrdiff_t>(guilty.size() / 2);
+    to_erase_.emplace_back(middle, guilty.end());
+    guilty.erase(middle, guilty.end());
+    to_erase_.push_back(std::move(guilty));
+    return erase_next();
+  }
+  if (at.under_way == stage::put_off)
+    return erase_next();
   if (at.under_way == stage::batch && !at.refused) {
     // For one of its rows: each by itself.
     at.refused = true;
@@ -345,6 +396,7 @@ void reaper_actor::look_for_silent() {
   send(sweep::leases, stage::silent,
        {{store::forget_nodes(),
          store::trim_ledger(trimmed_, trimmed_instances, trimmed_entries),
+         store::open_job(home_->machines->keys()),
          store::silent_sessions(home_->incarnation)},
         false});
 }
@@ -416,8 +468,65 @@ void reaper_actor::read_served(const pq::reply& reply) {
   pause(sweep::leases);
 }
 
+// -- what has ended -----------------------------------------------------------
+
+void reaper_actor::look_for_expired() {
+  send(sweep::expired, stage::expired,
+       {{store::sweep_lock(expiry), store::expired(erased_rows, expired_to_)},
+        false});
+}
+
+void reaper_actor::read_expired(const pq::reply& reply) {
+  if (!reply.results.front().boolean(0, 0))
+    return pause(sweep::expired);
+  auto page = store::read<store::expired_row>(reply.results.back());
+  more_expired_ = page.size() >= static_cast<std::size_t>(erased_rows);
+  expired_to_ = more_expired_ ? page.back() : store::page_end{};
+  if (!page.empty()) {
+    auto& ids = to_erase_.emplace_back();
+    for (const auto& x : page)
+      ids.push_back(x.id);
+  }
+  erase_next();
+}
+
+void reaper_actor::erase_next() {
+  bool goes_on = in_time(sweep::expired);
+  if (!to_erase_.empty() && goes_on)
+    return send(
+      sweep::expired, stage::erase,
+      {{store::lock_timeout(erase_wait), store::erase(to_erase_.back())}});
+  if (to_erase_.empty() && more_expired_ && goes_on
+      && ++expired_pages_ < erased_pages)
+    return look_for_expired();
+  to_erase_.clear();
+  auto did = std::exchange(deleted_, {});
+  of(sweep::expired).found = did.deleted + did.put_off > 0;
+  if (of(sweep::expired).found)
+    home_->tell(did);
+  pause(sweep::expired);
+}
+
+void reaper_actor::read_erased(const pq::reply& reply) {
+  to_erase_.pop_back();
+  auto did = store::read_one<store::erased_row>(reply.results.back())
+               .value_or(store::erased_row{});
+  deleted_.deleted += static_cast<std::size_t>(did.erased);
+  if (!did.kept.empty())
+    return put_off(did.kept);
+  erase_next();
+}
+
+void reaper_actor::put_off(const std::vector<std::int64_t>& ids) {
+  deleted_.put_off += ids.size();
+  send(sweep::expired, stage::put_off, {{store::put_off(ids)}, false});
+}
+
 void reaper_actor::pause(sweep what) {
   auto& at = of(what);
+  home_->tell(events::sweep_ended{
+    title(what), std::chrono::duration_cast<std::chrono::microseconds>(
+                   system().clock().now() - at.began)});
   at.pause = at.found ? 1 : std::min(2 * at.pause, home_->config.sweep_backoff);
   auto wait = interval(what);
   if (what == sweep::leases && std::exchange(look_soon_, false))

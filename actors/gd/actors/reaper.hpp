@@ -5,6 +5,7 @@
 #include <gd/pq/complaints.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
+#include <gd/pq/store_operate.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -23,9 +24,10 @@
 namespace gd::actors {
 
 /// Returns rows whose lease is over, and wakes rows whose deadline has passed:
-/// two sweeps with jittered intervals and bounded batches.
+/// two sweeps with jittered intervals and bounded batches. A third deletes instances whose
+/// time is over: one node for all.
 /// Rows whose unique key might collide by that are returned one by one. Ends the sessions of nodes that are silent for longer than their
-/// lease, keeps up which machines are served, and tells of what waits for nobody.
+/// lease, keeps up which machines are served, tells of what waits for nobody, and works off jobs of operators that nobody works on.
 class reaper_actor : public caf::event_based_actor {
 public:
   reaper_actor(caf::actor_config& cfg, node_ptr home);
@@ -50,6 +52,9 @@ private:
     forget,  ///< dedup keys
     end_one, ///< one of these
     served,  ///< which machines are served, and what waits for nobody
+    expired, ///< whose time is over, if this node looks for them
+    erase,   ///< some of these
+    put_off, ///< those of them that cannot be deleted
   };
 
   struct progress {
@@ -64,6 +69,11 @@ private:
     /// How many intervals the next pause is long.
     std::int32_t pause = 1;
   };
+
+  /// Behind those of the sweeps.
+  static constexpr auto job_ticket = static_cast<std::uint64_t>(sweep::expired)
+                                     + 1;
+  static constexpr std::uint64_t upgrade_ticket = job_ticket + 1;
 
   static std::string_view title(sweep what);
   progress& of(sweep what);
@@ -91,7 +101,17 @@ private:
   void end_next();
   void read_end(const pq::reply& reply);
   void look_for_served();
+  void begin_job(const store::open_job_row& job);
+  void work_on_job();
+  void finish_job(const pq::reply& reply);
+  void judge_upgrade(const pq::reply& reply);
+  void leave_job(const error& why);
   void read_served(const pq::reply& reply);
+  void look_for_expired();
+  void read_expired(const pq::reply& reply);
+  void erase_next();
+  void read_erased(const pq::reply& reply);
+  void put_off(const std::vector<std::int64_t>& ids);
   void pause(sweep what);
   bool may_reap();
   void remember();
@@ -100,7 +120,7 @@ private:
   /// Rows that strangers have locked, and until when those are left alone that
   /// they have let go since: unset for those that they have not.
   std::map<std::int64_t, std::optional<clock::time_point>> locked_;
-  std::array<progress, 2> progress_{};
+  std::array<progress, 3> progress_{};
   /// Of leases that end: where the page ended, who is there, who is locked.
   store::page_end looked_{};
   std::vector<std::int64_t> ending_;
@@ -123,6 +143,17 @@ private:
   /// many pages of this sweep had some.
   std::int64_t forgotten_ = 0;
   std::int32_t forgotten_pages_ = 0;
+  /// What an operator wants to be done with many instances, of which this node does some
+  /// at a time. Zero: there is none.
+  store::open_job_row job_;
+  /// Instances whose time is over: where their last page ended, how many pages of this
+  /// sweep there were, whether there may be more, and who of it is still to be deleted, in
+  /// groups.
+  store::page_end expired_to_{};
+  std::int32_t expired_pages_ = 0;
+  bool more_expired_ = false;
+  std::vector<std::vector<std::int64_t>> to_erase_;
+  events::instances_deleted deleted_{};
   /// What nobody serves.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.

@@ -41,6 +41,10 @@ std::string beginning_of(const store::known_machine& x) {
     out += fmt::format(" for {} s", *x.keep_us / 1'000'000);
   if (x.forget_us)
     out += fmt::format(", dedup keys for {} s", *x.forget_us / 1'000'000);
+  for (auto [status, us] : {std::pair{"done", x.retention.done},
+                            std::pair{"failed", x.retention.failed}})
+    if (us)
+      out += fmt::format(", what is {} for {} s", status, *us / 1'000'000);
   return out;
 }
 

@@ -243,7 +243,7 @@ step_queue::ended runner_actor::run(step_queue::job x) {
   if (x.what->under()->lost) // somebody else's by now
     return end;
   home_->begin(*x.what->under(), system().clock().now());
-  home_->tell(events::step_started{x.what->which(), x.what->under()->token});
+  home_->tell(x.what->start_told());
   end.what = std::move(x.what);
   end.why = run_inside(
     this, spawn<plain_step_actor, brief>(home_, *end.what, end.row));

@@ -61,7 +61,7 @@ void step_actor::run() {
     anon(picker_, step_begun{tag_, system().clock().now()});
   }
   home_->begin(*under, system().clock().now());
-  home_->tell(events::step_started{what_->which(), under->token});
+  home_->tell(what_->start_told());
   // If it is too late for an outcome, our end says that the function has returned.
   if (auto outcome = what_->run_unless_decided())
     report(std::move(outcome));
@@ -159,7 +159,7 @@ caf::behavior async_step_actor::make_behavior() {
     if (what.under()->decided_by() != decider::nobody)
       return quit(); // too late
     home_->begin(*what.under(), system().clock().now());
-    home_->tell(events::step_started{what.which(), what.under()->token});
+    home_->tell(what.start_told());
     starter_->start(this, delivery_, what.begin(), what.row().state);
     },
     };

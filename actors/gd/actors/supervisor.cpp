@@ -72,11 +72,10 @@ caf::behavior supervisor_actor::make_behavior() {
       [this] { return spawn<heartbeat_actor, caf::detached>(home_); });
   add(role::reaper, {}, [this] { return spawn<reaper_actor>(home_); });
   add(role::links, {}, [this] { return spawn<links_actor>(home_); });
+  home_->paused.forget();
   add_pickers();
-  if (home_->config.look.count() > 0) {
-    lookout_ = std::make_shared<lookout>(home_);
-    lookout_->wait();
-  }
+  lookout_ = std::make_shared<lookout>(home_);
+  lookout_->look();
   look_around();
   return {
     [this](restart x) { start(x.child); },

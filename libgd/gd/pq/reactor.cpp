@@ -98,6 +98,8 @@ struct reactor::lane_state {
   std::unique_ptr<pq::connection> connection;
   /// The schema has been checked, and the greeting said: units may run.
   bool ready = false;
+  /// It was, and the connection was lost.
+  bool lost = false;
   bool closed = false;
   std::optional<error> why_lost;
   std::deque<job> waiting;
@@ -394,6 +396,7 @@ void reactor::give_up_connecting() {
 
 void reactor::lost(lane_state& lane, news& told) {
   auto why = lane.connection->why_dead();
+  lane.lost = lane.lost || lane.ready;
   disconnect(lane);
   if (fatal_)
     return;
@@ -438,7 +441,8 @@ void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
   if (std::all_of(lanes_.begin(), lanes_.end(),
                   [](const auto& x) { return x->ready || x->on_demand; }))
     complaints_.forget();
-  told.events.emplace_back(events::connected{lane.index, conn.backend()});
+  told.events.emplace_back(events::connected{lane.index, conn.backend(),
+                                             std::exchange(lane.lost, false)});
 }
 
 void reactor::start_next(lane_state& lane) {

@@ -108,8 +108,7 @@ pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
                    column(rows, &hidden_row::token), bytes, longest_text);
 }
 
-/// From 1970.
-constexpr std::int64_t us_until_2000 = 946'684'800'000'000;
+constexpr std::int64_t us_until_2000 = 946'684'800'000'000; ///< from 1970
 
 pick_answer read_pick(const pq::rows& rows) {
   pick_answer out;
@@ -132,8 +131,11 @@ pick_answer read_pick(const pq::rows& rows) {
     picked.read(i, out.rows[n]);
     auto& row = out.rows[n];
     row.shown = !row.state.empty();
+    row.due_us = place.since_us2000 + us_until_2000;
     row.now_us = out.summary.now_us2000 + us_until_2000;
     row.picked_at = picked_at;
+    if (!rows.is_null(i, summary)) // of a row this column has something else
+      row.traceparent = rows.text(i, summary);
     if (out.first.empty() || out.first.back().priority != place.priority)
       out.first.push_back(place);
   }
@@ -428,15 +430,15 @@ pq::call return_row(std::int64_t id, bool leases) {
   return make_call(sql::return_row, id, leases);
 }
 
-pq::call sweep_lock() {
-  return make_call(sql::sweep_lock);
+pq::call sweep_lock(std::string_view sweep) {
+  return make_call(sql::sweep_lock, sweep);
 }
 
 pq::call end_session() {
   return make_call(sql::end_session);
 }
 
-// -- inserts, signals, reading ------------------------------------------------
+// -- inserts, signals ---------------------------------------------------------
 
 pq::call draw_ids(std::size_t count) {
   return make_call(sql::draw_ids, static_cast<std::int32_t>(count));
@@ -483,11 +485,11 @@ static auto unique_keys(const row_refs<insert_row>& rows) {
 
 static pq::call insert_runnable(const sql::statement& what,
                                 const row_refs<insert_row>& rows) {
-  return insert_by(what, rows, column(rows, &insert_row::delay_us),
-                   column(rows, &insert_row::at_us),
-                   column(rows, &insert_row::partition_key), unique_keys(rows),
-                   column(rows, filled(&insert_row::unique_scope)),
-                   alike(rows, &insert_row::drawn_us));
+  return insert_by(
+    what, rows, column(rows, &insert_row::delay_us),
+    column(rows, &insert_row::at_us), column(rows, &insert_row::partition_key),
+    unique_keys(rows), column(rows, filled(&insert_row::unique_scope)),
+    alike(rows, &insert_row::drawn_us), column(rows, &insert_row::traceparent));
 }
 
 pq::call insert_new(const row_refs<insert_row>& rows) {
@@ -497,7 +499,8 @@ pq::call insert_new(const row_refs<insert_row>& rows) {
 pq::call insert_claimed(const row_refs<insert_row>& rows,
                         std::chrono::microseconds lease) {
   return insert_by(sql::insert_claimed, rows, alike(rows, &insert_row::token),
-                   lease, alike(rows, &insert_row::drawn_us));
+                   lease, alike(rows, &insert_row::drawn_us),
+                   column(rows, &insert_row::traceparent));
 }
 
 pq::call insert(const row_refs<insert_row>& rows) {
@@ -557,44 +560,13 @@ pq::call send_signals(const row_refs<gd::signal>& signals,
   auto payload = [](const auto& x) {
     return std::string_view{x.payload.text()};
   };
-  auto x = make_call(named ? sql::signal_named : sql::signal,
-                     column(signals, &gd::signal::name),
-                     column(signals, payload),
-                     column(signals, &gd::signal::dedup_key), inbox_limit);
+  auto x = make_call(
+    named ? sql::signal_named : sql::signal, column(signals, &gd::signal::name),
+    column(signals, payload), column(signals, &gd::signal::dedup_key),
+    inbox_limit, column(signals, &gd::signal::traceparent));
   if (!named)
     x.args.add(column(signals, &gd::signal::target));
   return x;
-}
-
-pq::call look_up(const gd::look_up& what) {
-  return make_call(sql::look_up, what.id, longest_text, pq::one_key(what.key));
-}
-
-std::optional<instance> read_instance(const pq::rows& rows) {
-  auto x = read_one<instance>(rows);
-  if (x && x->unique_key)
-    x->unique_key = key_text(*x->unique_key);
-  return x;
-}
-
-pq::call history(const history_query& what) {
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  auto from = what.from_seq.value_or(what.newest_first ? most : 0);
-  auto edge = !what.newest_first ? std::max<std::int64_t>(from, 0) - 1
-              : from < most      ? from + 1
-                                 : most;
-  return make_call(sql::history, what.id, edge, what.limit, what.newest_first,
-                   pq::one_key(what.key));
-}
-
-pq::call in_step(const in_step_query& what) {
-  return make_call(
-    sql::in_step, what.fsm, what.step, what.status,
-    what.before.value_or(std::numeric_limits<std::int64_t>::max()), what.limit);
-}
-
-pq::call stats() {
-  return make_call(sql::stats);
 }
 
 } // namespace gd::store

@@ -26,10 +26,10 @@ class lease;
 
 namespace gd::pq {
 
-/// Of the columns ids, names and payloads.
+/// Of the columns ids, names, payloads and traces.
 template <>
 struct cell_reader<std::vector<raw_signal>> {
-  int ids, names, payloads;
+  int ids, names, payloads, traces;
 
   cell_reader(const rows& from, std::string_view name);
   bool is_null(const rows& from, std::size_t row) const;
@@ -110,10 +110,9 @@ private:
 
 // -- picking ------------------------------------------------------------------
 
-/// A row under a lease, as a step gets it: read by `read_pick`. Three others make
-/// some, of what they know: `insert_intake` of what it has inserted under a lease,
-/// `execution::after` of what runs ahead, `simulation::show` of the test kit. What
-/// one of them leaves out is empty there.
+/// A row under a lease, as a step gets it: read by `read_pick`. `insert_intake` makes some
+/// of what it has inserted under a lease, `execution::after` of what runs ahead,
+/// `simulation::show` of the test kit: what one of them leaves out is empty there.
 struct picked_row {
   std::int64_t id = 0;
   std::string fsm{};
@@ -130,13 +129,15 @@ struct picked_row {
   std::string key_session{};
   /// Statuses in which its unique key is taken; empty: it has none.
   std::vector<std::string> unique_scope{};
-  std::int16_t history = 0; ///< a `gd::history`
-  std::int64_t seq = 0;     ///< how many transitions it has made
+  std::int16_t history = 0;  ///< a `gd::history`
+  std::int64_t seq = 0;      ///< how many transitions it has made
+  std::string traceparent{}; ///< that of its insert; empty: none
   /// How many steps have been run since the row was picked.
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
   bool shown = true;
-  /// The database's clock, and ours, as of the pick.
+  /// Since when it was due; the database's clock, and ours, as of the pick.
+  std::int64_t due_us = 0;
   std::int64_t now_us = 0;
   std::chrono::steady_clock::time_point picked_at{};
 
@@ -362,6 +363,9 @@ struct outcome_row {
   std::vector<std::int64_t> seen{};
   /// Its new status may be one in which another row has its unique key.
   bool may_collide = false;
+  /// How long the instance is kept that ends by this; nullopt: for ever.
+  std::optional<std::int64_t> keep_us{};
+  bool erase = false; ///< it is deleted with this, if it can be
   /// It is entered into the ledger.
   bool has_history = false;
   /// For that: JSON, or empty.
@@ -496,11 +500,10 @@ struct returned_row : reaped_row {
   GD_COLUMNS(id, queue, partition_key, token, runnable);
 };
 
-/// One row, one boolean.
-pq::call sweep_lock();
+pq::call sweep_lock(std::string_view sweep); ///< one row, one boolean
 pq::call end_session();
 
-// -- inserts, signals, reading ------------------------------------------------
+// -- inserts, signals ---------------------------------------------------------
 
 /// An insert with everything that it left open filled in.
 struct insert_row {
@@ -518,9 +521,10 @@ struct insert_row {
   std::optional<std::string> partition_key{};
   std::optional<std::string> unique_key{};
   std::string unique_scope{}; ///< statuses, joined by commas
-  std::string token{};        ///< of the lease it begins under; empty: none
-  bool resent = false;        ///< sent before, with unknown fate
-  std::int16_t history = 0;   ///< a `gd::history`
+  std::optional<std::string> traceparent{};
+  std::string token{};      ///< of the lease it begins under; empty: none
+  bool resent = false;      ///< sent before, with unknown fate
+  std::int16_t history = 0; ///< a `gd::history`
   std::optional<machine::resting> rests{}; ///< it begins where none runs
   /// What the insert has left open, and its machine fills in.
   struct open_fields {
@@ -587,12 +591,5 @@ struct signal_row {
 
   GD_COLUMNS(answer, woken_queue, runnable_queue);
 };
-
-pq::call look_up(const gd::look_up& what);
-std::optional<instance> read_instance(const pq::rows& rows);
-/// Read as `ledger_entry`, `in_step_row`, `stats_row`.
-pq::call history(const history_query& what);
-pq::call in_step(const in_step_query& what);
-pq::call stats();
 
 } // namespace gd::store

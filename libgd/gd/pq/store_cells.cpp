@@ -14,7 +14,8 @@ cell_reader<std::vector<raw_signal>>::cell_reader(const rows& from,
                                                   std::string_view)
   : ids(from.column("ids")),
     names(from.column("names")),
-    payloads(from.column("payloads")) {
+    payloads(from.column("payloads")),
+    traces(from.column("traces")) {
   // nop
 }
 
@@ -31,12 +32,15 @@ cell_reader<std::vector<raw_signal>>::read(const rows& from,
   auto numbers = from.integers(row, ids);
   auto named = from.texts(row, names);
   auto texts = from.texts(row, payloads);
+  auto traced = from.texts(row, traces);
   std::vector<raw_signal> xs;
-  if (named.size() != numbers.size() || texts.size() != numbers.size())
+  auto n = numbers.size();
+  if (named.size() != n || texts.size() != n || traced.size() != n)
     return xs;
-  xs.reserve(numbers.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    xs.push_back({numbers[i], std::move(named[i]), std::move(texts[i])});
+  xs.reserve(n);
+  for (std::size_t i = 0; i < n; ++i)
+    xs.push_back({numbers[i], std::move(named[i]), std::move(texts[i]),
+                  std::move(traced[i])});
   return xs;
 }
 
@@ -56,6 +60,12 @@ cell_reader<store::outside_steps>::read(const rows& from,
                                         std::size_t row) const {
   auto x = from_json<store::outside_steps>(from.text(row, column));
   return x ? std::move(*x) : store::outside_steps{};
+}
+
+store::retention cell_reader<store::retention>::read(const rows& from,
+                                                     std::size_t row) const {
+  auto x = from_json<store::retention>(from.text(row, column));
+  return x ? *x : store::retention{};
 }
 
 } // namespace gd::pq

@@ -36,14 +36,28 @@ static outside_step opened(const machine::step_definition& of) {
   return x;
 }
 
-std::vector<known_machine> known(const std::vector<machine>& machines) {
+static retention retention_of(const machine& x,
+                              std::chrono::microseconds resend) {
+  auto us = [&x](final_status how) {
+    const auto& time = x.kept(how);
+    return time ? std::optional<std::int64_t>{time->count()} : std::nullopt;
+  };
+  retention out{us(final_status::done), us(final_status::failed)};
+  if (out.done || out.failed)
+    out.resend = resend.count();
+  return out;
+}
+
+std::vector<known_machine> known(const std::vector<machine>& machines,
+                                 std::chrono::microseconds resend) {
   std::vector<known_machine> xs;
   for (const auto& x : machines) {
     xs.push_back({.fsm = x.name,
                   .version = x.version,
                   .initial_step = x.initial_step,
                   .queue = x.queue,
-                  .history = static_cast<std::int16_t>(x.history)});
+                  .history = static_cast<std::int16_t>(x.history),
+                  .retention = retention_of(x, resend)});
     auto& one = xs.back();
     if (x.history_keep)
       one.keep_us = x.history_keep->count();
@@ -116,6 +130,13 @@ static std::string declared_json(const known_machine& x) {
   return to_json(x.declared).text();
 }
 
+static std::optional<std::string> retention_json(const known_machine& x) {
+  const auto& y = x.retention;
+  if (!y.done && !y.failed)
+    return std::nullopt;
+  return to_json(y).text();
+}
+
 static std::string open_json(const known_machine& x) {
   return to_json(x.open).text();
 }
@@ -140,7 +161,8 @@ pq::call register_machines(const std::vector<known_machine>& machines) {
     column(machines, &known_machine::queue), column(machines, joined_steps),
     column(machines, declared_json), column(machines, &known_machine::history),
     column(machines, &known_machine::keep_us), column(machines, open_json),
-    column(machines, &known_machine::forget_us));
+    column(machines, &known_machine::forget_us),
+    column(machines, retention_json));
 }
 
 pq::call replaced_machines(const std::vector<known_machine>& machines) {
@@ -202,10 +224,6 @@ std::optional<machine_graph> read_graph(const pq::rows& rows) {
     out.handler_to = std::move(found->second);
   }
   return out;
-}
-
-pq::call count_steps(const std::string& fsm, std::int32_t version) {
-  return make_call(sql::count_steps, fsm, version);
 }
 
 pq::call retire(const std::string& fsm, std::int32_t version, bool retired) {
@@ -295,6 +313,10 @@ pq::call peers(const std::string& incarnation) {
 
 pq::call last_ids() {
   return make_call(sql::last_ids);
+}
+
+pq::call paused_queues() {
+  return make_call(sql::paused_queues);
 }
 
 // -- migrations ---------------------------------------------------------------

@@ -39,6 +39,15 @@ struct outside_step {
 
   GD_STATE(outside_step, to, rests, ends, after_us, then);
 };
+/// How long instances are kept, in us, by how they have ended; nullopt: for ever.
+struct retention {
+  std::optional<std::int64_t> done{};
+  std::optional<std::int64_t> failed{};
+  /// How young nothing may be that is deleted.
+  std::int64_t resend = 0;
+
+  GD_STATE(retention, done, failed, resend);
+};
 /// Of the steps that have something, by name.
 using outside_steps = std::map<std::string, outside_step>;
 
@@ -52,6 +61,14 @@ struct cell_reader<store::outside_steps> : cell_reader<std::string> {
   using cell_reader<std::string>::cell_reader;
 
   store::outside_steps read(const rows& from, std::size_t row) const;
+};
+
+/// The same.
+template <>
+struct cell_reader<store::retention> : cell_reader<std::string> {
+  using cell_reader<std::string>::cell_reader;
+
+  store::retention read(const rows& from, std::size_t row) const;
 };
 
 } // namespace gd::pq
@@ -72,11 +89,15 @@ struct known_machine {
   std::optional<std::int64_t> forget_us{};
   transitions declared{};
   outside_steps open{};
+  store::retention retention{};
 
   GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired, history,
-             open);
+             open, retention);
 };
-std::vector<known_machine> known(const std::vector<machine>& machines);
+/// `resend`: how young nothing may be that is deleted; by default, as by the configuration's.
+std::vector<known_machine>
+known(const std::vector<machine>& machines,
+      std::chrono::microseconds resend = std::chrono::seconds{18});
 /// What has to be the same on all nodes: "pay", "pay -> ship", "ship -> (nowhere)", "pay
 /// -> cancelled (outside)", "wait rests", "wait rests 60000000 us -> expired", "paid ends".
 std::vector<std::string> definition(const known_machine& x);
@@ -96,7 +117,7 @@ struct changed_machine : known_machine {
   std::string transitions{}; ///< JSON, or nothing
 
   GD_COLUMNS(fsm, version, initial_step, queue, steps, transitions, open,
-             history, keep_us, forget_us, replaced);
+             history, keep_us, forget_us, retention, replaced);
 };
 pq::call replaced_machines(const std::vector<known_machine>& machines);
 /// What it is by now.
@@ -132,14 +153,6 @@ struct drawn_machine : known_machine {
 };
 /// Null: it is known to nobody.
 std::optional<machine_graph> read_graph(const pq::rows& rows);
-pq::call count_steps(const std::string& fsm, std::int32_t version);
-struct step_count {
-  std::string step{};
-  std::string status{};
-  std::int64_t instances = 0;
-
-  GD_COLUMNS(step, status, instances);
-};
 
 pq::call retire(const std::string& fsm, std::int32_t version, bool retired);
 /// Before `pin`, in its transaction; version 0: none is to be pinned.
@@ -237,13 +250,16 @@ struct peer_row {
 // -- what is new ---------------------------------------------------------------
 
 pq::call last_ids();
+/// Of these, the queues alone.
+pq::call paused_queues();
 /// The last that were drawn, whatever has become of them; zero: none.
 struct last_ids_row {
   std::int64_t instances = 0;
   std::int64_t signals = 0;
+  std::vector<std::string> paused{}; ///< queues
 
   bool operator==(const last_ids_row&) const = default;
-  GD_COLUMNS(instances, signals);
+  GD_COLUMNS(instances, signals, paused);
 };
 
 // -- migrations ---------------------------------------------------------------

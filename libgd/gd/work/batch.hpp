@@ -21,7 +21,7 @@ namespace gd {
 ///
 /// `Entry` has `key()` (no two of the same in a group), `bytes()`, `unsure()`
 /// (the entry may wait for a stranger's unique key, and shares no group with those that
-/// never do), and the members `locked_tries` and `not_before`, which belong to the batcher.
+/// never do), maybe `apart()` (it shares no group with those that are not), and the members `locked_tries` and `not_before`, which belong to the batcher.
 template <class Entry>
 class batcher {
 public:
@@ -42,13 +42,13 @@ public:
   }
 
   bool empty() const noexcept {
-    return ready_.empty() && unsure_.empty() && halves_.empty()
-           && unsure_halves_.empty() && locked_.empty();
+    return ready_.empty() && apart_.empty() && unsure_.empty()
+           && halves_.empty() && unsure_halves_.empty() && locked_.empty();
   }
 
   /// How many entries wait for nothing but a group.
   std::size_t ready() const noexcept {
-    return ready_.size();
+    return ready_.size() + apart_.size();
   }
 
   struct group {
@@ -74,12 +74,12 @@ public:
   group take(clock::time_point now, bool others = false) {
     for (auto i = locked_.begin(); i != locked_.end();)
       if (i->not_before <= now && !waits(*i)) {
-        ready_.push_back(std::move(*i));
+        pool_of(*i).push_back(std::move(*i));
         i = locked_.erase(i);
       } else {
         ++i;
       }
-    bool at_once = others || !ready_.empty() || !halves_.empty();
+    bool at_once = others || ready() > 0 || !halves_.empty();
     if (!at_once || (now >= wait_again_at_ && !waited_)) {
       auto next = take_waiting(now);
       if (!next.entries.empty()) {
@@ -90,12 +90,13 @@ public:
       }
     }
     waited_ = false;
-    if (!halves_.empty() && (ready_.empty() || !was_half_)) {
+    if (!halves_.empty() && (ready() == 0 || !was_half_)) {
       was_half_ = true;
       return take_half(halves_);
     }
     was_half_ = false;
-    return {take_ready(ready_)};
+    was_apart_ = !apart_.empty() && (ready_.empty() || !was_apart_);
+    return {take_ready(was_apart_ ? apart_ : ready_)};
   }
 
   /// A group's transaction is over, however it ended.
@@ -152,7 +153,7 @@ public:
       std::move(kept, from.end(), std::back_inserter(out));
       from.erase(kept, from.end());
     };
-    for (auto* pool : {&ready_, &unsure_})
+    for (auto* pool : {&ready_, &apart_, &unsure_})
       sift(*pool);
     for (auto* pool : {&halves_, &unsure_halves_}) {
       for (auto& one : *pool)
@@ -173,7 +174,7 @@ public:
 
   /// Whether `take` would return something now.
   bool has_due(clock::time_point now) const {
-    return !ready_.empty() || !unsure_.empty() || !halves_.empty()
+    return ready() > 0 || !unsure_.empty() || !halves_.empty()
            || !unsure_halves_.empty() || due() <= now;
   }
 
@@ -182,7 +183,12 @@ private:
   using groups = std::vector<std::vector<Entry>>;
 
   entries& pool_of(const Entry& x) {
-    return x.unsure() ? unsure_ : ready_;
+    if (x.unsure())
+      return unsure_;
+    if constexpr (requires { x.apart(); })
+      if (x.apart())
+        return apart_;
+    return ready_;
   }
 
   /// An entry that was found locked waits for the stranger, by itself.
@@ -254,12 +260,15 @@ private:
   std::size_t rows_;
   std::size_t bytes_;
   entries ready_;
+  entries apart_;
   entries unsure_;
   groups halves_;
   groups unsure_halves_;
   std::vector<Entry> locked_;
   /// The last group that would not wait was a half.
   bool was_half_ = false;
+  /// The last group of those was of entries that go apart.
+  bool was_apart_ = false;
   /// The last group might wait.
   bool waited_ = false;
   /// Which kind of those that may wait was the last.

@@ -1,5 +1,7 @@
 #include <gd/work/execution.hpp>
 
+#include <gd/pq/store_ends.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -43,7 +45,15 @@ execution::execution(std::shared_ptr<const machine> of, store::picked_row row,
     step_(machine_->find_step(row_.step)),
     lease_(std::move(under)),
     limits_(bounds) {
-  // nop
+  note_trace();
+}
+
+/// While the inbox is there: a step takes it.
+void execution::note_trace() {
+  auto told = std::find_if(row_.inbox.begin(), row_.inbox.end(),
+                           [](auto& x) { return !x.traceparent.empty(); });
+  traceparent_ = told != row_.inbox.end() ? told->traceparent
+                                          : row_.traceparent;
 }
 
 context_base execution::make_context() const {
@@ -58,6 +68,7 @@ context_base execution::make_context() const {
     std::chrono::microseconds{row_.now_us}};
   ctx.step_type_ = machine_->step_type;
   ctx.wake_reason_ = row_.wake_reason;
+  ctx.traceparent_ = traceparent_;
   ctx.lease_ = lease_;
   return ctx;
 }
@@ -68,6 +79,27 @@ execution::row_ptr execution::begin_row() const {
   row->token = lease_->token;
   row->has_history = row_.history > 0;
   return row;
+}
+
+/// Whether a unique key stays taken where its instance has ended so.
+static bool taken_in(const std::vector<std::string>& scope, final_status how) {
+  return std::find(scope.begin(), scope.end(),
+                   how == final_status::done ? "done" : "failed")
+         != scope.end();
+}
+
+void execution::complete(store::outcome_row& row) const {
+  row.has_history = row_.history > 0;
+  row.may_collide = store::may_collide(row_, row.what);
+  auto end = store::end_of(row.what);
+  if (!end)
+    return;
+  const auto& time = machine_->kept(*end);
+  if (!time)
+    return;
+  row.keep_us = time->count();
+  // A key that is to last has been let in before the machine kept nothing.
+  row.erase = time->count() == 0 && !taken_in(row_.unique_scope, *end);
 }
 
 execution::row_ptr execution::run() {
@@ -163,6 +195,7 @@ execution execution::after(store::outcome_row written, std::string token,
   auto now = clock::now();
   auto since = std::chrono::duration_cast<std::chrono::microseconds>(
     now - row_.picked_at);
+  auto now_us = row_.now_us + since.count();
   return {machine_,
           store::picked_row{
             .id = row_.id,
@@ -174,9 +207,11 @@ execution execution::after(store::outcome_row written, std::string token,
             .unique_scope = row_.unique_scope,
             .history = row_.history,
             .seq = row_.seq + 1,
+            .traceparent = row_.traceparent,
             .steps_ahead = row_.steps_ahead + 1,
             .shown = shown,
-            .now_us = row_.now_us + since.count(),
+            .due_us = now_us,
+            .now_us = now_us,
             .picked_at = now},
           std::make_shared<lease>(row_.id, std::move(token)), limits_};
 }
@@ -265,7 +300,7 @@ execution::row_ptr execution::give_up(const std::string& reason,
   auto row = begin_row();
   row->what = store::verb::stop;
   row->reason = clean_text(reason, limits_.reason);
-  row->may_collide = store::may_collide(row_, row->what);
+  complete(*row);
   return row;
 }
 
@@ -285,7 +320,16 @@ events::step_run execution::which() const {
           .version = row_.fsm_version,
           .step = row_.step,
           .attempt = row_.attempt,
-          .seq = row_.seq};
+          .seq = row_.seq,
+          .traceparent = traceparent_};
+}
+
+events::step_started execution::start_told() const {
+  auto picked = std::chrono::microseconds{row_.now_us - row_.due_us};
+  auto since = std::chrono::duration_cast<std::chrono::microseconds>(
+    lease_->began() - row_.picked_at);
+  return {which(), lease_->token,
+          std::max(picked + since, std::chrono::microseconds{0})};
 }
 
 void execution::ran(elsewhere how) {
@@ -452,7 +496,7 @@ result<execution::row_ptr> execution::encode_main(outcome x,
       row->reason = clean_text(x.reason, limits_.reason);
       break;
   }
-  row->may_collide = store::may_collide(row_, row->what);
+  complete(*row);
   bool same_inputs = x.kind == outcome_kind::replay
                      || x.kind == outcome_kind::stop;
   if (same_inputs || by_handler)

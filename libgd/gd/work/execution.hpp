@@ -65,6 +65,7 @@ public:
     row_.state = std::move(*content.state);
     row_.inbox = std::move(content.inbox);
     row_.shown = true;
+    note_trace();
   }
 
   /// The database has refused the row that `run` (or `refused`) returned, and it
@@ -75,6 +76,9 @@ public:
   row_ptr refused(const error& why) {
     return refused(why, without_data(why).message);
   }
+
+  /// Fills in what an outcome has of its row and machine.
+  void complete(store::outcome_row& row) const;
 
   /// Its row goes elsewhere: keeps what tells which one it was.
   void strip() {
@@ -134,6 +138,9 @@ public:
 
   events::step_run which() const;
 
+  /// When its lease has begun.
+  events::step_started start_told() const;
+
   /// `outcome`: what the failure has led to.
   events::step_failed failure_told(const store::outcome_row& outcome) const;
 
@@ -143,6 +150,7 @@ private:
   using clock = std::chrono::steady_clock;
 
   context_base make_context() const;
+  void note_trace();
   row_ptr begin_row() const;
   outcome call(context_base& ctx);
   row_ptr handle(const failure& why, std::string told);
@@ -168,6 +176,7 @@ private:
 
   std::shared_ptr<const machine> machine_;
   store::picked_row row_;
+  std::string traceparent_{};            ///< of what the step runs for
   const machine::step_definition* step_; ///< the machine's
   lease_ptr lease_;
   limits limits_;

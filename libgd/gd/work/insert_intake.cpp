@@ -250,6 +250,8 @@ insert_intake::end_claims(std::vector<entry>& group, const pq::reply& reply,
                           .fsm_version = x->version,
                           .step = x->step,
                           .state = std::move(state->second),
+                          .traceparent = x->traceparent.value_or(""),
+                          .due_us = clock_read_.us + since.count(),
                           .now_us = clock_read_.us + since.count(),
                           .picked_at = picked_at});
   }

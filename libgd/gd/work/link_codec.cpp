@@ -239,7 +239,8 @@ std::vector<inbox_signal> inbox_of(std::vector<raw_signal> xs) {
   std::vector<inbox_signal> out;
   out.reserve(xs.size());
   for (auto& x : xs)
-    out.push_back({x.id, std::move(x.name), std::move(x.payload)});
+    out.push_back({x.id, std::move(x.name), std::move(x.payload),
+                   std::move(x.traceparent)});
   return out;
 }
 
@@ -247,7 +248,8 @@ std::vector<raw_signal> to_inbox(std::vector<inbox_signal> xs) {
   std::vector<raw_signal> out;
   out.reserve(xs.size());
   for (auto& x : xs)
-    out.push_back({x.id, std::move(x.name), std::move(x.payload)});
+    out.push_back({x.id, std::move(x.name), std::move(x.payload),
+                   std::move(x.traceparent)});
   return out;
 }
 
@@ -263,7 +265,9 @@ row row_of(const store::picked_row& x) {
           .unique_scope = x.unique_scope,
           .history = x.history,
           .seq = x.seq,
-          .now_us = x.now_us};
+          .now_us = x.now_us,
+          .due_us = x.due_us,
+          .traceparent = x.traceparent};
 }
 
 store::picked_row to_picked(std::int64_t id, row x) {
@@ -279,6 +283,9 @@ store::picked_row to_picked(std::int64_t id, row x) {
           .unique_scope = std::move(x.unique_scope),
           .history = static_cast<std::int16_t>(x.history),
           .seq = x.seq,
+          .traceparent = std::move(x.traceparent),
+          .due_us = x.due_us > 0 ? x.due_us
+                                 : x.now_us, // an older engine is silent
           .now_us = x.now_us,
           .picked_at = std::chrono::steady_clock::now()};
 }

@@ -219,12 +219,14 @@ struct inbox_signal {
   std::int64_t id = 0;
   std::string name{};
   std::string payload{};
+  std::string traceparent{};
 
   template <class X, class V>
   static void fields(X& x, V&& v) {
     v(1, x.id);
     v(2, x.name);
     v(3, x.payload);
+    v(4, x.traceparent);
   }
 };
 
@@ -242,6 +244,8 @@ struct row {
   std::int32_t history = 0;
   std::int64_t seq = 0;
   std::int64_t now_us = 0;
+  std::int64_t due_us = 0;
+  std::string traceparent{};
 
   template <class X, class V>
   static void fields(X& x, V&& v) {
@@ -257,6 +261,8 @@ struct row {
     v(10, x.history);
     v(11, x.seq);
     v(12, x.now_us);
+    v(13, x.due_us);
+    v(14, x.traceparent);
   }
 };
 

@@ -39,8 +39,8 @@ errand errand_of(const insert& x, keys_trusted which) {
   bool tells = x.unique_key && (lasts || which == keys_trusted::all);
   return {tells ? asked_twice::repeats : asked_twice::acts,
           bytes_beside + x.fsm.size() + x.state.text().size() + x.step.size()
-            + x.queue.size() + size_of(x.partition_key)
-            + size_of(x.unique_key)};
+            + x.queue.size() + size_of(x.partition_key) + size_of(x.unique_key)
+            + size_of(x.traceparent)};
 }
 
 errand errand_of(const insert_all& x, keys_trusted which) {
@@ -57,7 +57,7 @@ errand errand_of(const signal& x, keys_trusted which) {
   bool tells = x.dedup_key && (!x.key || which == keys_trusted::all);
   return {tells ? asked_twice::repeats : asked_twice::acts,
           bytes_beside + x.name.size() + x.payload.text().size()
-            + size_of(x.dedup_key) + size_of(x.key)};
+            + size_of(x.dedup_key) + size_of(x.key) + size_of(x.traceparent)};
 }
 
 errand errand_of(const transition& x, keys_trusted) {
@@ -83,6 +83,10 @@ errand errand_of(const history_query& x, keys_trusted) {
 errand errand_of(const in_step_query& x, keys_trusted) {
   return {asked_twice::reads,
           bytes_beside + x.fsm.size() + x.step.size() + x.status.size()};
+}
+
+errand errand_of(const why_query& x, keys_trusted) {
+  return {asked_twice::reads, bytes_beside + size_of(x.key)};
 }
 
 // -- answers ------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/operate.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -49,6 +50,7 @@ errand errand_of(const look_up& x, keys_trusted which);
 errand errand_of(const stats_query& x, keys_trusted which);
 errand errand_of(const history_query& x, keys_trusted which);
 errand errand_of(const in_step_query& x, keys_trusted which);
+errand errand_of(const why_query& x, keys_trusted which);
 
 /// How an answer is to be read.
 struct answered_errand {

@@ -83,6 +83,30 @@ std::optional<machine::resting> resting_at(const store::known_machine& x,
   return how;
 }
 
+std::optional<std::int64_t> kept(const machine& x, final_status how) {
+  const auto& time = x.kept(how);
+  return time ? std::optional<std::int64_t>{time->count()} : std::nullopt;
+}
+
+std::optional<std::int64_t> kept(const store::known_machine& x,
+                                 final_status how) {
+  return how == final_status::done ? x.retention.done : x.retention.failed;
+}
+
+/// A key cannot stay taken by what is deleted.
+template <class Machine>
+result<void> check_kept(const store::insert_row& row, const Machine& by) {
+  for (auto [how, status] : {std::pair{final_status::done, "done"},
+                             std::pair{final_status::failed, "failed"}})
+    if (kept(by, how) == 0
+        && row.unique_scope.find(status) != std::string::npos)
+      return invalid(fmt::format("unique_scope: {} v{} keeps no instances that "
+                                 "are {}, expected a scope without {}, got {}",
+                                 row.fsm, row.version, status, status,
+                                 row.unique_scope));
+  return {};
+}
+
 template <class Machine>
 result<void> fill_in(store::insert_row& row, const Machine& by) {
   row.version = by.version;
@@ -97,6 +121,8 @@ result<void> fill_in(store::insert_row& row, const Machine& by) {
                              names_of_steps(by), row.fsm, row.version,
                              row.step),
                  {}};
+  if (auto ok = check_kept(row, by); !ok)
+    return ok;
   row.rests = resting_at(by, row.step);
   if (row.rests && (row.delay_us || row.at_us))
     return invalid(fmt::format(
@@ -197,6 +223,8 @@ result<void> check(const insert& x, const limits& bounds) {
                                bounds.unique_key, x.unique_key->size()));
   if (auto ok = check_scope(x); !ok)
     return ok;
+  if (auto ok = check_traceparent(x.traceparent); !ok)
+    return ok;
   if (x.delay_us < 0 || x.delay_us > longest_delay.count())
     return invalid(fmt::format("delay_us: expected 0 to {} (100 years), got {}",
                                longest_delay.count(), x.delay_us));
@@ -244,6 +272,7 @@ store::insert_row row_of(insert x) {
     row.delay_us = x.delay_us;
   row.partition_key = std::move(x.partition_key);
   row.unique_key = std::move(x.unique_key);
+  row.traceparent = std::move(x.traceparent);
   if (row.unique_key)
     row.unique_scope = x.unique_scope.empty()
                          ? fmt::format("{}", fmt::join(default_scope, ","))

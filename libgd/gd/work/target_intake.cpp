@@ -199,7 +199,7 @@ std::size_t signal_kind::texts(const signal& x) {
 
 std::size_t signal_kind::bytes(const signal& x) {
   return intake_base::bytes_with(x.payload) + text_bytes(x.dedup_key)
-         + text_bytes(x.key);
+         + text_bytes(x.key) + text_bytes(x.traceparent);
 }
 
 void signal_kind::add_calls(pq::unit& to, const store::row_refs<signal>& xs,

@@ -1,12 +1,14 @@
 #include <gd/work/turn.hpp>
 
 #include <gd/pq/expect.hpp>
+#include <gd/pq/store_ends.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -26,6 +28,11 @@ constexpr milliseconds unsure_group_wait{100};
 /// that long after the first time.
 constexpr int most_tries_to_show = 3;
 constexpr milliseconds show_again_after{500};
+
+/// How long a group that erases waits for strangers; and how long nothing is erased after
+/// that was refused, since something refers to what was to go.
+constexpr milliseconds erase_wait{10};
+constexpr milliseconds erase_pause{1'000};
 
 using outcome_refs = store::row_refs<store::outcome_row>;
 
@@ -161,21 +168,61 @@ static std::size_t index_of_writer(const store::outcome_row& row,
   return 4 + ledger;
 }
 
-void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
-                          clock::time_point now) {
-  auto& group = next.group;
-  group = waiting_.take(now, may_pick);
-  if (group.entries.empty())
-    return;
+/// Those that end instances which are kept for a time only.
+struct kept_rows {
+  outcome_refs erased;
+  outcome_refs others;
+  std::map<std::int64_t, outcome_refs> plain; // by how long
+
+  void add(const store::outcome_row& row) {
+    if (row.erase)
+      erased.add(row);
+    else if (store::is_plain_done(row) && !row.has_history)
+      plain[*row.keep_us].add(row);
+    else
+      others.add(row);
+  }
+
+  std::vector<pq::call> written(std::chrono::microseconds resend) const {
+    std::vector<pq::call> out;
+    for (const auto& [keep_us, rows] : plain)
+      out.push_back(store::flush_done_keep(rows, resend));
+    if (!others.empty())
+      out.push_back(store::flush_keep(others, resend));
+    if (!erased.empty())
+      out.push_back(store::flush_erase(erased, resend));
+    return out;
+  }
+};
+
+void turn::bound_waits(batcher<entry>::group& group, pq::unit& work,
+                       clock::time_point now) const {
   if (group.alone)
     work.add(store::lock_timeout(alone_wait));
   else if (group.unsure())
     work.add(group.entries.size() > 1
                ? store::lock_timeout(unsure_wait, unsure_group_wait)
                : store::lock_timeout(unsure_wait));
+  if (!group.entries.front().row->erase)
+    return;
+  if (now >= no_erase_before_)
+    work.add(store::lock_timeout(erase_wait));
+  else
+    for (auto& x : group.entries)
+      x.row->erase = false;
+}
+
+void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
+                          clock::time_point now) {
+  auto& group = next.group;
+  group = waiting_.take(now, may_pick);
+  if (group.entries.empty())
+    return;
+  bound_waits(group, work, now);
   if (group.alone)
     work.add(store::lock({group.entries.front().row->id}));
   std::array<outcome_refs, writers.size()> by_writer;
+  kept_rows kept;
   outcome_refs parking;
   outcome_refs advancing;
   outcome_refs going_on; // of those, without history
@@ -188,6 +235,8 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
     if (row.what == store::verb::advance) {
       advancing.add(row);
       (row.has_history ? entered_going_on : going_on).add(row);
+    } else if (row.keep_us) {
+      kept.add(row);
     } else {
       by_writer[index_of_writer(row, quickly)].add(row);
     }
@@ -198,6 +247,8 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
   for (std::size_t i = 0; i < writers.size(); ++i)
     if (!by_writer[i].empty())
       write(writers[i](by_writer[i]));
+  for (auto& x : kept.written(how_.resend))
+    write(std::move(x));
   if (auto parked = store::recheck(parking))
     work.add(std::move(*parked));
   if (!advancing.empty()) {
@@ -316,6 +367,12 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
   to.rows.reserve(of.group.entries.size());
   for (auto& x : of.group.entries) {
     const auto* answer = answer_to(x.row->id);
+    if (answer == nullptr && x.row->erase) {
+      x.row->erase
+        = false; // somebody may only refer to it: it is kept a little
+      waiting_.push(std::move(x));
+      continue;
+    }
     if (answer == nullptr && !of.group.alone) {
       waiting_.put_locked(std::move(x), now);
       continue;
@@ -376,6 +433,9 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     to.failure = why;
     waiting_.retry(std::move(group));
     return;
+  } else if (!of_pick && keeps_instead(group, why, now)) {
+    waiting_.retry(std::move(group));
+    return;
   } else if (why.code == errc::rejected && !of_pick && !group.empty()) {
     if (auto guilty = waiting_.split(std::move(group))) {
       // The key was taken meanwhile: asked again, the database tells by whom.
@@ -403,6 +463,20 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     careful_.start();
     to.full = true;
   }
+}
+
+/// What was to be erased is in somebody's way, or he in its: no step or handler could help
+/// that. It ends like others, and is left to the sweep.
+bool turn::keeps_instead(std::vector<entry>& group, const error& why,
+                         clock::time_point now) {
+  bool in_the_way = why.code == errc::rejected || why.code == errc::busy
+                    || why.sqlstate == "57014";
+  if (!in_the_way || group.empty() || !group.front().row->erase)
+    return false;
+  no_erase_before_ = now + erase_pause;
+  for (auto& x : group)
+    x.row->erase = false;
+  return true;
 }
 
 bool turn::fail_shown(flight& of, const error& why, report& to,

@@ -39,6 +39,8 @@ public:
     std::size_t rows = 500;
     std::size_t bytes = 8 << 20;
     std::int32_t inbox = 1'000;
+    /// Nothing is deleted that is younger.
+    std::chrono::microseconds resend{0};
     /// Of the whole node.
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
     std::shared_ptr<isolation> suspects = std::make_shared<isolation>();
@@ -242,6 +244,9 @@ private:
     bool unsure() const noexcept {
       return row->may_collide;
     }
+    bool apart() const noexcept {
+      return row->erase;
+    }
   };
 
   /// So many rows are shown at once.
@@ -305,6 +310,9 @@ private:
                      bool first, clock::time_point now);
   void write_outcomes(flight& next, pq::unit& work, bool may_pick,
                       clock::time_point now);
+  /// How long the transaction of such a group may wait for strangers.
+  void bound_waits(batcher<entry>::group& group, pq::unit& work,
+                   clock::time_point now) const;
   void pick(flight& next, pq::unit& work, std::int32_t want,
             clock::time_point now);
   static void check_keys(flight& next, pq::unit& work);
@@ -329,6 +337,8 @@ private:
                      clock::time_point now);
   void fail(flight& of, const pq::reply& reply, report& to,
             clock::time_point now);
+  bool keeps_instead(std::vector<entry>& group, const error& why,
+                     clock::time_point now);
   bool fail_shown(flight& of, const error& why, report& to,
                   clock::time_point now);
   bool fail_suspects(const flight& of, const error& why, report& to,
@@ -354,6 +364,8 @@ private:
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};
+  /// Before when nothing is erased: something refers to what should have been.
+  clock::time_point no_erase_before_{};
   /// See `sees_suspects`; and before when they are not looked for again.
   bool suspects_ = false;
   clock::time_point suspects_at_{};

@@ -191,6 +191,7 @@ public:
       [](const in_step_query&) -> caf::result<in_step_page> {
         return unanswered();
       },
+      [](const why_query&) -> caf::result<why> { return unanswered(); },
     };
   }
 

@@ -45,7 +45,8 @@ public:
 
   /// In the place of an engine's, for actors that talk to one: what it is sent, the
   /// simulation does, at once. A simulation counts nothing and keeps no history, so that
-  /// `stats_query`, `history_query` and `in_step_query` are answered `invalid_argument`.
+  /// `stats_query`, `history_query`, `in_step_query` and `why_query` are answered
+  /// `invalid_argument`.
   const actors::gateway& gateway() const noexcept;
 
 private:

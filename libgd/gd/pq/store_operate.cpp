@@ -1,0 +1,187 @@
+#include <gd/pq/store_operate.hpp>
+
+#include <gd/pq/bind.hpp>
+#include <gd/sql.hpp>
+
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gd::store {
+
+using pq::make_call;
+
+namespace {
+
+/// Cut to what the functions take.
+std::string why_text(const std::optional<std::string>& reason) {
+  return clean_text(reason.value_or(""), limits{}.reason);
+}
+
+/// Instances that a page is looked for in, and that an upgrade looks at at a time.
+constexpr std::int32_t looked_at = 10'000;
+constexpr std::int32_t looked_at_to_upgrade = 2'000;
+/// Instances that are counted in an index.
+constexpr std::int32_t most_counted = 10'000;
+/// Pages of the table that speak for all of them.
+constexpr std::int32_t sampled_pages = 1'000;
+constexpr std::int32_t sampled_pages_of_queues = 200;
+
+/// One that is not empty, or none.
+std::vector<std::string> one(const std::string& text) {
+  return text.empty() ? std::vector<std::string>{} : std::vector{text};
+}
+
+template <class T>
+std::vector<std::int64_t> one(const std::optional<T>& number) {
+  return number ? std::vector{std::int64_t{*number}}
+                : std::vector<std::int64_t>{};
+}
+
+void add_filter(pq::params& to, const filter& x) {
+  auto version = x.version == 0 ? std::nullopt : std::optional{x.version};
+  to.add(one(x.fsm))
+    .add(one(version))
+    .add(one(x.step))
+    .add(one(x.status))
+    .add(one(x.queue))
+    .add(one(x.older_than_us))
+    .add(one(x.failure));
+}
+
+} // namespace
+
+pq::call why(const why_query& what) {
+  return make_call(sql::why, what.id, pq::one_key(what.key));
+}
+
+// -- one instance -------------------------------------------------------------
+
+pq::call operate(const command& what) {
+  return make_call(sql::operate, to_string(what.what), what.target,
+                   pq::one_key(what.key), what.queue, one(what.priority),
+                   why_text(what.reason), what.by.value_or(""));
+}
+
+// -- queues -------------------------------------------------------------------
+
+pq::call pause(const std::string& queue,
+               const std::optional<std::string>& reason,
+               const std::optional<std::string>& by) {
+  return make_call(sql::pause, queue, why_text(reason), by.value_or(""));
+}
+
+pq::call resume(const std::string& queue) {
+  return make_call(sql::resume, queue);
+}
+
+pq::call queues() {
+  return make_call(sql::queues, sampled_pages_of_queues);
+}
+
+// -- counts -------------------------------------------------------------------
+
+pq::call counts(const std::string& fsm, std::int32_t version) {
+  return make_call(sql::counts, sampled_pages, fsm, version, most_counted);
+}
+
+counted read_counts(const pq::rows& rows) {
+  counted out;
+  for (auto& x : read<count_row>(rows))
+    if (x.status.empty())
+      out.sampled = x.estimated;
+    else
+      out.rows.push_back(std::move(x));
+  return out;
+}
+
+pq::call activity() {
+  return make_call(sql::activity);
+}
+
+pq::call status_counts() {
+  return make_call(sql::status_counts);
+}
+
+// -- many instances -----------------------------------------------------------
+
+pq::call list(const list_query& what) {
+  pq::call x{&sql::list, {}};
+  add_filter(x.args, what.which);
+  x.args.add(what.before.value_or(std::numeric_limits<std::int64_t>::max()))
+    .add(what.limit)
+    .add(looked_at);
+  return x;
+}
+
+list_page read_list(const pq::rows& rows) {
+  list_page page;
+  for (auto& x : read<listed_row>(rows))
+    if (x.id != 0)
+      page.rows.push_back(std::move(x));
+    else
+      page.next = x.next;
+  return page;
+}
+
+pq::call begin_job(const bulk_command& what) {
+  pq::call x{&sql::begin_job, {}};
+  x.args.add(to_string(what.what.what));
+  add_filter(x.args, what.which);
+  x.args.add(one(what.what.queue))
+    .add(one(what.what.priority))
+    .add(why_text(what.what.reason))
+    .add(what.what.by.value_or(""))
+    .add(what.dry_run);
+  const auto& to = what.what;
+  x.args
+    .add(one(to.to_version == 0 ? std::nullopt : std::optional{to.to_version}))
+    .add(to.to_steps.empty() ? "" : to_json(to.to_steps).text())
+    .add(one(to.target == 0 ? std::nullopt : std::optional{to.target}))
+    .add(pq::one_key(to.key));
+  return x;
+}
+
+pq::call lock_job(std::int64_t job, job_worker by) {
+  return make_call(sql::lock_job, job, by == job_worker::node);
+}
+
+pq::call unlock_job(std::int64_t unless) {
+  return make_call(sql::unlock_job, unless);
+}
+
+pq::call work_on_job(std::int64_t job) {
+  return make_call(sql::work_on_job, job);
+}
+
+pq::call cancel_job(std::int64_t job) {
+  return make_call(sql::cancel_job, job);
+}
+
+pq::call jobs(std::int64_t job) {
+  return make_call(sql::jobs, job);
+}
+
+pq::call open_job(const std::vector<machine_version>& machines) {
+  std::vector<std::string> names;
+  std::vector<std::int32_t> versions;
+  for (const auto& x : machines) {
+    names.push_back(x.fsm);
+    versions.push_back(x.version);
+  }
+  return make_call(sql::open_job, names, versions);
+}
+
+// -- upgrades -----------------------------------------------------------------
+
+pq::call upgrade_page(std::int64_t job, std::int64_t bytes) {
+  return make_call(sql::upgrade_page, job, bytes, looked_at_to_upgrade);
+}
+
+pq::call upgrade(std::int64_t job, const upgrade_batch& what) {
+  return make_call(sql::upgrade, job, what.after, what.upto, what.ids,
+                   what.seqs, what.faults);
+}
+
+} // namespace gd::store

@@ -1,0 +1,94 @@
+-- How many instances stand at each step of each machine, by status, without reading the whole table: of what is runnable so many of
+-- each version, and the first so many that execute or have failed, are counted in their indexes; for the rest, and for what
+-- awaits or is done, a sample of the table's pages stands, which is all of a small table. Names that are longer than any of ours
+-- count by their beginnings.
+-- $1 int pages of the sample; $2 text fsm, $3 int version; fsm empty: all; $4 int how many are counted (a constant would be planned
+-- with another path while the table is small)
+-- A row for each: fsm, version, step, status, instances, whether that is an estimate. Another one without an fsm: whether what has no
+-- row may yet have instances.
+with recursive
+-- include parts/pick_ranges.sql
+, suspects as materialized (
+  select g.fsm, g.fsm_version, g.step, g.partition_key
+  from :"schema".gen_durable g
+  where g.status = 'runnable' and g.crashes >= 2
+  order by g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id
+  limit $4::int
+), found as (
+  select v.fsm, v.fsm_version, g.step, 'runnable' as status
+  from (select distinct r.fsm, r.fsm_version from ranges r) v
+  cross join lateral (
+    select c.step
+    from ranges r
+    cross join lateral (
+      (
+        select g.step
+        from :"schema".gen_durable g
+        where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2 and not r.is_keyed
+          and g.queue = r.queue and g.fsm = r.fsm and g.fsm_version = r.fsm_version and g.priority = r.priority
+        order by g.eligible_at, g.id
+        limit $4::int
+      )
+      union all
+      (
+        select g.step
+        from :"schema".gen_durable g
+        where g.status = 'runnable' and g.partition_key is not null and r.is_keyed
+          and g.queue = r.queue and g.fsm = r.fsm and g.fsm_version = r.fsm_version and g.priority = r.priority
+        order by g.eligible_at, g.id
+        limit $4::int
+      )) c
+    where r.fsm = v.fsm and r.fsm_version = v.fsm_version
+    limit $4::int) g
+  where $2::text = '' or (v.fsm = $2::text and v.fsm_version = $3::int)
+  union all
+  select s.fsm, s.fsm_version, s.step, 'runnable' from suspects s where s.partition_key is null
+  union all
+  (
+    select g.fsm, g.fsm_version, g.step, 'executing'
+    from :"schema".gen_durable g
+    where g.status = 'executing'
+    order by g.lease_expires_at
+    limit $4::int
+  )
+  union all
+  (
+    select g.fsm, g.fsm_version, g.step, 'failed'
+    from :"schema".gen_durable g
+    where g.status = 'failed'
+    order by g.id
+    limit $4::int
+  )
+), grouped as (
+  select f.fsm, f.fsm_version, f.step, f.status, count(*) as instances,
+    case when f.status <> 'runnable' then sum(count(*)) over (partition by f.status) < $4::int
+         else sum(count(*)) over (partition by f.status, f.fsm, f.fsm_version) < $4::int
+              and (select count(*) from suspects) < $4::int and (select count(*) from ranges) < 1000 end as all_of_them
+  from found f
+  group by f.fsm, f.fsm_version, f.step, f.status
+), sampled as (
+  select g.fsm, g.fsm_version, g.step, g.status::text as status, count(*) as seen
+  from :"schema".gen_durable g tablesample system (
+-- include parts/sampled_share.sql
+  )
+  group by g.fsm, g.fsm_version, g.step, g.status
+), share as materialized (
+  select
+-- include parts/sampled_share.sql
+  as share
+), counted as (
+  select fsm, fsm_version, step, status, h.share < 100 and g.all_of_them is not true as estimated,
+    case when h.share >= 100 then s.seen
+         when g.all_of_them then g.instances
+         else greatest(round(100 * s.seen / h.share)::bigint, g.instances) end as instances
+  from grouped g
+  full join sampled s using (fsm, fsm_version, step, status)
+  cross join share h
+  where $2::text = '' or (fsm = $2::text and fsm_version = $3::int)
+)
+select left(c.fsm, 1025) as fsm, c.fsm_version as version, left(c.step, 1025) as step, c.status, c.instances::bigint as instances,
+  c.estimated
+from counted c
+where c.instances > 0
+union all
+select '', 0, '', '', 0, h.share < 100 from share h

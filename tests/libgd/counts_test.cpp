@@ -1,0 +1,156 @@
+// How many there are, without reading the whole table: exact where that is said, near
+// where it is an estimate.
+
+#define CAF_SUITE counts
+
+#include <gd/client.hpp>
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+using gd::test::temporary_database;
+
+namespace {
+
+struct counted {
+  std::int64_t instances = 0;
+  bool estimated = false;
+};
+
+struct fixture {
+  temporary_database db;
+
+  fixture() {
+    db.migrate();
+  }
+
+  gd::client connect() {
+    auto x = gd::client::connect(db.options());
+    if (!x)
+      CAF_FAIL(x.error().message);
+    return std::move(*x);
+  }
+
+  /// By machine, step and status.
+  std::map<std::string, counted> counts(const std::string& fsm = {},
+                                        std::int32_t version = 0) {
+    auto client = connect();
+    auto x = client.counts(fsm, version);
+    CAF_REQUIRE(x);
+    sampled = x->sampled;
+    std::map<std::string, counted> out;
+    for (const auto& row : x->rows)
+      out[row.fsm + ' ' + row.step + ' ' + row.status] = {row.instances,
+                                                          row.estimated};
+    return out;
+  }
+
+  void check_exact(const counted& x, std::int64_t instances) {
+    CAF_CHECK_EQUAL(x.instances, instances);
+    CAF_CHECK(!x.estimated);
+  }
+
+  /// Within more than the size of the sample makes likely.
+  void check_near(const counted& x, std::int64_t instances) {
+    CAF_MESSAGE(x.instances << " for " << instances);
+    CAF_CHECK(x.estimated);
+    CAF_CHECK(x.instances > instances * 7 / 10);
+    CAF_CHECK(x.instances < instances * 13 / 10);
+  }
+
+  void fill(const std::string& fsm, const std::string& status, int rows,
+            const std::string& more = "null, null, 0, null") {
+    db.rows("insert into gen_durable (fsm, step, status, state, queue, "
+            "awaits, locked_by, lease_expires_at, crashes, partition_key)"
+            " select $1, case when n % 2 = 0 then 'pay' else 'ship' end, "
+            "$2::durable_status, json_build_object('x', repeat('x', 700)), "
+            "'mail', case when $2 = 'awaiting_signal' then 'paid' end, "
+              + more + " from generate_series(1, $3::int) n",
+            {fsm, status, std::to_string(rows)});
+  }
+
+  bool sampled = false;
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(counts_tests, fixture)
+
+CAF_TEST(of a small table all is counted) {
+  CAF_CHECK(counts().empty());
+  fill("Order", "done", 40);
+  fill("Order", "awaiting_signal", 20);
+  fill("Other", "runnable", 10, "null, null, 0, case when n > 5 then 'k' end");
+  fill("Other", "runnable", 6, "null, null, 2, case when n > 3 then 'k' end");
+  auto x = counts();
+  CAF_CHECK(!sampled);
+  CAF_CHECK_EQUAL(x.size(), 6u);
+  check_exact(x["Order pay done"], 20);
+  check_exact(x["Order ship awaiting_signal"], 10);
+  check_exact(x["Other ship runnable"], 8);
+  CAF_CHECK_EQUAL(counts("Other", 1).size(), 2u);
+  CAF_CHECK(counts("Other", 2).empty());
+}
+
+CAF_TEST(of a large table an index counts what is few and pages speak for the
+         rest) {
+  fill("Order", "done", 4'000);
+  fill("Order", "awaiting_signal", 2'000);
+  fill("Order", "failed", 4);
+  fill("Order", "executing", 6, "'node/1/1', now() + interval '1 h', 0, null");
+  fill("Many", "runnable", 12'000);
+  fill("Few", "runnable", 10, "null, null, 0, case when n > 4 then 'k' end");
+  fill("Few", "runnable", 6, "null, null, 2, case when n > 3 then 'k' end");
+  db.rows("vacuum analyze gen_durable");
+  auto x = counts();
+  CAF_CHECK(sampled);
+  check_near(x["Order pay done"], 2'000);
+  check_near(x["Order pay awaiting_signal"], 1'000);
+  check_near(x["Many ship runnable"], 6'000);
+  check_exact(x["Order pay failed"], 2);
+  check_exact(x["Order ship executing"], 3);
+  check_exact(x["Few pay runnable"], 8);
+  auto of_one = counts("Few", 1);
+  CAF_CHECK_EQUAL(of_one.size(), 2u);
+  check_exact(of_one["Few ship runnable"], 8);
+  auto client = connect();
+  auto queues = client.queues();
+  CAF_REQUIRE(queues);
+  CAF_REQUIRE_EQUAL(queues->size(), 1u);
+  auto mail = queues->front();
+  CAF_CHECK_EQUAL(mail.due, 10'000);
+  CAF_CHECK_EQUAL(mail.later, 0);
+  CAF_CHECK_EQUAL(mail.executing, 6);
+  // By few pages, and what awaits stands side by side.
+  CAF_CHECK(mail.awaiting_estimated);
+  CAF_CHECK(mail.awaiting > 0);
+  CAF_CHECK(mail.awaiting < 8'000);
+}
+
+CAF_TEST(queues tell what is later and executes and awaits) {
+  fill("Order", "runnable", 3);
+  fill("Order", "executing", 2, "'node/1/1', now() + interval '1 h', 0, null");
+  fill("Order", "awaiting_signal", 5);
+  db.rows("update gen_durable set eligible_at = now() + interval '1 h' where "
+          "status = 'runnable'");
+  auto client = connect();
+  auto queues = client.queues();
+  CAF_REQUIRE(queues);
+  CAF_REQUIRE_EQUAL(queues->size(), 1u);
+  auto mail = queues->front();
+  CAF_CHECK_EQUAL(mail.due, 0);
+  CAF_CHECK_EQUAL(mail.later, 3);
+  CAF_CHECK_EQUAL(mail.executing, 2);
+  CAF_CHECK_EQUAL(mail.awaiting, 5);
+  CAF_CHECK(!mail.awaiting_estimated);
+  auto before = client.activity();
+  CAF_REQUIRE(before);
+  CAF_CHECK(before->at_us > 0);
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,460 @@
+// What operators see and do with gdctl: lines for people, JSON for programs, exit codes.
+
+#define CAF_SUITE gdctl_operate
+
+#include <support/database.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+using namespace std::literals;
+
+using gd::test::temporary_database;
+
+namespace {
+
+struct ended {
+  int code = 0;
+  std::string said; ///< to both streams
+};
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct fixture {
+  std::string server = std::getenv("GD_DATABASE");
+  temporary_database db;
+
+  fixture() {
+    db.migrate();
+    setenv("GD_DATABASE", db.conninfo().c_str(), 1);
+    db.rows("insert into gen_durable (fsm, step, status, last_error, queue)"
+            " select 'Order', 'pay', case when n % 2 = 0 then 'failed' else"
+            " 'runnable' end::durable_status, case when n % 2 = 0 then"
+            " 'no stock' end, 'mail' from generate_series(1, 10) n");
+  }
+
+  ~fixture() {
+    setenv("GD_DATABASE", server.c_str(), 1);
+  }
+
+  ended run(const std::string& arguments) {
+    auto* out = popen((GD_GDCTL " " + arguments + " 2>&1").c_str(), "r");
+    if (out == nullptr)
+      throw std::runtime_error{"no process"};
+    ended x;
+    std::array<char, 4'096> some;
+    while (auto n = fread(some.data(), 1, some.size(), out))
+      x.said.append(some.data(), n);
+    auto status = pclose(out);
+    x.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    CAF_MESSAGE(arguments << ": " << x.code << "\n" << x.said);
+    return x;
+  }
+
+  /// In a process of its own.
+  static pid_t start(const std::string& arguments) {
+    auto pid = fork();
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c",
+            ("exec " GD_GDCTL " " + arguments + " > /dev/null 2>&1").c_str(),
+            nullptr);
+      _exit(127);
+    }
+    return pid;
+  }
+
+  /// All that it says there.
+  static std::string run_on_terminal(const std::string& arguments) {
+    int terminal = -1;
+    auto pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c", ("exec " GD_GDCTL " " + arguments).c_str(),
+            nullptr);
+      _exit(127);
+    }
+    std::string said;
+    std::array<char, 4'096> some;
+    while (true) { // its end is an error, EIO
+      auto n = read(terminal, some.data(), some.size());
+      if (n <= 0)
+        break;
+      said.append(some.data(), static_cast<std::size_t>(n));
+    }
+    close(terminal);
+    waitpid(pid, nullptr, 0);
+    return said;
+  }
+
+  std::string count(const std::string& condition) {
+    return db.scalar("select count(*) from gen_durable where " + condition);
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(gdctl_operate_tests, fixture)
+
+// -- top ----------------------------------------------------------------------
+
+namespace {
+
+/// A gdctl on a terminal of its own.
+class terminal {
+public:
+  explicit terminal(const std::string& arguments) {
+    winsize size{.ws_row = 20, .ws_col = 120, .ws_xpixel = 0, .ws_ypixel = 0};
+    auto leader = forkpty(&fd_, nullptr, nullptr, &size);
+    if (leader == 0)
+      lead("exec " GD_GDCTL " " + arguments);
+    leader_ = leader;
+    CAF_REQUIRE(wait_for("[pid "));
+    while (said_.find(']') == said_.npos && read_more())
+      continue;
+    pid_ = std::stoi(said_);
+  }
+
+  ~terminal() {
+    kill(leader_, SIGKILL);
+    kill(pid_, SIGKILL);
+    waitpid(leader_, nullptr, 0);
+    close(fd_);
+  }
+
+  /// Waits until it has drawn that, since the last call.
+  bool wait_for(const std::string& text) {
+    using clock = std::chrono::steady_clock;
+    for (auto end = clock::now() + gd::test::patience;;) {
+      auto at = said_.find(text);
+      if (at != said_.npos) {
+        said_.erase(0, at + text.size());
+        return true;
+      }
+      if (clock::now() > end || !read_more()) {
+        CAF_MESSAGE("no " << text << " in: " << said_);
+        return false;
+      }
+    }
+  }
+
+  void type(char key) {
+    CAF_CHECK_EQUAL(write(fd_, &key, 1), 1);
+  }
+
+  void resize(unsigned short rows, unsigned short columns) {
+    winsize size{
+      .ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ioctl(fd_, TIOCSWINSZ, &size);
+  }
+
+  void send(int signal) {
+    kill(pid_, signal);
+  }
+
+private:
+  /// The terminal's first process, which tells how gdctl ends, and whether lines are
+  /// edited and shown behind it: with the first process the terminal goes.
+  [[noreturn]] static void lead(const std::string& command) {
+    auto pid = fork();
+    if (pid == 0) {
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+    dprintf(STDOUT_FILENO, "[pid %d]", pid);
+    int status = -1;
+    waitpid(pid, &status, 0);
+    termios now{};
+    tcgetattr(STDIN_FILENO, &now);
+    bool usual = (now.c_lflag & ICANON) != 0 && (now.c_lflag & ECHO) != 0;
+    dprintf(STDOUT_FILENO, "[%s, %s %d]", usual ? "usual" : "raw",
+            WIFEXITED(status) ? "exit" : "signal",
+            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    pause(); // until it is killed: what it has said is read
+    _exit(0);
+  }
+
+  bool read_more() {
+    pollfd there{fd_, POLLIN, 0};
+    std::array<char, 4'096> some;
+    auto most = std::chrono::milliseconds{gd::test::patience}.count();
+    if (poll(&there, 1, static_cast<int>(most)) <= 0)
+      return false;
+    auto n = read(fd_, some.data(), some.size());
+    if (n > 0)
+      said_.append(some.data(), static_cast<std::size_t>(n));
+    return n > 0;
+  }
+
+  int fd_ = -1;
+  pid_t leader_ = -1;
+  pid_t pid_ = -1;
+  std::string said_;
+};
+
+constexpr auto left_screen = "\x1b[?25h\x1b[?1049l";
+
+} // namespace
+
+CAF_TEST(without a terminal top looks once) {
+  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid' "
+          "where id = 1");
+  auto x = run("top");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "queue  nodes  slots  due  oldest due  later  "
+                             "executing  awaiting  paused"));
+  CAF_CHECK(contains(x.said, "mail       0      0    4"));
+  CAF_CHECK(!contains(x.said, "\x1b"));
+  x = run("top --json");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "{\"queues\":[{\"queue\":\"mail\""));
+  CAF_CHECK(contains(x.said, "\"awaiting\":1,"));
+  CAF_CHECK_EQUAL(run("top --interval 1ms").code, 2);
+  CAF_CHECK_EQUAL(run("top --database 'host=/nowhere'").code, 3);
+  CAF_CHECK_EQUAL(run("top --gateway 127.0.0.1:1").code, 2);
+}
+
+CAF_TEST(top draws again and again and leaves the terminal as it was) {
+  for (int how : {0, SIGINT, SIGTERM, SIGHUP}) {
+    terminal x{"top --interval 100ms"};
+    CAF_CHECK(x.wait_for("\x1b[?1049h"));
+    CAF_CHECK(x.wait_for("mail       0      0    5"));
+    CAF_CHECK(x.wait_for("updates/s")); // the second look
+    if (how == 0)
+      x.type('q');
+    else
+      x.send(how);
+    CAF_CHECK(x.wait_for(left_screen));
+    CAF_CHECK(x.wait_for(how == 0
+                           ? "[usual, exit 0]"
+                           : "[usual, signal " + std::to_string(how) + ']'));
+  }
+}
+
+CAF_TEST(top cuts its picture to the size of the terminal and can hold it) {
+  terminal x{"top --interval 100ms"};
+  CAF_CHECK(x.wait_for("paused\r\n"));
+  x.resize(3, 20);
+  CAF_CHECK(x.wait_for("\x1b[H\x1b[Kgdctl top (q: quit, \r\n"));
+  CAF_CHECK(x.wait_for("\r\n\x1b[K\x1b[H"));
+  x.resize(20, 120);
+  CAF_CHECK(x.wait_for("mail       0      0    5"));
+  x.type('p');
+  CAF_CHECK(x.wait_for("top, HELD"));
+  db.rows("update gen_durable set status = 'done' where id = 1");
+  for (int i = 0; i < 3; ++i) {
+    CAF_CHECK(x.wait_for("top, HELD"));
+    CAF_CHECK(x.wait_for("mail       0      0    5"));
+  }
+  x.type('p');
+  CAF_CHECK(x.wait_for("mail       0      0    4"));
+}
+
+CAF_TEST(top says that the database does not answer and goes on when it does) {
+  terminal x{"top --interval 100ms"};
+  CAF_CHECK(x.wait_for("mail       0      0    5"));
+  gd::test::session stranger{db.conninfo()};
+  stranger.exec("begin; lock table gen_durable");
+  CAF_CHECK(x.wait_for("no answer for 1 s"));
+  stranger.exec("commit");
+  CAF_CHECK(x.wait_for("mail       0      0    5"));
+  // Lost, for longer than it takes to connect again.
+  gd::test::session above{server};
+  auto let_in = [&](const std::string& yes) {
+    above.exec("alter database \"" + db.name() + "\" allow_connections " + yes);
+  };
+  let_in("false");
+  above.exec("select pg_terminate_backend(pid) from pg_stat_activity where "
+             "application_name = 'gdctl' and datname = $1",
+             {db.name()});
+  CAF_CHECK(x.wait_for("FATAL:"));
+  let_in("true");
+  CAF_CHECK(x.wait_for("(one or two a step)"));
+  CAF_CHECK(x.wait_for("\x1b[H"));
+  x.type('q');
+  CAF_CHECK(x.wait_for(left_screen));
+}
+
+// -- the rest -----------------------------------------------------------------
+
+CAF_TEST(an empty value means nothing and not any) {
+  for (const auto* arguments :
+       {"stop '' --status runnable --dry-run",
+        "stop --status runnable --machine '' --dry-run",
+        "stop --status runnable --queue '' --dry-run",
+        "stop --status runnable --step '' --dry-run",
+        "stop --status runnable --failure '' --dry-run",
+        "stop --status runnable --older '' --dry-run", "list --machine ''",
+        "list --before ''", "prune --older-than 60s --machine '' --dry-run",
+        "prune --older-than 60s --after ''", "machines pin ''  1"}) {
+    auto x = run(arguments);
+    CAF_CHECK_EQUAL(x.code, 2);
+    CAF_CHECK(contains(x.said, "expected a value, got nothing"));
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_jobs"), "0");
+}
+
+CAF_TEST(times without an end are shown and hide nothing else) {
+  db.rows("insert into gen_durable (fsm, step, queue, eligible_at) values "
+          "('Order', 'pay', 'lost', '-infinity'), ('Order', 'pay', 'lost', "
+          "'infinity')");
+  for (const auto* command : {"queues", "top", "top --json", "list", "show 11",
+                              "show 12", "why 11", "history 11"}) {
+    auto x = run(command);
+    CAF_CHECK_EQUAL(x.code, 0);
+  }
+  CAF_CHECK(contains(run("queues").said, "lost"));
+}
+
+CAF_TEST(every command of operators explains itself) {
+  for (const auto* name : {"why", "list", "queues", "jobs", "retry", "stop",
+                           "run-now", "move", "pause", "resume", "top"}) {
+    auto x = run(name + " --help"s);
+    CAF_CHECK_EQUAL(x.code, 0);
+    CAF_CHECK(contains(x.said, "Example"));
+    CAF_CHECK(contains(x.said, "Exit codes:"));
+  }
+}
+
+CAF_TEST(why says what to do in a line and as JSON) {
+  auto x = run("why 2");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "failed at step pay"));
+  CAF_CHECK(contains(x.said, "gdctl retry 2"));
+  CAF_CHECK(contains(x.said, "last error: no stock\n"));
+  CAF_CHECK(contains(run("why 1 --json").said, "\"cause\":\"no_node\""));
+  CAF_CHECK_EQUAL(run("why 77").code, 5);
+  CAF_CHECK_EQUAL(run("why").code, 2);
+}
+
+CAF_TEST(one instance is tried again and stopped and moved) {
+  auto x = run("retry 2 --reason 'the stock is back' --by ann");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "\"id\":2,\"seq\":1,\"status\":\"runnable\""));
+  x = run("retry 2");
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK(contains(x.said, "expected failed, got runnable"));
+  CAF_CHECK_EQUAL(run("stop 2 --reason poison").code, 0);
+  CAF_CHECK_EQUAL(count("id = 2 and last_error = 'poison'"), "1");
+  CAF_CHECK_EQUAL(run("move 1 --to slow --priority -3").code, 0);
+  CAF_CHECK_EQUAL(count("queue = 'slow' and priority = -3"), "1");
+  CAF_CHECK_EQUAL(run("move 1").code, 2);
+  CAF_CHECK_EQUAL(run("run-now 1").code, 0);
+  CAF_CHECK_EQUAL(run("retry").code, 2);
+  CAF_CHECK_EQUAL(run("retry 2 --machine Order").code, 2);
+  CAF_CHECK_EQUAL(run("retry 2 --dry-run").code, 2);
+}
+
+CAF_TEST(many instances are counted and then tried again) {
+  auto x = run("retry --machine Order --failure 'no stock' --dry-run");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.said,
+                  "{\"job\":1,\"looked_at\":5,\"fit\":5,\"refused\":0}\n");
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "5");
+  x = run("retry --machine Order --failure 'no stock'");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.said,
+                  "{\"job\":2,\"looked_at\":5,\"changed\":5,\"refused\":0}\n");
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "0");
+  CAF_CHECK_EQUAL(run("retry --machine Order --status done").code, 2);
+}
+
+CAF_TEST(a job that is killed says where it stands and goes on there) {
+  const auto* more = std::getenv("GD_JOB_ROWS");
+  auto rows = more != nullptr ? more : "4000"s;
+  db.rows("insert into gen_durable (fsm, step, status) select 'Many', 'pay',"
+          " 'failed' from generate_series(1, $1::int)",
+          {rows});
+  // Killed while a stranger keeps it from ending: in the middle of a batch.
+  gd::test::session stranger{db.conninfo()};
+  stranger.exec("begin");
+  db.rows("create function stand() returns trigger language plpgsql as $$ begin"
+          " perform pg_advisory_xact_lock(4711); return new; end $$;"
+          " create trigger stand before update on gen_durable for each row when"
+          " (old.id = 1900) execute function stand()");
+  stranger.exec("select pg_advisory_xact_lock(4711)");
+  auto pid = start("retry --machine Many --by ann");
+  auto blocked = stranger.wait_until_someone_is_blocked();
+  CAF_CHECK_EQUAL(kill(pid, SIGKILL), 0);
+  CAF_CHECK_EQUAL(waitpid(pid, nullptr, 0), pid);
+  db.rows("select pg_terminate_backend($1)", {std::to_string(blocked)});
+  stranger.exec("commit");
+  auto changed = db.scalar("select changed from gen_durable_jobs");
+  CAF_CHECK_EQUAL(count("fsm = 'Many' and seq = 1"), changed);
+  auto told = run("jobs --json").said;
+  CAF_CHECK(contains(told, "\"changed\":" + changed + ","));
+  CAF_CHECK(contains(told, "\"ended_at_us\":null"));
+  CAF_CHECK(
+    contains(run("jobs run 1").said, "\"changed\":" + rows + ",\"refused\":0"));
+  CAF_CHECK_EQUAL(count("fsm = 'Many' and seq = 1 and status = 'runnable'"),
+                  rows);
+}
+
+CAF_TEST(on a terminal a bar tells how far a job is) {
+  auto said = run_on_terminal("stop --queue mail --reason x");
+  CAF_CHECK(contains(said,
+                     "[##############################] 100%  10 looked at,"
+                     " 5 changed, 0 refused"));
+  CAF_CHECK(!contains(run("retry --machine Order").said, "###"));
+}
+
+CAF_TEST(an upgrade of what no node has had is refused by name) {
+  auto x = run("upgrade 1 --to-version 2");
+  CAF_CHECK_EQUAL(x.code, 2);
+  CAF_CHECK(contains(x.said, "to_version: expected a version of Order that "
+                             "nodes have had (none), got 2"));
+  CAF_CHECK_EQUAL(run("upgrade 1").code, 2);
+  CAF_CHECK(contains(run("upgrade 1 --to-version 2 --map pay").said,
+                     "--map: expected OLD=NEW, got pay"));
+  CAF_CHECK_EQUAL(run("upgrade 77 --to-version 2").code, 5);
+}
+
+CAF_TEST(a job is left to others and gone on with and cancelled) {
+  CAF_CHECK_EQUAL(run("stop --queue mail --detach").said, "{\"job\":1}\n");
+  CAF_CHECK(contains(run("jobs").said, "waits"));
+  CAF_CHECK(contains(run("jobs run 1").said, "\"changed\":5"));
+  CAF_CHECK(contains(run("jobs --json").said, "\"what\":\"stop\""));
+  CAF_CHECK_EQUAL(run("stop --queue mail --detach").code, 0);
+  CAF_CHECK(contains(run("jobs cancel 2").said, "\"cancelled\":true"));
+  CAF_CHECK(contains(run("jobs").said, "cancelled"));
+  CAF_CHECK_EQUAL(run("jobs run 77").code, 5);
+}
+
+CAF_TEST(instances are listed by a filter the newest first) {
+  auto x = run("list --status failed --limit 2");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "10  Order v1"));
+  CAF_CHECK(contains(x.said, "no stock"));
+  CAF_CHECK(contains(x.said, "--before 8"));
+  CAF_CHECK(!contains(run("list --older 1h").said, "Order"));
+  CAF_CHECK(contains(run("list --queue mail --json").said, "\"id\":10"));
+  CAF_CHECK_EQUAL(run("list --older soon").code, 2);
+  CAF_CHECK_EQUAL(run("list --limit 0").code, 2);
+}
+
+CAF_TEST(a queue is paused and resumed and listed) {
+  CAF_CHECK_EQUAL(run("pause mail --reason 'the relay is down' --by ann").code,
+                  0);
+  CAF_CHECK(contains(run("queues").said, "by ann: the relay is down"));
+  CAF_CHECK(contains(run("queues --json").said, "\"due\":5"));
+  CAF_CHECK(contains(run("resume mail").said, "goes on"));
+  CAF_CHECK(contains(run("resume mail").said, "was not paused"));
+  CAF_CHECK(contains(run("queues").said, "no"));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

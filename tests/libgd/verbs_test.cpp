@@ -1,0 +1,668 @@
+#define CAF_SUITE verbs
+
+// What operators do with one instance, and with a queue: what each verb leaves, what it
+// refuses, and that of a verb and whatever runs against it one truth comes out.
+
+#include <gd/client.hpp>
+#include <gd/machine.hpp>
+#include <gd/pq/connection.hpp>
+#include <gd/pq/store.hpp>
+#include <gd/pq/store_nodes.hpp>
+#include <gd/sql.hpp>
+#include <gd/testing.hpp>
+#include <gd/work/lease.hpp>
+
+#include <support/database.hpp>
+#include <support/ledger.hpp>
+#include <support/traps.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::literals;
+
+namespace {
+
+namespace pq = gd::pq;
+namespace store = gd::store;
+
+using gd::act;
+using gd::errc;
+using gd::test::session;
+using gd::test::sql_error;
+using gd::test::temporary_database;
+using store::outcome_row;
+using store::verb;
+
+struct order {
+  int n = 0;
+  GD_STATE(order, n);
+};
+
+GD_ENUM(order_step, pay, ship, submitted, closed);
+
+/// Fails until it has been signalled.
+gd::machine order_machine() {
+  using enum order_step;
+  return gd::define<order, order_step>("Order", 1)
+    .history(gd::history::with_state)
+    .step(pay,
+          [](gd::context<order>& ctx) -> gd::outcome {
+            if (auto paid = ctx.take<order>("paid"))
+              return gd::next(ship, *paid);
+            throw std::runtime_error{"no money"};
+          })
+    .step(ship, [](gd::context<order>& ctx) { return gd::done(ctx.state); })
+    .rest(submitted, {closed}, {.after = 1h, .then = closed})
+    .final(closed);
+}
+
+std::string text(std::int64_t x) {
+  return std::to_string(x);
+}
+
+template <class T>
+std::string refusal(const gd::result<T>& x) {
+  return x ? "not refused"s
+           : std::string{to_string(x.error().code)} + ": " + x.error().message;
+}
+
+/// What a statement that was started has answered: a cell, or its SQLSTATE.
+std::string end_of(session& in) {
+  try {
+    return in.finish().front().front().value_or("null");
+  } catch (const sql_error& why) {
+    return why.sqlstate();
+  }
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct fixture {
+  temporary_database db;
+  std::vector<std::unique_ptr<pq::connection>> opened;
+
+  fixture() {
+    db.migrate();
+    run(connect(), store::register_machines(store::known({order_machine()})));
+  }
+
+  pq::connection& connect() {
+    auto& made = opened.emplace_back(
+      std::make_unique<pq::connection>(db.options()));
+    CAF_REQUIRE(made->wait_ready());
+    return *made;
+  }
+
+  gd::client client(std::chrono::milliseconds lock_timeout = 10s) {
+    auto how = db.options();
+    how.lock_timeout = lock_timeout;
+    auto made = gd::client::connect(how);
+    CAF_REQUIRE(made);
+    return std::move(*made);
+  }
+
+  gd::testing::in_database engine() {
+    auto made = gd::testing::in_database::connect(db.options(),
+                                                  {order_machine()});
+    CAF_REQUIRE(made);
+    return std::move(*made);
+  }
+
+  static pq::rows run(pq::connection& on, pq::call one, bool alone = true) {
+    auto reply = on.run({{std::move(one)}, alone});
+    if (!reply.ok())
+      CAF_ERROR("" << to_string(*reply.failure));
+    CAF_REQUIRE(reply.ok());
+    return std::move(reply.results.front());
+  }
+
+  /// With all that an instance can have in that status, at seq 3.
+  std::int64_t instance(const std::string& status,
+                        const std::string& step = "pay",
+                        const std::string& key = {},
+                        const std::string& scope = "{}") {
+    auto id = db.scalar(
+      "insert into gen_durable (fsm, step, status, state, seq, history,"
+      " ledger_step, awaits, awaits_also, deadline, wake_reason, eligible_at,"
+      " attempt, crashes, trials, last_error, locked_by, lease_expires_at,"
+      " unique_key, unique_scope) select 'Order', $2, s, '{\"n\": 3}', 3, 2,"
+      " $2, case s when 'awaiting_signal' then 'paid' end, case s when"
+      " 'awaiting_signal' then '{x}'::text[] end, now() + interval '1 h', case"
+      " when s <> 'awaiting_signal' then 'timeout' end, now() + case s when"
+      " 'runnable' then interval '2 h' else '-1 h' end, 4, 2, 1, 'no stock',"
+      " case s when 'executing' then 'node/1/1' end, case s when 'executing'"
+      " then now() + interval '1 min' end, nullif($3, '')::bytea,"
+      " $4::durable_status[] from (values ($1::durable_status)) x (s)"
+      " returning id",
+      {status, step, key, scope});
+    db.rows("insert into gen_durable_ledger (instance_id, seq, at, fsm_version,"
+            " outcome, from_step, to_step, attempt, state) select $1::bigint,"
+            " n, now(), 1, 'replay', case when n > 0 then $2 end, $2, 4,"
+            " '{\"n\": 3}' from generate_series(0, 3) n",
+            {id, step});
+    return std::stoll(id);
+  }
+
+  std::string of(std::int64_t id, const std::string& columns) {
+    return db.scalar("select concat_ws(' ', " + columns
+                       + ") from gen_durable where id = $1",
+                     {text(id)});
+  }
+
+  std::string entry(std::int64_t id, int seq = 4) {
+    return db.scalar("select concat_ws(' ', outcome, from_step || '>' ||"
+                     " to_step, attempt, token, 'by ' || by, reason, metadata,"
+                     " state) from gen_durable_ledger where instance_id = $1"
+                     " and seq = $2::int",
+                     {text(id), std::to_string(seq)});
+  }
+
+  void check_path() {
+    CAF_CHECK_EQUAL(gd::test::broken_paths(db), "");
+  }
+
+  /// Writes an outcome of its step under the token that it has.
+  std::vector<store::flushed_row> flush(pq::connection& on, std::int64_t id,
+                                        bool alone = true) {
+    outcome_row row{.id = id, .token = "node/1/1", .what = verb::next};
+    row.step = "ship";
+    row.state = R"({"n": 9})";
+    row.has_history = true;
+    return store::read_flush(run(on, store::flush_ledger({row}), alone));
+  }
+
+  store::pick_request look(const std::string& token) {
+    return {.queue = "default",
+            .limit = 10,
+            .machines = {{"Order", 1}},
+            .token = token,
+            .lease = 60s,
+            .keyed = true};
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(verbs_tests, fixture)
+
+CAF_TEST(
+  a retry leaves a failed instance due with the inputs that it failed on) {
+  auto id = instance("failed");
+  auto now = client().operate({.what = act::retry,
+                               .target = id,
+                               .reason = "the bank is back",
+                               .by = "ann"});
+  CAF_REQUIRE(now);
+  CAF_CHECK_EQUAL(now->id, id);
+  CAF_CHECK_EQUAL(now->seq, 4);
+  CAF_CHECK_EQUAL(now->status, "runnable");
+  CAF_CHECK(!now->executed);
+  CAF_CHECK_EQUAL(of(id, "status, step, state, attempt, crashes, trials,"
+                         " wake_reason, deadline is not null, eligible_at <="
+                         " now(), last_error"),
+                  "runnable pay {\"n\": 3} 0 0 0 timeout t t no stock");
+  CAF_CHECK_EQUAL(entry(id),
+                  "retry pay>pay 0 by ann the bank is back {\"n\": 3}");
+  check_path();
+}
+
+CAF_TEST(an engine goes on with what was tried again) {
+  auto kit = engine();
+  auto id = kit.insert({.fsm = "Order", .state = gd::to_json(order{})})->id;
+  CAF_REQUIRE(kit.drain());
+  CAF_CHECK_EQUAL(of(id, "status, last_error"), "failed no money");
+  CAF_REQUIRE(client().operate({.what = act::retry, .target = id}));
+  CAF_REQUIRE(kit.signal({id, "paid", gd::to_json(order{20})}));
+  CAF_REQUIRE(kit.drain());
+  CAF_CHECK_EQUAL(of(id, "status, last_error"), "done");
+  check_path();
+}
+
+CAF_TEST(a stop fails what has not ended and takes the lease of what executes) {
+  auto by = client();
+  for (const auto* status : {"runnable", "executing", "awaiting_signal"}) {
+    auto id = instance(status);
+    CAF_MESSAGE(status);
+    auto now = by.operate(
+      {.what = act::stop, .target = id, .reason = "poison", .by = "ann"});
+    CAF_REQUIRE(now);
+    CAF_CHECK_EQUAL(now->status, "failed");
+    CAF_CHECK_EQUAL(now->executed, status == "executing"s);
+    CAF_CHECK_EQUAL(of(id, "status, last_error, seq"), "failed poison 4");
+    CAF_CHECK_EQUAL(of(id, "num_nulls(locked_by, lease_expires_at, awaits,"
+                           " awaits_also), deadline is not null"),
+                    "4 t");
+    CAF_CHECK_EQUAL(entry(id), "stop pay>pay 4 "s
+                                 + (now->executed ? "node/1/1 " : "")
+                                 + "by ann poison {\"n\": 3}");
+  }
+  auto unnamed = instance("runnable");
+  CAF_REQUIRE(by.operate({.what = act::stop, .target = unnamed}));
+  CAF_CHECK(contains(of(unnamed, "last_error"), "stopped by "));
+  check_path();
+}
+
+CAF_TEST(what is due later is due now and what is due stays as it is) {
+  auto id = instance("runnable");
+  auto by = client();
+  auto now = by.operate({.what = act::run_now, .target = id, .by = "ann"});
+  CAF_REQUIRE(now);
+  CAF_CHECK_EQUAL(now->seq, 4);
+  CAF_CHECK_EQUAL(of(id, "status, eligible_at <= now(), attempt"),
+                  "runnable t 4");
+  CAF_CHECK_EQUAL(entry(id), "run_now pay>pay 4 by ann {\"n\": 3}");
+  now = by.operate({.what = act::run_now, .target = id});
+  CAF_REQUIRE(now);
+  CAF_CHECK_EQUAL(now->seq, 4);
+  check_path();
+}
+
+CAF_TEST(a move gives what does not execute another queue or priority) {
+  auto by = client();
+  for (const auto* status : {"runnable", "awaiting_signal", "failed"}) {
+    auto id = instance(status);
+    auto now = by.operate(
+      {.what = act::move, .target = id, .queue = "slow", .by = "ann"});
+    CAF_REQUIRE(now);
+    CAF_CHECK_EQUAL(now->status, status);
+    CAF_CHECK_EQUAL(of(id, "status, queue, priority, seq"),
+                    status + " slow 0 4"s);
+    CAF_CHECK_EQUAL(entry(id), "move pay>pay 4 by ann {\"queue\": \"slow\","
+                               " \"priority\": 0} {\"n\": 3}");
+    now = by.operate({.what = act::move, .target = id, .priority = -3});
+    CAF_REQUIRE(now);
+    CAF_CHECK_EQUAL(of(id, "queue, priority, seq"), "slow -3 5");
+    now = by.operate(
+      {.what = act::move, .target = id, .queue = "slow", .priority = -3});
+    CAF_REQUIRE(now);
+    CAF_CHECK_EQUAL(now->seq, 5); // it was there
+  }
+  check_path();
+}
+
+CAF_TEST(each verb refuses the statuses that it is not for and changes nothing) {
+  auto by = client();
+  auto refused = [&](act what, std::vector<std::string> statuses) {
+    for (const auto& status : statuses) {
+      auto id = instance(status);
+      auto before = of(id, "gen_durable::text");
+      auto now = by.operate({.what = what, .target = id, .queue = "slow"});
+      CAF_MESSAGE(to_string(what) << " " << status << ": " << refusal(now));
+      CAF_REQUIRE(!now);
+      CAF_CHECK_EQUAL(now.error().code, errc::transition_conflict);
+      CAF_CHECK(contains(now.error().message, "got " + status + " at pay"));
+      CAF_CHECK_EQUAL(of(id, "gen_durable::text"), before);
+    }
+  };
+  refused(act::retry, {"runnable", "executing", "awaiting_signal", "done"});
+  refused(act::stop, {"done", "failed"});
+  refused(act::run_now, {"executing", "awaiting_signal", "done", "failed"});
+  refused(act::move, {"executing", "done"});
+  check_path();
+}
+
+CAF_TEST(arguments that cannot be are refused by name) {
+  auto by = client();
+  auto id = instance("failed");
+  auto code = [](const gd::result<gd::commanded>& x) {
+    CAF_MESSAGE(refusal(x));
+    return x ? errc{} : x.error().code;
+  };
+  CAF_CHECK_EQUAL(code(by.operate({.what = act::retry, .target = 12345})),
+                  errc::not_found);
+  CAF_CHECK_EQUAL(code(by.operate({.what = act::retry, .key = "nobody"})),
+                  errc::not_found);
+  CAF_CHECK_EQUAL(
+    code(by.operate({.what = act::retry, .target = id, .key = "k"})),
+    errc::invalid_argument);
+  CAF_CHECK_EQUAL(code(by.operate({.what = act::move, .target = id})),
+                  errc::invalid_argument);
+  CAF_CHECK_EQUAL(
+    code(by.operate({.what = act::move, .target = id, .queue = "a\nb"})),
+    errc::invalid_argument);
+  CAF_CHECK_EQUAL(
+    code(by.operate({.what = act::retry, .target = id, .by = "a\nb"})),
+    errc::invalid_argument);
+  CAF_CHECK_EQUAL(of(id, "seq"), "3");
+  // One that is too long is cut, as for a transition.
+  CAF_REQUIRE(by.operate(
+    {.what = act::retry, .target = id, .reason = std::string(9'000, 'x')}));
+}
+
+CAF_TEST(an instance is named by its key and SQL users have the same verbs) {
+  auto id = instance("failed", "pay", "order 42", "{runnable,failed}");
+  auto by = client();
+  auto now = by.operate({.what = act::retry, .key = "order 42"});
+  CAF_REQUIRE(now);
+  CAF_CHECK_EQUAL(now->id, id);
+  CAF_CHECK_EQUAL(db.scalar("select gd_stop(key => 'order 42', by => 'ann')"),
+                  "5");
+  CAF_CHECK_EQUAL(db.scalar("select gd_requeue($1, 'slow')", {text(id)}), "6");
+  CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {text(id)}), "7");
+  db.rows("update gen_durable set eligible_at = now() + interval '1 h'");
+  CAF_CHECK_EQUAL(db.scalar("select gd_run_now(key_bytes => 'order 42')"), "8");
+  // Who it was is told, whether he says so or not.
+  CAF_CHECK_EQUAL(db.scalar("select by = session_user from gen_durable_ledger"
+                            " where instance_id = $1 and seq = 7",
+                            {text(id)}),
+                  "t");
+  check_path();
+}
+
+CAF_TEST(a retry names the instance that has its unique key by now) {
+  auto id = instance("failed", "pay", "k", "{runnable,executing}");
+  auto other = instance("runnable", "pay", "k", "{runnable,executing}");
+  auto by = client();
+  auto now = by.operate({.what = act::retry, .target = id});
+  CAF_REQUIRE(!now);
+  CAF_CHECK_EQUAL(now.error().code, errc::key_taken);
+  CAF_CHECK(contains(now.error().message, "instance " + text(other)));
+  CAF_CHECK_EQUAL(of(id, "status, seq"), "failed 3");
+  CAF_REQUIRE(by.operate({.what = act::stop, .target = other}));
+  CAF_REQUIRE(by.operate({.what = act::retry, .target = id}));
+  // The other way round: one that occupies it when it has failed.
+  auto failing = instance("runnable", "pay", "f", "{failed}");
+  instance("failed", "pay", "f", "{failed}");
+  CAF_CHECK(contains(
+    refusal(by.operate({.what = act::stop, .target = failing})), "key_taken"));
+  check_path();
+}
+
+CAF_TEST(where no function runs an instance that is tried again rests) {
+  auto id = instance("awaiting_signal", "submitted");
+  db.rows("update gen_durable set awaits = '', awaits_also = null");
+  auto by = client();
+  CAF_REQUIRE(by.operate({.what = act::stop, .target = id}));
+  auto now = by.operate({.what = act::retry, .target = id});
+  CAF_REQUIRE(now);
+  CAF_CHECK_EQUAL(now->status, "awaiting_signal");
+  CAF_CHECK_EQUAL(of(id, "awaits = '', deadline is not null"), "t t");
+  CAF_CHECK(by.transition({.target = id, .to = "closed"}));
+  check_path();
+}
+
+CAF_TEST(without history a verb counts and enters nothing) {
+  auto id = db.scalar("insert into gen_durable (fsm, step, status) values"
+                      " ('Order', 'pay', 'failed') returning id");
+  CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {id}), "1");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_ledger"), "0");
+}
+
+// -- forced races -------------------------------------------------------------
+
+CAF_TEST(of a stop and an outcome the first is the truth) {
+  CAF_MESSAGE("stopped first: the outcome is stale");
+  auto id = instance("executing");
+  auto& engine = connect();
+  session caller{db.conninfo()};
+  caller.exec("begin");
+  caller.exec("select gd_stop($1, 'poison')", {text(id)});
+  CAF_CHECK(flush(engine, id).empty()); // the row is locked: tried again
+  caller.exec("commit");
+  CAF_CHECK(!flush(engine, id).front().applied);
+  CAF_CHECK_EQUAL(of(id, "status, step, state, last_error, seq"),
+                  "failed pay {\"n\": 3} poison 4");
+  CAF_MESSAGE(
+    "the outcome first: the stop waits for it, and ends what it left");
+  auto other = instance("executing");
+  run(engine, {&gd::sql::begin, {}}, false);
+  CAF_CHECK(flush(engine, other, false).front().applied);
+  caller.start("select gd_stop($1, 'poison')", {text(other)});
+  caller.wait_until_blocked_by(engine.backend());
+  run(engine, {&gd::sql::commit, {}}, false);
+  CAF_CHECK_EQUAL(end_of(caller), "5");
+  CAF_CHECK_EQUAL(of(other, "status, step, state, seq"),
+                  "failed ship {\"n\": 9} 5");
+  check_path();
+}
+
+CAF_TEST(a heartbeat finds the lease of what was stopped lost) {
+  auto id = instance("executing");
+  auto& engine = connect();
+  auto beat = [&] {
+    auto rows = store::read<store::beat>(run(
+      engine,
+      store::heartbeat({std::make_shared<gd::lease>(id, "node/1/1")}, 60s)));
+    return rows.size() == 1 && rows.front().extended;
+  };
+  CAF_CHECK(beat());
+  db.rows("select gd_stop($1)", {text(id)});
+  CAF_CHECK(!beat());
+  CAF_CHECK_EQUAL(of(id, "lease_expires_at is null"), "t");
+}
+
+CAF_TEST(of a verb and a pick the second finds what the first has made) {
+  CAF_MESSAGE("picked first: a stop takes the lease, a move is a conflict");
+  auto first = instance("runnable");
+  db.rows("update gen_durable set eligible_at = now(), crashes = 0");
+  auto& engine = connect();
+  session stop{db.conninfo()};
+  session move{db.conninfo()};
+  run(engine, {&gd::sql::begin, {}}, false);
+  CAF_REQUIRE_EQUAL(
+    store::read_pick(run(engine, store::pick(look("node/1/1")), false))
+      .rows.size(),
+    1u);
+  move.start("select gd_requeue($1, 'slow')", {text(first)});
+  move.wait_until_blocked_by(engine.backend());
+  run(engine, {&gd::sql::commit, {}}, false);
+  CAF_CHECK_EQUAL(end_of(move), "MV003");
+  CAF_CHECK_EQUAL(of(first, "status, queue"), "executing default");
+  stop.exec("select gd_stop($1)", {text(first)});
+  CAF_CHECK(!flush(engine, first).front().applied);
+  CAF_MESSAGE("moved first: a pick of the old queue passes over it");
+  auto second = instance("runnable");
+  db.rows("update gen_durable set eligible_at = now(), crashes = 0 where id ="
+          " $1",
+          {text(second)});
+  move.exec("begin");
+  move.exec("select gd_requeue($1, 'slow')", {text(second)});
+  CAF_CHECK(
+    store::read_pick(run(engine, store::pick(look("node/1/2")))).rows.empty());
+  move.exec("commit");
+  CAF_CHECK(
+    store::read_pick(run(engine, store::pick(look("node/1/3")))).rows.empty());
+  auto slow = look("node/1/4");
+  slow.queue = "slow";
+  CAF_CHECK_EQUAL(store::read_pick(run(engine, store::pick(slow))).rows.size(),
+                  1u);
+  check_path();
+}
+
+CAF_TEST(of a stop and a signal the signal is refused or lies in the inbox) {
+  auto id = instance("awaiting_signal");
+  session operating{db.conninfo()};
+  session sending{db.conninfo()};
+  operating.exec("begin");
+  operating.exec("select gd_stop($1)", {text(id)});
+  sending.start("select gd_signal($1, 'paid')", {text(id)});
+  sending.wait_until_blocked_by(operating);
+  operating.exec("commit");
+  CAF_CHECK_EQUAL(end_of(sending), "target_finished");
+  auto other = instance("awaiting_signal");
+  sending.exec("begin");
+  sending.exec("select gd_signal($1, 'paid')", {text(other)});
+  operating.start("select gd_stop($1)", {text(other)});
+  operating.wait_until_blocked_by(sending);
+  sending.exec("commit");
+  CAF_CHECK_EQUAL(end_of(operating), "4");
+  CAF_CHECK_EQUAL(of(other, "status, wake_reason"), "failed signal");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals where target_id = $1"
+                            " and consumed_at is null",
+                            {text(other)}),
+                  "1");
+  check_path();
+}
+
+CAF_TEST(of a stop and a reap one moves the row and the other finds nothing) {
+  auto id = instance("executing");
+  db.rows("update gen_durable set lease_expires_at = now() - interval '1 s'");
+  auto& engine = connect();
+  session operating{db.conninfo()};
+  operating.exec("begin");
+  operating.exec("select gd_stop($1)", {text(id)});
+  CAF_CHECK_EQUAL(run(engine, store::reap(10, {})).size(), 0u);
+  operating.exec("commit");
+  CAF_CHECK_EQUAL(run(engine, store::reap(10, {})).size(), 0u);
+  CAF_CHECK_EQUAL(of(id, "status, seq"), "failed 4");
+  auto other = instance("executing");
+  db.rows("update gen_durable set lease_expires_at = now() - interval '1 s'"
+          " where id = $1",
+          {text(other)});
+  run(engine, {&gd::sql::begin, {}}, false);
+  CAF_CHECK_EQUAL(run(engine, store::reap(10, {}), false).size(), 1u);
+  operating.start("select gd_stop($1)", {text(other)});
+  operating.wait_until_blocked_by(engine.backend());
+  run(engine, {&gd::sql::commit, {}}, false);
+  CAF_CHECK_EQUAL(end_of(operating), "5");
+  CAF_CHECK_EQUAL(of(other, "status, attempt, seq"), "failed 5 5");
+  check_path();
+}
+
+CAF_TEST(of two verbs the second judges what the first has made) {
+  auto id = instance("failed");
+  session first{db.conninfo()};
+  session second{db.conninfo()};
+  first.exec("begin");
+  first.exec("select gd_retry($1)", {text(id)});
+  second.start("select gd_retry($1)", {text(id)});
+  second.wait_until_blocked_by(first);
+  first.exec("commit");
+  CAF_CHECK_EQUAL(end_of(second), "MV003");
+  CAF_CHECK_EQUAL(of(id, "status, seq"), "runnable 4");
+  first.exec("begin");
+  first.exec("select gd_stop($1)", {text(id)});
+  second.start("select gd_requeue($1, 'slow')", {text(id)});
+  second.wait_until_blocked_by(first);
+  first.exec("commit");
+  CAF_CHECK_EQUAL(end_of(second), "6");
+  CAF_CHECK_EQUAL(of(id, "status, queue"), "failed slow");
+  check_path();
+}
+
+CAF_TEST(a stranger who is just inserting its unique key wins it) {
+  auto id = instance("failed", "pay", "k", "{runnable,executing}");
+  session stranger{db.conninfo()};
+  session operating{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("insert into gen_durable (fsm, step, unique_key, unique_scope)"
+                " values ('Order', 'pay', 'k', '{runnable}')");
+  operating.start("select gd_retry($1)", {text(id)});
+  operating.wait_until_blocked_by(stranger);
+  stranger.exec("commit");
+  CAF_CHECK_EQUAL(end_of(operating), "MV006");
+  CAF_CHECK_EQUAL(of(id, "status, seq"), "failed 3");
+}
+
+CAF_TEST(a row that a stranger holds is busy and one that executes is not waited for) {
+  auto id = instance("failed");
+  auto runs = instance("executing");
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable for update");
+  auto by = client(50ms);
+  CAF_CHECK(
+    contains(refusal(by.operate({.what = act::retry, .target = id})), "busy"));
+  CAF_CHECK(contains(refusal(by.operate({.what = act::retry, .target = runs})),
+                     "transition_conflict"));
+}
+
+CAF_TEST(what is tried again or let run is announced to engines that look) {
+  auto ids = [this] {
+    return db.scalar(
+      "select concat(last_value, is_called) from signals_id_seq");
+  };
+  for (const auto* sql :
+       {"select gd_retry($1)", "select gd_stop($1)", "select gd_retry($1)",
+        "select gd_requeue($1, 'slow')"}) {
+    static auto id = instance("failed");
+    auto before = ids();
+    db.rows(sql, {text(id)});
+    CAF_CHECK_EQUAL(ids() == before, sql == "select gd_stop($1)"s);
+  }
+}
+
+CAF_TEST(functions and operators that fit better than those of PostgreSQL
+           are not called) {
+  auto id = instance("failed", "pay", "k", "{runnable}");
+  gd::test::define_traps(db);
+  CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {text(id)}), "4");
+  CAF_CHECK_EQUAL(db.scalar("select gd_requeue(key => 'k', queue => 'q')"),
+                  "5");
+  CAF_CHECK_EQUAL(db.scalar("select gd_stop($1)", {text(id)}), "6");
+  db.rows("select gd_pause('q')");
+  db.rows("select gd_resume('q')");
+  auto job = db.scalar("select gd_begin_job('retry', fsm => 'Order')");
+  CAF_CHECK_EQUAL(db.scalar("select gd_work_on_job($1)", {job}), "t");
+  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from trapped"), "0");
+}
+
+// -- queues -------------------------------------------------------------------
+
+CAF_TEST(a queue is paused and resumed and says by whom and why) {
+  auto by = client();
+  auto id = instance("runnable");
+  CAF_REQUIRE(by.pause("default", "the bank is down", "ann"));
+  auto why = by.why({.id = id});
+  CAF_REQUIRE(why);
+  CAF_CHECK_EQUAL(db.scalar("select concat_ws(' ', queue, paused_at <= now(),"
+                            " paused_by, reason) from gen_durable_queues"),
+                  "default t ann the bank is down");
+  auto rows = by.queues();
+  CAF_REQUIRE(rows);
+  CAF_REQUIRE_EQUAL(rows->size(), 1u);
+  CAF_CHECK(rows->front().paused);
+  CAF_CHECK_EQUAL(rows->front().paused_by.value_or(""), "ann");
+  CAF_REQUIRE(by.pause("default", {}, "bob"));
+  CAF_CHECK_EQUAL(db.scalar("select paused_by from gen_durable_queues"), "bob");
+  auto was = by.resume("default");
+  CAF_REQUIRE(was);
+  CAF_CHECK(*was);
+  was = by.resume("default");
+  CAF_REQUIRE(was);
+  CAF_CHECK(!*was);
+  CAF_CHECK(contains(refusal(by.pause("a\nb")), "invalid_argument"));
+}
+
+CAF_TEST(
+  a queue is not paused while older libraries may go on picking from it) {
+  db.rows("comment on table gen_durable is"
+          " 'gen_durable schema 25, works with libraries from 20'");
+  auto refused = refusal(client().pause("default"));
+  CAF_CHECK(contains(refused, "invalid_argument"));
+  CAF_CHECK(contains(refused, "gdctl migrate activate"));
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_queues"), "0");
+}
+
+CAF_TEST(queues tell what is due in them and who serves them) {
+  db.rows("insert into gen_durable (fsm, step, queue, priority, partition_key,"
+          " eligible_at, crashes) values ('A', 's', 'a', 0, null, 'epoch', 0),"
+          " ('A', 's', 'a', 1, null, now(), 0), ('A', 's', 'a', 0, null, now()"
+          " + interval '1 h', 0), ('A', 's', 'a', 0, 'k', now(), 0), ('B', 's',"
+          " 'b', 0, null, now() + interval '1 h', 0)");
+  session node{db.conninfo()};
+  node.exec("select pg_advisory_lock(hashtext('gen_durable node'),"
+            " hashtext('n/1'))");
+  db.rows("insert into gen_durable_nodes (incarnation, node, host, process,"
+          " library, lease, slots, queues, machines) values ('n/1', 'n', 'h',"
+          " 1, '1', '1 min', 4, '[{\"name\": \"c\", \"slots\": 4}]', '[]')");
+  auto rows = client().queues();
+  CAF_REQUIRE(rows);
+  std::string told;
+  for (const auto& x : *rows)
+    told += x.queue + " " + text(x.nodes) + " " + text(x.slots) + " "
+            + text(x.due) + " " + text(x.oldest_due_us.value_or(-1)) + "; ";
+  CAF_CHECK_EQUAL(told, "a 0 0 3 0; b 0 0 0 -1; c 1 4 0 -1; ");
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "common.hpp"
+
+#include <gd/operate.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace gd {
+
+class client;
+
+} // namespace gd
+
+namespace gdctl {
+
+/// Which instances, of the command line.
+struct filter_options {
+  gd::filter which{};
+  std::string older;
+
+  /// None of the options was given.
+  bool empty() const;
+};
+
+void add_filter(CLI::App& to, filter_options& opts);
+
+/// Fills in what is still text.
+gd::result<void> read_filter(filter_options& opts);
+
+/// Works on a job until it has ended, with a bar on a terminal, and prints what came of
+/// it.
+int run_job(gd::client& db, std::int64_t job);
+
+} // namespace gdctl

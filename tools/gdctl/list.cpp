@@ -1,0 +1,130 @@
+#include "common.hpp"
+#include "filter.hpp"
+#include "pages.hpp"
+#include "table.hpp"
+
+#include <gd/client.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gdctl {
+
+bool filter_options::empty() const {
+  return which == gd::filter{} && older.empty();
+}
+
+void add_filter(CLI::App& to, filter_options& opts) {
+  to.add_option("--machine", opts.which.fsm, "Those of this machine");
+  to.add_option("--machine-version", opts.which.version, "Of this version")
+    ->check(CLI::PositiveNumber);
+  to.add_option("--step", opts.which.step, "At this step");
+  to.add_option("--status", opts.which.status, "In this status")
+    ->check(CLI::IsMember(statuses));
+  to.add_option("--queue", opts.which.queue, "In this queue");
+  to.add_option("--older", opts.older,
+                "Not changed for so long: 90s, 10m, 2h, 7d");
+  to.add_option("--failure", opts.which.failure,
+                "With this text in their last error");
+}
+
+gd::result<void> read_filter(filter_options& opts) {
+  if (opts.older.empty())
+    return {};
+  auto us = parse_delay("--older", opts.older);
+  if (!us)
+    return us.error();
+  opts.which.older_than_us = *us;
+  return {};
+}
+
+namespace {
+
+/// Pages that are asked for until there are enough: each looks at 10,000 instances.
+constexpr int most_pages = 20;
+
+struct list_options {
+  filter_options which;
+  gd::list_query what;
+  std::int64_t before = 0;
+  bool as_json = false;
+};
+
+std::string text_of(const std::vector<gd::list_row>& rows) {
+  std::vector<cells> table{{"id", "machine", "step", "status", "queue",
+                            "priority", "attempt", "changed", "last error"}};
+  for (const auto& x : rows)
+    table.push_back(
+      {std::to_string(x.id),
+       fmt::format("{} v{}", gd::printable(x.fsm), x.version),
+       gd::printable(x.step), gd::printable(x.status), gd::printable(x.queue),
+       std::to_string(x.priority), std::to_string(x.attempt),
+       time_text(x.updated_at_us),
+       gd::printable(gd::clean_text(x.last_error.value_or(""), 100))});
+  return table_of(table, "><<<<>><<");
+}
+
+int list(const globals& global, list_options& opts) {
+  if (auto ok = read_filter(opts.which); !ok)
+    return fail(ok.error());
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto ask = opts.what;
+  ask.which = opts.which.which;
+  std::vector<gd::list_row> rows;
+  for (int pages = 0; pages < most_pages; ++pages) {
+    auto page = db->list(ask);
+    if (!page)
+      return fail(page.error());
+    rows.insert(rows.end(), page->rows.begin(), page->rows.end());
+    ask.before = page->next;
+    ask.limit = opts.what.limit - static_cast<std::int32_t>(rows.size());
+    if (!ask.before || ask.limit == 0)
+      break;
+  }
+  std::string text;
+  if (opts.as_json)
+    for (const auto& x : rows)
+      text += *json_line(x);
+  else
+    text = text_of(rows);
+  auto code = print(text);
+  if (ask.before)
+    complain(
+      fmt::format("gdctl: there may be more: --before {}\n", *ask.before));
+  return code;
+}
+
+} // namespace
+
+void add_list(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<list_options>();
+  auto* sub = app.add_subcommand("list", "List instances, the newest first");
+  add_filter(*sub, opts->which);
+  auto* before = sub->add_option("--before", opts->before,
+                                 "Only instances with ids below this one");
+  sub->add_option("--limit", opts->what.limit, "How many")
+    ->check(CLI::Range(1, 1'000))
+    ->capture_default_str();
+  sub->add_flag("--json", opts->as_json, "A JSON object for each");
+  describe(
+    *sub,
+    "Looks at some 200,000 instances at the most, and says where to go on. "
+    "Those that have\nfailed, or execute, are found among any number.",
+    {"gdctl list --status failed --machine Checkout --failure 'no stock'",
+     "gdctl list --status runnable --older 10m",
+     "gdctl list --machine Checkout --json | jq .id"});
+  sub->callback([=, &global, &chosen] {
+    if (before->count() > 0)
+      opts->what.before = opts->before;
+    chosen = [opts, &global] { return list(global, *opts); };
+  });
+}
+
+} // namespace gdctl

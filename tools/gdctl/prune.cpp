@@ -1,0 +1,161 @@
+#include "common.hpp"
+#include "lines.hpp"
+#include "pages.hpp"
+#include "service.hpp"
+
+#include <gd/client.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace gdctl {
+
+namespace {
+
+struct prune_options {
+  gd::prune what{};
+  std::string older_than{};
+  bool progress = false;
+};
+
+/// What all pages together have come to, and a word about it on stderr now and then.
+class tally {
+public:
+  explicit tally(bool wanted)
+    : terminal_(isatty(STDERR_FILENO) == 1), silent_(!terminal_ && !wanted) {
+    // nop
+  }
+
+  void add(const gd::pruned& page) {
+    sum_.looked += page.looked;
+    sum_.found += page.found;
+    sum_.deleted += page.deleted;
+    sum_.refused += page.refused;
+    using namespace std::chrono_literals;
+    auto now = std::chrono::steady_clock::now();
+    if (silent_ || now - shown_ < (terminal_ ? 200ms : 1s))
+      return;
+    shown_ = now;
+    complain(fmt::format("{}{} looked at, {} found, {} deleted{}",
+                         terminal_ ? "\r\033[K" : "", sum_.looked, sum_.found,
+                         sum_.deleted, terminal_ ? "" : "\n"));
+    spoken_ = terminal_;
+  }
+
+  /// The rest of a terminal's line.
+  void end() {
+    if (spoken_)
+      complain("\n");
+  }
+
+  std::string line() const {
+    return fmt::format(
+      "{{\"looked\":{},\"found\":{},\"deleted\":{},\"refused\":{}}}\n",
+      sum_.looked, sum_.found, sum_.deleted, sum_.refused);
+  }
+
+  bool is_empty() const noexcept {
+    return sum_.looked == 0;
+  }
+
+  bool all_well() const noexcept {
+    return sum_.refused == 0;
+  }
+
+private:
+  bool terminal_;
+  bool silent_;
+  bool spoken_ = false;
+  gd::pruned sum_{};
+  std::chrono::steady_clock::time_point shown_
+    = std::chrono::steady_clock::now();
+};
+
+int prune(const globals& global, prune_options& opts) {
+  auto age = parse_delay("--older-than", opts.older_than);
+  if (!age)
+    return fail(age.error());
+  opts.what.age_us = *age;
+  auto db = open_database(global);
+  if (!db)
+    return fail(db.error());
+  interruptions noted;
+  tally all{opts.progress};
+  for (;;) {
+    auto page = db->prune(opts.what);
+    if (page)
+      all.add(*page);
+    else if (page.error().code == gd::errc::invalid_argument)
+      return fail(page.error()); // nothing has been begun
+    int stopped = interruptions::noted();
+    if (page && page->last && stopped == 0) {
+      opts.what.after = *page->last;
+      continue;
+    }
+    all.end();
+    if (!page && all.is_empty())
+      return fail(page.error());
+    auto code = print(all.line(), all.all_well() ? ok : refused);
+    if (!page)
+      return fail(page.error());
+    if (stopped != 0)
+      interruptions::die_of(stopped);
+    return code;
+  }
+}
+
+} // namespace
+
+void add_prune(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<prune_options>();
+  auto* sub = app.add_subcommand(
+    "prune", "Delete instances that have ended, with signals and histories");
+  sub
+    ->add_option("--older-than", opts->older_than,
+                 "How long ago they have ended, like 90d; 1m at least")
+    ->required();
+  auto* fsm = sub->add_option("--machine", opts->what.fsm,
+                              "Of this machine; default: of any");
+  sub
+    ->add_option("--version", opts->what.version,
+                 "Of this version of it; default: of any")
+    ->check(CLI::PositiveNumber)
+    ->needs(fsm);
+  sub
+    ->add_option("--status", opts->what.status,
+                 "Those that are done, or failed; default: both")
+    ->check(CLI::IsMember({"done", "failed"}));
+  sub
+    ->add_option("--page", opts->what.page,
+                 "How many instances one transaction looks at")
+    ->check(CLI::Range(1, 10'000))
+    ->capture_default_str();
+  sub->add_option("--after", opts->what.after,
+                  "Begins behind this instance: to go on with");
+  sub->add_flag("--dry-run", opts->what.only_count,
+                "Only count them, delete nothing");
+  sub->add_flag("--progress", opts->progress,
+                "Tell on stderr how far it is, also if that is no terminal");
+  describe(
+    *sub,
+    "Walks through all instances in the order of their ids, in pages, and can "
+    "be ended\nand begun again at any time. What a transaction holds meanwhile "
+    "is left out, and what\nsomething of your own refers to is refused: run it "
+    "again. For what machines say\nthemselves (.keep) nobody need run "
+    "it.\nPrints what came of it: {\"looked\": 9000, \"found\": 12, "
+    "\"deleted\": 11, \"refused\": 1}.",
+    {"gdctl prune --older-than 90d --dry-run",
+     "gdctl prune --older-than 30d --machine Checkout --status done"});
+  sub->callback([opts, &global, &chosen] {
+    chosen = [opts, &global] { return prune(global, *opts); };
+  });
+}
+
+} // namespace gdctl

@@ -1,0 +1,248 @@
+// What operators do with instances: one of them, or all that fit a filter.
+
+#include "common.hpp"
+#include "filter.hpp"
+#include "pages.hpp"
+
+#include <gd/client.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gdctl {
+
+namespace {
+
+struct verb_options {
+  address which;
+  filter_options many;
+  gd::bulk_command all;
+  std::int16_t priority = 0;
+  std::vector<std::string> steps; ///< OLD=NEW
+  bool detach = false;
+};
+
+struct verb {
+  gd::act what;
+  std::string_view name;
+  std::string_view help;
+  std::string_view effect;
+  std::vector<std::string_view> examples;
+};
+
+int act_on_one(const globals& global, verb_options& opts) {
+  auto& what = opts.all.what;
+  if (auto ok = read_address(opts.which, what.target, what.key); !ok)
+    return fail(ok.error());
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto now = db->operate(what);
+  if (!now)
+    return fail(now.error());
+  auto line = json_line(*now);
+  return print(*line, ok, fmt::format("it is done with instance {}", now->id));
+}
+
+gd::result<void> read_steps(verb_options& opts) {
+  for (const auto& x : opts.steps) {
+    auto at = x.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == x.size())
+      return gd::error{gd::errc::invalid_argument,
+                       "--map: expected OLD=NEW, got " + gd::printable(x),
+                       {}};
+    opts.all.what.to_steps.emplace(x.substr(0, at), x.substr(at + 1));
+  }
+  return {};
+}
+
+int act_on_many(const globals& global, verb_options& opts) {
+  if (auto ok = read_filter(opts.many); !ok)
+    return fail(ok.error());
+  if (auto ok = read_steps(opts); !ok)
+    return fail(ok.error());
+  auto& what = opts.all.what;
+  if (opts.many.empty()) // an upgrade of one
+    if (auto ok = read_address(opts.which, what.target, what.key); !ok)
+      return fail(ok.error());
+  opts.all.which = opts.many.which;
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto job = db->begin_job(opts.all);
+  if (!job)
+    return fail(job.error());
+  if (opts.detach)
+    return print(fmt::format("{{\"job\":{}}}\n", *job), ok,
+                 fmt::format("job {} has been made", *job));
+  return run_job(*db, *job);
+}
+
+void add_verb(CLI::App& app, const globals& global, action& chosen,
+              const verb& x) {
+  auto opts = std::make_shared<verb_options>();
+  opts->all.what.what = x.what;
+  auto* sub = app.add_subcommand(std::string{x.name}, std::string{x.help});
+  add_address(*sub, opts->which);
+  add_filter(*sub, opts->many);
+  CLI::Option* priority = nullptr;
+  if (x.what == gd::act::move) {
+    sub->add_option("--to", opts->all.what.queue, "The queue that they go to");
+    priority = sub->add_option("--priority", opts->priority,
+                               "The priority that they get; lower is more "
+                               "urgent");
+  }
+  bool upgrades = x.what == gd::act::upgrade;
+  if (upgrades) {
+    sub
+      ->add_option("--to-version", opts->all.what.to_version,
+                   "The version of their machine that they go to")
+      ->required();
+    sub
+      ->add_option("--map", opts->steps,
+                   "OLD=NEW: a step that has another name there; may be given "
+                   "several times")
+      ->allow_extra_args(false);
+  }
+  sub->add_option("--reason", opts->all.what.reason, "Why, for the history");
+  sub->add_option("--by", opts->all.what.by,
+                  "Who does it, for the history; default: the database's user");
+  sub->add_flag("--dry-run", opts->all.dry_run,
+                "Only count those that fit a filter");
+  sub->add_flag("--detach", opts->detach,
+                "Leave those that fit a filter to the nodes: see gdctl jobs");
+  describe(*sub,
+           fmt::format("{}\nPrints {{\"id\":7,\"seq\":4,\"status\":\"...\","
+                       "\"executed\":false}}. Without ID or key, it is a job "
+                       "for all\ninstances that fit the filter and are there "
+                       "now, worked off in batches: should gdctl end\nbefore "
+                       "it has, a node goes on with it.",
+                       x.effect),
+           x.examples);
+  sub->callback([=, &global, &chosen] {
+    if (priority != nullptr && priority->count() > 0)
+      opts->all.what.priority = opts->priority;
+    bool many = !opts->many.empty();
+    if (many && (opts->which.by_key() || !opts->which.id.empty()))
+      throw CLI::ValidationError("filter", "expected an instance or a filter");
+    if (!many && !upgrades && (opts->all.dry_run || opts->detach))
+      throw CLI::ValidationError("filter", "--dry-run and --detach expect one");
+    if (!many)
+      take_id(opts->which);
+    chosen = [opts, many, upgrades, &global] {
+      return many || upgrades ? act_on_many(global, *opts)
+                              : act_on_one(global, *opts);
+    };
+  });
+}
+
+int pause(const globals& global, const std::string& queue,
+          const gd::command& why) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  if (auto ok = db->pause(queue, why.reason, why.by); !ok)
+    return fail(ok.error());
+  return print(fmt::format("queue {} is paused: nothing begins there; what "
+                           "runs ends\n",
+                           gd::printable(queue)));
+}
+
+int resume(const globals& global, const std::string& queue) {
+  auto db = gd::client::connect(global.connection());
+  if (!db)
+    return fail(db.error());
+  auto was = db->resume(queue);
+  if (!was)
+    return fail(was.error());
+  return print(fmt::format("queue {} {}\n", gd::printable(queue),
+                           *was ? "goes on" : "was not paused"));
+}
+
+} // namespace
+
+void add_verbs(CLI::App& app, const globals& global, action& chosen) {
+  add_verb(app, global, chosen,
+           {gd::act::retry,
+            "retry",
+            "Let failed instances try again",
+            "A failed instance is due now, with the inputs that it failed on; "
+            "attempt, crashes and\ntrials begin anew.",
+            {"gdctl retry 7 --reason 'the bank is back' --by ann",
+             "gdctl retry --machine Checkout --failure 'no stock' --dry-run"}});
+  add_verb(app, global, chosen,
+           {gd::act::stop,
+            "stop",
+            "Fail instances that have not ended",
+            "It fails, with the reason. If it executes, its lease is taken "
+            "away: its step is told at\nthe next heartbeat, and its outcome "
+            "changes nothing; what it does elsewhere, its slot and\nits "
+            "partition key last until its function returns.",
+            {"gdctl stop 7 --reason 'poison' --by ann",
+             "gdctl stop --machine Checkout --step await_pay --older 90d"}});
+  add_verb(app, global, chosen,
+           {gd::act::run_now,
+            "run-now",
+            "Let instances begin that are to later",
+            "What is to begin later, or to be tried again later, is due now.",
+            {"gdctl run-now 7",
+             "gdctl run-now --queue mail --failure 'connection refused'"}});
+  add_verb(app, global, chosen,
+           {gd::act::move,
+            "move",
+            "Give instances another queue or priority",
+            "Of an instance that does not execute, and is not done.",
+            {"gdctl move 7 --to slow",
+             "gdctl move --queue default --machine Report --to slow "
+             "--priority 10"}});
+  add_verb(
+    app, global, chosen,
+    {gd::act::upgrade,
+     "upgrade",
+     "Take instances to another version",
+     "Of an instance that does not execute, and is not done. A node that has "
+     "both versions does\nit, at its next sweep (30 s): it decodes the state, "
+     "and leaves the instance as it is if the\nother version does not take it. "
+     "It waits there as it did. What executes is passed over,\nand listed: run "
+     "it again.",
+     {"gdctl upgrade 7 --to-version 2",
+      "gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
+      "--map charge=pay --dry-run"}});
+}
+
+void add_pause(CLI::App& app, const globals& global, action& chosen) {
+  struct pause_options {
+    std::string queue;
+    gd::command why;
+  };
+  auto opts = std::make_shared<pause_options>();
+  auto* sub = app.add_subcommand("pause", "Let nothing begin in a queue");
+  sub->add_option("QUEUE", opts->queue, "Its name")->required();
+  sub->add_option("--reason", opts->why.reason, "Why");
+  sub->add_option("--by", opts->why.by, "Who; default: the database's user");
+  describe(*sub,
+           "On all nodes, until gdctl resume. Steps that run end; what they "
+           "lead to waits.",
+           {"gdctl pause mail --reason 'the relay is down'"});
+  sub->callback([=, &global, &chosen] {
+    chosen = [opts, &global] { return pause(global, opts->queue, opts->why); };
+  });
+}
+
+void add_resume(CLI::App& app, const globals& global, action& chosen) {
+  auto queue = std::make_shared<std::string>();
+  auto* sub = app.add_subcommand("resume", "Let a paused queue go on");
+  sub->add_option("QUEUE", *queue, "Its name")->required();
+  describe(*sub, "", {"gdctl resume mail"});
+  sub->callback([=, &global, &chosen] {
+    chosen = [queue, &global] { return resume(global, *queue); };
+  });
+}
+
+} // namespace gdctl
