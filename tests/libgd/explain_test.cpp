@@ -685,20 +685,21 @@ struct million_rows {
        .rows = 1,
        .pages_per_row = 150,
        .before = kept},
-      // Rows: of these kinds; of the due ones it counts 10,000 in each queue.
+      // Of what is due, and of what is later, 20,000 of all queues.
       {.what = &sql::queues,
-       .arguments = "200",
+       .arguments = "10000, 20000",
        .rows = 40'000,
        .pages_per_row = 2},
-      // Of what is runnable 10,000 of each version, of what executes or has failed as many.
+      // Of what is runnable 10,000 of all versions, of suspects, and of what executes or has
+      // failed, a thousand each.
       {.what = &sql::counts,
-       .arguments = "1000, '', 0, 10000",
-       .rows = 40'000,
+       .arguments = "200, '', 0, 1000",
+       .rows = 13'000,
        .pages_per_row = 2,
        .stops = true},
       {.what = &sql::counts,
-       .arguments = "1000, 'Order', 1, 10000",
-       .rows = 40'000,
+       .arguments = "200, 'Order', 1, 1000",
+       .rows = 4'000,
        .pages_per_row = 2,
        .stops = true},
       // The same, of each status.
