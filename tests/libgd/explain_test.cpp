@@ -313,14 +313,17 @@ struct million_rows {
                   "outcome, to_step, attempt, state) values (5000000, 0, "
                   "now(), 1, 'insert', 'collect', 0, '{}'); ";
     // The first is in that status, and half of the queue has its partition key.
-    auto why_of = [this](const std::string& status) {
+    auto first = column("select coalesce(min(id), 1) from gen_durable").front();
+    auto why_of = [this, first](const std::string& status) {
+      auto executes = status == "executing";
       return "update " + db.schema() + ".gen_durable set status = '" + status
-             + "', partition_key = 'hot', awaits = case '" + status
-             + "' when 'awaiting_signal' then 'paid' end, locked_by = 'n/1/1',"
-               " lease_expires_at = now() where id = 1; update "
-             + db.schema()
-             + ".gen_durable set partition_key = 'hot' where id < 3000 and"
-               " status = 'runnable'";
+             + "', partition_key = 'hot', awaits = "
+             + (status == "awaiting_signal" ? "'paid'" : "null")
+             + ", locked_by = " + (executes ? "'n/1/1'" : "null")
+             + ", lease_expires_at = " + (executes ? "now()" : "null")
+             + " where id = " + first + "; update " + db.schema()
+             + ".gen_durable set partition_key = 'hot' where id < " + first
+             + " + 3000 and status = 'runnable'";
     };
     auto job_of = [this](const std::string& status) {
       return "truncate " + db.schema()
@@ -527,7 +530,7 @@ struct million_rows {
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
                     + ", 'node/1/99'",
-       .pages_per_row = 60},
+       .pages_per_row = 64},
       {.what = &sql::flush_advance_ledger,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
@@ -746,17 +749,17 @@ struct million_rows {
        .before = upgrade_job},
       // Of each status, and of a backlog of its partition key.
       {.what = &sql::why,
-       .arguments = "1, '{}'",
+       .arguments = first + ", '{}'",
        .rows = 1,
        .pages_per_row = 200,
        .before = why_of("runnable")},
       {.what = &sql::why,
-       .arguments = "1, '{}'",
+       .arguments = first + ", '{}'",
        .rows = 1,
        .pages_per_row = 100,
        .before = why_of("executing")},
       {.what = &sql::why,
-       .arguments = "1, '{}'",
+       .arguments = first + ", '{}'",
        .rows = 1,
        .pages_per_row = 100,
        .before = why_of("awaiting_signal")},

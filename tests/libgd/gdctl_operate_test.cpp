@@ -288,6 +288,23 @@ CAF_TEST(top says that the database does not answer and goes on when it does) {
   CAF_CHECK(x.wait_for(left_screen));
 }
 
+CAF_TEST(top waits for a server that is away and cuts names that are long) {
+  db.rows("insert into gen_durable (fsm, step, queue) values ('Order', 'pay', "
+          "repeat('q', 900))");
+  gd::test::session above{server};
+  auto let_in = [&](const std::string& yes) {
+    above.exec("alter database \"" + db.name() + "\" allow_connections " + yes);
+  };
+  let_in("false");
+  terminal x{"top --interval 100ms"};
+  CAF_CHECK(x.wait_for("FATAL:"));
+  let_in("true");
+  CAF_CHECK(x.wait_for("mail "));
+  CAF_CHECK(x.wait_for(std::string(40, 'q') + "...  "));
+  x.type('q');
+  CAF_CHECK(x.wait_for(left_screen));
+}
+
 // -- the rest -----------------------------------------------------------------
 
 CAF_TEST(an empty value means nothing and not any) {
