@@ -750,18 +750,18 @@ struct million_rows {
       // Of each status, and of a backlog of its partition key.
       {.what = &sql::why,
        .arguments = first + ", '{}'",
-       .rows = 1,
-       .pages_per_row = 200,
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = why_of("runnable")},
       {.what = &sql::why,
        .arguments = first + ", '{}'",
-       .rows = 1,
-       .pages_per_row = 100,
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = why_of("executing")},
       {.what = &sql::why,
        .arguments = first + ", '{}'",
-       .rows = 1,
-       .pages_per_row = 100,
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = why_of("awaiting_signal")},
       {.what = &sql::why,
        .arguments = "0, '{k}'",
