@@ -113,7 +113,15 @@ bool reaper_actor::may_reap() {
   // After an outage of the database every lease looks expired, and every node
   // silent: living nodes get one heartbeat to say that they live.
   auto since = home_->db->connected_since(database::control_lane);
-  return since && system().clock().now() - *since >= home_->config.heartbeat;
+  return since
+         && system().clock().now() - std::max(*since, answered_late_)
+              >= home_->config.heartbeat;
+}
+
+void reaper_actor::note_delay(sweep what) {
+  auto now = system().clock().now();
+  if (now - of(what).sent >= home_->config.heartbeat)
+    answered_late_ = now;
 }
 
 void reaper_actor::start(sweep what) {
@@ -141,14 +149,19 @@ void reaper_actor::run(sweep what) {
 
 void reaper_actor::send(sweep what, stage next, pq::unit work) {
   of(what).under_way = next;
-  // Without patience: after a reconnect, it has to ask again whether it may.
+  of(what).sent = system().clock().now();
+  // Without patience: after a reconnect, and behind what waits for a standby, it has
+  // to ask again whether it may.
   submit(this, *home_->db, database::control_lane, std::move(work),
-         static_cast<std::uint64_t>(what), clock::duration::zero());
+         static_cast<std::uint64_t>(what), -home_->config.heartbeat);
 }
 
 void reaper_actor::finish(sweep what, const pq::reply& reply) {
+  note_delay(what);
   if (!reply.ok())
     return fail(what, *reply.failure);
+  if (what == sweep::leases && of(what).under_way == stage::look && !may_reap())
+    return pause(what); // what it has seen is old
   switch (of(what).under_way) {
     case stage::lock:
       if (reply.results.front().boolean(0, 0))

@@ -214,6 +214,14 @@ pq::call register_session(const node_record& what);
 pq::call node_lock(const std::string& incarnation,
                    std::chrono::milliseconds wait);
 pq::call leave_nodes(const std::string& incarnation);
+pq::call follow_timeline();
+struct followed_timeline {
+  std::int64_t timeline = 0;
+  std::optional<std::int64_t> first_id{};
+  bool raised = false;
+
+  GD_COLUMNS(timeline, first_id, raised);
+};
 pq::call forget_nodes();
 
 pq::call silent_sessions(const std::string& incarnation);
