@@ -22,8 +22,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
@@ -207,7 +209,7 @@ struct fixture {
 
   /// As after a promotion: the timeline is not that of the last time.
   void begin_another_timeline() {
-    admin->exec("update gen_durable_timeline set timeline = timeline - 1");
+    admin->exec("select setval('gen_durable_timeline', 0)");
   }
 
   std::vector<std::int64_t> draw(std::int32_t count) {
@@ -222,10 +224,10 @@ struct fixture {
   }
 };
 
-/// Whether its statement ends with its connection.
-bool ends_badly(session& x) {
+template <class F>
+bool ends_badly(F f) {
   try {
-    x.finish();
+    f();
     return false;
   } catch (const std::runtime_error&) {
     return true;
@@ -281,7 +283,7 @@ CAF_TEST(a silent session that waits for a standby is not ended and nothing is
                       "a.pid = $2::int and a.wait_event = 'SyncRep')");
   admin->exec(ends,
               {"a/1", std::to_string(waiting.pid()), found.front().began});
-  CAF_CHECK(ends_badly(waiting));
+  CAF_CHECK(ends_badly([&] { waiting.finish(); }));
   CAF_CHECK_EQUAL(admin->scalar("select count(*) from numbers"), "1");
 }
 
@@ -302,7 +304,7 @@ CAF_TEST(a new control connection does not end one that waits for a standby) {
   admin->exec(without(text_of(sql::node_lock),
                       "a.wait_event is distinct from 'SyncRep' and"),
               {"a/1", "10000"});
-  CAF_CHECK(ends_badly(older));
+  CAF_CHECK(ends_badly([&] { older.finish(); }));
   CAF_CHECK_EQUAL(admin->scalar("select count(*) from numbers"), "1");
 }
 
@@ -328,9 +330,9 @@ CAF_TEST(a commit whose wait for a standby is cancelled is of unknown fate) {
     CAF_CHECK_EQUAL(state_of(reply), "01000");
     CAF_CHECK(reply.unreplicated);
     CAF_CHECK(reply.results.empty());
-    CAF_MESSAGE("and the connection goes on");
-    CAF_REQUIRE(on.state() == pq::connection::phase::idle);
-    CAF_CHECK(on.run({{store::schema_version()}, false}).ok());
+    CAF_MESSAGE("as is what else it has left: the connection ends");
+    CAF_CHECK(on.state() == pq::connection::phase::dead);
+    CAF_CHECK(on.why_dead().code == errc::unavailable);
   }
   CAF_MESSAGE("a session that is ended meanwhile says the same");
   pq::connection on{patient};
@@ -443,23 +445,50 @@ CAF_TEST(ids that are drawn behind a promotion are far from those before) {
     std::stoll(admin->scalar("select nextval('signals_id_seq')")), billion);
   CAF_MESSAGE("once");
   CAF_CHECK_EQUAL(draw(1)[0], after[1] + 1);
-  CAF_CHECK_EQUAL(admin->scalar("select first_id from gen_durable_timeline "
-                                "where timeline = gd_timeline() and raised_at "
-                                "> now() - interval '1 min'"),
-                  std::to_string(after[0]));
+}
+
+CAF_TEST(
+  whoever raises the ids holds up nobody and a rollback does not undo it) {
+  begin_another_timeline();
+  session first{quick.database};
+  first.exec("begin");
+  CAF_CHECK_EQUAL(first.scalar("select raised from gd_follow_timeline()"), "t");
+  auto at = std::stoll(first.scalar("select last_value from "
+                                    "gen_durable_id_seq"));
+  CAF_CHECK_EQUAL(draw(1)[0], at + 1);
+  first.exec("rollback");
+  CAF_CHECK_EQUAL(draw(1)[0], at + 2);
 }
 
 CAF_TEST(who draws while another raises the ids waits and draws behind) {
   begin_another_timeline();
-  session first{quick.database};
-  first.exec("begin");
-  auto raised = first.exec("select first_id, raised from gd_follow_timeline()");
-  CAF_CHECK_EQUAL(raised[0][1].value(), "t");
-  session second{quick.database};
-  second.start(text_of(sql::draw_ids), {"1"});
-  second.wait_until_blocked_by(first);
-  first.exec("commit");
-  CAF_CHECK_EQUAL(second.finish().at(0).at(0), raised[0][0]);
+  session other{quick.database}; // raises them just now
+  other.exec("select pg_advisory_lock(hashtext('gen_durable timeline'), "
+             "hashtext('public'))");
+  session one{quick.database};
+  one.start(text_of(sql::draw_ids), {"1"});
+  one.wait_until_blocked_by(other);
+  session two{quick.database};
+  two.start(text_of(sql::draw_ids), {"1"});
+  two.wait_until_blocked_by(other);
+  other.exec("select pg_advisory_unlock_all()");
+  auto first = std::stoll(one.finish().at(0).at(0).value());
+  auto second = std::stoll(two.finish().at(0).at(0).value());
+  CAF_CHECK_GREATER(std::min(first, second), billion);
+  CAF_CHECK_EQUAL(std::abs(first - second), 1); // raised once
+  CAF_MESSAGE("who fails in the middle of it leaves no lock");
+  begin_another_timeline();
+  other.exec("begin");
+  other.exec("lock table signals_id_seq in access exclusive mode");
+  session fails{quick.database};
+  fails.exec("set lock_timeout = '20ms'");
+  CAF_CHECK(ends_badly([&] { fails.exec("select gd_follow_timeline()"); }));
+  CAF_CHECK_EQUAL(admin->scalar("select count(*) from pg_locks where pid = $1 "
+                                "and locktype = 'advisory'",
+                                {std::to_string(fails.pid())}),
+                  "0");
+  other.exec("rollback");
+  CAF_CHECK_GREATER(draw(1)[0], first + billion);
 }
 
 CAF_TEST(statements of others that draw ids raise them first) {
@@ -497,18 +526,18 @@ CAF_TEST(a new control connection tells whether it has raised the ids) {
     CAF_REQUIRE(reply.ok());
     return store::read_one<store::followed_timeline>(reply.results[0]).value();
   };
+  auto before = draw(1)[0];
   auto now = follow();
   CAF_CHECK(!now.raised);
-  CAF_CHECK(!now.first_id);
   CAF_CHECK_EQUAL(now.timeline, 1);
+  CAF_CHECK_EQUAL(now.last_id, before);
   begin_another_timeline();
   auto then = follow();
   CAF_CHECK(then.raised);
   CAF_CHECK_EQUAL(then.timeline, 1);
-  auto again = follow();
-  CAF_CHECK(!again.raised);
-  CAF_CHECK_EQUAL(again.first_id.value_or(0), then.first_id.value_or(-1));
-  CAF_CHECK_EQUAL(draw(1)[0], again.first_id.value_or(0));
+  CAF_CHECK_GREATER(then.last_id, before + billion);
+  CAF_CHECK(!follow().raised);
+  CAF_CHECK_EQUAL(draw(1)[0], then.last_id + 1);
 }
 
 CAF_TEST(a standby that is promoted gives out no id that was lost) {

@@ -156,7 +156,7 @@ void registration::follow(const pq::rows& row, std::vector<event>& to) {
   auto before = timeline_.exchange(now.timeline);
   // Another node, or somebody who drew ids, may have been the first to see it.
   if (now.raised || (before != 0 && before != now.timeline))
-    to.emplace_back(events::ids_raised{now.timeline, now.first_id.value_or(0)});
+    to.emplace_back(events::ids_raised{now.timeline, now.last_id + 1});
 }
 
 void registration::compare(const pq::rows& with, std::vector<event>& to) {

@@ -322,8 +322,10 @@ void connection::finish_pipeline() {
     return flush();
   }
   if (unreplicated_ && !current_.failure) {
-    current_.failure = unreplicated_;
-    current_.unreplicated = true;
+    // Nobody would know what locks that commit has left to the session.
+    auto why = *unreplicated_;
+    why.code = errc::unavailable;
+    return die(std::move(why));
   }
   if (current_.failure)
     current_.results.clear();

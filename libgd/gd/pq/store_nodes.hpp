@@ -217,10 +217,10 @@ pq::call leave_nodes(const std::string& incarnation);
 pq::call follow_timeline();
 struct followed_timeline {
   std::int64_t timeline = 0;
-  std::optional<std::int64_t> first_id{};
   bool raised = false;
+  std::int64_t last_id = 0;
 
-  GD_COLUMNS(timeline, first_id, raised);
+  GD_COLUMNS(timeline, raised, last_id);
 };
 pq::call forget_nodes();
 

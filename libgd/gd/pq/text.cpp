@@ -95,8 +95,9 @@ result<std::vector<conninfo>> read_conninfo(const std::string& database) {
   PQconninfoFree(parsed);
   std::vector<conninfo> out{all};
   for (const auto* name : of_each_host) {
-    auto found = std::find_if(all.begin(), all.end(),
-                              [name](const auto& x) { return x.first == name; });
+    auto found = std::find_if(all.begin(), all.end(), [name](const auto& x) {
+      return x.first == name;
+    });
     if (found == all.end())
       continue;
     auto values = split(found->second);
