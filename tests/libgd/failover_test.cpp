@@ -543,6 +543,7 @@ CAF_TEST(a new control connection tells whether it has raised the ids) {
 CAF_TEST(a standby that is promoted gives out no id that was lost) {
   auto standby = server::standby_of(lonely(), "other");
   standby.set("primary_conninfo", "host=/nowhere"); // gets nothing more
+  until("select count(*) from pg_stat_replication", "0");
   auto lost = draw(500).back();
   standby.promote();
   auto there = quick;
