@@ -109,13 +109,23 @@ bool reaper_actor::in_time(sweep what) {
   return system().clock().now() - of(what).began < base_interval(what);
 }
 
-bool reaper_actor::may_reap() {
+bool reaper_actor::may_look() {
   // After an outage of the database every lease looks expired, and every node
   // silent: living nodes get one heartbeat to say that they live.
   auto since = home_->db->connected_since(database::control_lane);
   return since
          && system().clock().now() - std::max(*since, answered_late_)
               >= home_->config.heartbeat;
+}
+
+bool reaper_actor::may_reap() {
+  // Where heartbeats wait for a standby, they have not done so for so long that
+  // leases have ended by that: looks, which wait for it, too, were answered.
+  auto& how = home_->config;
+  return may_look()
+         && (!waits_for_standby_
+             || system().clock().now() - looked_at_
+                  <= how.lease - how.heartbeat);
 }
 
 void reaper_actor::note_delay(sweep what) {
@@ -127,7 +137,7 @@ void reaper_actor::note_delay(sweep what) {
 void reaper_actor::start(sweep what) {
   of(what).found = false;
   of(what).began = system().clock().now();
-  if (what == sweep::leases && !may_reap())
+  if (what == sweep::leases && !may_look())
     return send_self_after(this, interval(what), sweep_due{what});
   if (what == sweep::expired) {
     expired_pages_ = 0;
@@ -160,7 +170,7 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
   note_delay(what);
   if (!reply.ok())
     return fail(what, *reply.failure);
-  if (what == sweep::leases && of(what).under_way == stage::look && !may_reap())
+  if (what == sweep::leases && of(what).under_way == stage::look && !may_look())
     return pause(what); // what it has seen is old
   switch (of(what).under_way) {
     case stage::lock:
@@ -268,11 +278,22 @@ void reaper_actor::look_for_locked() {
 
 void reaper_actor::read_look(const pq::reply& reply) {
   auto page = store::read<store::ending_lease>(reply.results.front());
-  for (const auto& x : page)
+  for (const auto& x : page) {
     (x.locked ? locked_now_ : ending_).push_back(x.id);
+    waits_for_standby_ = x.waits;
+  }
   if (page.size() >= static_cast<std::size_t>(batch_rows)) {
     looked_ = page.back();
     return look_for_locked();
+  }
+  if (!ending_.empty() || !locked_now_.empty()) {
+    bool steady = may_reap();
+    looked_at_ = system().clock().now();
+    if (!steady) {
+      answered_late_ = looked_at_;
+      look_soon_ = true;
+      return pause(sweep::leases);
+    }
   }
   remember();
   move_batch(sweep::leases);
