@@ -45,6 +45,19 @@ begin
 end
 $$;
 
+-- For gd_insert, which draws an id before it inserts.
+create function :"schema".gd_next_id(sequence regclass) returns bigint
+language plpgsql
+set search_path = :"schema", pg_temp
+as $$
+begin
+  perform gd_follow_timeline();
+  return nextval(sequence);
+end
+$$;
+
+select :"schema".gd_change('gd_insert', 'nextval(', 'gd_next_id(');
+
 -- Inserts that draw their ids themselves: once for each statement, before its first row.
 create function :"schema".gd_follow_before_insert() returns trigger
 language plpgsql
