@@ -121,6 +121,7 @@ columns_by read_by_name() {
     {&sql::silent_sessions, columns_of<store::silent_session>()},
     {&sql::foreign_sessions, columns_of<store::foreign_session>()},
     {&sql::peers, columns_of<store::peer_row>()},
+    {&sql::follow_timeline, columns_of<store::followed_timeline>()},
     {&sql::find_machines, columns_of<store::known_machine>()},
     {&sql::register_machines, columns_of<store::changed_machine>()},
     {&sql::replaced_machines, columns_of<store::replaced_machine>()},
