@@ -64,6 +64,8 @@ if(TARGET gdctl_pages)
     DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
   install(FILES "${GD_PAGES}/_gdctl"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  install(FILES "${GD_PAGES}/gdctl.fish"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 endif()
 
 # The rights of roles, for psql.
