@@ -216,9 +216,9 @@ class Views(Case):
         self.visit(f"#/instance/{self.failing[0]}")
         self.page.click("main [data-do=retry]")
         self.page.until_text("#dialog", "The token of this server")
-        self.page.fill("#dialog [name=token]", "not this one, whatever it may be")
+        self.page.fill("#dialog [name=token]", "not-this-one-whatever-it-may-be")
         self.page.key("Enter")
-        self.page.until_text("#dialog-said", "That is not the token.")
+        self.page.until_text("#dialog .said", "That is not the token.")
         self.page.fill("#dialog [name=token]", self.server.token)
         self.page.key("Enter")
         self.page.until_text("#dialog h2", f"Retry: instance {self.failing[0]}")
@@ -237,7 +237,7 @@ class Views(Case):
         self.page.js("sessionStorage.setItem('token', 'that of yesterday')")
         self.page.click("main [data-do=retry]")
         self.page.click("#dialog button[value=go]")
-        self.page.until_text("#dialog-said", "token")
+        self.page.until_text("#dialog .said", "token")
         self.page.until("sessionStorage.length === 0")
         self.assertEqual(self.status(self.failing[0]), "failed")
 
@@ -288,7 +288,7 @@ class Views(Case):
         self.page.tolerated.append("status of 400")
         self.page.click("main [data-do=move]")
         self.page.click("#dialog button[value=go]")
-        self.page.until_text("#dialog-said", "priority")
+        self.page.until_text("#dialog .said", "priority")
 
     def test_upgrade(self):
         one = self.order("book", "--delay", "1h", "--version", "1")
@@ -297,7 +297,7 @@ class Views(Case):
         self.page.click("main [data-do=upgrade]")
         self.fill_dialog(to_version="2", to_steps="charge=charge", reason="the new one")
         self.page.click("#dialog button[value=go]")
-        self.page.until_text("#dialog-said", "1 changed", 60)
+        self.page.until_text("#dialog .said", "1 changed", 60)
         self.page.click("#dialog [data-do=close]")
         self.page.until_text("[data-fact=machine]", "Order v2")
 
@@ -312,7 +312,7 @@ class Views(Case):
         self.page.click("main [data-do=signal]")
         self.fill_dialog(payload="{no JSON")
         self.page.click("#dialog button[value=go]")
-        self.page.until("document.querySelector('#dialog-said').innerText !== ''")
+        self.page.until("document.querySelector('#dialog .said').innerText !== ''")
         self.page.fill("#dialog [name=payload]", "")
         self.page.click("#dialog button[value=go]")  # its name is the one that is awaited
         self.page.until_text("[data-fact=status]", "done")
@@ -339,7 +339,7 @@ class Views(Case):
         self.fill_dialog(reason="too many", by="ann")
         self.assertFalse(self.page.js("document.querySelector('#dialog [value=go]').checkVisibility()"))
         self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog-said", "5 fit")
+        self.page.until_text("#dialog .said", "5 fit")
         self.assertEqual({self.status(x) for x in some}, {"runnable"})
         self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.page.fill("#dialog [name=reason]", "far too many")  # something else: once more
@@ -348,7 +348,7 @@ class Views(Case):
         self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.picture("bulk")
         self.page.click("#dialog [value=go]")
-        self.page.until_text("#dialog-said", "5 changed")
+        self.page.until_text("#dialog .said", "5 changed")
         self.assertEqual({self.status(x) for x in some}, {"failed"})
         self.page.click("#dialog [data-do=close]")
         self.visit()
@@ -366,13 +366,13 @@ class Views(Case):
         self.page.choose("#bulk", "stop")
         self.page.click("[data-do=bulk-chosen]")
         self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog-said", "1 fit, 1 refused")
-        self.page.until_text("#dialog-said", f"{some[2]}: it is failed")
+        self.page.until_text("#dialog .said", "1 fit, 1 refused")
+        self.page.until_text("#dialog .said", f"{some[2]}: it is failed")
         self.assertEqual(self.status(some[0]), "runnable")
         self.page.tolerated.append("status of 409")
         self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.page.click("#dialog [value=go]")
-        self.page.until_text("#dialog-said", "1 changed, 1 refused")
+        self.page.until_text("#dialog .said", "1 changed, 1 refused")
         self.assertEqual([self.status(x) for x in some], ["failed", "runnable", "failed", "runnable"])
         self.page.key("Escape")
         self.page.click("[data-pick=all]")
@@ -383,7 +383,7 @@ class Views(Case):
             if verb == "upgrade":
                 self.fill_dialog(to_version="2")
             self.page.click("#dialog [value=dry]")
-            self.page.until_text("#dialog-said", "4 of 4 looked at")
+            self.page.until_text("#dialog .said", "4 of 4 looked at")
             self.page.key("Escape")
 
     def test_cancel_of_a_job(self):
@@ -408,7 +408,7 @@ class Views(Case):
         self.page.until("document.querySelector('#dialog').open")
         self.database.gdctl("stop", str(one))
         self.page.click("#dialog [value=go]")
-        self.page.until_text("#dialog-said", "failed")
+        self.page.until_text("#dialog .said", "failed")
         self.assertTrue(self.page.js("document.querySelector('#dialog').open"))
 
     def test_read_only(self):
@@ -465,9 +465,11 @@ class Views(Case):
         self.page.key("Escape")
         self.page.key("g", "o")
         self.page.until("location.hash === '#/'")
-        for _ in range(3):  # with Tab everything is reached, and it is seen where one is
+        self.drawn()
+        for _ in range(8):  # with Tab everything is reached, and it is seen where one is
             self.page.key("Tab")
-            self.assertNotEqual(self.page.js("getComputedStyle(document.activeElement).outlineStyle"), "none")
+            style, where = self.page.js("[getComputedStyle(document.activeElement).outlineStyle, document.activeElement.outerHTML]")
+            self.assertNotEqual(style, "none", where)
 
     def test_dialogs_can_be_left(self):
         self.visit(f"#/instance/{self.failing[3]}")
@@ -589,7 +591,7 @@ class Views(Case):
         port = self.server.port
         self.server.close()
         self.page.click("#dialog [value=go]")
-        self.page.until_text("#dialog-said", "does not answer")
+        self.page.until_text("#dialog .said", "does not answer")
         type(self).server = support.Server(GDCTL, self.database.url, self.folder, port=port)
         self.page.click("#dialog [value=go]")  # what was typed in is still there
         self.page.until_text("[data-fact=status]", "done")
@@ -783,7 +785,7 @@ class Large(Case):
         self.give_token()
         self.page.click("[data-do=bulk-all]")
         self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog-said", "25,000 fit", 120)
+        self.page.until_text("#dialog .said", "25,000 fit", 120)
 
     def test_a_database_that_goes_and_comes_back(self):
         self.page.tolerated.append("status of 50")

@@ -205,10 +205,10 @@ class Page:
 
     # -- what is there ---------------------------------------------------------
 
-    def js(self, expression):
+    def js(self, expression, seconds=SECONDS):
         """The value of an expression, once it has one if it is a promise."""
-        got = self.call("Runtime.evaluate", expression=expression, awaitPromise=True,
-                        returnByValue=True, userGesture=True)
+        got = self.call("Runtime.evaluate", seconds=seconds, expression=expression,
+                        awaitPromise=True, returnByValue=True, userGesture=True)
         if "exceptionDetails" in got:
             details = got["exceptionDetails"]
             said = details.get("exception", {}).get("description", details["text"])
@@ -221,7 +221,7 @@ class Page:
         while True:
             left = end - time.monotonic()
             try:
-                found = self.js(POLL % (max(left, 0) * 1000, expression))
+                found = self.js(POLL % (max(left, 0) * 1000, expression), seconds + SECONDS)
             except Failed as why:
                 gone = ("context was destroyed", "navigated or closed", "Cannot find context")
                 if left <= 0 or not any(x in str(why) for x in gone):

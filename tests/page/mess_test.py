@@ -41,10 +41,10 @@ class Mess(Tab, unittest.TestCase):
         self.page.click("[data-do=bulk-all]")
         self.fill_dialog(**fields)
         self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog-said", f"{fit} fit")
+        self.page.until_text("#dialog .said", f"{fit} fit")
         self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.page.click("#dialog [value=go]")
-        self.page.until_text("#dialog-said", f"{fit} changed")
+        self.page.until_text("#dialog .said", f"{fit} changed")
         self.page.key("Escape")
 
     def test_a_mess_taken_apart(self):

@@ -9,19 +9,19 @@ const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // -- elements -------------------------------------------------------------------
 
-const svgTags = new Set(["svg", "g", "rect", "path", "text", "title", "polyline", "polygon", "marker", "defs"]);
+// Whether an attribute, a child or a parameter is left out.
+const none = x => x === null || x === undefined || x === false || x === "";
 
-// An element. Attributes that are null, undefined or false are left out; children are nodes, texts
-// or lists of them.
-function h(tag, attributes = {}, ...children) {
-  const made = svgTags.has(tag) || attributes.svg
-    ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+// An element, with children that are nodes, texts or lists of them.
+function element(made, attributes, children) {
   for (const [name, value] of Object.entries(attributes))
-    if (value !== null && value !== undefined && value !== false && name !== "svg")
-      made.setAttribute(name, value === true ? "" : value);
-  made.append(...children.flat(Infinity).filter(x => x !== null && x !== undefined && x !== false));
+    if (value === "" || !none(value)) made.setAttribute(name, value === true ? "" : value);
+  made.append(...children.flat(Infinity).filter(x => !none(x)));
   return made;
 }
+const h = (tag, attributes, ...children) => element(document.createElement(tag), attributes, children);
+const s = (tag, attributes, ...children) =>
+  element(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 // Makes `there` have what `made` has, and keeps what is the same.
 function merge(there, made) {
@@ -59,23 +59,27 @@ function put(into, ...nodes) {
 
 // What the database holds, as text: apart from the direction of what is around it, and with
 // characters that nobody would see, or that turn a line around, as escapes.
-const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-const visible = text => String(text).replace(unseen, c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+const unseen =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const visible = text =>
+  String(text).replace(unseen, c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 const data = text => h("bdi", {}, visible(text));
 const cut = (text, length) => text.length > length ? text.slice(0, length - 1) + "…" : text;
 
+const parameters = x => String(new URLSearchParams(Object.entries(x).filter(([, y]) => !none(y))));
 const link = (path, ...children) => h("a", {href: "#" + path}, ...children);
 const path_of = (view, query = {}) => {
-  const text = new URLSearchParams(Object.entries(query).filter(([, x]) => x !== "" && x !== null && x !== undefined));
-  return `/${view}${text.size ? `?${text}` : ""}`;
+  const text = parameters(query);
+  return `/${view}${text && `?${text}`}`;
 };
-const button = (what, attributes, ...children) => h("button", {type: "button", "data-do": what, ...attributes}, ...children);
+const button = (what, attributes, ...children) =>
+  h("button", {type: "button", "data-do": what, ...attributes}, ...children);
 
-// A table that scrolls by itself. Columns are [heading, class]; rows are [key, cells].
-const table = (label, columns, rows) => h("div", {class: "wide"}, h("table", {"aria-label": label},
+// A table that scrolls by itself, with a row for each. Columns are [heading, class, cell of a row].
+const table = (label, columns, rows, key) => h("div", {class: "wide"}, h("table", {"aria-label": label},
   h("thead", {}, h("tr", {}, columns.map(([name, kind]) => h("th", {scope: "col", class: kind}, name)))),
-  h("tbody", {}, rows.map(([key, ...cells]) => h("tr", {"data-key": key},
-    cells.map((cell, i) => h("td", {class: columns[i][1]}, cell)))))));
+  h("tbody", {}, rows.map(x => h("tr", {"data-key": key(x)},
+    columns.map(([, kind, cell]) => h("td", {class: kind}, cell(x))))))));
 
 // -- numbers and times ----------------------------------------------------------
 
@@ -107,7 +111,7 @@ function when(us) {
 function pretty(text) {
   const out = [];
   let depth = 0;
-  const line = () => "\n" + "  ".repeat(depth);
+  const line = () => "\n" + "  ".repeat(Math.max(0, Math.min(depth, 50))); // however deep it is
   for (let i = 0; i < text.length; ++i) {
     const c = text[i];
     if (c === '"') {
@@ -149,11 +153,11 @@ function plot(name, at_us, values) {
   const most = count(Math.round(Math.max(0, ...values))) + "/s";
   return h("figure", {"data-key": name},
     h("figcaption", {}, h("span", {}, name), h("b", {}, said)),
-    h("svg", {class: "plot", viewBox: "0 0 120 40", preserveAspectRatio: "none", role: "img",
+    s("svg", {class: "plot", viewBox: "0 0 120 40", preserveAspectRatio: "none", role: "img",
         "aria-label": `${name}: now ${said}, at most ${most}`},
       runs.filter(run => run.length > 1).map(run => [
-        h("polygon", {points: `${run[0][0]},39 ${run.join(" ")} ${run.at(-1)[0]},39`}),
-        h("polyline", {points: run.join(" ")})])),
+        s("polygon", {points: `${run[0][0]},39 ${run.join(" ")} ${run.at(-1)[0]},39`}),
+        s("polyline", {points: run.join(" ")})])),
     h("small", {}, `at most ${most} in ${span(width)}`));
 }
 
@@ -216,14 +220,15 @@ function layout(nodes, edges) {
     }
   // Then each is drawn to where its neighbours are, as far as those beside it let it.
   const apart = (x, y) => (x.width + y.width) / 2 + 24;
-  for (const layer of layers) layer.forEach((x, i) => { x.x = i ? layer[i - 1].x + apart(layer[i - 1], x) : 0; });
+  const beside = (layer, i) => i ? layer[i - 1].x + apart(layer[i - 1], layer[i]) : -Infinity;
+  for (const layer of layers) layer.forEach((x, i) => { x.x = Math.max(0, beside(layer, i)); });
   for (let turn = 0; turn < 8; ++turn)
     for (const layer of turn % 2 ? layers.toReversed() : layers) {
       const wanted = layer.map(x => {
         const others = near.get(x) ?? [];
         return others.length ? others.reduce((sum, y) => sum + y.x, 0) / others.length : x.x;
       });
-      layer.forEach((x, i) => { x.x = i ? Math.max(wanted[i], layer[i - 1].x + apart(layer[i - 1], x)) : wanted[i]; });
+      layer.forEach((x, i) => { x.x = Math.max(wanted[i], beside(layer, i)); });
       const shift = layer.reduce((sum, x, i) => sum + wanted[i] - x.x, 0) / layer.length;
       for (const x of layer) x.x += shift;
     }
@@ -293,23 +298,24 @@ function graph(x) {
   // What begins there is on top.
   nodes.sort((a, b) => (b.name === x.initial_step) - (a.name === x.initial_step));
   const size = layout(nodes, edges);
-  return h("svg", {width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`,
+  const arrow = {id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8,
+    markerUnits: "userSpaceOnUse", orient: "auto"};
+  return s("svg", {width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`,
       role: "group", "aria-label": "Steps and where they lead"},
-    h("defs", {}, h("marker", {id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto"},
-      h("path", {d: "M 0 0 L 8 4 L 0 8 z"}))),
-    edges.map(e => h("path", {d: curve(e, by), class: e.kind, "marker-end": "url(#arrow)"},
-      h("title", {}, visible(`${e.from} → ${e.to}${e.title ? `: ${e.title}` : ""}`)))),
+    s("defs", {}, s("marker", arrow, s("path", {d: "M 0 0 L 8 4 L 0 8 z"}))),
+    edges.map(e => s("path", {d: curve(e, by), class: e.kind, "marker-end": "url(#arrow)"},
+      s("title", {}, visible(`${e.from} → ${e.to}${e.title ? `: ${e.title}` : ""}`)))),
     nodes.map(n => {
-      const kind = !n.step ? "handler" : [!n.step.known && "unknown", n.step.rests && "rests", n.step.ends && "ends",
-        n.name === x.initial_step && "initial"].filter(Boolean).join(" ");
       const top = n.y - n.height / 2;
-      const drawn = [h("title", {}, visible(n.name)),
-        n.step && h("rect", {x: n.x - n.width / 2, y: top, width: n.width, height: n.height, rx: 4}),
-        h("text", {x: n.x, y: top + 20, "text-anchor": "middle"}, n.text),
-        n.below.map((text, i) => h("text", {class: "counts", x: n.x, y: top + 34 + 14 * i, "text-anchor": "middle"}, text))];
-      if (!n.step) return h("g", {class: kind}, drawn);
-      return h("a", {svg: true, class: kind, "data-step": n.name,
-        href: "#" + path_of("instances", {machine: x.fsm, version: x.version, step: n.name})}, drawn);
+      const text = (of, y, kind) => s("text", {class: kind, x: n.x, y: top + y, "text-anchor": "middle"}, of);
+      const drawn = [s("title", {}, visible(n.name)), text(n.text, 20),
+        n.below.map((of, i) => text(of, 34 + 14 * i, "counts"))];
+      if (!n.step) return s("g", {}, drawn);
+      const kinds = [!n.step.known && "unknown", n.step.rests && "rests", n.step.ends && "ends",
+        n.name === x.initial_step && "initial"];
+      return s("a", {class: kinds.filter(Boolean).join(" "), "data-step": n.name,
+          href: "#" + path_of("instances", {machine: x.fsm, version: x.version, step: n.name})},
+        s("rect", {x: n.x - n.width / 2, y: top, width: n.width, height: n.height, rx: 4}), drawn);
     }));
 }
 
@@ -330,19 +336,20 @@ const token = {
 
 async function ask(path, {body, bearer, stop} = {}) {
   const late = AbortSignal.timeout(15_000);
-  const options = {cache: "no-store", credentials: "omit", redirect: "error", signal: stop ? AbortSignal.any([stop, late]) : late};
+  const options = {cache: "no-store", credentials: "omit", redirect: "error",
+    signal: stop ? AbortSignal.any([stop, late]) : late};
   if (bearer) options.headers = {Authorization: `Bearer ${bearer}`};
   if (body)
     Object.assign(options, {method: "POST", body: JSON.stringify(body),
       headers: {"Content-Type": "application/json", Authorization: `Bearer ${token.get()}`}});
-  let answer;
+  let answer, text;
   try {
     answer = await fetch("api/" + path, options);
+    text = await answer.text();
   } catch (why) {
     if (stop?.aborted) throw why;
-    throw new Refused(0, "away", late.aborted ? "the server has not answered in time" : "the server does not answer");
+    throw new Refused(0, "away", `the server ${late.aborted ? "has not answered in time" : "does not answer"}`);
   }
-  const text = await answer.text();
   let got;
   try {
     got = JSON.parse(text);
@@ -352,8 +359,6 @@ async function ask(path, {body, bearer, stop} = {}) {
   if (!answer.ok) throw new Refused(answer.status, got.code, got.error);
   return got;
 }
-
-const query = x => new URLSearchParams(Object.entries(x).filter(([, y]) => y !== "" && y !== undefined && y !== null)).toString();
 
 // -- views ----------------------------------------------------------------------
 
@@ -466,20 +471,27 @@ addEventListener("hashchange", show);
 
 // -- dialogs --------------------------------------------------------------------
 
-// Shows a form; `go` gets what was filled in, and its answer is shown, or why it was refused.
-let submit;
-function open(title, content, buttons) {
+// The form that is shown: `submit` gets what was filled in, which button it was, and the form; what
+// it throws is told there.
+let shown_form;
+function open(title, content, buttons, submit) {
   const dialog = $("#dialog");
-  dialog.replaceChildren(h("form", {method: "dialog"},
-    h("h2", {id: "dialog-title"}, title), ...content,
-    h("div", {id: "dialog-said", role: "status"}),
-    h("div", {class: "row"}, button("close", {}, "Close"), ...buttons)));
+  const said = h("div", {role: "status", class: "said"});
+  const form = h("form", {method: "dialog"}, h("h2", {id: "dialog-title"}, title), content, said,
+    h("div", {class: "row"}, button("close", {}, "Close"), buttons));
+  dialog.replaceChildren(form);
   if (!dialog.open) dialog.showModal();
-  $("input, textarea, select, button:not([data-do=close])", dialog)?.focus();
+  $("input, textarea, select, button:not([data-do=close])", form)?.focus();
+  shown_form = {
+    form, submit,
+    is_there: () => form.isConnected && dialog.open,
+    told: (...nodes) => put(said, ...nodes),
+    close: () => form.isConnected && dialog.close(),
+  };
 }
-const told = (...nodes) => put($("#dialog-said"), ...nodes);
-const field = (name, label, attributes = {}) => h("label", {}, label, h("input", {name, autocomplete: "off", ...attributes}));
-const filled = () => Object.fromEntries([...new FormData($("#dialog form"))].map(([k, v]) => [k, v.trim()]));
+const field = (name, label, attributes) =>
+  h("label", {}, label, h("input", {name, autocomplete: "off", ...attributes}));
+const filled = form => Object.fromEntries([...new FormData(form)].map(([name, x]) => [name, x.trim()]));
 
 const writes = (...nodes) => about.writes ? nodes : [];
 
@@ -488,46 +500,67 @@ const writes = (...nodes) => about.writes ? nodes : [];
 function ask_token(then) {
   open("The token of this server", [
     h("p", {}, "Verbs need it. It stays in this tab, until that is closed."),
-    field("token", "Token", {type: "password", required: true, maxlength: 1000}),
-  ], [token.get() && button("forget", {}, "Forget it"), h("button", {}, "Use it")]);
-  submit = async x => {
+    field("token", "Token", {type: "password", required: true, pattern: "[!-~]{1,1024}"}),
+  ], [token.get() && button("forget", {}, "Forget it"), h("button", {}, "Use it")], async (x, how, at) => {
     const got = await ask("about", {bearer: x.token});
-    if (!got.authorized) return told(h("p", {class: "bad"}, "That is not the token."));
+    if (!got.authorized) return at.told(h("p", {class: "bad"}, "That is not the token."));
     token.set(x.token);
-    $("#dialog").close();
+    at.close();
     then?.();
-  };
+  });
 }
 
 const ended = x => x.status === "done" || x.status === "failed";
 const movable = x => x.status !== "executing" && x.status !== "done";
-const reason = () => [field("reason", "Reason, for the history", {maxlength: 8000}), field("by", "By whom", {maxlength: 200, value: by})];
 let by = ""; // who has been named last
+const reason = () => [field("reason", "Reason, for the history", {maxlength: 8000}),
+  field("by", "By whom", {maxlength: 200, value: by})];
 
 const verbs = {
-  retry: {name: "Retry", fits: x => x.status === "failed", fields: reason,
-    effect: "Due now, with the inputs that it failed on; attempt, crashes and trials begin anew."},
-  stop: {name: "Stop", fits: x => !ended(x), fields: reason,
-    effect: "It fails, with the reason. If it executes, its lease is taken away: its step is told at the next heartbeat, and its outcome changes nothing."},
-  "run-now": {name: "Run now", fits: x => x.status === "runnable", fields: reason,
-    effect: "What is to begin later, or to be tried again later, is due now."},
-  move: {name: "Move", fits: movable,
-    effect: "To another queue, or another priority; lower is more urgent.",
+  retry: {
+    name: "Retry", fits: x => x.status === "failed", fields: reason,
+    effect: "Due now, with the inputs that it failed on; attempt, crashes and trials begin anew.",
+  },
+  stop: {
+    name: "Stop", fits: x => !ended(x), fields: reason,
+    effect: "It fails, with the reason. If it executes, its lease is taken away: its step is told at the next "
+      + "heartbeat, and its outcome changes nothing.",
+  },
+  "run-now": {
+    name: "Run now", fits: x => x.status === "runnable", fields: reason,
+    effect: "What is to begin later, or to be tried again later, is due now.",
+  },
+  move: {
+    name: "Move", fits: movable,
     fields: () => [field("queue", "To queue", {maxlength: 255}),
-      field("priority", "Priority", {type: "number", min: -32768, max: 32767}), reason()]},
-  upgrade: {name: "Upgrade", fits: movable,
-    effect: "To another version of its machine. A node that has both versions does it at its next sweep; it decodes the state, or leaves the instance as it is.",
+      field("priority", "Priority", {type: "number", min: -32768, max: 32767}), reason()],
+    effect: "To another queue, or another priority; lower is more urgent.",
+  },
+  upgrade: {
+    name: "Upgrade", fits: movable,
     fields: () => [field("to_version", "To version", {type: "number", min: 1, required: true}),
-      field("to_steps", "Steps with other names there: old=new, old=new", {}), reason()]},
-  rewind: {name: "Rewind", effect: "Back to the step and the state of that entry of its history. Signals that it has consumed since do not come back.",
-    fields: reason},
-  signal: {name: "Signal", fits: x => !ended(x), effect: "Into its inbox, where its step takes it.",
+      field("to_steps", "Steps with other names there: old=new, old=new"), reason()],
+    effect: "To another version of its machine. A node that has both versions does it at its next sweep; it "
+      + "decodes the state, or leaves the instance as it is.",
+  },
+  rewind: {
+    name: "Rewind", fields: reason,
+    effect: "Back to the step and the state of that entry of its history. Signals that it has consumed since "
+      + "do not come back.",
+  },
+  signal: {
+    name: "Signal", fits: x => !ended(x),
     fields: x => [field("name", "Name", {required: true, maxlength: 255, value: x.awaits ?? ""}),
       h("label", {}, "Payload, as JSON", h("textarea", {name: "payload", rows: 4, spellcheck: "false"})),
-      field("dedup_key", "Dedup key", {maxlength: 1024})]},
-  pause: {name: "Pause", effect: "Nothing begins in that queue, on all nodes, until it is resumed. What runs there ends.", fields: reason},
-  resume: {name: "Resume", effect: "Instances of that queue begin again.", fields: () => []},
-  cancel: {name: "Cancel", effect: "The job does not go on. What it has done stays.", fields: () => []},
+      field("dedup_key", "Dedup key", {maxlength: 1024})],
+    effect: "Into its inbox, where its step takes it.",
+  },
+  pause: {
+    name: "Pause", fields: reason,
+    effect: "Nothing begins in that queue, on all nodes, until it is resumed. What runs there ends.",
+  },
+  resume: {name: "Resume", fields: () => [], effect: "Instances of that queue begin again."},
+  cancel: {name: "Cancel", fields: () => [], effect: "The job does not go on. What it has done stays."},
 };
 
 // What was filled in, as the server takes it.
@@ -545,41 +578,44 @@ function body_of(verb, x) {
   return body;
 }
 
-const about_job = job => [
-  h("p", {class: job.refused ? "warn" : ""}, `Job ${job.id}${job.dry_run ? " (dry run)" : ""}: ${count(job.looked_at)} looked at, `,
-    h("b", {}, `${count(job.changed)} ${job.dry_run ? "fit" : "changed"}`), `, ${count(job.refused)} refused`,
-    job.cancelled ? ", cancelled" : job.ended_at_us ? "." : " so far …"),
-  job.last_refusal && h("p", {class: "warn"}, "The last refusal: ", data(job.last_refusal)),
-  job.refused_ids.length > 0 && h("p", {}, "Refused: ", links(job.refused_ids)),
-];
 const links = ids => ids.map((id, i) => [i ? ", " : "", link(`/instance/${id}`, id)]);
 
-// A job until it has ended; as long as its dialog is open.
-async function follow(id) {
-  const dialog = $("#dialog form");
-  while (dialog.isConnected && $("#dialog").open) {
+function progress(job) {
+  const what = job.dry_run ? "fit" : "changed";
+  const end = job.cancelled ? ", cancelled." : job.ended_at_us ? "." : " so far …";
+  return [
+    h("p", {}, `Job ${job.id}: ${count(job.looked_at)} looked at, `, h("b", {}, `${count(job.changed)} ${what}`),
+      `, ${count(job.refused)} refused${end}`),
+    job.last_refusal && h("p", {class: "warn"}, "The last refusal: ", data(job.last_refusal)),
+    job.refused_ids.length > 0 && h("p", {}, "Refused: ", links(job.refused_ids)),
+  ];
+}
+
+// A job until it has ended, or its form is closed: then it goes on by itself.
+async function follow(id, at) {
+  while (at.is_there()) {
     try {
       const job = await ask(`job?id=${id}`);
-      told(about_job(job));
-      if (job.ended_at_us) return job;
+      at.told(progress(job));
+      if (job.ended_at_us) return;
     } catch (why) {
       if (!(why instanceof Refused) || (why.status && why.status !== 503)) throw why;
-      told(h("p", {class: "bad"}, data(why.message), ": tries again"));
+      at.told(h("p", {class: "bad"}, data(why.message), ": tries again"));
     }
     await pause(300, view.stop.signal);
   }
-  return null;
 }
 
-// Each by itself: what would be done is judged by a look at each.
-async function each(ids, verb, body) {
+// Each by itself, until the form is closed. Without a body only a look is taken at each.
+async function each(ids, verb, body, at) {
   const refused = [];
   let fit = 0;
   for (const [i, id] of ids.entries()) {
+    if (!at.is_there()) return;
     try {
       if (body) {
         const answer = await ask("verb", {body: {...body, id}});
-        if (answer.job && await follow(answer.job) === null) return;
+        if (answer.job) await follow(answer.job, at);
         ++fit;
       } else {
         const {instance} = await ask(`instance?id=${id}`);
@@ -589,8 +625,10 @@ async function each(ids, verb, body) {
       if (!(why instanceof Refused) || why.status === 401) throw why;
       refused.push([id, why.message]);
     }
-    told(h("p", {}, `${i + 1} of ${ids.length} looked at, `, h("b", {}, `${fit} ${body ? "changed" : "fit"}`), `, ${refused.length} refused`),
-      refused.slice(0, 20).map(([at, said]) => h("p", {class: "warn"}, link(`/instance/${at}`, at), ": ", data(said))));
+    at.told(h("p", {}, `${i + 1} of ${ids.length} looked at, `, h("b", {}, `${fit} ${body ? "changed" : "fit"}`),
+      `, ${refused.length} refused`),
+    refused.slice(0, 20).map(([one, said]) =>
+      h("p", {class: "warn"}, link(`/instance/${one}`, one), ": ", data(said))));
   }
 }
 
@@ -599,150 +637,231 @@ async function each(ids, verb, body) {
 function act(name, target, what, instance = {}) {
   if (!token.get()) return ask_token(() => act(name, target, what, instance));
   const verb = verbs[name];
-  const many = target.ids || target.filter;
+  const many = Boolean(target.ids || target.filter);
   const go = h("button", {value: "go", hidden: many}, verb.name);
-  open(h("span", {}, `${verb.name}: `, data(what)), [h("p", {class: "faint"}, verb.effect), ...verb.fields(instance).flat()],
-    many ? [h("button", {value: "dry"}, "Dry run"), go] : [go]);
-  $("#dialog form").addEventListener("input", () => { if (many) go.hidden = true; });
-  submit = async (x, how) => {
-    const body = body_of(name, x);
-    if (target.ids) {
-      await each(target.ids, verb, how === "dry" ? null : body);
-    } else {
-      const answer = await ask("verb", {body: {...body, ...target, ...how === "dry" ? {dry_run: true} : {}}});
-      if (answer.job && await follow(answer.job) === null) return;
-      if (!many && !answer.job) {
-        $("#dialog").close();
-        look();
-        return;
+  open(h("span", {}, `${verb.name}: `, data(what)),
+    [h("p", {class: "faint"}, verb.effect), verb.fields(instance)],
+    [many && h("button", {value: "dry"}, "Dry run"), go],
+    async (x, how, at) => {
+      const body = body_of(name, x);
+      const dry = how === "dry";
+      if (target.ids) {
+        await each(target.ids, verb, dry ? null : body, at);
+      } else {
+        const answer = await ask("verb", {body: {...body, ...target, ...dry && {dry_run: true}}});
+        if (answer.job) await follow(answer.job, at);
+        else if (!many) at.close();
       }
-    }
-    go.hidden = how !== "dry" && Boolean(many);
-    look();
-  };
+      go.hidden = many && !dry;
+      look();
+    });
+  shown_form.form.addEventListener("input", () => { go.hidden = many; }); // something else: once more
 }
 
-async function submitted(form, how) {
-  const buttons = $$("button:not([data-do=close])", form);
-  const x = filled();
-  for (const button of buttons) button.disabled = true;
-  told();
+async function submitted(how) {
+  const at = shown_form;
+  const x = filled(at.form);
+  const buttons = $$("button:not([data-do=close])", at.form);
+  for (const one of buttons) one.disabled = true;
+  at.told();
   try {
-    await submit(x, how);
+    await at.submit(x, how, at);
   } catch (why) {
     if (!(why instanceof Refused)) throw why;
     if (why.status === 401) token.set("");
-    if (form.isConnected)
-      told(h("p", {class: "note bad"}, data(why.message), why.code === "unknown_fate" && " It may have happened: look first.",
-        why.status === 401 && [" ", button("token", {}, "Type the token in again")]));
+    at.told(h("p", {class: "note bad"}, data(why.message),
+      why.code === "unknown_fate" && " It may have happened: look first.",
+      why.status === 401 && [" ", button("token", {}, "Type the token in again")]));
   } finally {
-    for (const button of buttons) button.disabled = false;
+    for (const one of buttons) one.disabled = false;
   }
 }
 
 // -- the views -------------------------------------------------------------------
 
-// Those that are shown by a hash route: how they ask, and what they draw. `main` is empty before.
+// Those that are shown by a hash route: how they ask, and what they draw.
 const views = new Map();
+const statuses = ["runnable", "executing", "awaiting_signal", "done", "failed"];
 const status = x => h("span", {"data-status": x}, visible(x));
-const machine = (fsm, version) => link(path_of(`machine/${encodeURIComponent(fsm)}/${version}`), data(`${fsm} v${version}`));
+const machine = (fsm, version) =>
+  link(path_of(`machine/${encodeURIComponent(fsm)}/${version}`), data(`${fsm} v${version}`));
 const instances = (filter, ...children) => link(path_of("instances", filter), ...children);
+const of_text = (name, of) => [name, "", x => data(of(x) ?? "")];
+const of_count = (name, of) => [name, "number", x => count(of(x))];
+const of_time = (name, of) => [name, "time", x => when(of(x))];
+
+const paused = q => q.paused && h("span", {class: "warn"}, "since ", when(q.paused_at_us),
+  q.paused_by && [" by ", data(q.paused_by)], q.reason && [": ", data(q.reason)]);
+
+const queues = rows => table("Queues", [
+  ["queue", "", q => instances({queue: q.queue}, data(q.queue))],
+  of_count("nodes", q => q.nodes),
+  of_count("slots", q => q.slots),
+  ["due", "number", q => counted(q.due)],
+  of_time("oldest due", q => q.oldest_due_us),
+  ["later", "number", q => counted(q.later)],
+  ["executing", "number", q => counted(q.executing)],
+  ["awaiting", "number", q => count(q.awaiting, q.awaiting_estimated)],
+  ["paused", "", paused],
+  ...writes(["", "", q => button(q.paused ? "resume" : "pause", {"data-queue": q.queue},
+    q.paused ? "Resume" : "Pause")]),
+], rows, q => q.queue);
+
+const nodes = rows => table("Nodes", [
+  of_text("node", n => n.node),
+  ["lives", "", n => h("span", {class: n.lives ? "good" : "bad"}, n.lives ? "yes" : "no")],
+  of_text("host", n => n.host),
+  ["process", "number", n => String(n.process)],
+  of_count("slots", n => n.slots),
+  of_text("queues", n => n.queues.join(", ")),
+  of_text("machines", n => n.machines.join(", ")),
+  of_text("library", n => n.library),
+  of_time("started", n => n.started_at_us),
+  of_time("last seen", n => n.seen_at_us),
+], rows, n => n.incarnation);
+
+const jobs = rows => table("Jobs", [
+  ["job", "number", j => j.id],
+  ["what", "", j => visible(j.what.replace("_", "-")) + (j.dry_run ? " (dry run)" : "")],
+  of_text("filter", j => cut(j.which, 500)),
+  of_text("by", j => j.by),
+  of_text("reason", j => cut(j.reason ?? "", 500)),
+  ["state", "", j => j.cancelled ? "cancelled" : j.ended_at_us ? "ended" : j.worked_on ? "runs" : "waits"],
+  ["done", "number", j => `${j.ended_at_us || j.highest_id <= 0 ? 100
+    : Math.floor(100 * Math.max(0, j.last_id) / j.highest_id)} %`],
+  of_count("looked at", j => j.looked_at),
+  of_count("changed", j => j.changed),
+  ["refused", "number", j => h("span", {title: j.last_refusal && visible(j.last_refusal)}, count(j.refused))],
+  of_time("made", j => j.created_at_us),
+  ...writes(["", "", j => !j.ended_at_us && button("cancel", {"data-job": j.id}, "Cancel")]),
+], rows, j => j.id);
 
 views.set("overview", (self, main) => ({
   load: async stop => {
-    const [now, jobs] = await Promise.all([ask("overview", {stop}), ask("jobs", {stop})]);
-    return {...now, ...jobs};
+    const [now, more] = await Promise.all([ask("overview", {stop}), ask("jobs", {stop})]);
+    return {...now, ...more};
   },
   draw: x => {
     heard_clock(x.now_us);
     put(main, h("h1", {}, "Overview"),
-      h("div", {class: "tiles"}, x.statuses.map(s => instances({status: s.status},
-        h("b", {"data-count": s.status}, count(s.instances, s.estimated)), status(s.status)))),
+      h("div", {class: "tiles"}, x.statuses.map(y => instances({status: y.status},
+        h("b", {"data-count": y.status}, count(y.instances, y.estimated)), status(y.status)))),
       h("h2", {}, "Rows written"),
-      h("div", {class: "plots"}, ["inserted", "updated", "deleted"].map(name => plot(name, x.rates.at_us, x.rates[name]))),
-      x.not_served.map(y => h("p", {class: "note", "data-key": `nobody ${y.fsm} ${y.version} ${y.queue}`}, machine(y.fsm, y.version), " in queue ",
-        data(y.queue), " is served by nobody: ", y.version_served ? "nodes that have it serve other queues" : "no node that lives has it")),
-      h("h2", {}, "Queues"),
-      table("Queues", [["queue"], ["nodes", "number"], ["slots", "number"], ["due", "number"], ["oldest due"], ["later", "number"],
-        ["executing", "number"], ["awaiting", "number"], ["paused"], ...writes([""])],
-        x.queues.map(q => [q.queue, instances({queue: q.queue}, data(q.queue)), count(q.nodes), count(q.slots), counted(q.due),
-          when(q.oldest_due_us), counted(q.later), counted(q.executing), count(q.awaiting, q.awaiting_estimated),
-          q.paused && h("span", {class: "warn"}, "since ", when(q.paused_at_us), q.paused_by && [" by ", data(q.paused_by)], q.reason && [": ", data(q.reason)]),
-          ...writes(button(q.paused ? "resume" : "pause", {"data-queue": q.queue}, q.paused ? "Resume" : "Pause"))])),
-      h("h2", {}, "Nodes"),
-      table("Nodes", [["node"], ["lives"], ["host"], ["process", "number"], ["slots", "number"], ["queues"], ["machines"], ["library"], ["started"], ["last seen"]],
-        x.nodes.map(n => [n.incarnation, data(n.node), n.lives ? h("span", {class: "good"}, "yes") : h("span", {class: "bad"}, "no"), data(n.host),
-          String(n.process), count(n.slots), data(n.queues.join(", ")), data(n.machines.join(", ")), data(n.library), when(n.started_at_us), when(n.seen_at_us)])),
-      h("h2", {}, "Jobs"),
-      x.jobs.length === 0 ? h("p", {class: "faint"}, "None.") : table("Jobs", [["job", "number"], ["what"], ["filter"], ["by"], ["state"], ["done", "number"],
-        ["looked at", "number"], ["changed", "number"], ["refused", "number"], ["made"], ...writes([""])],
-        x.jobs.map(j => [j.id, j.id, `${j.what.replace("_", "-")}${j.dry_run ? " (dry run)" : ""}`, data(cut(j.which, 500)), data(j.by ?? ""),
-          j.cancelled ? "cancelled" : j.ended_at_us ? "ended" : j.worked_on ? "runs" : "waits",
-          `${j.ended_at_us || j.highest_id <= 0 ? 100 : Math.floor(100 * Math.max(0, j.last_id) / j.highest_id)} %`,
-          count(j.looked_at), count(j.changed),
-          h("span", {title: j.last_refusal && visible(j.last_refusal)}, count(j.refused)), when(j.created_at_us),
-          ...writes(!j.ended_at_us && button("cancel", {"data-job": j.id}, "Cancel"))])),
-    );
+      h("div", {class: "plots"}, ["inserted", "updated", "deleted"].map(name =>
+        plot(name, x.rates.at_us, x.rates[name]))),
+      x.not_served.map(y => h("p", {class: "note", "data-key": `nobody ${y.version} ${y.queue} ${y.fsm}`},
+        machine(y.fsm, y.version), " in queue ", data(y.queue), " is served by nobody: ",
+        y.version_served ? "nodes that have it serve other queues" : "no node that lives has it")),
+      h("h2", {}, "Queues"), queues(x.queues),
+      h("h2", {}, "Nodes"), nodes(x.nodes),
+      h("h2", {}, "Jobs"), x.jobs.length > 0 ? jobs(x.jobs) : h("p", {class: "faint"}, "None."));
   },
 }));
 
+const served = m => m.nodes > 0 ? `${m.nodes} ${m.nodes === 1 ? "node" : "nodes"}`
+  : h("span", {class: "warn"}, "nobody ", m.last_served_us ? ["since ", when(m.last_served_us)] : "yet");
+
 views.set("machines", (self, main) => ({
   load: stop => ask("machines", {stop}),
-  draw: ({machines}) => put(main, h("h1", {}, "Machines"),
-    table("Machines", [["machine"], ["inserts"], ["served by"], ...statuses.map(x => [x, "number"])],
-      machines.map(({machine: m, instances: n, estimated}) => [`${m.version} ${m.fsm}`, machine(m.fsm, m.version),
-        m.pinned ? "pinned" : m.retired ? "retired" : "",
-        m.nodes > 0 ? `${m.nodes} ${m.nodes === 1 ? "node" : "nodes"}`
-          : h("span", {class: "warn"}, "nobody ", m.last_served_us ? ["since ", when(m.last_served_us)] : "yet"),
-        ...statuses.map(s => instances({machine: m.fsm, version: m.version, status: s}, count(n[s] ?? 0, estimated.includes(s))))]))),
+  draw: got => put(main, h("h1", {}, "Machines"), table("Machines", [
+    ["machine", "", x => machine(x.machine.fsm, x.machine.version)],
+    ["inserts", "", x => x.machine.pinned ? "pinned" : x.machine.retired ? "retired" : ""],
+    ["served by", "", x => served(x.machine)],
+    ...statuses.map(name => [name, "number", x =>
+      instances({machine: x.machine.fsm, version: x.machine.version, status: name},
+        count(x.instances[name] ?? 0, x.estimated.includes(name)))]),
+  ], got.machines, x => `${x.machine.version} ${x.machine.fsm}`)),
 }));
-const statuses = ["runnable", "executing", "awaiting_signal", "done", "failed"];
 
-views.set("machine", (self, main) => ({
-  load: stop => ask("machine?" + query({name: self.rest[0], version: self.rest[1]}), {stop}),
-  missing: () => put(main, h("p", {class: "note bad"}, "No node has made it known. ",
-    instances({machine: self.rest[0], version: self.rest[1]}, "Its instances"))),
-  draw: x => put(main, h("h1", {}, data(`${x.fsm} v${x.version}`)),
-    h("div", {class: "graph", tabindex: 0, role: "region", "aria-label": "Graph"}, graph(x)),
-    x.handled && h("p", {}, "When a step fails, the handler may go on ",
-      x.handler_to ? ["with ", data(x.handler_to.join(", ") || "no other step")] : "anywhere", "."),
-    x.steps.some(y => !y.known) && h("p", {class: "note"}, "Instances stand at steps that the machine does not have."),
-    h("p", {class: "faint"}, "Dashed: what the handler does. Thick: what is open to those outside. Rounded: instances rest there. ~: an estimate."),
-    h("h2", {}, "Steps"),
-    table("Steps", [["step"], ["leads to"], ...statuses.map(s => [s, "number"])], x.steps.map(y => [y.name,
-      instances({machine: x.fsm, version: x.version, step: y.name}, data(y.name)),
-      !y.known ? h("span", {class: "bad"}, "no step of the machine")
-        : [y.to ? data(y.to.join(", ")) : y.rests || y.ends ? "" : "anywhere", y.outside.length > 0 && [" from outside: ", data(y.outside.join(", "))],
-          y.then && [` after ${span(y.after_us)}: `, data(y.then)]],
-      ...statuses.map(s => instances({machine: x.fsm, version: x.version, step: y.name, status: s}, count(y.instances[s] ?? 0, x.estimated.includes(s))))]))),
-}));
+function leads_to(step) {
+  if (!step.known) return h("span", {class: "bad"}, "no step of the machine");
+  return [step.to ? data(step.to.join(", ")) : step.rests || step.ends ? "" : "anywhere",
+    step.outside.length > 0 && [" from outside: ", data(step.outside.join(", "))],
+    step.then && [` after ${span(step.after_us)}: `, data(step.then)]];
+}
+
+views.set("machine", (self, main) => {
+  const [fsm, version] = self.rest;
+  return {
+    load: stop => ask("machine?" + parameters({name: fsm, version}), {stop}),
+    missing: () => put(main, h("p", {class: "note bad"}, "No node has made it known. ",
+      instances({machine: fsm, version}, "Its instances"))),
+    draw: x => put(main, h("h1", {}, data(`${x.fsm} v${x.version}`)),
+      h("div", {class: "graph", tabindex: 0, role: "region", "aria-label": "Graph"}, graph(x)),
+      x.handled && h("p", {}, "When a step fails, the handler may go on ",
+        x.handler_to ? ["with ", data(x.handler_to.join(", ") || "no other step")] : "anywhere", "."),
+      x.steps.some(y => !y.known) && h("p", {class: "note"}, "Instances stand at steps that it does not have."),
+      h("p", {class: "faint"}, "Dashed: what the handler does. Thick: what is open to those outside. "
+        + "Rounded: instances rest there. ~: an estimate."),
+      h("h2", {}, "Steps"),
+      table("Steps", [
+        ["step", "", y => instances({machine: x.fsm, version: x.version, step: y.name}, data(y.name))],
+        ["leads to", "", leads_to],
+        ...statuses.map(name => [name, "number", y =>
+          instances({machine: x.fsm, version: x.version, step: y.name, status: name},
+            count(y.instances[name] ?? 0, x.estimated.includes(name)))]),
+      ], x.steps, y => y.name)),
+  };
+});
 
 // -- instances, by filter ----------------------------------------------------------
 
 const page_rows = 100;
 const most_pages = 20; // each looks at 10,000 instances
-const filters = [["machine", "Machine"], ["version", "Version", {inputmode: "numeric", pattern: "[1-9][0-9]*", class: "short"}], ["step", "Step"],
-  ["status", "Status"], ["queue", "Queue"], ["older", "Not changed for", {placeholder: "10m, 2h, 7d", class: "short"}], ["failure", "Text in last error"]];
+const filters = [
+  ["machine", "Machine"],
+  ["version", "Version", {inputmode: "numeric", pattern: "[1-9][0-9]*", class: "short"}],
+  ["step", "Step"],
+  ["status", "Status"],
+  ["queue", "Queue"],
+  ["older", "Not changed for", {placeholder: "10m, 2h, 7d", class: "short"}],
+  ["failure", "Text in last error"],
+];
 let last_list = "#/instances";
+
+const filter_form = query => h("form", {class: "filters", id: "filters"},
+  filters.map(([name, label, more]) => h("label", {}, label, name === "status"
+    ? h("select", {name}, ["", ...statuses].map(x =>
+      h("option", {value: x, selected: x === query.status}, x || "any")))
+    : h("input", {name, value: query[name], autocomplete: "off", spellcheck: "false", maxlength: 1000, ...more}))),
+  h("button", {}, "Filter"), link("/instances", "All"));
+
+const list = (rows, chosen) => table("Instances", [
+  ...writes([pick("Select all", "all", rows.length > 0 && chosen.size === rows.length), "",
+    x => pick(`Select ${x.id}`, x.id, chosen.has(x.id))]),
+  ["id", "number", x => link(`/instance/${x.id}`, x.id)],
+  ["machine", "", x => machine(x.fsm, x.version)],
+  of_text("step", x => x.step),
+  ["status", "", x => status(x.status)],
+  of_text("queue", x => x.queue),
+  ["priority", "number", x => String(x.priority)],
+  ["attempt", "number", x => String(x.attempt)],
+  of_time("changed", x => x.updated_at_us),
+  of_text("last error", x => cut(x.last_error ?? "", 200)),
+], rows, x => x.id);
+const pick = (label, id, checked) =>
+  h("input", {type: "checkbox", "aria-label": label, "data-pick": id, checked});
+
+const bulk = (filter, chosen) => h("div", {class: "row", "data-key": "verbs"},
+  h("label", {}, "Do ", h("select", {id: "bulk", "aria-label": "Verb", "data-kept": true},
+    ["retry", "stop", "run-now", "move", "upgrade"].map(name => h("option", {value: name}, verbs[name].name)))),
+  button("bulk-chosen", {disabled: chosen.size === 0}, `with the selected (${chosen.size})`),
+  button("bulk-all", {disabled: Object.keys(filter).length === 0}, "with all that fit the filter"));
 
 views.set("instances", (self, main) => {
   last_list = location.hash;
-  const filter = Object.fromEntries(filters.map(([name]) => [name, self.query[name] ?? ""]).filter(([, x]) => x));
+  const filter = Object.fromEntries(filters.map(([name]) => [name, self.query[name]]).filter(([, x]) => x));
   const chosen = self.chosen = new Set();
   self.filter = filter.version ? {...filter, version: Number(filter.version)} : filter;
-  const rows = h("div", {id: "rows"});
-  main.append(h("h1", {}, "Instances"),
-    h("form", {class: "filters", id: "filters"}, filters.map(([name, label, more]) => h("label", {}, label,
-      name === "status" ? h("select", {name}, ["", ...statuses].map(s => h("option", {value: s, selected: s === self.query.status}, s || "any")))
-        : h("input", {name, value: self.query[name] ?? "", autocomplete: "off", spellcheck: "false", maxlength: 1000, ...more}))),
-      h("button", {}, "Filter"), link("/instances", "All")),
-    rows);
+  const rows = h("div", {});
+  main.append(h("h1", {}, "Instances"), filter_form(self.query), rows);
   return {
     load: async stop => {
       const all = [];
       let next = self.query.before;
       for (let i = 0; i < most_pages; ++i) {
-        const page = await ask("instances?" + query({...filter, before: next, limit: page_rows - all.length}), {stop});
+        const page = await ask("instances?" + parameters({...filter, before: next, limit: page_rows - all.length}),
+          {stop});
         all.push(...page.rows);
         next = page.next;
         if (!next || all.length >= page_rows) break;
@@ -752,20 +871,10 @@ views.set("instances", (self, main) => {
     draw: x => {
       self.rows = x.rows;
       for (const id of chosen) if (!x.rows.some(y => y.id === id)) chosen.delete(id);
-      const pick = about.writes && ((label, id) => h("input", {type: "checkbox", "aria-label": label, "data-pick": id,
-        checked: id === "all" ? x.rows.length > 0 && chosen.size === x.rows.length : chosen.has(id)}));
-      put(rows,
-        about.writes && h("div", {class: "row", "data-key": "verbs"}, h("label", {}, "Do ", h("select", {id: "bulk", "aria-label": "Verb", "data-kept": true},
-          ["retry", "stop", "run-now", "move", "upgrade"].map(name => h("option", {value: name}, verbs[name].name)))),
-          button("bulk-chosen", {disabled: chosen.size === 0}, `with the selected (${chosen.size})`),
-          button("bulk-all", {disabled: Object.keys(filter).length === 0}, "with all that fit the filter")),
-        table("Instances", [...writes([pick && pick("Select all", "all")]), ["id", "number"], ["machine"], ["step"], ["status"], ["queue"], ["priority", "number"],
-          ["attempt", "number"], ["changed", "time"], ["last error"]],
-          x.rows.map(r => [r.id, ...writes(pick && pick(`Select ${r.id}`, r.id)), link(`/instance/${r.id}`, r.id), machine(r.fsm, r.version), data(r.step), status(r.status),
-            data(r.queue), String(r.priority), String(r.attempt), when(r.updated_at_us), data(cut(r.last_error ?? "", 200))])),
-        x.rows.length === 0 && h("p", {class: "faint", "data-key": "none"}, x.next ? "None here; there may be more below." : "None."),
-        h("p", {class: "row", "data-key": "pages"},
-          self.query.before && instances(filter, "Newest"),
+      put(rows, writes(bulk(filter, chosen)), list(x.rows, chosen),
+        x.rows.length === 0 && h("p", {class: "faint", "data-key": "none"},
+          x.next ? "None here; there may be more below." : "None."),
+        h("p", {class: "row", "data-key": "pages"}, self.query.before && instances(filter, "Newest"),
           x.next ? h("a", {href: "#" + path_of("instances", {...filter, before: x.next}), id: "older"}, "Older")
             : h("span", {class: "faint"}, "There is no more.")));
     },
@@ -777,80 +886,127 @@ views.set("instances", (self, main) => {
 const most_shown = 200_000; // characters of a value, if nobody asks for all
 
 function value(key, text, self) {
-  const all = self.whole.has(key);
-  const shown = pretty(all ? text : text.slice(0, most_shown));
-  return [h("pre", {"data-key": key, tabindex: 0, "aria-label": key}, visible(shown)),
-    !all && text.length > most_shown && h("p", {"data-key": `whole ${key}`}, button("whole", {"data-value": key}, `Show all ${count(text.length)} characters`))];
+  const all = self.whole.has(key) || text.length <= most_shown;
+  const shown = visible(pretty(all ? text : text.slice(0, most_shown)));
+  return [h("pre", {"data-key": key, tabindex: 0, "aria-label": key}, shown),
+    !all && h("p", {"data-key": `whole ${key}`},
+      button("whole", {"data-value": key}, `Show all ${count(text.length)} characters`))];
 }
 const broken = why => h("p", {class: "note bad"}, data(why));
 
 function facts(x) {
-  const rows = [["machine", machine(x.fsm, x.version)], ["step", instances({machine: x.fsm, version: x.version, step: x.step}, data(x.step))],
+  const awaits = x.awaits === "" ? ["rests", x.deadline_us ? "until moved, or its deadline" : "until moved"]
+    : x.awaits !== null && ["awaits", data([x.awaits, ...x.awaits_also].join(", "))];
+  const text = (name, of) => !none(of) && [name, data(of)];
+  const time = (name, us) => us !== null && [name, when(us)];
+  const rows = [
+    ["machine", machine(x.fsm, x.version)],
+    ["step", instances({machine: x.fsm, version: x.version, step: x.step}, data(x.step))],
     ["status", status(x.status)],
-    x.awaits === "" ? ["rests", x.deadline_us ? "until moved, or its deadline" : "until moved"]
-      : x.awaits && ["awaits", data([x.awaits, ...x.awaits_also].join(", "))],
-    x.deadline_us && ["deadline", when(x.deadline_us)], x.wake_reason && ["woken by", data(x.wake_reason)],
+    awaits,
+    time("deadline", x.deadline_us),
+    text("woken by", x.wake_reason),
     x.last_error && ["last error", h("span", {class: "bad"}, data(x.last_error))],
-    ["queue", instances({queue: x.queue}, data(x.queue))], ["priority", String(x.priority)],
-    x.partition_key !== null && ["partition key", data(x.partition_key)], x.unique_key !== null && ["unique key", data(x.unique_key)],
-    ["seq", String(x.seq)], ["attempt", String(x.attempt)], x.crashes > 0 && ["crashes", String(x.crashes)], x.trials > 0 && ["trials", String(x.trials)],
-    x.status === "runnable" && ["eligible", when(x.eligible_at_us)],
-    x.locked_by && ["lease of", data(x.locked_by)], x.lease_expires_at_us && ["lease until", when(x.lease_expires_at_us)],
-    ["inserted", when(x.inserted_at_us)], ["changed", when(x.updated_at_us)], x.traceparent && ["traceparent", data(x.traceparent)]];
-  return h("dl", {}, rows.filter(Boolean).map(([name, of]) => [h("dt", {}, name), h("dd", {"data-fact": name}, of)]));
+    ["queue", instances({queue: x.queue}, data(x.queue))],
+    ["priority", String(x.priority)],
+    text("partition key", x.partition_key),
+    text("unique key", x.unique_key),
+    ["seq", String(x.seq)],
+    ["attempt", String(x.attempt)],
+    x.crashes > 0 && ["crashes", String(x.crashes)],
+    x.trials > 0 && ["trials", String(x.trials)],
+    x.status === "runnable" && time("eligible", x.eligible_at_us),
+    text("lease of", x.locked_by),
+    time("lease until", x.lease_expires_at_us),
+    time("inserted", x.inserted_at_us),
+    time("changed", x.updated_at_us),
+    text("traceparent", x.traceparent),
+  ];
+  return h("dl", {}, rows.filter(Boolean).map(([name, of]) =>
+    [h("dt", {}, name), h("dd", {"data-fact": name}, of)]));
+}
+
+const inbox = rows => table("Inbox", [
+  ["signal", "number", x => x.id],
+  of_text("name", x => x.name),
+  of_time("came", x => x.inserted_at_us),
+  of_text("dedup key", x => x.dedup_key),
+  ["payload", "", x => [data(x.payload ?? ""), x.payload_bytes > 4096 && ` … (${count(x.payload_bytes)} bytes)`]],
+], rows, x => x.id);
+
+// What can be folded is made when it is opened: a history may have a hundred large states.
+function folded(what, seq, text, why, self) {
+  if (why) return broken(why);
+  const key = `${what} ${seq}`;
+  const opened = self.opened.has(key);
+  return !none(text) && h("details", {"data-open": key, open: opened},
+    h("summary", {}, what), opened && value(key, text, self));
 }
 
 function entry(e, x, self) {
-  const folded = (what, text, why) => why ? broken(why) : text !== null && text !== undefined && h("details", {"data-open": `${what} ${e.seq}`, open: self.opened.has(`${what} ${e.seq}`)},
-    h("summary", {}, what), self.opened.has(`${what} ${e.seq}`) && value(`${what} ${e.seq}`, text, self));
-  const more = [e.attempt > 0 && `attempt ${e.attempt}`, x && e.version !== x.version && `v${e.version}`, e.by && ["by ", data(e.by)],
-    e.wake_reason && ["woken by ", data(e.wake_reason)]].filter(Boolean);
-  return h("li", {"data-key": `entry ${e.seq}`, class: e.by ? "outside" : ["done", "stop"].includes(e.outcome) ? `outcome-${e.outcome}` : null},
+  const more = [e.attempt > 0 && `attempt ${e.attempt}`, x && e.version !== x.version && `v${e.version}`,
+    e.by && ["by ", data(e.by)], e.wake_reason && ["woken by ", data(e.wake_reason)]].filter(Boolean);
+  const kind = e.by ? "outside" : ["done", "stop"].includes(e.outcome) && `outcome-${e.outcome}`;
+  return h("li", {"data-key": `entry ${e.seq}`, class: kind},
     h("div", {class: "row"}, h("b", {}, `${e.seq} `, data(e.outcome)),
-      e.from_step && e.from_step !== e.to_step ? h("span", {}, data(e.from_step), " → ", data(e.to_step)) : data(e.to_step),
+      h("span", {}, !none(e.from_step) && e.from_step !== e.to_step && [data(e.from_step), " → "],
+        data(e.to_step)),
       h("time", {class: "faint", datetime: iso(e.at_us)}, iso(e.at_us).replace("T", " ")),
-      ...writes(x && x.status !== "executing" && typeof e.state === "string" && button("rewind", {"data-seq": e.seq}, "Rewind to here"))),
+      writes(x && x.status !== "executing" && !none(e.state)
+        && button("rewind", {"data-seq": e.seq}, "Rewind to here"))),
     more.length > 0 && h("p", {class: "faint"}, more.map((y, i) => [i ? ", " : "", y])),
     e.reason && h("p", {}, data(e.reason)),
-    folded("metadata", e.metadata, e.metadata_error), folded("state", e.state, e.state_error));
+    folded("metadata", e.seq, e.metadata, e.metadata_error, self),
+    folded("state", e.seq, e.state, e.state_error, self));
 }
+
+const of_one = (x, why) => h("div", {class: "row", "data-key": "verbs"}, writes(
+  ["retry", "stop", "run-now", "move", "upgrade", "signal"].filter(name => verbs[name].fits(x))
+    .map(name => button(name, {}, verbs[name].name)),
+  why?.cause === "queue_paused" && button("resume", {"data-queue": x.queue}, "Resume its queue")));
+
+const values = (x, self) => [h("h2", {}, "State"),
+  none(x.state) ? broken(x.state_error ?? "There is none.") : value("state", x.state, self),
+  x.result_error ? broken(x.result_error)
+    : !none(x.result) && [h("h2", {}, "Result"), value("result", x.result, self)]];
 
 views.set("instance", (self, main) => {
   const which = self.rest[0] !== undefined ? {id: self.rest[0]}
-    : self.query.key?.startsWith("\\x") ? {key_hex: self.query.key.slice(2)} : {key: self.query.key ?? ""};
-  Object.assign(self, {whole: new Set(), opened: new Set(), older: [], id: which.id});
-  const seen = () => Math.min(...[...self.last.history, ...self.older].map(e => e.seq));
+    : self.query.key?.startsWith("\\x") ? {key_hex: self.query.key.slice(2)} : {key: self.query.key};
+  Object.assign(self, {whole: new Set(), opened: new Set(), id: which.id});
+  let older = []; // entries that were asked for
+  let history = [];
+  let complete = false;
   return {
-    load: stop => ask("instance?" + query(which), {stop}),
+    load: stop => ask("instance?" + parameters(which), {stop}),
     more: async () => {
-      const {rows} = await ask("history?" + query({id: self.id, before: seen(), limit: 100}), {stop: self.stop.signal});
-      self.older.push(...rows);
-      self.complete = rows.length === 0;
+      const before = history.at(-1).seq;
+      const {rows} = await ask("history?" + parameters({id: self.id, before, limit: 100}),
+        {stop: self.stop.signal});
+      older = [...history, ...rows];
+      complete = rows.length === 0;
     },
     missing: () => put(main, h("p", {class: "note bad"}, "There is no such instance. ",
       which.id && link(path_of("instance", {key: which.id}), "Look for it as a unique key"))),
-    draw: got => {
-      const x = self.instance = got.instance;
-      self.last = got;
+    draw: ({instance: x, why, inbox: signals, history: newest}) => {
+      self.instance = x;
       self.id = x?.id ?? which.id;
-      // What has come in between two looks at a long history is there, too: the newest are asked for each time.
-      const first = Math.min(...got.history.map(e => e.seq));
-      const history = [...got.history, ...self.older.filter(e => e.seq < first)];
-      put(main, h("h1", {}, `Instance ${self.id}`),
+      const first = newest.at(-1)?.seq ?? Infinity;
+      history = [...newest, ...older.filter(e => e.seq < first)];
+      put(main, h("h1", {}, `Instance ${visible(self.id)}`),
         !x && h("p", {class: "note"}, "It is deleted; its history is still there."),
-        got.why && h("p", {class: "why", id: "why", "data-cause": got.why.cause}, data(got.why.sentence + ".")),
-        got.why?.details?.instance && h("p", {"data-key": "other"}, link(`/instance/${got.why.details.instance}`, `Instance ${got.why.details.instance}`)),
-        x && h("div", {class: "row", "data-key": "verbs"}, ...writes(["retry", "stop", "run-now", "move", "upgrade", "signal"].filter(name => verbs[name].fits(x))
-          .map(name => button(name, {}, verbs[name].name)), got.why?.cause === "queue_paused" && button("resume", {"data-queue": x.queue}, "Resume its queue"))),
-        x && h("div", {class: "columns", "data-key": "columns"}, h("section", {}, h("h2", {}, "Facts"), facts(x)),
-          h("section", {}, h("h2", {}, "State"), x.state === null ? broken(x.state_error ?? "none") : value("state", x.state, self),
-            x.result_error ? broken(x.result_error) : x.result !== null && [h("h2", {}, "Result"), value("result", x.result, self)])),
-        x && [h("h2", {}, `Inbox (${count(x.inbox)})`), got.inbox.length === 0 ? h("p", {class: "faint", "data-key": "empty"}, "Empty.")
-          : table("Inbox", [["signal", "number"], ["name"], ["came"], ["dedup key"], ["payload"]], got.inbox.map(s => [s.id, s.id, data(s.name), when(s.inserted_at_us),
-            data(s.dedup_key ?? ""), [data(s.payload ?? ""), s.payload_bytes > 4096 && ` … (${count(s.payload_bytes)} bytes)`]]))],
-        h("h2", {}, "History"), history.length === 0 ? h("p", {class: "faint"}, "None is kept.")
-          : h("ol", {class: "line"}, history.map(e => entry(e, x, self))),
-        history.length >= 100 && !self.complete && h("p", {"data-key": "more"}, button("more", {}, "Earlier")));
+        why && h("p", {class: "why", id: "why", "data-cause": why.cause}, data(why.sentence + ".")),
+        why?.details?.instance && h("p", {"data-key": "other"},
+          link(`/instance/${why.details.instance}`, `Instance ${why.details.instance}`)),
+        x && [of_one(x, why),
+          h("div", {class: "columns", "data-key": "columns"},
+            h("section", {}, h("h2", {}, "Facts"), facts(x)), h("section", {}, values(x, self))),
+          h("h2", {}, `Inbox (${count(x.inbox)})`),
+          signals.length > 0 ? inbox(signals) : h("p", {class: "faint", "data-key": "empty"}, "Empty.")],
+        h("h2", {}, "History"),
+        history.length > 0 ? h("ol", {class: "line"}, history.map(e => entry(e, x, self)))
+          : h("p", {class: "faint"}, "None is kept."),
+        history.length >= 100 && !complete && h("p", {"data-key": "more"}, button("more", {}, "Earlier")));
     },
   };
 });
@@ -859,13 +1015,18 @@ views.set("instance", (self, main) => {
 
 const of_view = () => ({id: view.id});
 const doings = {
-  look, help, token: () => ask_token(), forget: () => { token.set(""); $("#dialog").close(); }, close: () => $("#dialog").close(), skip: () => $("#main").focus(),
+  look, help,
+  token: () => ask_token(),
+  forget: () => { token.set(""); $("#dialog").close(); },
+  close: () => $("#dialog").close(),
+  skip: () => $("#main").focus(),
   pause: at => act("pause", {queue: at.queue}, at.queue),
   resume: at => act("resume", {queue: at.queue}, at.queue),
   cancel: at => act("cancel", {job: at.job}, `job ${at.job}`),
   rewind: at => act("rewind", {...of_view(), seq: Number(at.seq)}, `instance ${view.id}, to entry ${at.seq}`),
   "bulk-chosen": () => act($("#bulk").value, {ids: [...view.chosen]}, `${view.chosen.size} selected`),
-  "bulk-all": () => act($("#bulk").value, {filter: view.filter}, Object.entries(view.filter).map(x => x.join(" ")).join(", ")),
+  "bulk-all": () => act($("#bulk").value, {filter: view.filter},
+    Object.entries(view.filter).map(x => x.join(" ")).join(", ")),
   whole: at => { view.whole.add(at.value); view.redraw(); },
   more: async () => { await view.shown.more(); view.redraw(); },
 };
@@ -873,11 +1034,14 @@ for (const name of ["retry", "stop", "run-now", "move", "upgrade", "signal"])
   doings[name] = () => act(name, of_view(), `instance ${view.id}`, view.instance);
 
 function help() {
-  const keys = [["j", "k", "next, previous row"], ["Enter", "opens it"], ["x", "selects it"], ["n", "older instances"], ["/", "finds an instance"],
-    ["f", "filters"], ["g o", "overview"], ["g m", "machines"], ["g i", "instances"], ["r", "looks now"], ["Esc", "closes, leaves, goes up"], ["?", "this"]];
-  open("Keys", [h("dl", {}, keys.map(x => [h("dt", {}, x.slice(0, -1).map(key => [h("kbd", {}, key), " "])), h("dd", {}, x.at(-1))])),
-    h("p", {class: "faint"}, `gdctl ${about.version ?? ""}, schema `, data(about.schema ?? ""), ` ${about.schema_version ?? ""}`)], []);
-  submit = () => $("#dialog").close();
+  const told = [["j", "k", "next, previous row"], ["Enter", "opens it"], ["x", "selects it"],
+    ["n", "older instances"], ["/", "finds an instance"], ["f", "filters"], ["g o", "overview"],
+    ["g m", "machines"], ["g i", "instances"], ["r", "looks now"], ["Esc", "closes, leaves, goes up"],
+    ["?", "this"]];
+  open("Keys", [h("dl", {}, told.map(x =>
+    [h("dt", {}, x.slice(0, -1).map(key => [h("kbd", {}, key), " "])), h("dd", {}, x.at(-1))])),
+    h("p", {class: "faint"}, `gdctl ${about.version ?? ""}, schema `, data(about.schema ?? ""),
+      ` ${about.schema_version ?? ""}`)], []);
 }
 
 document.addEventListener("click", async event => {
@@ -913,12 +1077,12 @@ document.addEventListener("submit", event => {
   const form = event.target;
   if (form.id === "find") {
     const what = $("#find-what").value.trim();
-    if (what) location.hash = /^-?\d{1,19}$/.test(what) ? `#/instance/${what}` : "#" + path_of("instance", {key: what});
+    if (what) location.hash = /^\d{1,19}$/.test(what) ? `/instance/${what}` : path_of("instance", {key: what});
     document.activeElement.blur();
   } else if (form.id === "filters") {
-    location.hash = "#" + path_of("instances", Object.fromEntries([...new FormData(form)].map(([k, v]) => [k, v.trim()])));
+    location.hash = path_of("instances", filled(form));
   } else {
-    submitted(form, event.submitter?.value);
+    submitted(event.submitter?.value);
   }
 });
 
@@ -933,7 +1097,7 @@ const keys = {
   j: () => step(1), k: () => step(-1), "?": help, r: look,
   "/": () => $("#find-what").select(), f: () => $("#filters input")?.focus(), n: () => $("#older")?.click(),
   x: () => $("[data-pick]", document.activeElement.closest("tr") ?? h("p"))?.click(),
-  Escape: () => { location.hash = view.name === "instance" ? last_list : view.name === "machine" ? "#/machines" : location.hash; },
+  Escape: () => { location.hash = {instance: last_list, machine: "#/machines"}[view.name] ?? location.hash; },
 };
 const places = {o: "#/", m: "#/machines", i: "#/instances"};
 
