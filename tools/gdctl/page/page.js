@@ -1,0 +1,4 @@
+"use strict";
+fetch("/api/overview").then((answer) => answer.text()).then((text) => {
+  document.getElementById("main").textContent = text;
+});
