@@ -134,7 +134,7 @@ class Views(Case):
           (fsm, version, initial_step, queue, steps, transitions, outside) values ('Shop', 1, 'begin', 'default',
           '{begin,reserve,charge,deliver,refund,lost,closed}', '{"begin": ["reserve"], "reserve": ["charge", "begin"],
           "charge": ["deliver", "refund"], "deliver": ["deliver", "closed"], "refund": null, "*": ["refund"]}',
-          '{"lost": {"rests": true, "outside": ["refund"]}, "closed": {"ends": true}}')""")
+          '{"lost": {"to": ["refund"], "rests": true, "ends": false}, "closed": {"to": [], "rests": false, "ends": true}}')""")
         self.visit("#/machine/Shop/1")
         boxes = self.page.js("""Object.fromEntries([...document.querySelectorAll('[data-step]')].map(x => {
           const {left, right, top, bottom} = x.querySelector('rect').getBoundingClientRect();
