@@ -470,7 +470,8 @@ class Views(Case):
         self.drawn()
         for _ in range(8):  # with Tab everything is reached, and it is seen where one is
             self.page.key("Tab")
-            style, where = self.page.js("(x => [getComputedStyle(x).outlineStyle, x.outerHTML])(document.activeElement)")
+            style, where = self.page.js("(x => [getComputedStyle(x).outlineStyle, x.outerHTML])"
+                                        "(document.activeElement)")
             self.assertNotEqual(style, "none", where)
 
     def test_dialogs_can_be_left(self):
@@ -724,7 +725,8 @@ class Evil(Case):
     def test_routes(self):
         self.page.tolerated += ["status of 404", "status of 400"]
         for route in ("#/constructor", "#/__proto__", "#/%", "#/<img src=x onerror=hit(1)>", "#/machine/%3Cscript%3E/x",
-                      "#/instance/<script>", "#javascript:hit(1)", "#//example.net/", "#/instance?key=%3Cimg%20src=x%3E",
+                      "#/instance/<script>", "#javascript:hit(1)", "#//example.net/",
+                      "#/instance?key=%3Cimg%20src=x%3E",
                       "#/instances?status=%22%3E%3Cscript%3E&before=%3Cb%3E", "#/instance/../../x"):
             self.page.go(self.origin + route)
             self.page.until("document.querySelector('#status.away') || document.querySelector('main .note')"
