@@ -131,6 +131,7 @@ columns_by read_by_name() {
     {&sql::graph, columns_of<store::drawn_machine>()},
     {&sql::counts, columns_of<gd::count_row>()},
     {&sql::activity, columns_of<gd::activity>()},
+    {&sql::unread, columns_of<gd::inbox_row>()},
     {&sql::retire, columns_of<store::answered_row>()},
     {&sql::pin, columns_of<store::answered_row>()},
     {&sql::older_nodes, columns_of<store::older_node>()},

@@ -653,6 +653,10 @@ struct million_rows {
        .arguments = any_id + ", " + each("'k'", "bytea") + ", "
                     + each("0", "bigint"),
        .pages_per_row = 10},
+      {.what = &sql::unread,
+       .arguments = "777777, 100, 4096, 16384",
+       .rows = 10,
+       .pages_per_row = 12},
       {.what = &sql::history,
        .arguments = "777777, -9, 100, false, '{}'",
        .rows = 10,
