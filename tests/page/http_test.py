@@ -36,7 +36,7 @@ class Looks(Case):
             found = self.get(target)
             self.assertEqual((found.status, found.headers["content-type"]), (200, f"{kind}; charset=utf-8"))
             self.assertEqual(len(found.body), int(found.headers["content-length"]))
-        self.assertIn(b'<script src="/page.js"', self.get("/").body)
+        self.assertIn(b'<script src="page.js"', self.get("/").body)
 
     def test_head_is_get_without_a_body(self):
         there = raw.ask(self.port, "HEAD", "/page.js", self.headers())
@@ -472,6 +472,7 @@ class Strangers(Case):
     def test_garbage(self):
         chance = random.Random(7)
         good = raw.request("GET", "/api/overview", self.headers())
+        open_now = []
         for n in range(300):
             if n % 3 == 0:
                 data = chance.randbytes(chance.randrange(1, 2_000))
@@ -481,10 +482,13 @@ class Strangers(Case):
                     data[chance.randrange(len(data))] = chance.randrange(256)
             else:
                 data = good[:chance.randrange(len(good))] + chance.randbytes(40)
-            with raw.connect(self.port) as there:
-                there.sendall(data)
-                there.shutdown(socket.SHUT_WR)
-                raw.read_all(there)
+            there = raw.connect(self.port)
+            self.addCleanup(there.close)
+            open_now.append(there)
+            there.sendall(data)
+            there.shutdown(socket.SHUT_WR)
+        for there in open_now:  # what is no request is cut off in time
+            raw.read_all(there)
         hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + chance.randbytes(500)
         raw.exchange(self.port, hello + b"\r\n\r\n")
         self.assertEqual(self.get("/api/overview").status, 200)
