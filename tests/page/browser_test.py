@@ -78,7 +78,7 @@ class Views(Case):
         cls.failing = [cls.order("book") for _ in range(12)]
         db.until("12 = (select count(*) from gen_durable where status = 'failed')")
         os.remove(os.path.join(cls.folder, "relay_down"))
-        cls.done = cls.order("book", "--unique-key", "order 42")
+        cls.done = cls.order("book", "--unique-key", "order 42", "--unique-scope", "runnable,done")
         cls.parcel = cls.order("parcel")
         cls.slow = cls.order("slow", "--partition-key", "customer 7")
         db.until(f"exists (select from gen_durable where id = {cls.slow} and status = 'executing')")
@@ -109,7 +109,7 @@ class Views(Case):
         self.assertEqual(self.page.text("[data-count=executing]"), "1")
         self.page.until("document.querySelectorAll('svg.plot polyline').length === 3")
         self.order("book")
-        self.page.until("document.querySelector('[data-key=inserted] b').innerText !== '0/s'", 60)
+        self.page.until("!document.querySelector('[data-key=inserted] small').innerText.startsWith('at most 0/s')", 60)
         self.give_token()
         self.page.scheme("light")
         self.picture("overview")
@@ -124,7 +124,7 @@ class Views(Case):
         steps = self.page.js("[...document.querySelectorAll('svg [data-step]')].map(x => x.dataset.step)")
         self.assertEqual(sorted(steps), ["charge", "deliver", "reserve"])
         self.page.until("document.querySelector('[data-step=deliver]').textContent.includes('1 awaiting_signal')")
-        self.page.click("[data-step=deliver] rect")
+        self.page.click("[data-step=deliver]")
         self.drawn()
         self.assertIn(self.parcel, [int(x) for x in self.ids()])
 
@@ -391,7 +391,7 @@ class Views(Case):
         # Of an upgrade to what no node has: it waits until it is cancelled.
         self.database.sql("insert into gen_durable_machines (fsm, version, initial_step, queue, steps) "
                           "values ('Order', 9, 'reserve', 'default', '{reserve,charge,deliver}') on conflict do nothing")
-        self.database.gdctl("upgrade", "--queue", "cancelled", "--to-version", "9", "--detach")
+        self.database.gdctl("upgrade", "--machine", "Order", "--queue", "cancelled", "--to-version", "9", "--detach")
         job = self.database.value("select max(id) from gen_durable_jobs")
         self.visit()
         self.give_token()
@@ -604,7 +604,7 @@ class Evil(Case):
     def prepare(cls):
         db = cls.database
         evil, js = quoted(EVIL), quoted(JAVASCRIPT)
-        cls.state = json.dumps({EVIL: [EVIL] * 400, "number": 9007199254740993})
+        cls.state = json.dumps({EVIL: [EVIL] * 600, "number": 9007199254740993})
         assert len(cls.state) > 100_000
         state = quoted(cls.state)
         db.sql(f"""
@@ -618,12 +618,14 @@ class Evil(Case):
             values ({js}, 1, {js}, 'awaiting_signal', {js}, {evil}, to_jsonb({js}::text), 2);
           insert into gen_durable (fsm, fsm_version, step, status, queue, eligible_at, state)
             values ({evil}, 1, {js}, 'runnable', {js}, now(), to_jsonb({js}::text));
+          insert into gen_durable (fsm, step, status, state)
+            values ('Deep', 'begin', 'done', (repeat('[', 900) || repeat(']', 900))::jsonb);
           insert into signals (target_id, name, payload, dedup_key)
-            select id, {evil}, to_jsonb(repeat({evil}, 100)), {evil} from gen_durable where status <> 'failed';
+            select id, {evil}, to_jsonb(repeat({evil}, 100)), {evil} from gen_durable where fsm <> 'Deep' and status <> 'failed';
           insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by, reason, metadata, state)
             select g.id, n, now(), 1, 'next', {evil}, {js}, 1, {evil}, {evil}, to_jsonb({evil}::text), g.state
-            from gen_durable g, generate_series(0, 149) n;
-          update gen_durable set seq = 149;
+            from gen_durable g, generate_series(0, 149) n where g.fsm <> 'Deep';
+          update gen_durable set seq = 149 where fsm <> 'Deep';
           insert into gen_durable_queues (queue, paused_at, paused_by, reason) values ({evil}, now(), {evil}, {evil}), ({js}, now(), {js}, {js});
           insert into gen_durable_nodes (incarnation, node, host, process, library, lease, slots, queues, machines)
             values ({evil}, {evil}, {evil}, 1, {evil}, '1 min', 1, jsonb_build_array(jsonb_build_object('name', {evil}, 'slots', 1)), '[]')""")
@@ -657,13 +659,13 @@ class Evil(Case):
         self.drawn()
         self.page.until_text("h1", seen(EVIL))
         self.assertEqual(self.page.js("document.querySelector('svg [data-step]').dataset.step"), EVIL)
-        self.page.click("svg [data-step] rect")
+        self.page.click("svg [data-step]")
         self.drawn()
         self.assertEqual(self.page.js("document.querySelector('#filters [name=step]').value"), EVIL)
 
     def test_instances(self):
         self.visit("#/instances")
-        self.assertEqual(self.page.js("document.querySelectorAll('main tbody tr').length"), 3)
+        self.assertEqual(self.page.js("document.querySelectorAll('main tbody tr').length"), 4)
         self.page.fill("#filters [name=failure]", "onerror=hit('i')")
         self.page.key("Enter")
         self.page.until("location.hash.includes('failure')")
@@ -678,7 +680,7 @@ class Evil(Case):
         self.page.until_text("[data-fact='unique key']", "<script>")
         text = self.page.text("pre[data-key=state]")
         self.assertIn("9007199254740993", text)
-        self.assertEqual(text.count("onerror="), 401)
+        self.assertEqual(text.count("onerror="), 601)
         self.page.click("[data-open='state 149'] summary")
         self.page.until_text("[data-open='state 149'] pre", "9007199254740993")
         self.page.click("[data-open='metadata 149'] summary")
@@ -688,6 +690,10 @@ class Evil(Case):
         self.page.until("document.querySelectorAll('.line > li').length === 150")
         self.page.click("[data-do=more]")
         self.page.until("!document.querySelector('[data-do=more]')")
+
+    def test_a_deep_state(self):
+        self.visit("#/instance/4")
+        self.assertEqual(self.page.js("document.querySelector('pre').textContent.replace(/\\s/g, '').length"), 1800)
 
     def test_inbox(self):
         self.visit("#/instance/2")

@@ -30,14 +30,14 @@ class Tab:
     def give_token(self):
         self.page.js(f"sessionStorage.setItem('token', {json.dumps(self.server.token)})")
 
-    def press(self, name, **fields):
+    def press(self, selector, /, **fields):
         """A button's verb, with what its dialog asks for; it has to succeed."""
-        self.page.click(f"main {name}")
+        self.page.click(f"main {selector}")
         self.fill_dialog(**fields)
         self.page.click("#dialog button[value=go]")
         self.page.until("!document.querySelector('#dialog').open")
 
-    def fill_dialog(self, **fields):
+    def fill_dialog(self, /, **fields):
         self.page.until("document.querySelector('#dialog').open")
         for field, text in fields.items():
             self.page.fill(f"#dialog [name={field}]", text)

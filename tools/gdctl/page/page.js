@@ -66,7 +66,8 @@ const visible = text =>
 const data = text => h("bdi", {}, visible(text));
 const cut = (text, length) => text.length > length ? text.slice(0, length - 1) + "…" : text;
 
-const parameters = x => String(new URLSearchParams(Object.entries(x).filter(([, y]) => !none(y))));
+const parameters = x => Object.entries(x).filter(([, y]) => !none(y))
+  .map(([name, y]) => `${name}=${encodeURIComponent(y)}`).join("&");
 const link = (path, ...children) => h("a", {href: "#" + path}, ...children);
 const path_of = (view, query = {}) => {
   const text = parameters(query);
