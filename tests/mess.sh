@@ -103,7 +103,7 @@ order 1002 book
 wait_for "21 = (select count(*) from gen_durable where status = 'failed')"
 rm relay_down
 "$gdctl" pause mail --reason 'the printer is broken' --by ann > pause.log 2>&1
-order 1003 book --queue mail
+order 1003 book --queue mail --delay 2s # later than what was picked before it saw the pause
 order 1004 book --queue expres
 order 1005 slow --partition-key 'customer 7'
 is 1005 "status = 'executing'"
@@ -139,7 +139,7 @@ pids+=("$bob")
 exec 9> to_bob
 echo "begin; select from gen_durable where unique_key = 'order 1011' for update;" >&9
 wait_for "exists (select from pg_stat_activity where state = 'idle in transaction' and application_name = 'bob')"
-wait_for "not exists (select from gen_durable where eligible_at > now() and unique_key in ('order 1001', 'order 1011'))"
+wait_for "not exists (select from gen_durable where eligible_at > now() and unique_key in ('order 1001', 'order 1003', 'order 1011'))"
 wait_for "exists (select from gen_durable_nodes where node = 'cellar2')"
 
 # -- taken apart ----------------------------------------------------------------

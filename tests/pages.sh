@@ -90,22 +90,16 @@ done
 
 # -- man pages -----------------------------------------------------------------
 
-if command -v groff > /dev/null; then
-  for page in man1/*.1; do
-    groff -man -ww -Tutf8 -z "$page" 2> said
-    [[ ! -s said ]] || broken "$page: $(head -3 said)"
-  done
-  groff -man -Tutf8 man1/gdctl-signal.1 | sed 's/\x1b\[[0-9;]*m//g' > text
-  for part in 'gdctl signal 7 payment_confirmed --payload' '{"target": 7, "name":'; do
-    grep -qF -- "$part" text || broken "gdctl-signal.1 lacks $part"
-  done
-fi
-if command -v man > /dev/null; then
-  for page in man1/*.1; do
-    MANWIDTH=80 man --warnings -l "$page" 2> said > /dev/null
-    [[ ! -s said ]] || broken "$page: $(head -3 said)"
-  done
-fi
+for page in man1/*.1; do
+  groff -man -ww -Tutf8 -z "$page" 2> said
+  [[ ! -s said ]] || broken "$page: $(head -3 said)"
+  MANWIDTH=80 man --warnings -l "$page" 2> said > /dev/null
+  [[ ! -s said ]] || broken "$page: $(head -3 said)"
+done
+groff -man -Tutf8 man1/gdctl-signal.1 | sed 's/\x1b\[[0-9;]*m//g' > text
+for part in 'gdctl signal 7 payment_confirmed --payload' '{"target": 7, "name":'; do
+  grep -qF -- "$part" text || broken "gdctl-signal.1 lacks $part"
+done
 
 # -- completion ----------------------------------------------------------------
 
@@ -154,12 +148,11 @@ bash -n completion.bash || broken "completion.bash"
   exit $broken
 ) || broken=1
 
-if command -v zsh > /dev/null; then
-  zsh -n completion.zsh || broken "completion.zsh"
-  {
-    declare -f cases
-    printf '%s\n' "work=$work" "statuses='$statuses'"
-    cat << 'END'
+zsh -n completion.zsh || broken "completion.zsh"
+{
+  declare -f cases
+  printf '%s\n' "work=$work" "statuses='$statuses'"
+  cat << 'END'
 # In the place of what zle gives: they tell what they are asked to complete.
 compdef() { :; }
 compadd() { got+=("${@[2,-1]}"); }
@@ -182,8 +175,7 @@ cases expect
 expect failed list --status=f
 exit $broken
 END
-  } > drive.zsh
-  zsh -f drive.zsh || broken=1
-fi
+} > drive.zsh
+zsh -f drive.zsh || broken=1
 
 exit $broken

@@ -88,7 +88,7 @@ test_gdctl() {
   local bad
   for bad in '' Db3 -db3 db3. '*' a/b .. a..b "$(printf 'x%.0s' {1..64})" $'db3\nx'; do
     exits 2 node --dir a "${in[@]}" -- "$bad"
-    says 'NAME: expected a name'
+    says "NAME: expected a ${bad:+name}"
   done
   for bad in 0.0.0.0:4711 db1:4711 127.0.0.1 127.0.0.1:0 127.0.0.1:65536 10.0.0.1:4711 '/tmp/a b' $'/tmp/a\n[x]' \
     "/$(printf 'x%.0s' {1..108})"; do

@@ -227,7 +227,9 @@ result<pq::rows> client::impl::ask_while(const pq::unit& work, Again again) {
 }
 
 result<pq::rows> client::impl::ask(const pq::unit& work) {
-  auto rows = ask_while(work, retryable);
+  auto rows = ask_while(work, [](errc code) { // a lock was waited for
+    return retryable(code) && code != errc::busy;
+  });
   if (rows || rows.error().code != errc::unknown_fate)
     return rows;
   auto why = rows.error();
@@ -239,11 +241,6 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
   return ask_while(work, [](errc code) {
     return code == errc::unavailable || code == errc::conflict;
   });
-}
-
-static error no_instance(std::int64_t id,
-                         const std::optional<std::string>& key) {
-  return {errc::not_found, "there is no instance " + address_text(id, key), {}};
 }
 
 result<instance> client::look_up(std::int64_t id) {
@@ -258,7 +255,7 @@ result<instance> client::look_up(const gd::look_up& what) {
     return rows.error();
   auto found = store::read_instance(*rows);
   if (!found)
-    return no_instance(what.id, what.key);
+    return store::no_instance(what.id, what.key);
   return std::move(*found);
 }
 
@@ -329,7 +326,7 @@ result<gd::why> client::why(const why_query& what) {
     return rows.error();
   auto found = store::read_one<gd::why>(*rows);
   if (!found)
-    return no_instance(what.id, what.key);
+    return store::no_instance(what.id, what.key);
   return std::move(*found);
 }
 
@@ -378,10 +375,7 @@ result<std::vector<queue_row>> client::queues() {
 }
 
 result<std::vector<status_count>> client::status_counts() {
-  auto rows = impl_->read(store::status_counts());
-  if (!rows)
-    return rows.error();
-  return store::read<status_count>(*rows);
+  return read_as<status_count>(impl_->read(store::status_counts()));
 }
 
 result<list_page> client::list(const list_query& what) {
@@ -482,9 +476,7 @@ result<pruned> client::prune(const gd::prune& what) {
     } else if (ids.size() == 1) {
       ++out.refused;
     } else {
-      auto middle = ids.begin() + static_cast<std::ptrdiff_t>(ids.size() / 2);
-      groups.emplace_back(middle, ids.end());
-      groups.emplace_back(ids.begin(), middle);
+      store::push_halves(groups, ids);
     }
   }
   return out;

@@ -8,9 +8,6 @@ namespace gd {
 
 namespace {
 
-/// As many as `client::queues` counts.
-constexpr std::int64_t counted_due = 10'000;
-
 double number(std::int64_t x) {
   return static_cast<double>(x);
 }
@@ -19,6 +16,7 @@ void merge(queue_row& to, const queue_row& x) {
   to.nodes = std::max(to.nodes, x.nodes);
   to.slots += x.slots;
   to.due += x.due;
+  to.more_due = to.more_due || x.more_due;
   if (x.oldest_due_us)
     to.oldest_due_us = std::min(to.oldest_due_us.value_or(*x.oldest_due_us),
                                 *x.oldest_due_us);
@@ -80,7 +78,7 @@ void add_queues(std::vector<gauge>& to, const std::vector<queue_row>& rows,
   add(
     "gen_durable_queue_due_instances_estimated",
     "1: gen_durable_queue_due_instances is too low, so many were not counted.",
-    [](const auto& x) { return x.due >= counted_due; });
+    [](const auto& x) { return x.more_due; });
   add("gen_durable_queue_oldest_due_seconds",
       "For how long the first of these could have begun; 0: there is none.",
       [now_us](const auto& x) {

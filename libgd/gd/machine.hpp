@@ -166,9 +166,9 @@ public:
   /// For how long dedup keys of consumed signals are remembered; unset: for as long as
   /// their instance is there.
   std::optional<std::chrono::microseconds> forget_dedup_after{};
-  /// For how long instances that have ended so are kept; unset: for ever.
+  /// For how long instances that are done are kept; unset: for ever.
   std::optional<std::chrono::microseconds> keep_done{};
-  std::optional<std::chrono::microseconds> keep_failed{};
+  std::optional<std::chrono::microseconds> keep_failed{}; ///< the same, failed
   std::vector<step_definition> steps{}; ///< in the order of the enumerators
   handler on_error;                     ///< empty: an exception means `stop`
   /// The steps that the handler's `next` may go to; nullopt: anywhere.

@@ -94,14 +94,14 @@ struct queue_row {
   std::string queue{};    ///< its name
   std::int64_t nodes = 0; ///< that live, and serve it
   std::int64_t slots = 0; ///< that they have for it
-  std::int64_t due
-    = 0; ///< instances that could begin; at most 10,000 are counted
-  std::int64_t later = 0; ///< runnable, but not yet; at most 10,000 are counted
-  /// Instances that execute; of all queues, at most 10,000 are counted.
-  std::int64_t executing = 0;
-  std::int64_t awaiting = 0; ///< instances that await signals
-  /// Of a large table, that is an estimate by some of its pages.
-  bool awaiting_estimated = false;
+  /// Instances that could begin. At most 10,000 are counted in a queue, and 20,000 in all,
+  /// which are shared by them.
+  std::int64_t due = 0;
+  bool more_due = false;   ///< there may be more
+  std::int64_t later = 0;  ///< runnable, but not yet; counted in the same way
+  bool more_later = false; ///< there may be more
+  std::int64_t executing = 0;  ///< of all queues, at most 10,000 are counted
+  bool more_executing = false; ///< there may be more
   std::optional<std::int64_t>
     oldest_due_us{};   ///< of these: since when; since 1970
   bool paused = false; ///< nothing begins there
@@ -109,9 +109,9 @@ struct queue_row {
   std::optional<std::string> paused_by{};     ///< who has paused it
   std::optional<std::string> reason{};        ///< why
 
-  GD_STATE(queue_row, queue, nodes, slots, due, later, executing, awaiting,
-           awaiting_estimated, oldest_due_us, paused, paused_at_us, paused_by,
-           reason);
+  GD_STATE(queue_row, queue, nodes, slots, due, more_due, later, more_later,
+           executing, more_executing, oldest_due_us, paused, paused_at_us,
+           paused_by, reason);
 };
 
 /// How many instances of a machine stand at a step, with one status.
@@ -138,10 +138,10 @@ struct counted {
 /// What has been written since the server's statistics began, as it tells a second or so
 /// later: how often rows of instances were.
 struct activity {
-  std::int64_t at_us = 0; ///< microseconds since 1970
-  std::int64_t inserted = 0;
-  std::int64_t updated = 0; ///< a step makes two updates at the most
-  std::int64_t deleted = 0;
+  std::int64_t at_us = 0;    ///< microseconds since 1970
+  std::int64_t inserted = 0; ///< so many times
+  std::int64_t updated = 0;  ///< a step makes two updates at the most
+  std::int64_t deleted = 0;  ///< so many times
 
   GD_STATE(activity, at_us, inserted, updated, deleted);
 };

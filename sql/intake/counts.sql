@@ -1,7 +1,7 @@
 -- How many instances stand at each step of each machine, by status, without reading the whole table: of what is runnable so many of
--- each version, and the first so many that execute or have failed, are counted in their indexes; for the rest, and for what
--- awaits or is done, a sample of the table's pages stands, which is all of a small table. Names that are longer than any of ours
--- count by their beginnings.
+-- each version (versions share what ten may have), and the first so many that execute or have failed, are counted in their indexes;
+-- for the rest, and for what awaits or is done, a sample of the table's pages stands, which is all of a small table. Names that are
+-- longer than any of ours count by their beginnings.
 -- $1 int pages of the sample; $2 text fsm, $3 int version; fsm empty: all; $4 int how many are counted (a constant would be planned
 -- with another path while the table is small)
 -- A row for each: fsm, version, step, status, instances, whether that is an estimate. Another one without an fsm: whether what has no
@@ -14,33 +14,34 @@ with recursive
   where g.status = 'runnable' and g.crashes >= 2
   order by g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id
   limit $4::int
+), versions as materialized (
+  select distinct r.fsm, r.fsm_version
+  from ranges r
+  where $2::text = '' or (r.fsm = $2::text and r.fsm_version = $3::int)
+), bound as materialized (
+  select least($4::int, greatest(10 * $4::int / greatest(count(*), 1), 1)) as rows from versions
 ), found as (
   select v.fsm, v.fsm_version, g.step, 'runnable' as status
-  from (select distinct r.fsm, r.fsm_version from ranges r) v
+  from versions v
   cross join lateral (
     select c.step
     from ranges r
     cross join lateral (
       (
         select g.step
-        from :"schema".gen_durable g
-        where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2 and not r.is_keyed
-          and g.queue = r.queue and g.fsm = r.fsm and g.fsm_version = r.fsm_version and g.priority = r.priority
+-- include parts/range_free.sql
         order by g.eligible_at, g.id
-        limit $4::int
+        limit (select rows from bound)
       )
       union all
       (
         select g.step
-        from :"schema".gen_durable g
-        where g.status = 'runnable' and g.partition_key is not null and r.is_keyed
-          and g.queue = r.queue and g.fsm = r.fsm and g.fsm_version = r.fsm_version and g.priority = r.priority
+-- include parts/range_keyed.sql
         order by g.eligible_at, g.id
-        limit $4::int
+        limit (select rows from bound)
       )) c
     where r.fsm = v.fsm and r.fsm_version = v.fsm_version
-    limit $4::int) g
-  where $2::text = '' or (v.fsm = $2::text and v.fsm_version = $3::int)
+    limit (select rows from bound)) g
   union all
   select s.fsm, s.fsm_version, s.step, 'runnable' from suspects s where s.partition_key is null
   union all
@@ -62,7 +63,7 @@ with recursive
 ), grouped as (
   select f.fsm, f.fsm_version, f.step, f.status, count(*) as instances,
     case when f.status <> 'runnable' then sum(count(*)) over (partition by f.status) < $4::int
-         else sum(count(*)) over (partition by f.status, f.fsm, f.fsm_version) < $4::int
+         else sum(count(*)) over (partition by f.status, f.fsm, f.fsm_version) < (select rows from bound)
               and (select count(*) from suspects) < $4::int and (select count(*) from ranges) < 1000 end as all_of_them
   from found f
   group by f.fsm, f.fsm_version, f.step, f.status

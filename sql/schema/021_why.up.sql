@@ -21,7 +21,7 @@ create function :"schema".gd_shell_text(name text) returns text
 language sql immutable
 begin atomic
   select case when gd_shell_text.name ~ '^[A-Za-z0-9_./:@%+,=-]+$' then gd_shell_text.name
-              else '''' || replace(gd_shell_text.name, '''', '''\''''') || '''' end;
+              else '''' || replace(gd_shell_text.name, '''', '''' || chr(92) || '''''') || '''' end;
 end;
 
 -- A time as sentences have it: in UTC, to the second.

@@ -59,8 +59,7 @@ struct claim_fixture : picker_fixture {
       }};
     });
     actors.push_back(sender);
-    while (db->waiting())
-      turn();
+    finish_all();
   }
 
   static gd::insert row(const std::string& note) {
@@ -104,11 +103,6 @@ struct claim_fixture : picker_fixture {
       db->run_newest();
       sched.run();
     }
-  }
-
-  void finish_all() {
-    while (db->waiting())
-      turn();
   }
 
   using names = std::vector<std::string>;

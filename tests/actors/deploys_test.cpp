@@ -517,8 +517,7 @@ CAF_TEST(what has not begun of a withdrawn machine goes back) {
   home->machines->withdraw("Probe", 1);
   anon(picker, machines_withdrawn{});
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'executing'"), "0");
   CAF_CHECK_EQUAL(
     count("status = 'runnable' and attempt = 0"),

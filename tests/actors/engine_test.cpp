@@ -587,4 +587,21 @@ CAF_TEST(many senders share commits) {
     db.scalar("select count(distinct xmin::text) < 100 from gen_durable"), "t");
 }
 
+CAF_TEST(the gateway tells why and names who is not there) {
+  auto engine = start(options({chain()}));
+  insert(1, "Probe", "first", 2);
+  auto id = std::stoll(db.scalar("select id from gen_durable"));
+  auto x = ask<gd::why>(engine, gd::why_query{.id = id});
+  CAF_REQUIRE(x);
+  CAF_CHECK_EQUAL(x->cause, "version_unknown");
+  x = ask<gd::why>(engine, gd::why_query{.id = id + 1});
+  CAF_REQUIRE(!x);
+  CAF_CHECK_EQUAL(x.error().message,
+                  "there is no instance " + std::to_string(id + 1));
+  CAF_CHECK(x.error().code == errc::not_found);
+  x = ask<gd::why>(engine, gd::why_query{.key = "order 42"});
+  CAF_REQUIRE(!x);
+  CAF_CHECK(x.error().message.find("order 42") != std::string::npos);
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -36,8 +36,7 @@ struct fixture : picker_fixture {
   void run_all() {
     insert(1);
     spawn_picker({"default", 1, 0});
-    while (db->waiting())
-      turn();
+    finish_all();
     for (int i = 0; i < 5; ++i)
       pass(1s);
   }
@@ -92,8 +91,7 @@ CAF_TEST(a step that throws is told each time and its row has the
   CAF_CHECK_EQUAL(count("attempt = 1 and status in ('runnable', 'executing')"),
                   "1");
   CAF_CHECK_EQUAL(last_error(), "no stock");
-  while (db->waiting())
-    turn();
+  finish_all();
   pass(1s);
   CAF_CHECK_EQUAL(count("status = 'done' and last_error is null"), "1");
   CAF_CHECK_EQUAL(log.all<events::step_failed>().size(), 1u);
@@ -120,8 +118,7 @@ CAF_TEST(
   spawn_picker({"default", 1, 0});
   turn();
   rows.rows("update gen_durable set locked_by = 'another/0/1'");
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK(log.exactly<events::outcome_stale>(1));
   CAF_CHECK(log.all<events::instance_failed>().empty());
 }
@@ -223,8 +220,7 @@ CAF_TEST(what a failure led to does not run ahead
   while (db->waiting() && count("step = 'third'") == "0")
     turn();
   CAF_CHECK_EQUAL(count("status = 'executing' and last_error is null"), "1");
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
 }
 
@@ -300,8 +296,7 @@ CAF_TEST(a slow step that is not declared as blocking is told once) {
   machine.first = machine.second = slow;
   insert(3);
   spawn_picker({"default", 3, 0});
-  while (db->waiting())
-    turn();
+  finish_all();
   auto all = log.all<events::step_slow>();
   CAF_REQUIRE_EQUAL(all.size(), 2u);
   CAF_CHECK_EQUAL(all.front().step, "first"s);

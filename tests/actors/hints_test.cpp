@@ -103,8 +103,7 @@ struct hints_fixture : picker_fixture {
 
   void finish() {
     sched.run();
-    while (db->waiting())
-      turn();
+    finish_all();
   }
 
   void leave(const std::string& queue = "mail", bool anywhere = false) {

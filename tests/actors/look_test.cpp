@@ -72,16 +72,6 @@ struct look_fixture : picker_fixture {
     home->children.clear();
   }
 
-  /// What is asked until everything is quiet.
-  std::string finish_all() {
-    std::string units;
-    while (db->waiting()) {
-      units += db->next();
-      turn();
-    }
-    return units;
-  }
-
   void pass(std::chrono::microseconds time) {
     sched.advance_time(time);
     db->advance_time(time);

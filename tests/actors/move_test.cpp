@@ -73,11 +73,6 @@ struct move_fixture : picker_fixture {
     sched.run();
   }
 
-  void finish_all() {
-    while (db->waiting())
-      turn();
-  }
-
   errc only_answer() const {
     CAF_REQUIRE_EQUAL(answers.size(), 1u);
     return answers.front() ? errc{} : answers.front().error().code;

@@ -38,15 +38,6 @@ struct pause_fixture : picker_fixture {
     home->children.clear();
   }
 
-  std::string finish_all() {
-    std::string units;
-    while (db->waiting()) {
-      units += db->next();
-      turn();
-    }
-    return units;
-  }
-
   /// What is asked meanwhile.
   std::string look() {
     sched.advance_time(home->config.look);

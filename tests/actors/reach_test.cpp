@@ -5,6 +5,7 @@
 
 #include "actors/harness.hpp"
 #include "actors/published_node.hpp"
+#include "support/plain_socket.hpp"
 #include "support/relay.hpp"
 
 #include <gd/actors/remote.hpp>
@@ -41,35 +42,6 @@ struct network_config : system_config {
   network_config() {
     gd::actors::add_network_to(*this);
   }
-};
-
-/// A listener that says nothing.
-class silent_listener {
-public:
-  silent_listener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(at);
-    if (bind(fd_, reinterpret_cast<sockaddr*>(&at), size) != 0
-        || listen(fd_, 8) != 0
-        || getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size) != 0)
-      throw std::runtime_error("cannot listen");
-    port_ = ntohs(at.sin_port);
-  }
-  ~silent_listener() {
-    close(fd_);
-  }
-  silent_listener(const silent_listener&) = delete;
-  silent_listener& operator=(const silent_listener&) = delete;
-
-  std::string address() const {
-    return "127.0.0.1:" + std::to_string(port_);
-  }
-
-private:
-  int fd_;
-  std::uint16_t port_ = 0;
 };
 
 /// A client, its network, and nobody.
@@ -587,12 +559,13 @@ CAF_TEST(
 CAF_TEST(a stop answers everybody and waits for nobody who says nothing) {
   published_node node{db, "a"};
   {
-    silent_listener nobody;
+    plain_socket nobody;
+    auto address = "127.0.0.1:" + std::to_string(nobody.listen_anywhere());
     network_config other_cfg;
     caf::actor_system other{other_cfg};
     auto how = quick();
     how.connect_timeout = 300ms;
-    auto waiting = gd::actors::reach(other, {nobody.address()}, how);
+    auto waiting = gd::actors::reach(other, {address}, how);
     CAF_REQUIRE(waiting);
   }
   reach(node);

@@ -221,8 +221,17 @@ struct picker_fixture : test_coordinator_fixture<system_config> {
   void pass(std::chrono::milliseconds time) {
     sched.advance_time(time);
     sched.run();
-    while (db->waiting())
+    finish_all();
+  }
+
+  /// All that waits, and what follows from it. Returns its statements.
+  std::string finish_all() {
+    std::string units;
+    while (db->waiting()) {
+      units += db->next();
       turn();
+    }
+    return units;
   }
 
   /// One turn, and what follows from it.

@@ -914,4 +914,20 @@ CAF_TEST(no message repeats a malformed connection string) {
   }
 }
 
+CAF_TEST(a read waits for a lock once and not as often as for a server) {
+  session stranger{db.conninfo()};
+  stranger.exec("begin; lock table gen_durable in access exclusive mode");
+  auto opts = db.options();
+  opts.lock_timeout = 2s;
+  auto client = connect(opts);
+  auto began = clock_type::now();
+  auto rows = client.queues();
+  auto waited = clock_type::now() - began;
+  CAF_REQUIRE(!rows);
+  CAF_CHECK(rows.error().code == errc::busy);
+  CAF_CHECK_LESS(waited, 2 * opts.lock_timeout);
+  stranger.exec("rollback");
+  CAF_CHECK(client.queues());
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -313,14 +313,17 @@ struct million_rows {
                   "outcome, to_step, attempt, state) values (5000000, 0, "
                   "now(), 1, 'insert', 'collect', 0, '{}'); ";
     // The first is in that status, and half of the queue has its partition key.
-    auto why_of = [this](const std::string& status) {
+    auto first = column("select coalesce(min(id), 1) from gen_durable").front();
+    auto why_of = [this, first](const std::string& status) {
+      auto executes = status == "executing";
       return "update " + db.schema() + ".gen_durable set status = '" + status
-             + "', partition_key = 'hot', awaits = case '" + status
-             + "' when 'awaiting_signal' then 'paid' end, locked_by = 'n/1/1',"
-               " lease_expires_at = now() where id = 1; update "
-             + db.schema()
-             + ".gen_durable set partition_key = 'hot' where id < 3000 and"
-               " status = 'runnable'";
+             + "', partition_key = 'hot', awaits = "
+             + (status == "awaiting_signal" ? "'paid'" : "null")
+             + ", locked_by = " + (executes ? "'n/1/1'" : "null")
+             + ", lease_expires_at = " + (executes ? "now()" : "null")
+             + " where id = " + first + "; update " + db.schema()
+             + ".gen_durable set partition_key = 'hot' where id < " + first
+             + " + 3000 and status = 'runnable'";
     };
     auto job_of = [this](const std::string& status) {
       return "truncate " + db.schema()
@@ -527,7 +530,7 @@ struct million_rows {
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
                     + ", 'node/1/99'",
-       .pages_per_row = 60},
+       .pages_per_row = 64},
       {.what = &sql::flush_advance_ledger,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
@@ -689,20 +692,21 @@ struct million_rows {
        .rows = 1,
        .pages_per_row = 150,
        .before = kept},
-      // Rows: of these kinds; of the due ones it counts 10,000 in each queue.
+      // Of what is due, and of what is later, 20,000 of all queues.
       {.what = &sql::queues,
-       .arguments = "200",
+       .arguments = "10000, 20000",
        .rows = 40'000,
        .pages_per_row = 2},
-      // Of what is runnable 10,000 of each version, of what executes or has failed as many.
+      // Of what is runnable 10,000 of all versions, of suspects, and of what executes or has
+      // failed, a thousand each.
       {.what = &sql::counts,
-       .arguments = "1000, '', 0, 10000",
-       .rows = 40'000,
+       .arguments = "200, '', 0, 1000",
+       .rows = 13'000,
        .pages_per_row = 2,
        .stops = true},
       {.what = &sql::counts,
-       .arguments = "1000, 'Order', 1, 10000",
-       .rows = 40'000,
+       .arguments = "200, 'Order', 1, 1000",
+       .rows = 4'000,
        .pages_per_row = 2,
        .stops = true},
       // The same, of each status.
@@ -749,19 +753,19 @@ struct million_rows {
        .before = upgrade_job},
       // Of each status, and of a backlog of its partition key.
       {.what = &sql::why,
-       .arguments = "1, '{}'",
-       .rows = 1,
-       .pages_per_row = 200,
+       .arguments = first + ", '{}'",
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = why_of("runnable")},
       {.what = &sql::why,
-       .arguments = "1, '{}'",
-       .rows = 1,
-       .pages_per_row = 100,
+       .arguments = first + ", '{}'",
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = why_of("executing")},
       {.what = &sql::why,
-       .arguments = "1, '{}'",
-       .rows = 1,
-       .pages_per_row = 100,
+       .arguments = first + ", '{}'",
+       .rows = 1'000, // that come before it are counted
+       .pages_per_row = 2,
        .before = why_of("awaiting_signal")},
       {.what = &sql::why,
        .arguments = "0, '{k}'",

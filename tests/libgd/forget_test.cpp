@@ -10,6 +10,7 @@
 #include <gd/registry.hpp>
 
 #include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -44,26 +45,15 @@ auto account_builder(std::int32_t version = 1) {
     });
 }
 
-struct fixture {
-  temporary_database db;
-  std::unique_ptr<pq::connection> engine;
-
-  fixture() {
-    db.migrate();
-    engine = std::make_unique<pq::connection>(db.options());
-    CAF_REQUIRE(engine->wait_ready());
-  }
+struct fixture : gd::test::opened_database {
+  pq::connection* engine = &connect();
 
   void make_known(const std::vector<gd::machine>& machines) {
     run(store::register_machines(store::known(machines)));
   }
 
   pq::rows run(pq::call one) {
-    auto reply = engine->run({{std::move(one)}});
-    if (!reply.ok())
-      CAF_ERROR("" << to_string(*reply.failure));
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results.front());
+    return opened_database::run(*engine, std::move(one));
   }
 
   std::string instance(int version = 1, const std::string& fsm = "Account") {

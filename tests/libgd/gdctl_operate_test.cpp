@@ -212,18 +212,16 @@ constexpr auto left_screen = "\x1b[?25h\x1b[?1049l";
 } // namespace
 
 CAF_TEST(without a terminal top looks once) {
-  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid' "
-          "where id = 1");
   auto x = run("top");
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK(contains(x.said, "queue  nodes  slots  due  oldest due  later  "
-                             "executing  awaiting  paused"));
-  CAF_CHECK(contains(x.said, "mail       0      0    4"));
+                             "executing  paused"));
+  CAF_CHECK(contains(x.said, "mail       0      0    5"));
   CAF_CHECK(!contains(x.said, "\x1b"));
   x = run("top --json");
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK(contains(x.said, "{\"queues\":[{\"queue\":\"mail\""));
-  CAF_CHECK(contains(x.said, "\"awaiting\":1,"));
+  CAF_CHECK(contains(x.said, "\"more_due\":false,"));
   CAF_CHECK_EQUAL(run("top --interval 1ms").code, 2);
   CAF_CHECK_EQUAL(run("top --database 'host=/nowhere'").code, 3);
   CAF_CHECK_EQUAL(run("top --gateway 127.0.0.1:1").code, 2);
@@ -290,6 +288,23 @@ CAF_TEST(top says that the database does not answer and goes on when it does) {
   CAF_CHECK(x.wait_for(left_screen));
 }
 
+CAF_TEST(top waits for a server that is away and cuts names that are long) {
+  db.rows("insert into gen_durable (fsm, step, queue) values ('Order', 'pay', "
+          "repeat('q', 900))");
+  gd::test::session above{server};
+  auto let_in = [&](const std::string& yes) {
+    above.exec("alter database \"" + db.name() + "\" allow_connections " + yes);
+  };
+  let_in("false");
+  terminal x{"top --interval 100ms"};
+  CAF_CHECK(x.wait_for("FATAL:"));
+  let_in("true");
+  CAF_CHECK(x.wait_for("mail "));
+  CAF_CHECK(x.wait_for(std::string(40, 'q') + "...  "));
+  x.type('q');
+  CAF_CHECK(x.wait_for(left_screen));
+}
+
 // -- the rest -----------------------------------------------------------------
 
 CAF_TEST(an empty value means nothing and not any) {
@@ -307,6 +322,17 @@ CAF_TEST(an empty value means nothing and not any) {
     CAF_CHECK(contains(x.said, "expected a value, got nothing"));
   }
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_jobs"), "0");
+}
+
+CAF_TEST(a number that is too large is none) {
+  for (const auto* arguments :
+       {"list --before", "in-step Order pay --before",
+        "prune --older-than 60s --after", "transition 1 pay --seq"}) {
+    auto x = run(arguments + " 9223372036854775808"s);
+    CAF_CHECK_EQUAL(x.code, 2);
+    CAF_CHECK(contains(x.said, "expected a whole number, got "
+                               "\"9223372036854775808\""));
+  }
 }
 
 CAF_TEST(times without an end are shown and hide nothing else) {

@@ -13,6 +13,7 @@
 #include <gd/work/turn.hpp>
 
 #include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -85,32 +86,15 @@ gd::turn make_turn() {
                    .resend = resend}};
 }
 
-struct fixture {
-  temporary_database db;
-  std::unique_ptr<pq::connection> engine;
-
-  fixture() {
-    db.migrate();
-    engine = std::make_unique<pq::connection>(db.options());
-    CAF_REQUIRE(engine->wait_ready());
-  }
+struct fixture : gd::test::opened_database {
+  pq::connection* engine = &connect();
 
   void make_known(gd::machine x) {
     run(store::register_machines(store::known({std::move(x)}, resend)));
   }
 
-  gd::client client() {
-    auto made = gd::client::connect(db.options());
-    CAF_REQUIRE(made);
-    return std::move(*made);
-  }
-
   pq::rows run(pq::call one) {
-    auto reply = engine->run({{std::move(one)}});
-    if (!reply.ok())
-      CAF_ERROR("" << to_string(*reply.failure));
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results.front());
+    return opened_database::run(*engine, std::move(one));
   }
 
   /// Who executes, inserted so long ago.

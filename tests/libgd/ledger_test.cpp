@@ -15,6 +15,7 @@
 
 #include <support/database.hpp>
 #include <support/ledger.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -79,22 +80,11 @@ gd::machine order_machine(gd::history how) {
       });
 }
 
-struct fixture {
-  temporary_database db;
-  std::unique_ptr<pq::connection> engine;
-
-  fixture() {
-    db.migrate();
-    engine = std::make_unique<pq::connection>(db.options());
-    CAF_REQUIRE(engine->wait_ready());
-  }
+struct fixture : gd::test::opened_database {
+  pq::connection* engine = &connect();
 
   pq::rows run(pq::call one) {
-    auto reply = engine->run({{std::move(one)}});
-    if (!reply.ok())
-      CAF_ERROR("" << to_string(*reply.failure));
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results.front());
+    return opened_database::run(*engine, std::move(one));
   }
 
   store::insert_row row_of(std::int16_t history) {

@@ -11,6 +11,7 @@
 #include <gd/work/lease.hpp>
 
 #include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -84,26 +85,15 @@ using changes = std::map<std::string, change>;
 constexpr std::chrono::microseconds hundred_years = std::chrono::hours{24}
                                                     * 36'525;
 
-struct fixture {
-  temporary_database db;
-  std::unique_ptr<pq::connection> engine;
-
-  fixture() {
-    db.migrate();
-    engine = std::make_unique<pq::connection>(db.options());
-    CAF_REQUIRE(engine->wait_ready());
-  }
+struct fixture : gd::test::opened_database {
+  pq::connection* engine = &connect();
 
   std::vector<pq::rows> run(std::vector<pq::call> calls) {
-    auto reply = engine->run({std::move(calls)});
-    if (!reply.ok())
-      CAF_ERROR("" << to_string(*reply.failure));
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results);
+    return run_all(*engine, std::move(calls));
   }
 
   pq::rows run(pq::call one) {
-    return std::move(run(std::vector<pq::call>{std::move(one)}).front());
+    return opened_database::run(*engine, std::move(one));
   }
 
   /// A row with something in every column that an outcome could spoil.

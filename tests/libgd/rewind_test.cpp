@@ -14,6 +14,7 @@
 
 #include <support/database.hpp>
 #include <support/ledger.hpp>
+#include <support/opened.hpp>
 #include <support/traps.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -99,43 +100,13 @@ std::string refusal(const gd::result<T>& x) {
            : std::string{to_string(x.error().code)} + ": " + x.error().message;
 }
 
-struct fixture {
-  temporary_database db;
-  std::vector<std::unique_ptr<pq::connection>> opened;
-
+struct fixture : gd::test::opened_database {
   fixture() {
-    db.migrate();
     run(connect(), store::register_machines(store::known({order_machine()})));
   }
 
-  pq::connection& connect() {
-    auto& made = opened.emplace_back(
-      std::make_unique<pq::connection>(db.options()));
-    CAF_REQUIRE(made->wait_ready());
-    return *made;
-  }
-
-  gd::client client(std::chrono::milliseconds lock_timeout = 10s) {
-    auto how = db.options();
-    how.lock_timeout = lock_timeout;
-    auto made = gd::client::connect(how);
-    CAF_REQUIRE(made);
-    return std::move(*made);
-  }
-
   gd::testing::in_database engine() {
-    auto made = gd::testing::in_database::connect(db.options(),
-                                                  {order_machine()});
-    CAF_REQUIRE(made);
-    return std::move(*made);
-  }
-
-  static pq::rows run(pq::connection& on, pq::call one, bool alone = true) {
-    auto reply = on.run({{std::move(one)}, alone});
-    if (!reply.ok())
-      CAF_ERROR("" << to_string(*reply.failure));
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results.front());
+    return engine_of(order_machine());
   }
 
   /// An instance that has collected, waited for its payment and come to ship; with

@@ -273,7 +273,8 @@ CAF_TEST(a node that has stopped does not run) {
   kept all;
   all.tell(events::node_started{"a"});
   all.tell(events::node_stopped{"a"});
-  CAF_CHECK_EQUAL(values_of(*all.registry)["gen_durable_node_running"], 0);
+  auto now = values_of(*all.registry);
+  CAF_CHECK_EQUAL(now["gen_durable_node_running"], 0);
 }
 
 CAF_TEST(the first connections are no reconnects) {
@@ -451,5 +452,6 @@ CAF_TEST(what a step costs in the sink) {
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
   std::printf("metrics of a step: %lld ns\n",
               static_cast<long long>(ns / times));
-  CAF_CHECK_EQUAL(all.now()[of_step("step_wait_seconds_count")], times);
+  auto now = all.now();
+  CAF_CHECK_EQUAL(now[of_step("step_wait_seconds_count")], times);
 }

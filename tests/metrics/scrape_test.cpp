@@ -4,6 +4,7 @@
 
 #include "actors/harness.hpp"
 #include "metrics/values.hpp"
+#include "support/plain_socket.hpp"
 
 #include <gd/client.hpp>
 #include <gd/metrics.hpp>
@@ -36,35 +37,6 @@ using gd::test::values_of;
 namespace {
 
 using clock_type = std::chrono::steady_clock;
-
-/// A socket that listens on loopback, and never answers.
-class silent_server {
-public:
-  silent_server() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(at);
-    auto* address = reinterpret_cast<sockaddr*>(&at);
-    if (bind(fd_, address, size) != 0 || listen(fd_, 10) != 0
-        || getsockname(fd_, address, &size) != 0)
-      throw std::runtime_error{"no socket"};
-    port_ = ntohs(at.sin_port);
-  }
-  ~silent_server() {
-    close(fd_);
-  }
-  silent_server(const silent_server&) = delete;
-  silent_server& operator=(const silent_server&) = delete;
-
-  int port() const {
-    return port_;
-  }
-
-private:
-  int fd_;
-  int port_ = 0;
-};
 
 std::string get(int port, const std::string& path) {
   int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -277,10 +249,10 @@ CAF_TEST(an exposer shows both during a drain) {
 }
 
 CAF_TEST(a database that never answers does not hold up a scrape) {
-  silent_server nobody;
+  gd::test::plain_socket nobody;
+  auto port = nobody.listen_anywhere();
   auto metrics = gd::metrics::database(
-    {.database = {.database = "host=127.0.0.1 port="
-                              + std::to_string(nobody.port())},
+    {.database = {.database = "host=127.0.0.1 port=" + std::to_string(port)},
      .limit = 200ms,
      .on_event = log.sink()});
   auto began = clock_type::now();
@@ -311,14 +283,16 @@ CAF_TEST(a stranger who locks the table makes the metrics go and come back) {
 
 CAF_TEST(an answer is shown again and then asked for anew) {
   insert(1);
-  auto runnable = "gen_durable_instances{status=\"runnable\"}"s;
+  auto runnable = [](const auto& metrics) -> double {
+    return values_of(*metrics)["gen_durable_instances{status=\"runnable\"}"];
+  };
   auto kept = from_database(gd::test::patience, 1h);
   auto anew = from_database(gd::test::patience, 0ms);
-  CAF_CHECK_EQUAL(values_of(*kept)[runnable], 1);
-  CAF_CHECK_EQUAL(values_of(*anew)[runnable], 1);
+  CAF_CHECK_EQUAL(runnable(kept), 1);
+  CAF_CHECK_EQUAL(runnable(anew), 1);
   insert(1);
-  CAF_CHECK_EQUAL(values_of(*kept)[runnable], 1);
-  CAF_CHECK_EQUAL(values_of(*anew)[runnable], 2);
+  CAF_CHECK_EQUAL(runnable(kept), 1);
+  CAF_CHECK_EQUAL(runnable(anew), 2);
 }
 
 CAF_TEST(metrics that go while the database is asked leave nobody waiting) {

@@ -8,13 +8,14 @@ import unittest
 import raw
 import support
 
-# Of each status, two machines; one has a history and a full inbox.
+# Five in each status; the second has a key, and is to begin later.
 ROWS = """
   insert into gen_durable_machines (fsm, version, initial_step, steps, queue)
     values ('Order', 1, 'begin', '{begin,pay}', 'default');
-  insert into gen_durable (fsm, step, queue, state, status, last_error, result, unique_key, awaits, eligible_at)
+  insert into gen_durable (fsm, step, queue, state, status, last_error, result, unique_key, unique_scope, awaits,
+      eligible_at)
     select 'Order', 'pay', 'mail', '{"order": 12345678901234567890}', s.status, case when s.status = 'failed' then 'no stock' end,
-      case when s.status = 'done' then jsonb '{"paid": true}' end, case when n = 1 then convert_to('order 1', 'UTF8') end,
+      case when s.status = 'done' then jsonb '{"paid": true}' end, case when n = 2 then convert_to('order 2', 'UTF8') end, '{runnable}',
       case when s.status = 'awaiting_signal' then 'paid' end, now() + case when n = 2 then interval '1 day' else '0' end
     from generate_series(1, 20) n
     cross join lateral (select cast((array['failed', 'runnable', 'awaiting_signal', 'done'])[(n - 1) % 4 + 1] as durable_status) as status) s

@@ -80,15 +80,12 @@ bool may_tell_a_secret(std::string_view text) noexcept {
   return text.find("://") != text.npos;
 }
 
-gd::pq::options globals::connection() const {
-  return {.database = database, .schema = schema, .application_name = "gdctl"};
-}
-
-gd::result<void> globals::needs_database() const {
-  if (gateway.empty())
-    return {};
-  return bad_usage("--gateway: this command needs the database itself, which "
-                   "no gateway hands on: expected --database");
+gd::result<gd::pq::options> globals::connection() const {
+  if (!gateway.empty())
+    return bad_usage("--gateway: this command needs the database itself, which "
+                     "no gateway hands on: expected --database");
+  return gd::pq::options{
+    .database = database, .schema = schema, .application_name = "gdctl"};
 }
 
 gd::result<std::int64_t> parse_number(std::string_view what,
@@ -101,6 +98,13 @@ gd::result<std::int64_t> parse_number(std::string_view what,
   return bad_usage(fmt::format("{} number, got {}", what,
                                may_tell_a_secret(text) ? "something else"
                                                        : json_string(text)));
+}
+
+std::string no_number(const std::string& text) {
+  if (text.empty()) // as any option that is
+    return {};
+  auto number = parse_number("expected a whole", text);
+  return number ? std::string{} : number.error().message;
 }
 
 gd::result<std::int64_t> parse_id(std::string_view text) {

@@ -68,10 +68,8 @@ struct globals {
   /// Addresses of an engine's gateway, in the place of a database; empty: none.
   std::vector<std::string> gateway;
 
-  gd::pq::options connection() const;
-
-  /// For commands that no gateway answers: it is not named.
-  gd::result<void> needs_database() const;
+  /// The database, for what no gateway answers: an error where one is named.
+  gd::result<gd::pq::options> connection() const;
 };
 
 /// What the command line asks for, once all of it is parsed.
@@ -106,6 +104,10 @@ void add_serve(CLI::App& app, const globals& global, action& chosen);
 /// A whole number, as the command line gives it. `what` begins the error's sentence.
 gd::result<std::int64_t> parse_number(std::string_view what,
                                       std::string_view text);
+
+/// A check of such an option: what is wrong with it, or nothing. (CLI takes a number that
+/// is too large for the largest.)
+std::string no_number(const std::string& text);
 
 /// An instance's id, as the command line gives it.
 gd::result<std::int64_t> parse_id(std::string_view text);

@@ -59,6 +59,9 @@ public:
   gd::result<gd::instance> look_up(const gd::look_up& what) override {
     return ask<gd::instance>(what);
   }
+  gd::result<gd::why> why(const gd::why_query& what) override {
+    return ask<gd::why>(what);
+  }
   gd::result<std::vector<gd::ledger_entry>>
   history(const gd::history_query& what) override {
     return rows_of(ask<gd::history_page>(what));

@@ -152,8 +152,10 @@ void add_in_step(CLI::App& app, const globals& global, action& chosen) {
   sub->add_option("STEP", opts->what.step, "Its step")->required();
   sub->add_option("--status", opts->what.status, "Only those in this status")
     ->check(CLI::IsMember(statuses));
-  auto* before = sub->add_option("--before", opts->before,
-                                 "Only instances with ids below this one");
+  auto* before = sub
+                   ->add_option("--before", opts->before,
+                                "Only instances with ids below this one")
+                   ->check(no_number);
   sub->add_option("--limit", opts->what.limit, "How many, the newest first")
     ->capture_default_str();
   sub->add_flag("--json", opts->as_json, "A JSON object per line");

@@ -1,6 +1,7 @@
 #include "common.hpp"
 #include "filter.hpp"
 #include "pages.hpp"
+#include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
@@ -73,7 +74,7 @@ std::string text_of(const std::vector<gd::job_row>& rows) {
 }
 
 int jobs(const globals& global, bool as_json) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto rows = db->jobs();
@@ -92,7 +93,7 @@ int with_job(const globals& global, const std::string& number, F run) {
   auto job = parse_number("JOB: expected a job's", number);
   if (!job)
     return fail(job.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   return db ? run(*db, *job) : fail(db.error());
 }
 

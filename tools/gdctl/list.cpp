@@ -1,6 +1,7 @@
 #include "common.hpp"
 #include "filter.hpp"
 #include "pages.hpp"
+#include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
@@ -82,7 +83,7 @@ std::string text_of(const std::vector<gd::list_row>& rows) {
 int list(const globals& global, list_options& opts) {
   if (auto ok = read_filter(opts.which); !ok)
     return fail(ok.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto ask = opts.what;
@@ -117,8 +118,10 @@ void add_list(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<list_options>();
   auto* sub = app.add_subcommand("list", "List instances, the newest first");
   add_filter(*sub, opts->which);
-  auto* before = sub->add_option("--before", opts->before,
-                                 "Only instances with ids below this one");
+  auto* before = sub
+                   ->add_option("--before", opts->before,
+                                "Only instances with ids below this one")
+                   ->check(no_number);
   sub->add_option("--limit", opts->what.limit, "How many")
     ->check(CLI::Range(1, 1'000))
     ->capture_default_str();

@@ -132,7 +132,7 @@ int nodes(const globals& global, bool as_json) {
 // -- queues -------------------------------------------------------------------
 
 int queues(const globals& global, bool as_json) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto rows = db->queues();
@@ -291,9 +291,9 @@ void add_queues(CLI::App& app, const globals& global, action& chosen) {
   sub->add_flag("--json", *as_json, "A JSON object for each queue");
   describe(
     *sub,
-    "Counts at most 10,000 that are due, are to begin later, or execute: "
-    "then with a +.\nWhat awaits signals is an estimate (~), except in "
-    "a small table.",
+    "Counts at most 10,000 that are due, are to begin later, or execute "
+    "(three queues\nor more share 20,000): then with a +. What awaits signals "
+    "no index has by queue:\ngdctl machines estimates it by version.",
     {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
   sub->callback([=, &global, &chosen] {
     chosen = [as_json, &global] { return queues(global, *as_json); };

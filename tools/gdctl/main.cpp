@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
       "In the place of a database: where an engine has published its "
       "gateway,\nlike unix:/run/shop/engine or 127.0.0.1:4711; several, "
       "if it may be\nelsewhere. For insert, signal, transition, show, "
-      "history, in-step and stats")
+      "why, history, in-step and stats")
     ->allow_extra_args(false)
     ->delimiter(',');
   app.set_version_flag(
@@ -104,8 +104,5 @@ int main(int argc, char** argv) {
   }
   if (auto ok = check_given(app); !ok)
     return gdctl::fail(ok.error());
-  if (app.got_subcommand("migrate"))
-    if (auto ok = global.needs_database(); !ok)
-      return gdctl::fail(ok.error());
   return chosen();
 }

@@ -24,39 +24,39 @@ std::string versions(const gd::schema_status& now) {
     now.installed, now.works_from, now.newest);
 }
 
-int report(const globals& global, const gd::result<int>& count,
+int report(const gd::pq::options& where, const gd::result<int>& count,
            std::string text = {}) {
   if (!count)
     return fail(count.error());
-  auto now = gd::migration_status(global.connection());
+  auto now = gd::migration_status(where);
   if (!now)
     return fail(now.error());
   text += fmt::format("schema {}: {} migration{}; {}\n",
-                      gd::printable(global.schema), *count,
+                      gd::printable(where.schema), *count,
                       *count == 1 ? "" : "s", versions(*now));
   return print(text);
 }
 
-int go_up(const globals& global, int to) {
+int go_up(const gd::pq::options& where, int to) {
   std::vector<gd::unrunnable> failed;
-  auto count = gd::migrate_up(global.connection(), to, &failed);
+  auto count = gd::migrate_up(where, to, &failed);
   std::string text;
   for (const auto& x : failed)
     text += fmt::format("instance {}: failed, {}\n", x.id, x.why);
-  return report(global, count, std::move(text));
+  return report(where, count, std::move(text));
 }
 
-int activate(const globals& global, bool anyway) {
-  if (auto ok = gd::migrate_activate(global.connection(), anyway); !ok)
+int activate(const gd::pq::options& where, bool anyway) {
+  if (auto ok = gd::migrate_activate(where, anyway); !ok)
     return fail(ok.error());
-  return report(global, 0);
+  return report(where, 0);
 }
 
-int status(const globals& global) {
-  auto now = gd::migration_status(global.connection());
+int status(const gd::pq::options& where) {
+  auto now = gd::migration_status(where);
   if (!now)
     return fail(now.error());
-  auto text = fmt::format("schema {}: {}\n", gd::printable(global.schema),
+  auto text = fmt::format("schema {}: {}\n", gd::printable(where.schema),
                           versions(*now));
   int number = 0;
   for (const auto& name : now->names) {
@@ -65,6 +65,14 @@ int status(const globals& global) {
                         number <= now->installed ? "installed" : "missing");
   }
   return print(text, now->usable() ? ok : bad_schema);
+}
+
+template <class F>
+action on_database(const globals& global, F run) {
+  return [&global, run] {
+    auto where = global.connection();
+    return where ? run(*where) : fail(where.error());
+  };
 }
 
 } // namespace
@@ -83,7 +91,8 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
     ->capture_default_str();
   describe(*up, "", {"gdctl migrate up"});
   up->callback([=, &global, &chosen] {
-    chosen = [to, &global] { return go_up(global, *to); };
+    chosen = on_database(global,
+                         [to](const auto& where) { return go_up(where, *to); });
   });
   auto* down = sub->add_subcommand("down", "Take migrations back");
   down
@@ -96,10 +105,9 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
                  "Also if there are instances");
   describe(*down, "", {"gdctl migrate down --to 1"});
   down->callback([=, &global, &chosen] {
-    chosen = [to, with_instances, &global] {
-      return report(
-        global, gd::migrate_down(global.connection(), *to, *with_instances));
-    };
+    chosen = on_database(global, [=](const auto& where) {
+      return report(where, gd::migrate_down(where, *to, *with_instances));
+    });
   });
   auto anyway = std::make_shared<bool>(false);
   auto* activation = sub->add_subcommand(
@@ -111,13 +119,13 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
            "them may go.",
            {"gdctl migrate activate"});
   activation->callback([=, &global, &chosen] {
-    chosen = [anyway, &global] { return activate(global, *anyway); };
+    chosen = on_database(
+      global, [anyway](const auto& where) { return activate(where, *anyway); });
   });
   auto* now = sub->add_subcommand("status", "Tell what is installed");
   describe(*now, "Ends with 4 if this gdctl cannot work with what is there.",
            {"gdctl migrate status"});
-  now->callback(
-    [&global, &chosen] { chosen = [&global] { return status(global); }; });
+  now->callback([&global, &chosen] { chosen = on_database(global, status); });
 }
 
 } // namespace gdctl

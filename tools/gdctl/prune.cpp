@@ -137,8 +137,10 @@ void add_prune(CLI::App& app, const globals& global, action& chosen) {
                  "How many instances one transaction looks at")
     ->check(CLI::Range(1, 10'000))
     ->capture_default_str();
-  sub->add_option("--after", opts->what.after,
-                  "Begins behind this instance: to go on with");
+  sub
+    ->add_option("--after", opts->what.after,
+                 "Begins behind this instance: to go on with")
+    ->check(no_number);
   sub->add_flag("--dry-run", opts->what.only_count,
                 "Only count them, delete nothing");
   sub->add_flag("--progress", opts->progress,

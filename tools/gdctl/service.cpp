@@ -24,6 +24,9 @@ public:
   gd::result<gd::instance> look_up(const gd::look_up& what) override {
     return db_.look_up(what);
   }
+  gd::result<gd::why> why(const gd::why_query& what) override {
+    return db_.why(what);
+  }
   gd::result<std::vector<gd::ledger_entry>>
   history(const gd::history_query& what) override {
     return db_.history(what);
@@ -45,7 +48,7 @@ private:
 gd::result<std::unique_ptr<service>> open_service(const globals& global) {
   if (!global.gateway.empty())
     return open_gateway(global.gateway);
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return db.error();
   return std::unique_ptr<service>{
@@ -53,9 +56,10 @@ gd::result<std::unique_ptr<service>> open_service(const globals& global) {
 }
 
 gd::result<gd::client> open_database(const globals& global) {
-  if (auto ok = global.needs_database(); !ok)
-    return ok.error();
-  return gd::client::connect(global.connection());
+  auto where = global.connection();
+  if (!where)
+    return where.error();
+  return gd::client::connect(std::move(*where));
 }
 
 } // namespace gdctl

@@ -5,6 +5,7 @@
 #include <gd/client.hpp>
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/operate.hpp>
 
 #include <memory>
 #include <string>
@@ -26,6 +27,7 @@ public:
 
   virtual gd::result<gd::transitioned> transition(gd::transition what) = 0;
   virtual gd::result<gd::instance> look_up(const gd::look_up& what) = 0;
+  virtual gd::result<gd::why> why(const gd::why_query& what) = 0;
   virtual gd::result<std::vector<gd::ledger_entry>>
   history(const gd::history_query& what) = 0;
   virtual gd::result<std::vector<gd::in_step_row>>

@@ -30,22 +30,16 @@ std::string table_of(const std::vector<cells>& rows, std::string_view marks) {
   return text;
 }
 
-/// More are not counted.
-static constexpr std::int64_t most_counted = 10'000;
-
 std::string table_of(const std::vector<gd::queue_row>& rows,
                      std::optional<std::int64_t> now_us) {
   auto when = [now_us](std::optional<std::int64_t> us) {
     return !us ? "-" : now_us ? age_text(*now_us - *us) : time_text(*us);
   };
-  auto count = [](std::int64_t instances, bool all) {
-    return std::to_string(instances) + (all ? "" : "+");
+  auto count = [](std::int64_t instances, bool more) {
+    return std::to_string(instances) + (more ? "+" : "");
   };
-  std::int64_t executing = 0; // counted together
-  for (const auto& x : rows)
-    executing += x.executing;
   std::vector<cells> table{{"queue", "nodes", "slots", "due", "oldest due",
-                            "later", "executing", "awaiting", "paused"}};
+                            "later", "executing", "paused"}};
   for (const auto& x : rows) {
     auto paused = x.paused
                     ? fmt::format("{} {} by {}{}", now_us ? "for" : "since",
@@ -53,15 +47,13 @@ std::string table_of(const std::vector<gd::queue_row>& rows,
                                   x.paused_by.value_or("?"),
                                   x.reason ? ": " + *x.reason : "")
                     : "no";
-    table.push_back(
-      {gd::printable(x.queue), std::to_string(x.nodes), std::to_string(x.slots),
-       count(x.due, x.due < most_counted), when(x.oldest_due_us),
-       count(x.later, x.later < most_counted),
-       count(x.executing, executing < most_counted),
-       (x.awaiting_estimated ? "~" : "") + std::to_string(x.awaiting),
-       gd::printable(paused)});
+    table.push_back({gd::printable(x.queue), std::to_string(x.nodes),
+                     std::to_string(x.slots), count(x.due, x.more_due),
+                     when(x.oldest_due_us), count(x.later, x.more_later),
+                     count(x.executing, x.more_executing),
+                     gd::printable(paused)});
   }
-  return table_of(table, now_us ? "<>>>>>>><" : "<>>><>>><");
+  return table_of(table, now_us ? "<>>>>>><" : "<>>><>><");
 }
 
 std::string age_text(std::int64_t us) {

@@ -50,6 +50,25 @@ struct top_options {
   bool as_json = false;
 };
 
+// -- texts --------------------------------------------------------------------
+
+/// The first characters of UTF-8.
+std::string_view cut(std::string_view line, std::size_t columns) {
+  std::size_t end = 0;
+  for (; end < line.size(); ++end)
+    if ((line[end] & 0xc0) != 0x80 && columns-- == 0)
+      break;
+  return line.substr(0, end);
+}
+
+/// A name may be a kilobyte, and the columns behind it are what one looks for.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t columns = 40;
+  auto text = gd::printable(name);
+  auto begin = cut(text, columns);
+  return begin.size() == text.size() ? text : std::string{begin} + "...";
+}
+
 // -- what is looked at --------------------------------------------------------
 
 struct look {
@@ -89,17 +108,20 @@ std::string rates_of(const gd::activity& now, const gd::activity& before) {
 
 std::string text_of(const look& x, const std::optional<gd::activity>& before) {
   auto now = x.activity.at_us;
+  auto queues = x.queues;
+  for (auto& queue : queues)
+    queue.queue = shortened(queue.queue);
   std::vector<cells> nodes{
     {"node", "lives", "slots", "up for", "seen before", "queues"}};
   for (const auto& node : x.nodes)
     nodes.push_back(
-      {gd::printable(node.node), node.lives ? "yes" : "no",
+      {shortened(node.node), node.lives ? "yes" : "no",
        std::to_string(node.slots), age_text(now - node.started_at_us),
        age_text(now - node.seen_at_us),
        gd::printable(fmt::format("{}", fmt::join(node.queues, ", ")))});
   return (before ? rates_of(x.activity, *before)
                  : "rates: from the second look on\n")
-         + '\n' + table_of(x.queues, now) + '\n' + table_of(nodes, "<<>>><");
+         + '\n' + table_of(queues, now) + '\n' + table_of(nodes, "<<>>><");
 }
 
 // -- who looks ----------------------------------------------------------------
@@ -120,8 +142,10 @@ public:
     std::optional<clock::time_point> asks{};
   };
 
-  watcher(gd::client db, std::int64_t interval_us)
-    : db_(std::move(db)), interval_(interval_us) {
+  /// Goes on with a connection, or makes one while there is none.
+  watcher(const globals& global, std::optional<gd::client> db,
+          std::int64_t interval_us)
+    : global_(global), db_(std::move(db)), interval_(interval_us) {
     sigset_t all;
     sigset_t mine;
     sigfillset(&all); // a signal is for the one who draws
@@ -150,7 +174,7 @@ private:
         std::lock_guard guard{mutex_};
         seen_.asks = begin;
       }
-      auto next = look_at(db_);
+      auto next = look_again();
       auto took = std::chrono::duration_cast<microseconds>(clock::now()
                                                            - begin);
       {
@@ -172,7 +196,18 @@ private:
     }
   }
 
-  gd::client db_;
+  gd::result<look> look_again() {
+    if (!db_) {
+      auto made = open_database(global_);
+      if (!made)
+        return made.error();
+      db_.emplace(std::move(*made));
+    }
+    return look_at(*db_);
+  }
+
+  const globals& global_;
+  std::optional<gd::client> db_; ///< connects again by itself
   microseconds interval_;
   int news_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::mutex mutex_;
@@ -180,15 +215,6 @@ private:
 };
 
 // -- the terminal -------------------------------------------------------------
-
-/// The first characters of UTF-8.
-std::string_view cut(std::string_view line, std::size_t columns) {
-  std::size_t end = 0;
-  for (; end < line.size(); ++end)
-    if ((line[end] & 0xc0) != 0x80 && columns-- == 0)
-      break;
-  return line.substr(0, end);
-}
 
 termios terminal_before;
 
@@ -286,10 +312,10 @@ key wait_for(const watcher& on) {
   return pressed == 'q' ? key::quit : pressed == 'p' ? key::hold : key::none;
 }
 
-int watch(gd::client db, const globals& global, const top_options& how,
-          std::int64_t interval_us) {
+int watch(const globals& global, std::optional<gd::client> db,
+          const top_options& how, std::int64_t interval_us) {
   // Lives as long as its thread.
-  auto& on = *new watcher{std::move(db), interval_us};
+  auto& on = *new watcher{global, std::move(db), interval_us};
   {
     screen shown;
     watcher::seen now;
@@ -316,12 +342,15 @@ int top(const globals& global, const top_options& how) {
   if (*interval < shortest_interval || *interval > longest_interval)
     return fail(bad_usage("--interval: expected 100ms to 1h, got "
                           + json_string(how.interval)));
+  bool watches = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1
+                 && !how.once && !how.as_json;
   auto db = open_database(global);
+  if (!db && watches && db.error().code == gd::errc::unavailable)
+    return watch(global, {}, how, *interval);
   if (!db)
     return fail(db.error());
-  bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-  if (terminal && !how.once && !how.as_json)
-    return watch(std::move(*db), global, how, *interval);
+  if (watches)
+    return watch(global, std::move(*db), how, *interval);
   auto now = look_at(*db);
   if (!now)
     return fail(now.error());
@@ -341,10 +370,9 @@ void add_top(CLI::App& app, const globals& global, action& chosen) {
   describe(
     *sub,
     "Of each queue what gdctl queues tells, in the same time whatever "
-    "the table's size:\n\"10000+\" was not counted further, \"~\" is an "
-    "estimate. Rates are the server's counts of\nrows that were written, "
-    "a second late. Goes on when a server that was lost is back.\n"
-    "q ends it, p holds the picture.",
+    "the table's size:\n\"10000+\" was not counted further. Rates are the "
+    "server's counts of rows that were\nwritten, a second late. Waits for a "
+    "server that is away. q ends it, p holds the\npicture.",
     {"gdctl top", "gdctl top --interval 500ms", "gdctl top --once",
      "gdctl top --json | jq '.queues[] | select(.due > 0)'"});
   sub->callback([=, &global, &chosen] {

@@ -56,9 +56,10 @@ void add_transition(CLI::App& app, const globals& global, action& chosen) {
   add_address(*sub, opts->which);
   sub->add_option("STEP", x.to, "Where to");
   sub->add_option("--from", x.from, "Only if it is in this step");
-  sub->add_option(
-    "--seq", x.seq,
-    "Only if it has made so many transitions, as gdctl show says");
+  sub
+    ->add_option("--seq", x.seq,
+                 "Only if it has made so many transitions, as gdctl show says")
+    ->check(no_number);
   sub->add_option("--state", opts->state, "Its new state, JSON");
   sub->add_option("--metadata", opts->metadata, "For its history, JSON");
   sub->add_option("--reason", x.reason, "Why, for its history");

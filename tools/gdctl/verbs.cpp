@@ -3,6 +3,7 @@
 #include "common.hpp"
 #include "filter.hpp"
 #include "pages.hpp"
+#include "service.hpp"
 
 #include <gd/client.hpp>
 
@@ -40,7 +41,7 @@ int act_on_one(const globals& global, verb_options& opts) {
   auto& what = opts.all.what;
   if (auto ok = read_address(opts.which, what.target, what.key); !ok)
     return fail(ok.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto now = db->operate(what);
@@ -72,7 +73,7 @@ int act_on_many(const globals& global, verb_options& opts) {
     if (auto ok = read_address(opts.which, what.target, what.key); !ok)
       return fail(ok.error());
   opts.all.which = opts.many.which;
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto job = db->begin_job(opts.all);
@@ -144,7 +145,7 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
 
 int pause(const globals& global, const std::string& queue,
           const gd::command& why) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   if (auto ok = db->pause(queue, why.reason, why.by); !ok)
@@ -155,7 +156,7 @@ int pause(const globals& global, const std::string& queue,
 }
 
 int resume(const globals& global, const std::string& queue) {
-  auto db = gd::client::connect(global.connection());
+  auto db = open_database(global);
   if (!db)
     return fail(db.error());
   auto was = db->resume(queue);

@@ -1,5 +1,6 @@
 #include "common.hpp"
 #include "pages.hpp"
+#include "service.hpp"
 
 #include <gd/client.hpp>
 
@@ -28,10 +29,10 @@ int why(const globals& global, const address& which, bool as_json) {
   gd::why_query what;
   if (auto ok = read_address(which, what.id, what.key); !ok)
     return fail(ok.error());
-  auto db = gd::client::connect(global.connection());
+  auto db = open_service(global);
   if (!db)
     return fail(db.error());
-  auto found = db->why(what);
+  auto found = (*db)->why(what);
   if (!found)
     return fail(found.error());
   if (!as_json)

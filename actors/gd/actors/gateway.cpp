@@ -110,11 +110,10 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       return read<gd::instance>(
         database::public_lane, store::look_up(x),
-        [name = address_text(x.id, x.key)](
-          const pq::rows& rows) -> result<gd::instance> {
+        [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::instance> {
           if (auto found = store::read_instance(rows))
             return std::move(*found);
-          return error{errc::not_found, "there is no instance " + name, {}};
+          return store::no_instance(id, key);
         });
     },
     [this](gd::stats_query) {
@@ -143,10 +142,10 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
         return to_caf(ok.error());
       return read<gd::why>(
         database::public_lane, store::why(x),
-        [](const pq::rows& rows) -> result<gd::why> {
+        [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::why> {
           if (auto found = store::read_one<gd::why>(rows))
             return std::move(*found);
-          return error{errc::not_found, "there is no such instance", {}};
+          return store::no_instance(id, key);
         });
     },
     [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },

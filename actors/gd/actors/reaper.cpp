@@ -92,7 +92,8 @@ std::string_view reaper_actor::title(sweep what) {
 milliseconds reaper_actor::base_interval(sweep what) const {
   // Where some were deleted there are soon more.
   bool often = what == sweep::deadlines
-               || (what == sweep::expired && progress_[2].found);
+               || (what == sweep::expired
+                   && progress_[static_cast<std::size_t>(what)].found);
   return often ? home_->config.poll : home_->config.reaper;
 }
 
@@ -216,11 +217,7 @@ void reaper_actor::fail(sweep what, const error& why) {
     to_erase_.pop_back();
     if (guilty.size() == 1)
       return put_off(guilty);
-    auto middle = guilty.begin()
-                  + static_cast<std::ptrdiff_t>(guilty.size() / 2);
-    to_erase_.emplace_back(middle, guilty.end());
-    guilty.erase(middle, guilty.end());
-    to_erase_.push_back(std::move(guilty));
+    store::push_halves(to_erase_, guilty);
     return erase_next();
   }
   if (at.under_way == stage::put_off)

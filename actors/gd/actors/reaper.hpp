@@ -26,8 +26,9 @@ namespace gd::actors {
 /// Returns rows whose lease is over, and wakes rows whose deadline has passed:
 /// two sweeps with jittered intervals and bounded batches. A third deletes instances whose
 /// time is over: one node for all.
-/// Rows whose unique key might collide by that are returned one by one. Ends the sessions of nodes that are silent for longer than their
-/// lease, keeps up which machines are served, tells of what waits for nobody, and works off jobs of operators that nobody works on.
+/// Rows whose unique key might collide by that are returned one by one. Ends the sessions
+/// of nodes that are silent for longer than their lease, keeps up which machines are served,
+/// tells of what waits for nobody, and works off jobs of operators that nobody works on.
 class reaper_actor : public caf::event_based_actor {
 public:
   reaper_actor(caf::actor_config& cfg, node_ptr home);

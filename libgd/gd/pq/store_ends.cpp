@@ -52,6 +52,13 @@ pq::call erase(const std::vector<std::int64_t>& ids) {
   return make_call(sql::erase, ids, std::int64_t{-1}, std::string{});
 }
 
+void push_halves(std::vector<std::vector<std::int64_t>>& to,
+                 const std::vector<std::int64_t>& ids) {
+  auto middle = ids.begin() + std::ssize(ids) / 2;
+  to.emplace_back(middle, ids.end());
+  to.emplace_back(ids.begin(), middle);
+}
+
 pq::call put_off(const std::vector<std::int64_t>& ids) {
   return make_call(sql::put_off, ids);
 }

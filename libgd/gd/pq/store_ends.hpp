@@ -43,6 +43,9 @@ struct erased_row {
 
   GD_COLUMNS(erased, kept);
 };
+/// Puts the halves of some that were refused together at the end, the first half last.
+void push_halves(std::vector<std::vector<std::int64_t>>& to,
+                 const std::vector<std::int64_t>& ids);
 /// Of these that cannot be deleted: later.
 pq::call put_off(const std::vector<std::int64_t>& ids);
 

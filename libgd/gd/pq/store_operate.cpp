@@ -22,11 +22,13 @@ std::string why_text(const std::optional<std::string>& reason) {
 /// Instances that a page is looked for in, and that an upgrade looks at at a time.
 constexpr std::int32_t looked_at = 10'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
-/// Instances that are counted in an index.
-constexpr std::int32_t most_counted = 10'000;
+/// Instances that are counted in an index: of a version; of a queue, and of all queues.
+/// Each may be on a page of its own.
+constexpr std::int32_t most_of_version = 1'000;
+constexpr std::int32_t most_of_queue = 10'000;
+constexpr std::int32_t most_of_queues = 20'000;
 /// Pages of the table that speak for all of them.
-constexpr std::int32_t sampled_pages = 1'000;
-constexpr std::int32_t sampled_pages_of_queues = 200;
+constexpr std::int32_t sampled_pages = 200;
 
 /// Of a payload that is shown; those that take more bytes are not even read.
 constexpr std::int32_t shown_characters = 4'096;
@@ -85,13 +87,13 @@ pq::call resume(const std::string& queue) {
 }
 
 pq::call queues() {
-  return make_call(sql::queues, sampled_pages_of_queues);
+  return make_call(sql::queues, most_of_queue, most_of_queues);
 }
 
 // -- counts -------------------------------------------------------------------
 
 pq::call counts(const std::string& fsm, std::int32_t version) {
-  return make_call(sql::counts, sampled_pages, fsm, version, most_counted);
+  return make_call(sql::counts, sampled_pages, fsm, version, most_of_version);
 }
 
 counted read_counts(const pq::rows& rows) {

@@ -24,6 +24,10 @@ std::optional<instance> read_instance(const pq::rows& rows) {
   return x;
 }
 
+error no_instance(std::int64_t id, const std::optional<std::string>& key) {
+  return {errc::not_found, "there is no instance " + address_text(id, key), {}};
+}
+
 pq::call history(const history_query& what) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   auto from = what.from_seq.value_or(what.newest_first ? most : 0);

@@ -10,6 +10,8 @@ namespace gd::store {
 
 pq::call look_up(const gd::look_up& what);
 std::optional<instance> read_instance(const pq::rows& rows);
+/// Where nobody was read.
+error no_instance(std::int64_t id, const std::optional<std::string>& key);
 /// Read as `ledger_entry`, `in_step_row`, `stats_row`.
 pq::call history(const history_query& what);
 pq::call in_step(const in_step_query& what);

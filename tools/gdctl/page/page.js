@@ -90,7 +90,7 @@ const heard_clock = us => { if (us) skew_us = us - Date.now() * 1000; };
 
 const count = (n, estimated) => (estimated ? "~" : "") + Number(n).toLocaleString("en");
 // Of what nobody counts further than to 10,000.
-const counted = n => count(n) + (n >= 10_000 ? "+" : "");
+const counted = (n, more) => count(n) + (more ? "+" : "");
 
 function span(us) {
   const s = us / 1e6;
@@ -698,11 +698,10 @@ const queues = rows => table("Queues", [
   ["queue", "", q => instances({queue: q.queue}, data(q.queue))],
   of_count("nodes", q => q.nodes),
   of_count("slots", q => q.slots),
-  ["due", "number", q => counted(q.due)],
+  ["due", "number", q => counted(q.due, q.more_due)],
   of_time("oldest due", q => q.oldest_due_us),
-  ["later", "number", q => counted(q.later)],
-  ["executing", "number", q => counted(q.executing)],
-  ["awaiting", "number", q => count(q.awaiting, q.awaiting_estimated)],
+  ["later", "number", q => counted(q.later, q.more_later)],
+  ["executing", "number", q => counted(q.executing, q.more_executing)],
   ["paused", "", paused],
   ...writes(["", "", q => button(q.paused ? "resume" : "pause", {"data-queue": q.queue},
     q.paused ? "Resume" : "Pause")]),

@@ -43,12 +43,14 @@ gd::result<serve::access> read_access(const serve::options& opts,
   return out;
 }
 
-gd::pq::options patient(const globals& global) {
+gd::result<gd::pq::options> patient(const globals& global) {
   auto out = global.connection();
-  out.application_name = "gdctl serve";
-  out.statement_timeout = patience;
-  out.lock_timeout = patience / 2;
-  out.connect_timeout = patience;
+  if (!out)
+    return out;
+  out->application_name = "gdctl serve";
+  out->statement_timeout = patience;
+  out->lock_timeout = patience / 2;
+  out->connect_timeout = patience;
   return out;
 }
 
@@ -72,23 +74,23 @@ void block_signals() {
 }
 
 int serve_page(const globals& global, const serve::options& opts) {
-  if (auto ok = global.needs_database(); !ok)
-    return fail(ok.error());
+  auto database = patient(global);
+  if (!database)
+    return fail(database.error());
   auto at = serve::read_place(opts);
   if (!at)
     return fail(at.error());
   auto who = read_access(opts, *at);
   if (!who)
     return fail(who.error());
-  auto database = patient(global);
   // What is misspelt is told at once; what goes away later comes back.
-  if (auto db = gd::client::connect(database); !db)
+  if (auto db = gd::client::connect(*database); !db)
     return fail(db.error());
   auto fd = serve::listen_at(*at);
   if (!fd)
     return fail(fd.error());
   block_signals();
-  serve::routes routes{database, std::move(*who)};
+  serve::routes routes{*database, std::move(*who)};
   auto server = serve::http_server::start(*fd, routes);
   if (!server)
     return fail(server.error());
