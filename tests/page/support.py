@@ -44,7 +44,7 @@ class Database:
             [psql, "-XqAt", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", "-"],
             input=text.encode(), capture_output=True, timeout=120, check=False)
         if done.returncode:
-            raise Failed(f"{text[:500]}: {done.stderr.decode()}")
+            raise Failed(f"{text[:500]}: {done.stderr.decode()[:2000]}")
         return [tuple(line.split("\t")) for line in done.stdout.decode().splitlines()]
 
     def sql(self, text):
@@ -103,6 +103,8 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             raise Failed(f"{self._process.args} does not end\n{self.said()}") from None
+        finally:
+            self._log.close()
 
     def said(self):
         self._log.seek(0)

@@ -926,12 +926,14 @@ function facts(x) {
     [h("dt", {}, name), h("dd", {"data-fact": name}, of)]));
 }
 
+const most_of_payload = 4096; // characters that the server tells
 const inbox = rows => table("Inbox", [
   ["signal", "number", x => x.id],
   of_text("name", x => x.name),
   of_time("came", x => x.inserted_at_us),
   of_text("dedup key", x => x.dedup_key),
-  ["payload", "", x => [data(x.payload ?? ""), x.payload_bytes > 4096 && ` … (${count(x.payload_bytes)} bytes)`]],
+  ["payload", "", x => x.payload === null ? h("span", {class: "faint"}, "too large to be shown")
+    : [data(x.payload), [...x.payload].length >= most_of_payload && "…"]],
 ], rows, x => x.id);
 
 // What can be folded is made when it is opened: a history may have a hundred large states.
