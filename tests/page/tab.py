@@ -47,6 +47,7 @@ class Tab:
         if not to:
             return
         self.page.size(width, height)
+        self.page.js("scrollTo(0, 0)")
         self.again()
         path = os.path.join(to, f"{name}.png")
         self.page.picture(path)

@@ -1008,7 +1008,7 @@ views.set("instance", (self, main) => {
         h("h2", {}, "History"),
         history.length > 0 ? h("ol", {class: "line"}, history.map(e => entry(e, x, self)))
           : h("p", {class: "faint"}, "None is kept."),
-        history.length >= 100 && !complete && h("p", {"data-key": "more"}, button("more", {}, "Earlier")));
+        history.at(-1)?.seq > 0 && !complete && h("p", {"data-key": "more"}, button("more", {}, "Earlier")));
     },
   };
 });
