@@ -530,7 +530,7 @@ struct million_rows {
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
                     + ", 'node/1/99'",
-       .pages_per_row = 64},
+       .pages_per_row = 60},
       {.what = &sql::flush_advance_ledger,
        .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
                     + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
@@ -750,19 +750,22 @@ struct million_rows {
       // Of each status, and of a backlog of its partition key.
       {.what = &sql::why,
        .arguments = first + ", '{}'",
-       .rows = 1'000, // that come before it are counted
-       .pages_per_row = 2,
-       .before = why_of("runnable")},
+       .rows = 1,
+       .pages_per_row = 400,
+       .before = why_of("runnable"),
+       .filtered_per_row = 2'000}, // a thousand before it are counted
       {.what = &sql::why,
        .arguments = first + ", '{}'",
-       .rows = 1'000, // that come before it are counted
-       .pages_per_row = 2,
-       .before = why_of("executing")},
+       .rows = 1,
+       .pages_per_row = 400,
+       .before = why_of("executing"),
+       .filtered_per_row = 2'000}, // a thousand before it are counted
       {.what = &sql::why,
        .arguments = first + ", '{}'",
-       .rows = 1'000, // that come before it are counted
-       .pages_per_row = 2,
-       .before = why_of("awaiting_signal")},
+       .rows = 1,
+       .pages_per_row = 400,
+       .before = why_of("awaiting_signal"),
+       .filtered_per_row = 2'000}, // a thousand before it are counted
       {.what = &sql::why,
        .arguments = "0, '{k}'",
        .rows = 1'000, // that come before it are counted
@@ -841,6 +844,9 @@ CAF_TEST(statements cost what their batch costs in a table of a million rows) {
       if (pinned)
         table.pin(s);
       table.prepare(s, mode);
+      // What was rolled back has left dead rows: an update finds no room on its page
+      // then, and writes to each index.
+      table.db.rows("vacuum gen_durable, signals");
       table.check_all(s,
                       (pinned ? "pinned, "s : "server's defaults, "s) + mode);
     }
