@@ -24,9 +24,6 @@ namespace {
 
 using clock_type = database::clock;
 
-/// With the delays between them some five seconds: a server that restarts is
-/// back by then.
-constexpr int connection_tries = 8;
 /// How often a read is sent again.
 constexpr int read_tries = 5;
 
@@ -52,8 +49,9 @@ result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
 } // namespace
 
 struct client::impl {
-  impl(pq::options opts, const intake_settings& how)
+  impl(pq::options opts, const intake_settings& how, int reconnects)
     : opts_(std::move(opts)),
+      reconnects_(reconnects),
       rows_(how.rows),
       limits_(how.limits),
       inserts_(how),
@@ -83,12 +81,14 @@ struct client::impl {
                                     std::vector<Request> requests);
 
   pq::options opts_;
+  int reconnects_;
   std::size_t rows_; ///< of a group
   limits limits_;
   insert_intake inserts_;
   signal_intake signals_;
   transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
+  std::size_t host_ = 0; ///< where it was
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
 };
@@ -104,19 +104,21 @@ client::~client() = default;
 result<client> client::connect(pq::options opts, client_settings how) {
   if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
     return ok.error();
+  auto reconnects = how.reconnects;
   auto made = std::make_unique<impl>(std::move(opts),
-                                     settings_of(std::move(how)));
+                                     settings_of(std::move(how)), reconnects);
   if (auto ok = made->open(); !ok)
     return ok.error();
   return client{std::move(made)};
 }
 
 result<void> client::impl::open() {
-  db_ = std::make_unique<pq::connection>(opts_);
+  db_ = std::make_unique<pq::connection>(opts_, host_);
   auto version = db_->run({{store::schema_version()}, false});
   auto ok = version.ok()
               ? store::check_schema(version.results.front(), opts_.schema)
               : result<void>{*version.failure};
+  host_ = db_->host();
   if (ok)
     return ok;
   db_.reset();
@@ -129,7 +131,7 @@ result<void> client::impl::open() {
 result<void> client::impl::open_again() {
   for (int failures = 0;;) {
     auto ok = open();
-    if (ok || !retryable(ok.error().code) || ++failures == connection_tries)
+    if (ok || !retryable(ok.error().code) || ++failures >= reconnects_)
       return ok;
     std::this_thread::sleep_for(delay_after(failures));
   }
@@ -257,6 +259,13 @@ result<instance> client::look_up(const gd::look_up& what) {
   if (!found)
     return store::no_instance(what.id, what.key);
   return std::move(*found);
+}
+
+result<std::vector<inbox_row>> client::inbox(std::int64_t id,
+                                             std::int32_t limit) {
+  if (auto ok = check_limit(limit); !ok)
+    return ok.error();
+  return read_as<inbox_row>(impl_->read(store::unread(id, limit)));
 }
 
 result<std::vector<ledger_entry>> client::history(const history_query& what) {

@@ -26,6 +26,8 @@ struct client_settings {
   std::size_t rows = 2'000;
   /// Bytes of states and payloads in one transaction, unless one row has more.
   std::size_t bytes = 8 << 20;
+  /// How often a connection that is lost is made again, with backoff, before a call ends.
+  int reconnects = 8;
 };
 
 /// Inserts, signals, moves and looks up, for programs without actors. Calls block
@@ -33,7 +35,7 @@ struct client_settings {
 /// client is not thread-safe, and threads have one each.
 ///
 /// A connection that is lost in between is made again, with backoff, for some
-/// seconds. Inserts are then sent again without duplicating anything; a signal
+/// seconds (`client_settings::reconnects`). Inserts are then sent again without duplicating anything; a signal
 /// may be stored twice if it has no dedup key; a transition that may have happened is
 /// not sent again. What still has no answer then is answered with `unavailable` if
 /// nothing can have happened, else with `unknown_fate`.
@@ -79,6 +81,11 @@ public:
   /// The same, by its id or by the unique key that it has. Error: also
   /// `invalid_argument`.
   result<instance> look_up(const gd::look_up& what);
+
+  /// The oldest signals that it has not consumed, so many at the most: 1 to 1,000. Of one
+  /// that does not exist there are none. Error: `invalid_argument`.
+  result<std::vector<inbox_row>> inbox(std::int64_t id,
+                                       std::int32_t limit = 100);
 
   /// A page of an instance's history, also of one that is deleted; empty: it has
   /// none, or no more. Error: `invalid_argument`.

@@ -208,6 +208,18 @@ struct list_page {
   GD_STATE(list_page, rows, next);
 };
 
+/// A signal that an instance has not consumed.
+struct inbox_row {
+  std::int64_t id = 0;                    ///< its number
+  std::string name{};                     ///< what its step takes it by
+  std::optional<std::string> dedup_key{}; ///< as in `signal`
+  std::int64_t inserted_at_us = 0;        ///< when it was stored
+  /// The first 4,096 characters of its JSON; empty: it is very long.
+  std::optional<std::string> payload{};
+
+  GD_STATE(inbox_row, id, name, dedup_key, inserted_at_us, payload);
+};
+
 /// Does something with all instances of a filter: those that are there when it is made.
 struct bulk_command {
   /// Its target and key mean nothing, but for `upgrade`: with one of them it is for that

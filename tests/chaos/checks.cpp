@@ -2,27 +2,38 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace gd::chaos {
 
 namespace {
 
-/// Puts the sender's log into the tables `accepted` and `accepted_signals`.
-void load_log(world& w, verdict& out) {
-  w.rows("create table accepted (number bigint primary key, id bigint)");
-  w.rows("create table accepted_signals (id bigint, number bigint)");
-  w.rows("create table accepted_own (id bigint)");
-  std::ifstream log{w.accepted_log()};
-  std::string numbers;
-  std::string ids;
-  std::string targets;
-  std::string keys;
-  std::string own;
-  auto add = [](std::string& list, std::int64_t x) {
-    list += (list.empty() ? "{" : ",") + std::to_string(x);
+/// What senders have noted, as arrays of the database's.
+struct notes {
+  struct list {
+    std::string text = "{";
+    std::int64_t count = 0;
+
+    void add(std::int64_t x) {
+      text += (count++ > 0 ? "," : "") + std::to_string(x);
+    }
+    std::string all() const {
+      return text + "}";
+    }
   };
+  list numbers, ids;  ///< of inserts
+  list targets, keys; ///< of signals
+  list own;           ///< ids of the workers' inserts
+  list refused;       ///< targets of signals that are not there
+  std::vector<std::string> wrong{};
+};
+
+notes read_log(const world& w) {
+  notes out;
+  std::ifstream log{w.accepted_log()};
   for (std::string line; std::getline(log, line);) {
     std::istringstream words{line};
     std::string what;
@@ -30,29 +41,50 @@ void load_log(world& w, verdict& out) {
     std::int64_t second = 0;
     words >> what >> first >> second;
     if (what == "insert") {
-      add(numbers, first);
-      add(ids, second);
-      ++out.inserts;
+      out.numbers.add(first);
+      out.ids.add(second);
     } else if (what == "signal") {
-      add(targets, first);
-      add(keys, second);
-      ++out.signals;
+      out.targets.add(first);
+      out.keys.add(second);
     } else if (what == "own") {
-      add(own, first);
+      out.own.add(first);
+    } else if (line.starts_with("refused signal ")) {
+      out.refused.add(std::stoll(line.substr(sizeof("refused signal"))));
+      out.wrong.push_back(line);
     } else if (what != "ended") {
       out.wrong.push_back(line);
     }
   }
-  if (out.inserts > 0)
-    w.rows("insert into accepted select * from unnest($1::bigint[], "
-           "$2::bigint[])",
-           {numbers + "}", ids + "}"});
-  if (out.signals > 0)
-    w.rows("insert into accepted_signals select * from unnest($1::bigint[], "
-           "$2::bigint[])",
-           {targets + "}", keys + "}"});
-  if (!own.empty())
-    w.rows("insert into accepted_own select unnest($1::bigint[])", {own + "}"});
+  return out;
+}
+
+/// Whether a server may have taken accepted work with it.
+bool may_lose(const world& w) {
+  return w.options().standby && !w.options().synchronous;
+}
+
+/// Puts the sender's log into tables.
+void load_log(world& w, verdict& out) {
+  auto told = read_log(w);
+  out.inserts = told.numbers.count;
+  out.signals = told.targets.count;
+  w.rows("create table accepted as select * from unnest($1::bigint[], "
+         "$2::bigint[]) as x (number, id)",
+         {told.numbers.all(), told.ids.all()});
+  w.rows("create table accepted_signals as select * from unnest($1::bigint[], "
+         "$2::bigint[]) as x (id, number)",
+         {told.targets.all(), told.keys.all()});
+  w.rows("create table accepted_own as select unnest($1::bigint[]) as id",
+         {told.own.all()});
+  // Of instances that are lost, their senders are told so.
+  if (may_lose(w)
+      && w.scalar("select count(*) from gen_durable where id = any($1)",
+                  {told.refused.all()})
+           == "0")
+    std::erase_if(told.wrong, [](const auto& line) {
+      return line.starts_with("refused signal ");
+    });
+  out.wrong = std::move(told.wrong);
 }
 
 /// Everything that the run was about. Chains without a unique key are the
@@ -96,18 +128,29 @@ struct rule {
   std::int64_t verdict::*count;
   /// Rows that break it.
   const char* sql;
+  /// What a server takes with it, if its standby did not have all; unset: nothing.
+  std::int64_t verdict::*taken = nullptr;
+  /// Effects that were noted with a server are gone with it.
+  bool of_effects = false;
 };
 
 constexpr rule rules[] = {
   {"accepted inserts are not in the table", &verdict::lost,
    "select a.number from accepted a where not exists (select from instance i "
-   "where i.id = a.id and i.number = a.number)"},
+   "where i.id = a.id and i.number = a.number)",
+   &verdict::lost_inserts},
+  {"ids that were told to two", &verdict::duplicated,
+   "select id from (select id from accepted union all select id from "
+   "accepted_own) x group by id having count(*) > 1 union all select i.id from "
+   "instance i join accepted a using (id) where i.number is distinct from "
+   "a.number union all select i.id from instance i join accepted_own o using "
+   "(id) where i.number is not null"},
   {"rows that nobody was told of", &verdict::duplicated,
    "select i.id from instance i where i.number is not null and not exists "
    "(select from accepted a where a.id = i.id)"},
   {"a worker's own inserts that were accepted are not in the table",
-   &verdict::lost,
-   "select id from accepted_own except select id from instance"},
+   &verdict::lost, "select id from accepted_own except select id from instance",
+   &verdict::lost_inserts},
   {"instances are not done", &verdict::stuck,
    "select i.id, i.fsm, i.status, i.step, i.last_error from instance i where "
    "i.status <> 'done'"},
@@ -122,7 +165,8 @@ constexpr rule rules[] = {
   {"committed steps that nobody has executed", nullptr,
    "select c.id, c.number, c.step from committed c where not exists (select "
    "from effects e where e.instance = c.id and e.number = c.number and "
-   "e.token = c.token and e.step = c.step)"},
+   "e.token = c.token and e.step = c.step)",
+   nullptr, true},
   {"committed steps are not a path of the machine", nullptr,
    "select i.id, i.fsm, p.path from instance i, lateral (select "
    "coalesce(string_agg(c.step, ' ' order by c.number), '') as path from "
@@ -139,7 +183,8 @@ constexpr rule rules[] = {
    "from committed c join effects e on e.instance = c.id and e.token = c.token "
    "and e.number = c.number where c.partition_key is not null) x where "
    "x.before "
-   "> x.began or x.ended is null"},
+   "> x.began or x.ended is null",
+   nullptr, true},
   {"a key's first steps are not in pick order", nullptr,
    "select partition_key, id from (select c.*, i.inserted_at, "
    "lag(i.inserted_at) over (partition by "
@@ -208,17 +253,53 @@ constexpr rule rules[] = {
 
 } // namespace
 
+/// Outcomes that the server which has died had committed, and its successor has not.
+static std::int64_t count_lost_outcomes(world& w) {
+  constexpr auto steps
+    = "select i.id, t.n, t.x ->> 'token' from gen_durable i, "
+      "jsonb_array_elements(coalesce(i.result, i.state) -> 'trail') with "
+      "ordinality as t (x, n)";
+  auto now = w.rows(steps);
+  std::set<test::row> kept{now.begin(), now.end()};
+  auto before = w.rows_of_the_dead(steps);
+  return std::count_if(before.begin(), before.end(),
+                       [&](const auto& x) { return !kept.contains(x); });
+}
+
+std::int64_t send_lost_signals(world& w) {
+  auto told = read_log(w);
+  constexpr auto lost
+    = "select x.target, x.key from unnest($1::bigint[], $2::bigint[]) as x "
+      "(target, key) where not exists (select from signals s where s.target_id "
+      "= x.target and s.dedup_key = x.key::text)";
+  auto found = w.rows(lost, {told.targets.all(), told.keys.all()});
+  for (const auto& x : found)
+    w.rows("select gd_signal(g.id, 'number', jsonb_build_object('number', "
+           "$2::text::bigint), $2::text) from gen_durable g where g.id = "
+           "$1::bigint",
+           x);
+  return static_cast<std::int64_t>(found.size());
+}
+
 verdict check(world& w, const std::string& since) {
   verdict out;
   load_log(w, out);
   w.rows(tables);
+  if (may_lose(w))
+    out.lost_outcomes = count_lost_outcomes(w);
   for (const auto& one : rules) {
+    if (one.of_effects && may_lose(w))
+      continue;
     std::string sql{one.sql};
     auto wants_time = sql.find("$1") != std::string::npos;
     auto found = w.rows(sql, wants_time ? test::session::parameters{since}
                                         : test::session::parameters{});
     if (found.empty())
       continue;
+    if (one.taken != nullptr && may_lose(w)) {
+      out.*one.taken += static_cast<std::int64_t>(found.size());
+      continue;
+    }
     if (one.count != nullptr)
       out.*one.count += static_cast<std::int64_t>(found.size());
     auto text = fmt::format("{}: {}", one.what, found.size());

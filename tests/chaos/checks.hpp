@@ -15,11 +15,20 @@ struct verdict {
   std::int64_t lost = 0;
   std::int64_t duplicated = 0;
   std::int64_t stuck = 0;
+  /// With a server whose standby did not have everything: accepted inserts and
+  /// signals, and outcomes that were committed there.
+  std::int64_t lost_inserts = 0;
+  std::int64_t lost_signals = 0;
+  std::int64_t lost_outcomes = 0;
   /// Executions beside the one that counted.
   std::int64_t repeated = 0;
   /// Sentences, each with examples. Empty: nothing is wrong.
   std::vector<std::string> wrong;
 };
+
+/// Sends those accepted signals again that a server has taken with it, as their sender
+/// would who was told of it: how many there are.
+std::int64_t send_lost_signals(world& w);
 
 /// Compares what was accepted with the table and the effects. Executions may be
 /// repeated from `since` on, a point in time of the database.

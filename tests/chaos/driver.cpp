@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,8 @@ struct scenario {
   std::chrono::seconds recovery{15};
   /// What remains of the throughput meanwhile, at least.
   double during = 0;
+  /// Nothing is executed twice: no lease is taken from those that have it.
+  bool once = false;
 };
 
 /// How often something is done in a time, whatever else happens.
@@ -251,6 +254,43 @@ void link_engine_replaced(world& w, std::chrono::milliseconds length) {
   w.start_worker("a");
 }
 
+void promote_sync(world& w, std::chrono::milliseconds length) {
+  w.fail_over();
+  let_pass(length);
+}
+
+void promote_async(world& w, std::chrono::milliseconds length) {
+  w.standby().set("primary_conninfo", "host=/nowhere"); // it falls behind
+  let_pass(1s);
+  w.fail_over();
+  let_pass(length);
+}
+
+/// Sessions of engines that wait for a standby.
+gd::test::row_list sessions_that_wait(world& w) {
+  return w.rows("select pid, backend_start from pg_stat_activity where "
+                "wait_event = 'SyncRep' and application_name like "
+                "'gen_durable%' order by pid::text collate \"C\"");
+}
+
+void sync_gone(world& w, std::chrono::milliseconds length) {
+  // For less than engines wait for an answer, and for more; both are longer than a
+  // lease.
+  for (auto gone : {3'500ms, std::max(length, 3 * w.options().lease)}) {
+    w.standby().stop("immediate");
+    let_pass(1s);
+    auto before = sessions_that_wait(w);
+    let_pass(gone - 1s);
+    auto after = sessions_that_wait(w);
+    if (before.empty()
+        || !std::includes(after.begin(), after.end(), before.begin(),
+                          before.end()))
+      throw std::runtime_error{"sessions do not wait for the standby"};
+    w.standby().start();
+    let_pass(2s);
+  }
+}
+
 const std::vector<scenario>& scenarios() {
   static const std::vector<scenario> all{
     {"calm", "nothing happens", calm},
@@ -331,6 +371,21 @@ const std::vector<scenario>& scenarios() {
      "the node that they have joined is killed, and stopped",
      link_engine_replaced,
      {.links = true}},
+    {"promote_sync",
+     "the server dies, and its synchronous standby takes its place",
+     promote_sync,
+     {.standby = true, .synchronous = true}},
+    {"promote_async",
+     "the server dies, and a standby that is a second behind takes its place",
+     promote_async,
+     {.standby = true}},
+    {"sync_gone",
+     "the synchronous standby stops, for more than a lease, twice",
+     sync_gone,
+     {.standby = true, .synchronous = true},
+     15s,
+     0,
+     true},
   };
   return all;
 }
@@ -421,6 +476,9 @@ report play(const scenario& what, unsigned seed, double load,
 
   bool accepted = w.end_load("load");
   bool inserted = w.end_inserts();
+  std::int64_t lost_signals = how.standby && !how.synchronous
+                                ? send_lost_signals(w)
+                                : 0;
   bool quiet = wait_for(w, 60s, [&] {
     return w.scalar("select count(*) from gen_durable where status not in "
                     "('done', 'failed')")
@@ -432,6 +490,8 @@ report play(const scenario& what, unsigned seed, double load,
     if (is)
       out.found.wrong.push_back(std::move(text));
   };
+  out.found.lost_signals = lost_signals;
+  wrong(what.once && out.found.repeated > 0, "steps were executed twice");
   wrong(!accepted, "the sender could not get everything accepted in 60 s");
   wrong(!inserted, "a worker did not end its own inserts in 15 s");
   wrong(!quiet, "not everything had ended after 60 s");
@@ -504,6 +564,10 @@ int main(int argc, char** argv) {
         r.found.duplicated, r.found.stuck, r.found.repeated,
         r.recovery ? fmt::format("{:.1f} s", *r.recovery) : "never", r.before,
         r.during, r.after);
+      if (x->how.standby && !x->how.synchronous)
+        fmt::print(
+          "  lost with the server: {} inserts, {} signals, {} outcomes\n",
+          r.found.lost_inserts, r.found.lost_signals, r.found.lost_outcomes);
       for (const auto& text : r.found.wrong) {
         fmt::print("  wrong: {}\n", text);
         well = false;

@@ -8,7 +8,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,6 +34,14 @@ void add_filter(CLI::App& to, filter_options& opts) {
                 "Not changed for so long: 90s, 10m, 2h, 7d");
   to.add_option("--failure", opts.which.failure,
                 "With this text in their last error");
+}
+
+gd::result<void> check_status(const std::string& status) {
+  if (status.empty()
+      || std::find(statuses.begin(), statuses.end(), status) != statuses.end())
+    return {};
+  return bad_usage(fmt::format("status: expected one of {}, got {}",
+                               fmt::join(statuses, ", "), json_string(status)));
 }
 
 gd::result<void> read_filter(filter_options& opts) {

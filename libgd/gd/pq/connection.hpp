@@ -2,12 +2,14 @@
 
 #include <gd/error.hpp>
 #include <gd/options.hpp>
+#include <gd/pq/text.hpp>
 #include <gd/pq/unit.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -17,7 +19,9 @@ struct pg_conn;
 namespace gd::pq {
 
 /// One connection, non-blocking, in pipeline mode; at most one unit at a time.
-/// Whoever drives it polls `fd()` for `events()` and calls `pump()`.
+/// Whoever drives it polls `fd()` for `events()` and calls `pump()`. Where there are
+/// several hosts, it tries one after the other, each for `connect_timeout`: one that
+/// does not answer does not keep it from the next, and a standby is not what it wants.
 class connection {
 public:
   enum class phase : std::uint8_t {
@@ -27,7 +31,8 @@ public:
     dead,       ///< lost or refused; `why_dead()` tells
   };
 
-  explicit connection(options opts);
+  /// `first_host`: the one that is tried first, from 0; the others follow in turn.
+  explicit connection(options opts, std::size_t first_host = 0);
   ~connection();
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
@@ -44,6 +49,10 @@ public:
   /// The server's process, to be found in pg_stat_activity.
   std::int64_t backend() const noexcept {
     return backend_;
+  }
+  /// Which of the hosts it is, or was tried last.
+  std::size_t host() const noexcept {
+    return host_;
   }
 
   /// Sends a unit. Only when idle.
@@ -73,6 +82,8 @@ private:
   enum class expected : std::uint8_t { prepared, result, commit, sync };
 
   void establish();
+  bool try_next_host(const error& why);
+  void take_notice(const pg_result* told);
   void pin_session();
   void finish_pinning(const reply& pinned);
   bool queue_call(const call& what, expected kind);
@@ -85,6 +96,10 @@ private:
   error last_error() const;
 
   options opts_;
+  std::vector<conninfo> hosts_;
+  std::size_t host_;
+  std::size_t tried_ = 0;
+  std::string refusals_; ///< of hosts that were tried
   pg_conn* handle_ = nullptr;
   phase phase_ = phase::connecting;
   bool pinning_ = false;
@@ -101,6 +116,8 @@ private:
   std::vector<awaited> awaited_;
   std::size_t next_ = 0;
   reply current_;
+  /// What the server says of a commit for which it has not waited.
+  std::optional<error> unreplicated_;
   std::optional<reply> done_;
   std::unordered_set<const sql::statement*> prepared_;
   /// By when the server must have answered a connection attempt.

@@ -30,6 +30,10 @@ constexpr std::int32_t most_of_queues = 20'000;
 /// Pages of the table that speak for all of them.
 constexpr std::int32_t sampled_pages = 200;
 
+/// Of a payload that is shown; those that take more bytes are not even read.
+constexpr std::int32_t shown_characters = 4'096;
+constexpr std::int32_t read_bytes = 16'384;
+
 /// One that is not empty, or none.
 std::vector<std::string> one(const std::string& text) {
   return text.empty() ? std::vector<std::string>{} : std::vector{text};
@@ -56,6 +60,10 @@ void add_filter(pq::params& to, const filter& x) {
 
 pq::call why(const why_query& what) {
   return make_call(sql::why, what.id, pq::one_key(what.key));
+}
+
+pq::call unread(std::int64_t instance, std::int32_t limit) {
+  return make_call(sql::unread, instance, limit, shown_characters, read_bytes);
 }
 
 // -- one instance -------------------------------------------------------------

@@ -15,6 +15,8 @@ namespace gd::store {
 
 /// Read as `gd::why`.
 pq::call why(const why_query& what);
+/// Read as `inbox_row`.
+pq::call unread(std::int64_t instance, std::int32_t limit);
 
 // -- one instance -------------------------------------------------------------
 

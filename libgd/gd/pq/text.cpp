@@ -2,6 +2,10 @@
 
 #include <libpq-fe.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
 namespace gd::pq {
 
 namespace {
@@ -43,6 +47,20 @@ std::string literal(std::string_view text) {
   return " E" + out;
 }
 
+/// What there is one of for each host, or one for all, or none.
+constexpr std::array of_each_host{"host", "hostaddr", "port"};
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> out;
+  for (;;) {
+    auto end = std::min(list.find(','), list.size());
+    out.emplace_back(list.substr(0, end));
+    if (end == list.size())
+      return out;
+    list.remove_prefix(end + 1);
+  }
+}
+
 } // namespace
 
 result<void> check_conninfo(const std::string& database) {
@@ -64,6 +82,44 @@ result<void> check_conninfo(const std::string& database) {
                "\"keyword=value ...\" with keywords that libpq knows, or a "
                "postgresql:// URI",
                {}};
+}
+
+result<std::vector<conninfo>> read_conninfo(const std::string& database) {
+  if (auto ok = check_conninfo(database); !ok)
+    return ok.error();
+  conninfo all;
+  auto* parsed = PQconninfoParse(database.c_str(), nullptr);
+  for (auto* x = parsed; x != nullptr && x->keyword != nullptr; ++x)
+    if (x->val != nullptr)
+      all.emplace_back(x->keyword, x->val);
+  PQconninfoFree(parsed);
+  std::vector<conninfo> out{all};
+  for (const auto* name : of_each_host) {
+    auto found = std::find_if(all.begin(), all.end(), [name](const auto& x) {
+      return x.first == name;
+    });
+    if (found == all.end())
+      continue;
+    auto values = split(found->second);
+    if (out.size() == 1)
+      out.resize(values.size(), all);
+    if (values.size() != 1 && values.size() != out.size())
+      return std::vector<conninfo>{all};
+    auto at = found - all.begin();
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i][static_cast<std::size_t>(at)].second
+        = values[values.size() == 1 ? 0 : i];
+  }
+  return out;
+}
+
+std::string host_of(const conninfo& from) {
+  std::string out;
+  for (const auto* name : of_each_host)
+    for (const auto& [keyword, value] : from)
+      if (keyword == name && !value.empty())
+        out += (out.empty() ? "" : " ") + value;
+  return out.empty() ? "the default host" : out;
 }
 
 std::string substitute_schema(std::string_view text, std::string_view schema) {
