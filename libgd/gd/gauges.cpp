@@ -73,7 +73,7 @@ void add_queues(std::vector<gauge>& to, const std::vector<queue_row>& rows,
     to.push_back(one_each(name, help, rows, "queue", &queue_row::queue, value));
   };
   add("gen_durable_queue_due_instances",
-      "Instances that could begin; at most 10,000 are counted in a queue.",
+      "Instances that could begin; at most 10,000 are counted, of all queues.",
       [](const auto& x) { return number(x.due); });
   add(
     "gen_durable_queue_due_instances_estimated",

@@ -94,8 +94,7 @@ struct queue_row {
   std::string queue{};    ///< its name
   std::int64_t nodes = 0; ///< that live, and serve it
   std::int64_t slots = 0; ///< that they have for it
-  /// Instances that could begin. At most 10,000 are counted in a queue, and 20,000 in all,
-  /// which are shared by them.
+  /// Instances that could begin. At most 10,000 are counted, which all queues share.
   std::int64_t due = 0;
   bool more_due = false;   ///< there may be more
   std::int64_t later = 0;  ///< runnable, but not yet; counted in the same way

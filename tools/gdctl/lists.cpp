@@ -292,7 +292,7 @@ void add_queues(CLI::App& app, const globals& global, action& chosen) {
   describe(
     *sub,
     "Counts at most 10,000 that are due, are to begin later, or execute "
-    "(three queues\nor more share 20,000): then with a +. What awaits signals "
+    "(two queues\nor more share 10,000): then with a +. What awaits signals "
     "no index has by queue:\ngdctl machines estimates it by version.",
     {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
   sub->callback([=, &global, &chosen] {

@@ -24,11 +24,11 @@ constexpr std::int32_t looked_at = 10'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
 /// Instances that are counted in an index: of a version; of a queue, and of all queues.
 /// Each may be on a page of its own.
-constexpr std::int32_t most_of_version = 1'000;
+constexpr std::int32_t most_of_version = 500;
 constexpr std::int32_t most_of_queue = 10'000;
-constexpr std::int32_t most_of_queues = 20'000;
+constexpr std::int32_t most_of_queues = 10'000;
 /// Pages of the table that speak for all of them.
-constexpr std::int32_t sampled_pages = 200;
+constexpr std::int32_t sampled_pages = 100;
 
 /// Of a payload that is shown; those that take more bytes are not even read.
 constexpr std::int32_t shown_characters = 4'096;
