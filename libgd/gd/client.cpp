@@ -88,7 +88,7 @@ struct client::impl {
   signal_intake signals_;
   transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
-  std::size_t host_ = 0; ///< where it was
+  pq::predecessor before_; ///< it
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
 };
@@ -113,12 +113,14 @@ result<client> client::connect(pq::options opts, client_settings how) {
 }
 
 result<void> client::impl::open() {
-  db_ = std::make_unique<pq::connection>(opts_, host_);
+  if (db_)
+    before_ = db_->for_next();
+  db_ = std::make_unique<pq::connection>(opts_, before_);
   auto version = db_->run({{store::schema_version()}, false});
   auto ok = version.ok()
               ? store::check_schema(version.results.front(), opts_.schema)
               : result<void>{*version.failure};
-  host_ = db_->host();
+  before_ = db_->for_next();
   if (ok)
     return ok;
   db_.reset();

@@ -16,8 +16,8 @@ select setval(cast(quote_ident(:'schema') || '.gen_durable_timeline' as regclass
 -- Raises both sequences of ids, if the timeline is not that of the last time: by one to two billions. A server that made 10,000
 -- instances a second gave out fewer in a day, which is more than any standby is behind; the same at random, so that two standbys
 -- that were promoted from the same past do not begin at the same id. Whoever comes meanwhile waits, for as long as that takes. With
--- its owner's rights: who may draw ids may not set sequences.
-create function :"schema".gd_follow_timeline(out timeline bigint, out raised boolean)
+-- its owner's rights: who may draw ids may not set sequences, or see what they are at. last_id: of an instance, where they were raised.
+create function :"schema".gd_follow_timeline(out timeline bigint, out raised boolean, out last_id bigint)
 language plpgsql security definer
 set search_path = :"schema", pg_temp
 as $$
@@ -33,7 +33,7 @@ begin
   begin
     if pg_sequence_last_value('gen_durable_timeline') is distinct from timeline then
       raised := true;
-      perform setval('gen_durable_id_seq', nextval('gen_durable_id_seq') + further);
+      last_id := setval('gen_durable_id_seq', nextval('gen_durable_id_seq') + further);
       perform setval('signals_id_seq', nextval('signals_id_seq') + further);
       perform setval('gen_durable_timeline', timeline);
     end if;
@@ -73,5 +73,21 @@ create trigger gen_durable_timeline
 before insert on :"schema".gen_durable
 for each statement
 execute function :"schema".gd_follow_before_insert();
+
+create trigger signals_timeline
+before insert on :"schema".signals
+for each statement
+execute function :"schema".gd_follow_before_insert();
+
+-- Whoever is told of another's instance may rely on it: where there are synchronous standbys, these have it by the commit.
+create function :"schema".gd_rely_on(duplicate boolean) returns boolean
+language sql
+begin atomic
+  select case when gd_rely_on.duplicate and current_setting('synchronous_standby_names') <> ''
+         then pg_logical_emit_message(true, 'gen_durable', '') is not null
+         else gd_rely_on.duplicate end;
+end;
+
+select :"schema".gd_change('gd_insert_row', '(g.id IS NULL)', 'gd_rely_on((g.id IS NULL))');
 
 select :"schema".gd_note_version(26);

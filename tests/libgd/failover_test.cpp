@@ -26,6 +26,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
@@ -324,7 +326,10 @@ CAF_TEST(a commit whose wait for a standby is cancelled is of unknown fate) {
 
   for (bool transaction : {true, false}) {
     CAF_MESSAGE("in a transaction: " << transaction);
-    pq::connection on{patient};
+    auto opts = patient;
+    if (transaction) // whatever a role wants to hear of
+      opts.database += " options='-c client_min_messages=error'";
+    pq::connection on{opts};
     CAF_REQUIRE(on.wait_ready());
     on.send({{{&append_number, {}}}, transaction});
     until_waits(on.backend());
@@ -415,6 +420,57 @@ CAF_TEST(an insert is answered when the standby has it
     CAF_CHECK_EQUAL(ours.finish().size(), 1u);
   });
   CAF_CHECK_EQUAL(admin->scalar("select count(*) from gen_durable"), "1");
+}
+
+CAF_TEST(a duplicate is told by SQL when the standby has the first) {
+  session first{lonely().conninfo(name)};
+  first.start("select gd_insert('Order', unique_key => 'k')");
+  until_waits(first.pid());
+  cancel(first.pid());
+  first.finish();
+  session again{lonely().conninfo(name)};
+  again.start("select duplicate from gd_insert('Order', unique_key => 'k')");
+  until_waits(again.pid());
+  come_back_for_a_moment(
+    [&] { CAF_CHECK_EQUAL(again.finish().at(0).at(0).value(), "t"); });
+}
+
+CAF_TEST(while a session waits for a standby no other takes its place) {
+  auto hasty = patient;
+  hasty.statement_timeout = 50ms;
+  std::promise<pq::reply> first;
+  std::promise<pq::reply> second;
+  gd::reactor tested{hasty, 1, [](const gd::event&) {}, [](const gd::error&) {},
+                     5ms};
+  auto submit = [&tested](std::promise<pq::reply>& to) {
+    tested.submit(
+      0, {{{&append_number, {}}}},
+      [&to](pq::reply x) { to.set_value(std::move(x)); }, 1min);
+  };
+  submit(first);
+  CAF_CHECK(code(first.get_future().get()) == errc::unknown_fate);
+  submit(second);
+  auto give_up = std::chrono::steady_clock::now() + gd::test::patience;
+  while (tested.why_waiting(0).message.find("still waits for a synchronous "
+                                            "standby")
+         == std::string::npos) {
+    CAF_REQUIRE(std::chrono::steady_clock::now() < give_up);
+    std::this_thread::sleep_for(2ms);
+  }
+  auto waiting = "select count(*) from pg_stat_activity where wait_event = "
+                 "'SyncRep' and datname = current_database()";
+  CAF_CHECK_EQUAL(admin->scalar(waiting), "1");
+  CAF_MESSAGE("nor do those of a client");
+  auto client = gd::client::connect(hasty, {.reconnects = 2});
+  CAF_REQUIRE(client);
+  auto done = client->insert(an_order());
+  CAF_REQUIRE(!done);
+  CAF_CHECK(done.error().code == errc::unknown_fate);
+  done = client->insert(an_order());
+  CAF_REQUIRE(!done);
+  CAF_CHECK(done.error().code == errc::unavailable);
+  CAF_CHECK_EQUAL(admin->scalar(waiting), "2");
+  come_back_for_a_moment([&] { CAF_CHECK(second.get_future().get().ok()); });
 }
 
 CAF_TEST(an insert whose wait is cancelled again and again is of unknown fate) {
@@ -512,6 +568,26 @@ CAF_TEST(statements of others that draw ids raise them first) {
   }
 }
 
+CAF_TEST(signals have ids that none had before) {
+  auto target = admin->scalar("select id from gd_insert('Order')");
+  auto client = gd::client::connect(quick);
+  CAF_REQUIRE(client);
+  auto newest = [this] {
+    return std::stoll(admin->scalar("select max(id) from signals"));
+  };
+  std::int64_t last = 0;
+  for (bool by_sql : {true, false}) {
+    CAF_MESSAGE("by SQL: " << by_sql);
+    begin_another_timeline();
+    if (by_sql)
+      admin->exec("select gd_signal($1, 'paid')", {target});
+    else
+      CAF_REQUIRE(client->signal({.target = std::stoll(target), .name = "x"}));
+    CAF_CHECK_GREATER(newest(), last + billion);
+    last = newest();
+  }
+}
+
 CAF_TEST(two servers of the same past do not begin at the same id) {
   auto at = admin->scalar("select last_value from gen_durable_id_seq");
   auto promoted = [&] {
@@ -534,7 +610,7 @@ CAF_TEST(a new control connection tells whether it has raised the ids) {
   auto now = follow();
   CAF_CHECK(!now.raised);
   CAF_CHECK_EQUAL(now.timeline, 1);
-  CAF_CHECK_EQUAL(now.last_id, before);
+  CAF_CHECK_EQUAL(now.last_id, 0);
   begin_another_timeline();
   auto then = follow();
   CAF_CHECK(then.raised);
@@ -576,12 +652,12 @@ CAF_TEST(a host that does not answer does not keep from the next) {
                    + ",5432";
   pq::connection on{opts};
   CAF_REQUIRE(on.wait_ready());
-  CAF_CHECK_EQUAL(on.host(), 1u);
+  CAF_CHECK_EQUAL(on.for_next().host, 1u);
   CAF_CHECK(on.run({{{&append_number, {}}}}).ok());
   CAF_MESSAGE("nor does one that comes behind the one that was found last");
-  pq::connection next{opts, on.host()};
+  pq::connection next{opts, on.for_next()};
   CAF_REQUIRE(next.wait_ready());
-  CAF_CHECK_EQUAL(next.host(), 1u);
+  CAF_CHECK_EQUAL(next.for_next().host, 1u);
   CAF_MESSAGE("by a reactor, too");
   std::promise<pq::reply> answered;
   gd::reactor tested{opts, 2, [](const gd::event&) {}, [](const gd::error&) {}};
@@ -589,6 +665,46 @@ CAF_TEST(a host that does not answer does not keep from the next) {
     1, {{{&append_number, {}}}},
     [&answered](pq::reply x) { answered.set_value(std::move(x)); }, 1min);
   CAF_CHECK(answered.get_future().get().ok());
+}
+
+CAF_TEST(hosts of the environment and of a service are tried in turn as well) {
+  black_hole off;
+  auto opts = quick;
+  opts.connect_timeout = 100ms;
+  auto hosts = "127.0.0.1," + lonely().host();
+  auto ports = off.port() + ",5432";
+  auto rest = "dbname=" + name + " user=postgres";
+  auto folder = std::filesystem::temp_directory_path()
+                / ("gd_failover_" + std::to_string(getpid()));
+  std::ofstream{folder} << "[shop]\nhost=" << hosts << "\nport=" << ports
+                        << "\n";
+  auto finds = [&opts] {
+    pq::connection on{opts};
+    auto ready = on.wait_ready();
+    CAF_CHECK_EQUAL(on.for_next().host, 1u);
+    return static_cast<bool>(ready);
+  };
+  setenv("PGSERVICEFILE", folder.c_str(), 1);
+  opts.database = rest + " service=shop";
+  CAF_CHECK(finds());
+  opts.database = rest;
+  setenv("PGSERVICE", "shop", 1);
+  CAF_CHECK(finds());
+  unsetenv("PGSERVICE");
+  unsetenv("PGSERVICEFILE");
+  std::filesystem::remove(folder);
+  setenv("PGHOST", hosts.c_str(), 1);
+  setenv("PGPORT", ports.c_str(), 1);
+  CAF_CHECK(finds());
+  unsetenv("PGPORT");
+  unsetenv("PGHOST");
+  CAF_MESSAGE("what libpq refuses it is left to refuse");
+  for (auto* text : {"host=a,b hostaddr=127.0.0.1", "host=a port=1,2",
+                     "host=a,b port=1,2,3", "host=a service=nobody"}) {
+    auto read = pq::read_conninfo(text);
+    CAF_REQUIRE(read);
+    CAF_CHECK_EQUAL(read->size(), 1u);
+  }
 }
 
 CAF_TEST(where no host will do each is told with its reason) {
@@ -617,14 +733,14 @@ CAF_TEST(a standby is passed over and the primary is found wherever it is) {
   for (auto more : {"", " target_session_attrs=read-write"}) {
     pq::connection second{with(standby.host() + "," + lonely().host(), more)};
     CAF_REQUIRE(second.wait_ready());
-    CAF_CHECK_EQUAL(second.host(), 1u);
+    CAF_CHECK_EQUAL(second.for_next().host, 1u);
     pq::connection first{with(lonely().host() + "," + standby.host(), more)};
     CAF_REQUIRE(first.wait_ready());
-    CAF_CHECK_EQUAL(first.host(), 0u);
+    CAF_CHECK_EQUAL(first.for_next().host, 0u);
     pq::connection around{with(lonely().host() + "," + standby.host(), more),
-                          1};
+                          {.host = 1}};
     CAF_REQUIRE(around.wait_ready());
-    CAF_CHECK_EQUAL(around.host(), 0u);
+    CAF_CHECK_EQUAL(around.for_next().host, 0u);
   }
   pq::connection none{with(standby.host())};
   auto why = none.wait_ready();

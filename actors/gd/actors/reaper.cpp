@@ -119,14 +119,16 @@ bool reaper_actor::may_look() {
               >= home_->config.heartbeat;
 }
 
-bool reaper_actor::may_reap() {
+bool reaper_actor::has_just_looked() {
   // Where heartbeats wait for a standby, they have not done so for so long that
   // leases have ended by that: looks, which wait for it, too, were answered.
   auto& how = home_->config;
-  return may_look()
-         && (!waits_for_standby_
-             || system().clock().now() - looked_at_
-                  <= how.lease - how.heartbeat);
+  return !waits_for_standby_
+         || system().clock().now() - looked_at_ <= how.lease - how.heartbeat;
+}
+
+bool reaper_actor::may_reap() {
+  return may_look() && has_just_looked();
 }
 
 void reaper_actor::note_delay(sweep what) {
@@ -138,7 +140,8 @@ void reaper_actor::note_delay(sweep what) {
 void reaper_actor::start(sweep what) {
   of(what).found = false;
   of(what).began = system().clock().now();
-  if (what == sweep::leases && !may_look())
+  // Where heartbeats wait for a standby, looks go on: they tell for how long.
+  if (what == sweep::leases && !may_look() && !waits_for_standby_)
     return send_self_after(this, interval(what), sweep_due{what});
   if (what == sweep::expired) {
     expired_pages_ = 0;
@@ -171,7 +174,8 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
   note_delay(what);
   if (!reply.ok())
     return fail(what, *reply.failure);
-  if (what == sweep::leases && of(what).under_way == stage::look && !may_look())
+  if (what == sweep::leases && of(what).under_way == stage::look && !may_look()
+      && !waits_for_standby_)
     return pause(what); // what it has seen is old
   switch (of(what).under_way) {
     case stage::lock:
@@ -284,10 +288,11 @@ void reaper_actor::read_look(const pq::reply& reply) {
     return look_for_locked();
   }
   if (!ending_.empty() || !locked_now_.empty()) {
-    bool steady = may_reap();
+    bool steady = has_just_looked();
     looked_at_ = system().clock().now();
-    if (!steady) {
+    if (!steady)
       answered_late_ = looked_at_;
+    if (!may_look()) {
       look_soon_ = true;
       return pause(sweep::leases);
     }
@@ -560,8 +565,11 @@ void reaper_actor::pause(sweep what) {
                    system().clock().now() - at.began)});
   at.pause = at.found ? 1 : std::min(2 * at.pause, home_->config.sweep_backoff);
   auto wait = interval(what);
+  // For a standby twice in a heartbeat, so that looks follow each other as
+  // has_just_looked() expects, however little a lease has beyond two of them.
   if (what == sweep::leases && std::exchange(look_soon_, false))
-    wait = std::min<milliseconds>(wait, home_->config.heartbeat);
+    wait = std::min<milliseconds>(wait, home_->config.heartbeat
+                                          / (waits_for_standby_ ? 2 : 1));
   send_self_after(this, wait, sweep_due{what});
 }
 

@@ -116,6 +116,7 @@ private:
   void put_off(const std::vector<std::int64_t>& ids);
   void pause(sweep what);
   bool may_look();
+  bool has_just_looked();
   bool may_reap();
   void note_delay(sweep what);
   void remember();

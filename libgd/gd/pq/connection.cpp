@@ -14,8 +14,8 @@
 
 namespace gd::pq {
 
-connection::connection(options opts, std::size_t first_host)
-  : opts_(std::move(opts)), host_(first_host) {
+connection::connection(options opts, predecessor before)
+  : opts_(std::move(opts)), host_(before.host), left_behind_(before.backend) {
   if (auto hosts = read_conninfo(opts_.database)) {
     hosts_ = std::move(*hosts);
     host_ %= hosts_.size();
@@ -216,7 +216,8 @@ void connection::pin_session() {
   pins.args.add(text(opts_.statement_timeout))
     .add(text(opts_.lock_timeout))
     .add("5s")
-    .add(static_cast<std::int32_t>(backend_));
+    .add(static_cast<std::int32_t>(backend_))
+    .add(static_cast<std::int32_t>(left_behind_));
   if (!send_calls({{std::move(pins)}, false}))
     return die(last_error());
   flush();
@@ -241,6 +242,14 @@ void connection::finish_pinning(const reply& pinned) {
                 fmt::format("the database's encoding is {}, expected UTF8",
                             row.text(0, 1)),
                 {}});
+  if (row.boolean(0, 2))
+    return die(
+      {errc::unavailable,
+       fmt::format("the session before this one ({}) still waits for a "
+                   "synchronous standby",
+                   left_behind_),
+       {}});
+  left_behind_ = 0;
   phase_ = phase::idle;
 }
 
@@ -351,6 +360,7 @@ void connection::die(error why) {
       && !refusals_.empty())
     why.message = refusals_;
   if (phase_ == phase::working) {
+    left_behind_ = backend_;
     reply lost;
     // A failure that the server has told, but for its end: known only if the
     // rollback was already on its way.

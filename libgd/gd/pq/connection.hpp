@@ -18,6 +18,14 @@ struct pg_conn;
 
 namespace gd::pq {
 
+/// What a connection has to know of the one before it.
+struct predecessor {
+  std::size_t host = 0; ///< is tried first, from 0; the others follow in turn
+  /// Its server's process, which may still be in a commit that waits for a standby; 0: none.
+  /// Where it is, there is no other connection yet: each would wait like that, and stay.
+  std::int64_t backend = 0;
+};
+
 /// One connection, non-blocking, in pipeline mode; at most one unit at a time.
 /// Whoever drives it polls `fd()` for `events()` and calls `pump()`. Where there are
 /// several hosts, it tries one after the other, each for `connect_timeout`: one that
@@ -31,8 +39,7 @@ public:
     dead,       ///< lost or refused; `why_dead()` tells
   };
 
-  /// `first_host`: the one that is tried first, from 0; the others follow in turn.
-  explicit connection(options opts, std::size_t first_host = 0);
+  explicit connection(options opts, predecessor before = {});
   ~connection();
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
@@ -50,9 +57,9 @@ public:
   std::int64_t backend() const noexcept {
     return backend_;
   }
-  /// Which of the hosts it is, or was tried last.
-  std::size_t host() const noexcept {
-    return host_;
+  /// Of the one that follows. Its host is that of this one, or the last that was tried.
+  predecessor for_next() const noexcept {
+    return {host_, left_behind_};
   }
 
   /// Sends a unit. Only when idle.
@@ -108,6 +115,7 @@ private:
   std::size_t leaves_traces_from_ = 0;
   short events_ = 0;
   std::int64_t backend_ = 0;
+  std::int64_t left_behind_;
   error why_dead_;
   struct awaited {
     expected kind;

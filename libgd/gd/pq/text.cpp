@@ -47,8 +47,31 @@ std::string literal(std::string_view text) {
   return " E" + out;
 }
 
-/// What there is one of for each host, or one for all, or none.
+/// What there is one of for each host, or one port for all, or none.
 constexpr std::array of_each_host{"host", "hostaddr", "port"};
+
+/// Where libpq goes with a connection string that has a service, or leaves hosts to the
+/// environment: several hosts it would not try as we do.
+conninfo hosts_elsewhere(const std::string& database) {
+  // Told before there is an attempt, which such a mode does not even begin.
+  std::array keys{"dbname", "sslmode", static_cast<const char*>(nullptr)};
+  std::array values{database.c_str(), "none",
+                    static_cast<const char*>(nullptr)};
+  auto* refused = PQconnectStartParams(keys.data(), values.data(), 1);
+  auto* all = PQconninfo(refused);
+  conninfo out;
+  for (auto* x = all; x != nullptr && x->keyword != nullptr; ++x)
+    for (const auto* name : of_each_host)
+      if (std::string_view{x->keyword} == name && x->val != nullptr
+          && x->val[0] != '\0')
+        out.emplace_back(name, x->val);
+  PQconninfoFree(all);
+  PQfinish(refused);
+  bool several = std::any_of(out.begin(), out.end(), [](const auto& x) {
+    return x.first != "port" && x.second.find(',') != std::string::npos;
+  });
+  return several ? out : conninfo{};
+}
 
 std::vector<std::string> split(std::string_view list) {
   std::vector<std::string> out;
@@ -93,7 +116,11 @@ result<std::vector<conninfo>> read_conninfo(const std::string& database) {
     if (x->val != nullptr)
       all.emplace_back(x->keyword, x->val);
   PQconninfoFree(parsed);
-  std::vector<conninfo> out{all};
+  for (auto& x : hosts_elsewhere(database))
+    if (std::none_of(all.begin(), all.end(),
+                     [&x](const auto& y) { return y.first == x.first; }))
+      all.push_back(std::move(x));
+  std::vector<conninfo> out;
   for (const auto* name : of_each_host) {
     auto found = std::find_if(all.begin(), all.end(), [name](const auto& x) {
       return x.first == name;
@@ -101,15 +128,18 @@ result<std::vector<conninfo>> read_conninfo(const std::string& database) {
     if (found == all.end())
       continue;
     auto values = split(found->second);
-    if (out.size() == 1)
-      out.resize(values.size(), all);
-    if (values.size() != 1 && values.size() != out.size())
+    bool is_port = name == of_each_host.back();
+    if (out.empty())
+      out.resize(is_port ? 1 : values.size(), all);
+    bool for_all = is_port && values.size() == 1;
+    if (values.size() != out.size() && !for_all)
       return std::vector<conninfo>{all};
     auto at = found - all.begin();
     for (std::size_t i = 0; i < out.size(); ++i)
-      out[i][static_cast<std::size_t>(at)].second
-        = values[values.size() == 1 ? 0 : i];
+      out[i][static_cast<std::size_t>(at)].second = values[for_all ? 0 : i];
   }
+  if (out.empty())
+    out.push_back(std::move(all));
   return out;
 }
 
