@@ -431,8 +431,10 @@ CAF_TEST(a duplicate is told by SQL when the standby has the first) {
   session again{lonely().conninfo(name)};
   again.start("select duplicate from gd_insert('Order', unique_key => 'k')");
   until_waits(again.pid());
-  come_back_for_a_moment(
-    [&] { CAF_CHECK_EQUAL(again.finish().at(0).at(0).value(), "t"); });
+  come_back_for_a_moment([&] {
+    auto told = again.finish();
+    CAF_CHECK_EQUAL(told.at(0).at(0).value(), "t");
+  });
 }
 
 CAF_TEST(while a session waits for a standby no other takes its place) {
