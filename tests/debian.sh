@@ -14,6 +14,7 @@ cd "$scratch"
 root=$scratch/root
 triplet=$(dpkg-architecture -q DEB_HOST_MULTIARCH)
 database=debian_$$
+role=gen-durable-worker
 server=$GD_DATABASE
 export GD_DATABASE=${server/dbname=postgres/dbname=$database}
 unset GD_SCHEMA
@@ -27,6 +28,7 @@ cleanup() {
   [[ -z $worker ]] || kill -KILL "$worker" 2> /dev/null || true
   wait 2> /dev/null || true
   psql "drop database if exists $database with (force)" || true
+  psql "drop role if exists \"$role\"" || true
   rm -rf "$scratch"
 }
 trap cleanup EXIT
@@ -70,16 +72,23 @@ for file in "$root/usr/bin/gdctl" "$root/usr/lib/$triplet"/libgen_durable_{core,
   cmake -DREADELF=readelf "-DFILE=$file" -DFORTIFIED=1 -P "$tree/tests/hardening.cmake"
 done
 
-MANWIDTH=80 man -l "$root/usr/share/man/man1/gdctl-why.1.gz" > page 2> man.log
-grep -q 'gdctl-why - ' page || fail "the man page is $(head -3 page)"
+for command in why serve; do
+  MANWIDTH=80 man -l "$root/usr/share/man/man1/gdctl-$command.1.gz" > page 2> man.log
+  grep -q "gdctl-$command - " page || fail "the man page is $(head -3 page)"
+done
 cmp <(gdctl completion bash) "$root/usr/share/bash-completion/completions/gdctl"
 cmp <(gdctl completion zsh) "$root/usr/share/zsh/vendor-completions/_gdctl"
 cmp <(gdctl completion fish) "$root/usr/share/fish/vendor_completions.d/gdctl.fish"
 doc=$root/usr/share/doc/libgen-durable-dev # where Debian has those of a -doc
-for file in docs/guide.md sql/README.md examples/embedded/main.cpp; do
+for file in README.md docs/{guide.md,page.md,grafana.json,images/overview.png} sql/README.md \
+  examples/{embedded/main.cpp,data/orders.jsonl}; do
   cmp "$tree/$file" "$doc/$file"
 done
+compressed=$(find "$doc/" -name '*.gz' ! -name 'changelog*')
+[[ -z $compressed ]] || fail "links lead to $compressed"
 cmp {"$tree/sql","$root/usr/share/gen_durable"}/grants/look.sql
+cmp {"$tree/docs","$root/usr/share/gen_durable"}/alerts.yml
+cmp {"$tree/docs","$root/usr/share/gen_durable"}/grafana.json
 
 # -- built with ----------------------------------------------------------------
 
@@ -99,8 +108,17 @@ unit=$root/lib/systemd/system/gen-durable-worker@.service
 says() { # SETTING
   sed -n "s/^$1=//p" "$unit"
 }
-systemd-analyze verify --man=no "$unit" > unit.log 2>&1 || fail "the unit"
-[[ ! -s unit.log ]] || fail "the unit"
+for name in shop checkout-eu-central-1-of-a-shop shop.eu shop@eu; do
+  instance=${unit/@/@$name}
+  systemd-analyze verify --man=no "$instance" > unit.log 2>&1 || fail "the unit as $name"
+  [[ ! -s unit.log ]] || fail "the unit as $name"
+  # What it has understood, it tells those who debug it.
+  SYSTEMD_LOG_LEVEL=debug systemd-analyze verify --man=no "$instance" > unit.log 2>&1
+  for setting in "User: $role" "DynamicUser: yes" "ProtectSystem: strict" "PrivateTmp: yes" \
+    "RuntimeDirectory: gen-durable/$name" "EnvironmentFile: /etc/gen-durable/$name.env"; do
+    grep -q "^\s*$setting\$" unit.log || fail "as $name it has not $setting"
+  done
+done
 systemd-analyze security --offline=true --threshold=20 "$unit" > unit.log 2>&1 || fail "the unit is exposed"
 command=$(says ExecStart)
 command=${command//%i/shop}
@@ -110,11 +128,19 @@ env -u GD_WORKER bash -c "exec $command" 2> said || code=$?
 [[ $code != 0 ]] || fail "without GD_WORKER it ends well"
 grep -q 'GD_WORKER: is not set in /etc/gen-durable/shop.env' said || fail "it says $(cat said)"
 
+[[ $(GD_WORKER='echo * ?' bash -c "exec $command") == '* ?' ]] || fail "GD_WORKER is expanded"
+
+# As operations.md has it: its role, with the rights of an engine.
 psql "create database $database"
 gdctl migrate up > migrate.log
 connection=" $GD_DATABASE"
 host=${connection#* host=}
-env GD_WORKER="$scratch/embedded --scheduler.max-threads=4" PGHOST="${host%% *}" PGUSER=postgres \
+psql "$(grep -o "create role \"$role\" login" "$tree/docs/operations.md")"
+grep '^grant .* to worker;$' "$tree/docs/operations.md" > grants.sql
+sed -i "s/ to worker;/ to \"$role\";/" grants.sql
+"$GD_TEST_POSTGRES_BIN/psql" -Xq -v ON_ERROR_STOP=1 -d "$GD_DATABASE" -f grants.sql > grants.log 2>&1 ||
+  fail "the rights"
+env GD_WORKER="$scratch/embedded --scheduler.max-threads=4" PGHOST="${host%% *}" PGUSER="$role" \
   PGDATABASE="$database" bash -c "exec $command" > worker.out 2> worker.log &
 worker=$!
 is_paid() { grep -q 'order 42 is instance .*, and paid' worker.out; }
