@@ -30,14 +30,14 @@ with recursive
       (
         select g.step
 -- include parts/range_free.sql
-        order by g.eligible_at, g.id
+        order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )
       union all
       (
         select g.step
 -- include parts/range_keyed.sql
-        order by g.eligible_at, g.id
+        order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )) c
     where r.fsm = v.fsm and r.fsm_version = v.fsm_version
@@ -49,7 +49,7 @@ with recursive
     select g.fsm, g.fsm_version, g.step, 'executing'
     from :"schema".gen_durable g
     where g.status = 'executing'
-    order by g.lease_expires_at
+    order by g.lease_expires_at desc
     limit $4::int
   )
   union all

@@ -1,6 +1,6 @@
 -- The queues that nodes which live serve, that are paused, or that have something that is runnable or executes. Jumps from one
 -- machine, version and priority to the next in the indexes of picks. Times in us since 1970. Names that are longer than any of ours
--- are cut.
+-- are cut. What is due is counted from its end: in front stands what has just been picked, and is still in the index.
 -- $1 int how many instances are counted in a queue at the most, $2 int in all queues, which share these
 -- A row for each: its name; how many nodes that live serve it, with how many slots; how many instances are due, whether there may be
 -- more, and the same for what is runnable later, and for what executes, of which $1 are counted of all queues; since when the first
@@ -38,7 +38,7 @@ with recursive serving as materialized (
     select g.queue
     from :"schema".gen_durable g
     where g.status = 'executing'
-    order by g.lease_expires_at
+    order by g.lease_expires_at desc
     limit $1::int) e
   group by e.queue
 ), queue as materialized (
@@ -68,7 +68,7 @@ cross join lateral (
         select
 -- include parts/range_free.sql
           and g.eligible_at <= statement_timestamp()
-        order by g.eligible_at, g.id
+        order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )
       union all
@@ -76,7 +76,7 @@ cross join lateral (
         select
 -- include parts/range_keyed.sql
           and g.eligible_at <= statement_timestamp()
-        order by g.eligible_at, g.id
+        order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )) c
     where r.queue = q.queue

@@ -1,6 +1,7 @@
 -- How many instances are in each status, for metrics: without reading the whole table. What has an index of its own (runnable,
 -- executing, failed) is counted there, up to 10,000. What has none is counted in a table of 8 MiB at the most. Beyond that it is
 -- what the last analysis of the table has found, by its size of now. 10,000 at the least if so many were counted.
+-- Counted is from the end: in front stands what has just been picked, and is still in the index.
 -- A row for each status: its name; how many; whether that is an estimate; the time, in us since 1970.
 with size as materialized (
   select s.pages <= 1024 as small,
@@ -20,9 +21,12 @@ with size as materialized (
   from (
     (select from :"schema".gen_durable g
      where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc, g.eligible_at desc, g.id desc
      limit 10000)
     union all
-    (select from :"schema".gen_durable g where g.status = 'runnable' and g.partition_key is not null limit 10000)
+    (select from :"schema".gen_durable g where g.status = 'runnable' and g.partition_key is not null
+     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc, g.eligible_at desc, g.id desc
+     limit 10000)
     union all
     (select from :"schema".gen_durable g
      where g.status = 'runnable' and g.crashes >= 2 and g.partition_key is null
@@ -30,7 +34,7 @@ with size as materialized (
     limit 10000) r
   union all
   select 'executing', count(*), true
-  from (select from :"schema".gen_durable g where g.status = 'executing' limit 10000) r
+  from (select from :"schema".gen_durable g where g.status = 'executing' order by g.lease_expires_at desc limit 10000) r
   union all
   select 'failed', count(*), true
   from (select from :"schema".gen_durable g where g.status = 'failed' limit 10000) r
