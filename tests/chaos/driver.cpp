@@ -285,9 +285,9 @@ void sync_gone(world& w, std::chrono::milliseconds length) {
   auto look_for = [&](std::chrono::milliseconds time) {
     every(100ms, time, [&] { most = std::max(most, sessions_of_engines(w)); });
   };
-  // For less than engines wait for an answer, and for more; both are longer than a
-  // lease.
-  for (auto gone : {3'500ms, std::max(length, 3 * w.options().lease)}) {
+  // For less than engines wait for an answer, and for several times that; both are longer
+  // than a lease.
+  for (auto gone : {3'500ms, std::max(length, 7 * w.options().lease)}) {
     w.standby().stop("immediate");
     look_for(1s);
     auto before = sessions_that_wait(w);
