@@ -26,8 +26,10 @@ struct notes {
   };
   list numbers, ids;  ///< of inserts
   list targets, keys; ///< of signals
+  list after;         ///< of signals: inserts that were accepted before
   list own;           ///< ids of the workers' inserts
-  list refused;       ///< targets of signals that are not there
+  /// Signals whose target was not there: it, and the line that says so.
+  std::vector<std::pair<std::string, std::string>> refused{};
   std::vector<std::string> wrong{};
 };
 
@@ -46,11 +48,14 @@ notes read_log(const world& w) {
     } else if (what == "signal") {
       out.targets.add(first);
       out.keys.add(second);
+      out.after.add(out.numbers.count);
     } else if (what == "own") {
       out.own.add(first);
-    } else if (line.starts_with("refused signal ")) {
-      out.refused.add(std::stoll(line.substr(sizeof("refused signal"))));
-      out.wrong.push_back(line);
+    } else if (line.starts_with("refused signal ")
+               && line.find(": there is no instance ") != std::string::npos) {
+      std::string target;
+      std::istringstream{line.substr(sizeof("refused signal"))} >> target;
+      out.refused.emplace_back(target, line);
     } else if (what != "ended") {
       out.wrong.push_back(line);
     }
@@ -58,9 +63,34 @@ notes read_log(const world& w) {
   return out;
 }
 
-/// Whether a server may have taken accepted work with it.
-bool may_lose(const world& w) {
-  return w.options().standby && !w.options().synchronous;
+/// What a server has. It has no less of any instance later: nothing is deleted.
+constexpr auto facts
+  = "select 'insert' as kind, id, convert_from(unique_key, 'UTF8')::bigint as "
+    "number, extract(epoch from inserted_at)::text as token from gen_durable "
+    "union all select 'signal', target_id, dedup_key::bigint, null from "
+    "signals where dedup_key is not null union all select 'outcome', i.id, "
+    "t.n - 1, t.x ->> 'token' from gen_durable i, jsonb_array_elements("
+    "coalesce(i.result, i.state) -> 'trail') with ordinality as t (x, n)";
+
+/// Of servers that are not there any more: none, where nothing may be lost.
+constexpr auto had
+  = "create table if not exists had (server text, kind text, id bigint, number "
+    "bigint, token text, asked timestamptz);"
+    "create table if not exists lost_signals (id bigint, number bigint);"
+    // What a server may take with it: what it had and its standby had not.
+    "create or replace view taken as "
+    "select kind, id, number, token from had where server = 'dead' except "
+    "select kind, id, number, token from had where server = 'standby';"
+    // A new timeline draws its ids behind this one, and after this time.
+    "create or replace view bound as "
+    "select max(id) + 1000000000 as id, max(asked) as time from had where "
+    "server = 'standby' and kind = 'insert'";
+
+void note_facts(world& w, const char* server, const std::string& them) {
+  w.rows("insert into had select $1, x.* from jsonb_to_recordset($2::jsonb) as "
+         "x (kind text, id bigint, number bigint, token text, asked "
+         "timestamptz)",
+         {server, them});
 }
 
 /// Puts the sender's log into tables.
@@ -69,22 +99,20 @@ void load_log(world& w, verdict& out) {
   out.inserts = told.numbers.count;
   out.signals = told.targets.count;
   w.rows("create table accepted as select * from unnest($1::bigint[], "
-         "$2::bigint[]) as x (number, id)",
+         "$2::bigint[]) with ordinality as x (number, id, nth)",
          {told.numbers.all(), told.ids.all()});
   w.rows("create table accepted_signals as select * from unnest($1::bigint[], "
-         "$2::bigint[]) as x (id, number)",
-         {told.targets.all(), told.keys.all()});
+         "$2::bigint[], $3::bigint[]) as x (id, number, after)",
+         {told.targets.all(), told.keys.all(), told.after.all()});
   w.rows("create table accepted_own as select unnest($1::bigint[]) as id",
          {told.own.all()});
-  // Of instances that are lost, their senders are told so.
-  if (may_lose(w)
-      && w.scalar("select count(*) from gen_durable where id = any($1)",
-                  {told.refused.all()})
-           == "0")
-    std::erase_if(told.wrong, [](const auto& line) {
-      return line.starts_with("refused signal ");
-    });
   out.wrong = std::move(told.wrong);
+  // Of instances that are lost, their senders are told so.
+  for (auto& [target, line] : told.refused)
+    if (w.scalar("select count(*) from taken where kind = 'insert' and id = $1",
+                 {target})
+        == "0")
+      out.wrong.push_back(std::move(line));
 }
 
 /// Everything that the run was about. Chains without a unique key are the
@@ -128,16 +156,14 @@ struct rule {
   std::int64_t verdict::*count;
   /// Rows that break it.
   const char* sql;
-  /// What a server takes with it, if its standby did not have all; unset: nothing.
+  /// Rows that are in `taken` are no fault, and are counted here; unset: all are.
   std::int64_t verdict::*taken = nullptr;
-  /// Effects that were noted with a server are gone with it.
-  bool of_effects = false;
 };
 
 constexpr rule rules[] = {
   {"accepted inserts are not in the table", &verdict::lost,
-   "select a.number from accepted a where not exists (select from instance i "
-   "where i.id = a.id and i.number = a.number)",
+   "select a.id, a.number from accepted a where not exists (select from "
+   "instance i where i.id = a.id and i.number = a.number)",
    &verdict::lost_inserts},
   {"ids that were told to two", &verdict::duplicated,
    "select id from (select id from accepted union all select id from "
@@ -149,8 +175,32 @@ constexpr rule rules[] = {
    "select i.id from instance i where i.number is not null and not exists "
    "(select from accepted a where a.id = i.id)"},
   {"a worker's own inserts that were accepted are not in the table",
-   &verdict::lost, "select id from accepted_own except select id from instance",
+   &verdict::lost,
+   "select id, null from accepted_own where id not in "
+   "(select id from instance)",
    &verdict::lost_inserts},
+  {"accepted signals are gone that no server took with it", &verdict::lost,
+   "select id, number from lost_signals except select id, number from taken "
+   "where kind = 'signal'"},
+  {"signals are gone that the new timeline had accepted", &verdict::lost,
+   "select s.id, s.number from lost_signals s join accepted_signals t using "
+   "(id, number) where t.after >= (select min(a.nth) from accepted a, bound b "
+   "where a.id > b.id)"},
+  {"the standby had what its server had not", nullptr,
+   "select kind, id, number, token from had where server = 'standby' except "
+   "select kind, id, number, token from had where server = 'dead'"},
+  {"what the standby had is gone", &verdict::lost,
+   "select kind, id, number, token from had where server = 'standby' except "
+   "select * from kept"},
+  {"instances have ids that the server which died gave to others", nullptr,
+   "select k.id, k.number, d.number from kept k join had d using (kind, id) "
+   "where kind = 'insert' and d.server = 'dead' and (k.number, k.token) is "
+   "distinct from (d.number, d.token)"},
+  // Those that were drawn before are used up.
+  {"ids were drawn on the new timeline that may have been given out before",
+   nullptr,
+   "select i.id, i.number from instance i, bound b where i.id <= b.id and "
+   "i.inserted_at > b.time"},
   {"instances are not done", &verdict::stuck,
    "select i.id, i.fsm, i.status, i.step, i.last_error from instance i where "
    "i.status <> 'done'"},
@@ -165,8 +215,7 @@ constexpr rule rules[] = {
   {"committed steps that nobody has executed", nullptr,
    "select c.id, c.number, c.step from committed c where not exists (select "
    "from effects e where e.instance = c.id and e.number = c.number and "
-   "e.token = c.token and e.step = c.step)",
-   nullptr, true},
+   "e.token = c.token and e.step = c.step)"},
   {"committed steps are not a path of the machine", nullptr,
    "select i.id, i.fsm, p.path from instance i, lateral (select "
    "coalesce(string_agg(c.step, ' ' order by c.number), '') as path from "
@@ -183,8 +232,7 @@ constexpr rule rules[] = {
    "from committed c join effects e on e.instance = c.id and e.token = c.token "
    "and e.number = c.number where c.partition_key is not null) x where "
    "x.before "
-   "> x.began or x.ended is null",
-   nullptr, true},
+   "> x.began or x.ended is null"},
   {"a key's first steps are not in pick order", nullptr,
    "select partition_key, id from (select c.*, i.inserted_at, "
    "lag(i.inserted_at) over (partition by "
@@ -253,53 +301,80 @@ constexpr rule rules[] = {
 
 } // namespace
 
-/// Outcomes that the server which has died had committed, and its successor has not.
-static std::int64_t count_lost_outcomes(world& w) {
-  constexpr auto steps
-    = "select i.id, t.n, t.x ->> 'token' from gen_durable i, "
-      "jsonb_array_elements(coalesce(i.result, i.state) -> 'trail') with "
-      "ordinality as t (x, n)";
-  auto now = w.rows(steps);
-  std::set<test::row> kept{now.begin(), now.end()};
-  auto before = w.rows_of_the_dead(steps);
-  return std::count_if(before.begin(), before.end(),
-                       [&](const auto& x) { return !kept.contains(x); });
+bool may_lose(const world& w) {
+  return w.options().standby && !w.options().synchronous;
 }
 
-std::int64_t send_lost_signals(world& w) {
+std::string facts_as_json() {
+  return fmt::format(
+    "select jsonb_agg(x) from (select f.*, clock_timestamp() as "
+    "asked from ({}) f) x",
+    facts);
+}
+
+void note_facts_of_standby(world& w, const std::string& them) {
+  w.rows(had);
+  note_facts(w, "standby", them);
+}
+
+/// What the server had that has died, and the executions that were noted there.
+static void note_the_dead(world& w) {
+  auto all = w.rows_of_the_dead(fmt::format(
+    "select ({}), (select jsonb_agg(e) from effects e)", facts_as_json()));
+  note_facts(w, "dead", all.at(0).at(0).value());
+  w.rows("insert into effects select x.* from jsonb_populate_recordset("
+         "null::effects, $1::jsonb) x on conflict (instance, token, number) do "
+         "update set ended = coalesce(effects.ended, excluded.ended)",
+         {all.at(0).at(1).value()});
+}
+
+void send_lost_signals(world& w) {
   auto told = read_log(w);
-  constexpr auto lost
-    = "select x.target, x.key from unnest($1::bigint[], $2::bigint[]) as x "
-      "(target, key) where not exists (select from signals s where s.target_id "
-      "= x.target and s.dedup_key = x.key::text)";
-  auto found = w.rows(lost, {told.targets.all(), told.keys.all()});
-  for (const auto& x : found)
-    w.rows("select gd_signal(g.id, 'number', jsonb_build_object('number', "
-           "$2::text::bigint), $2::text) from gen_durable g where g.id = "
-           "$1::bigint",
-           x);
-  return static_cast<std::int64_t>(found.size());
+  w.rows(
+    "insert into lost_signals select x.target, x.key from "
+    "unnest($1::bigint[], $2::bigint[]) as x (target, key) where not exists "
+    "(select from signals s where s.target_id = x.target and s.dedup_key = "
+    "x.key::text)",
+    {told.targets.all(), told.keys.all()});
+  w.rows("select gd_signal(g.id, 'number', jsonb_build_object('number', "
+         "s.number), s.number::text) from lost_signals s join gen_durable g "
+         "using (id)");
+}
+
+/// Counts what was lost with the server. Nothing: it was not tried.
+static void count_lost(world& w, verdict& out) {
+  auto count = [&](const char* sql) { return std::stoll(w.scalar(sql)); };
+  out.lost_signals = count("select count(*) from lost_signals");
+  out.lost_outcomes = count(
+    "select count(*) from (select kind, id, number, token from taken "
+    "where kind = 'outcome' except select * from kept) x");
+  for (auto [what, n] : {std::pair{"insert", out.lost_inserts},
+                         std::pair{"signal", out.lost_signals},
+                         std::pair{"outcome", out.lost_outcomes}})
+    if (n == 0)
+      out.wrong.push_back(fmt::format("no {} was lost with the server", what));
 }
 
 verdict check(world& w, const std::string& since) {
   verdict out;
+  w.rows(had);
+  if (may_lose(w))
+    note_the_dead(w);
+  w.rows(fmt::format("create view kept as {}", facts));
   load_log(w, out);
   w.rows(tables);
-  if (may_lose(w))
-    out.lost_outcomes = count_lost_outcomes(w);
+  auto excused = w.rows("select id, number from taken where kind = 'insert'");
+  std::set<test::row> taken{excused.begin(), excused.end()};
   for (const auto& one : rules) {
-    if (one.of_effects && may_lose(w))
-      continue;
     std::string sql{one.sql};
     auto wants_time = sql.find("$1") != std::string::npos;
     auto found = w.rows(sql, wants_time ? test::session::parameters{since}
                                         : test::session::parameters{});
+    if (one.taken != nullptr)
+      out.*one.taken += static_cast<std::int64_t>(
+        std::erase_if(found, [&](const auto& x) { return taken.contains(x); }));
     if (found.empty())
       continue;
-    if (one.taken != nullptr && may_lose(w)) {
-      out.*one.taken += static_cast<std::int64_t>(found.size());
-      continue;
-    }
     if (one.count != nullptr)
       out.*one.count += static_cast<std::int64_t>(found.size());
     auto text = fmt::format("{}: {}", one.what, found.size());
@@ -318,6 +393,8 @@ verdict check(world& w, const std::string& since) {
     "c.token = e.token)"));
   if (out.inserts == 0)
     out.wrong.emplace_back("no insert was accepted");
+  if (may_lose(w))
+    count_lost(w, out);
   return out;
 }
 

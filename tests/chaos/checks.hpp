@@ -26,9 +26,18 @@ struct verdict {
   std::vector<std::string> wrong;
 };
 
+/// Whether a server may have taken accepted work with it.
+bool may_lose(const world& w);
+
+/// A query for what a server has of inserts, signals and outcomes, as one cell.
+std::string facts_as_json();
+
+/// What the standby had when it took the server's place.
+void note_facts_of_standby(world& w, const std::string& facts);
+
 /// Sends those accepted signals again that a server has taken with it, as their sender
-/// would who was told of it: how many there are.
-std::int64_t send_lost_signals(world& w);
+/// would who was told of it.
+void send_lost_signals(world& w);
 
 /// Compares what was accepted with the table and the effects. Executions may be
 /// repeated from `since` on, a point in time of the database.

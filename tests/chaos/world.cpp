@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
@@ -29,6 +30,15 @@ bool reap(pid_t pid, std::chrono::milliseconds patience, int& status) {
   bool in_time = poll(&ended, 1, static_cast<int>(patience.count())) > 0;
   close(fd);
   return in_time && waitpid(pid, &status, 0) == pid;
+}
+
+void wait_until(const std::function<bool()>& holds, const char* otherwise) {
+  auto give_up = clock::now() + 30s;
+  while (!holds()) {
+    if (clock::now() > give_up)
+      throw std::runtime_error{otherwise};
+    std::this_thread::sleep_for(20ms);
+  }
 }
 
 } // namespace
@@ -358,14 +368,32 @@ void world::add_standby() {
   if (!how_.synchronous)
     return;
   main_.set("synchronous_standby_names", "chaos");
-  auto give_up = clock::now() + 30s;
-  while (scalar("select count(*) from pg_stat_replication where sync_state = "
-                "'sync'")
-         != "1") {
-    if (clock::now() > give_up)
-      throw std::runtime_error{"the standby does not follow"};
-    std::this_thread::sleep_for(20ms);
-  }
+  wait_until(
+    [&] {
+    return scalar("select count(*) from pg_stat_replication where sync_state = "
+                  "'sync'")
+           == "1";
+    },
+    "the standby does not follow");
+}
+
+void world::cut_off_standby() {
+  standby_->set("primary_conninfo", "host=/nowhere");
+  wait_until(
+    [&] { return scalar("select count(*) from pg_stat_replication") == "0"; },
+    "the standby still follows");
+  // It looks for more only when it has replayed everything.
+  wait_until(
+    [&] {
+    return scalar_of_standby("select wait_event from pg_stat_activity where "
+                             "backend_type = 'startup'")
+           == "RecoveryRetrieveRetryInterval";
+    },
+    "the standby does not look for more");
+}
+
+std::string world::scalar_of_standby(const std::string& sql) const {
+  return test::session{standby_->conninfo(db_->name())}.scalar(sql);
 }
 
 std::string world::conninfo(const std::string& user) const {
@@ -381,9 +409,25 @@ void world::fail_over() {
   standby_->promote();
 }
 
+std::string world::fail_over_behind(std::chrono::milliseconds lag,
+                                    const std::string& sql) {
+  constexpr auto position = "select pg_last_wal_replay_lsn()";
+  cut_off_standby();
+  std::this_thread::sleep_for(lag);
+  main_.kill();
+  auto out = scalar_of_standby(sql);
+  auto last = scalar_of_standby(position);
+  standby_->promote();
+  if (scalar_of_standby(position) != last)
+    throw std::runtime_error{"the standby had more than it was asked for"};
+  return out;
+}
+
 test::row_list world::rows_of_the_dead(const std::string& sql) {
   main_.start();
-  return test::session{main_.conninfo(db_->name())}.exec(sql);
+  auto out = test::session{main_.conninfo(db_->name())}.exec(sql);
+  main_.stop("fast");
+  return out;
 }
 
 void world::terminate_engines() {

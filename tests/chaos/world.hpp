@@ -107,7 +107,12 @@ public:
   }
   /// The server dies as in a power failure, and the standby takes its place.
   void fail_over();
-  /// Starts the server that has died, by itself: what it had.
+  /// The same, when the standby has got nothing for so long. Returns what it answers, one
+  /// cell, when there is no server.
+  std::string fail_over_behind(std::chrono::milliseconds lag,
+                               const std::string& sql);
+  /// What the server that has died had: it runs by itself for this, and stops again, so
+  /// that nobody else finds it.
   test::row_list rows_of_the_dead(const std::string& sql);
   /// Of the engines; not those that note effects.
   void terminate_engines();
@@ -138,6 +143,9 @@ public:
 private:
   void lay_links();
   void add_standby();
+  /// Returns when it has replayed all that it will ever get.
+  void cut_off_standby();
+  std::string scalar_of_standby(const std::string& sql) const;
   std::string conninfo(const std::string& user = {}) const;
   bool has_ended_inserts(pid_t pid) const;
   pid_t spawn(const std::string& name, std::vector<std::string> arguments);
