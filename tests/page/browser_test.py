@@ -64,6 +64,26 @@ class Case(Tab, unittest.TestCase):
     def tearDown(self):
         self.hears_nothing_wrong()
 
+    def instead(self, path, answer, nth=1):
+        """The nth request to a path is carried out; the page gets another answer than `got`."""
+        self.page.js(f"""(() => {{
+          const fetched = window.fetch;
+          let n = 0;
+          window.fetch = async (...x) => {{
+            const got = await fetched(...x);
+            return x[0].startsWith({json.dumps(path)}) && ++n === {nth} ? {answer} : got;
+          }};
+        }})()""")
+
+    def focused(self):
+        """The key of the row where the focus is."""
+        return self.page.js("document.activeElement.closest('tr')?.dataset.key")
+
+
+# What comes instead of an answer.
+LOST = "Promise.reject(new TypeError('lost'))"
+PROXY = "new Response('<h1>Gateway Time-out</h1>', {status: %d})"
+
 
 class Views(Case):
     """What each view shows, and what each verb does."""
@@ -342,14 +362,11 @@ class Views(Case):
         self.page.click("[data-do=bulk-all]")
         self.fill_dialog(reason="too many", by="ann")
         self.assertFalse(self.page.js("document.querySelector('#dialog [value=go]').checkVisibility()"))
-        self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog .said", "5 fit")
+        self.dry_run("5 fit")
         self.assertEqual({self.status(x) for x in some}, {"runnable"})
-        self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.page.fill("#dialog [name=reason]", "far too many")  # something else: once more
         self.assertFalse(self.page.js("document.querySelector('#dialog [value=go]').checkVisibility()"))
-        self.page.click("#dialog [value=dry]")
-        self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
+        self.dry_run("5 fit")
         self.picture("bulk")
         self.page.click("#dialog [value=go]")
         self.page.until_text("#dialog .said", "5 changed")
@@ -369,12 +386,10 @@ class Views(Case):
         self.page.until_text("[data-do=bulk-chosen]", "(2)")
         self.page.choose("#bulk", "stop")
         self.page.click("[data-do=bulk-chosen]")
-        self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog .said", "1 fit, 1 refused")
+        self.dry_run("1 fit, 1 refused")
         self.page.until_text("#dialog .said", f"{some[2]}: it is failed")
         self.assertEqual(self.status(some[0]), "runnable")
         self.page.tolerated.append("status of 409")
-        self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.page.click("#dialog [value=go]")
         self.page.until_text("#dialog .said", "1 changed, 1 refused")
         self.assertEqual([self.status(x) for x in some], ["failed", "runnable", "failed", "runnable"])
@@ -389,6 +404,43 @@ class Views(Case):
             self.page.click("#dialog [value=dry]")
             self.page.until_text("#dialog .said", "4 of 4 looked at")
             self.page.key("Escape")
+
+    def test_the_selected_are_as_their_jobs_say(self):
+        """All jobs are made before one ends; what a job has not changed is refused."""
+        self.database.sql("insert into gen_durable_machines (fsm, version, initial_step, queue, steps) "
+                          "values ('Order', 8, 'reserve', 'default', '{reserve,charge,deliver}')")  # no node has it
+        for _ in range(2):
+            self.order("book", "--delay", "1h", "--queue", "jobs")
+        self.visit("#/instances?queue=jobs")
+        self.give_token()
+        self.page.click("[data-pick=all]")
+        self.page.choose("#bulk", "upgrade")
+        self.page.click("[data-do=bulk-chosen]")
+        self.fill_dialog(to_version="8")
+        self.dry_run("2 fit")
+        self.page.click("#dialog [value=go]")
+        made = "from gen_durable_jobs where to_version = 8 and not dry_run"
+        self.database.until(f"2 = (select count(*) {made})")
+        for job, in self.database.sql(f"select id {made}"):
+            self.database.sql(f"update gen_durable_jobs set ended_at = now(), cancelled = true where id = {job}")
+        self.page.until_text("#dialog .said", "2 of 2 looked at, 0 changed, 2 refused")
+
+    def test_what_is_typed_during_a_dry_run_needs_another(self):
+        self.order("book", "--delay", "1h", "--queue", "typed")
+        self.visit("#/instances?queue=typed")
+        self.give_token()
+        self.page.choose("#bulk", "stop")
+        self.page.click("[data-do=bulk-all]")
+        self.fill_dialog(reason="too many")
+        self.instead("api/job", "new Promise(done => { window.give = () => done(got); })")
+        self.page.click("#dialog [value=dry]")
+        self.page.until("window.give")
+        self.page.fill("#dialog [name=reason]", "something else")
+        self.page.js("give()")
+        self.page.until_text("#dialog .said", "1 fit, 0 refused.")
+        self.page.until("!document.querySelector('#dialog [value=dry]').disabled")
+        self.assertFalse(self.page.js("document.querySelector('#dialog [value=go]').checkVisibility()"))
+        self.dry_run("1 fit")
 
     def test_cancel_of_a_job(self):
         self.order("book", "--delay", "1h", "--queue", "cancelled")
@@ -600,6 +652,45 @@ class Views(Case):
         type(self).server = support.Server(GDCTL, self.database.url, self.folder, port=port)
         self.page.click("#dialog [value=go]")  # what was typed in is still there
         self.page.until_text("[data-fact=status]", "done")
+
+    def test_a_change_without_its_answer_may_have_happened(self):
+        for answer in (LOST, PROXY % 504, PROXY % 200):
+            one = self.order("book", "--delay", "1h")
+            self.visit(f"#/instance/{one}")
+            self.give_token()
+            self.instead("api/verb", answer)
+            self.page.click("main [data-do=stop]")
+            self.page.click("#dialog [value=go]")
+            self.page.until_text("#dialog .said", "It may have happened: look first.")
+            self.assertEqual(self.status(one), "failed")
+        self.instead("api/verb", PROXY % 403)  # that one has refused it
+        self.page.key("Escape")
+        self.page.click("main [data-do=retry]")
+        self.page.click("#dialog [value=go]")
+        self.page.until_text("#dialog .said", "Gateway")
+        self.assertNotIn("may have happened", self.page.text("#dialog .said"))
+
+    def test_the_selected_end_where_an_answer_is_lost(self):
+        """Those before are changed, that one may be, and the others are left."""
+        for _ in range(3):
+            self.order("book", "--delay", "1h", "--queue", "lost")
+        self.visit("#/instances?queue=lost")
+        self.give_token()
+        rows = self.ids()
+        self.page.click("[data-pick=all]")
+        self.page.choose("#bulk", "stop")
+        self.page.click("[data-do=bulk-chosen]")
+        self.dry_run("3 fit")
+        self.instead("api/verb", LOST, nth=2)
+        self.page.click("#dialog [value=go]")
+        self.page.until_text("#dialog .said", f"instance {rows[1]}: the server does not answer. It may have happened")
+        self.page.until_text("#dialog .said", "1 of 3 looked at, 1 changed, 0 refused")
+        self.assertEqual([self.status(x) for x in rows], ["failed", "failed", "runnable"])
+
+    def test_what_is_not_the_servers_answer_is_told(self):
+        self.visit()
+        self.instead("api/overview", "new Response('<h1>Welcome</h1>')")
+        self.page.until_text("#status.away", "Welcome")
 
 
 class Evil(Case):

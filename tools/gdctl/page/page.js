@@ -349,13 +349,16 @@ async function ask(path, {body, bearer, stop} = {}) {
     text = await answer.text();
   } catch (why) {
     if (stop?.aborted) throw why;
-    throw new Refused(0, "away", `the server ${late.aborted ? "has not answered in time" : "does not answer"}`);
+    throw new Refused(0, body ? "unknown_fate" : "away",
+      `the server ${late.aborted ? "has not answered in time" : "does not answer"}`);
   }
   let got;
   try {
     got = JSON.parse(text);
-  } catch {
-    got = {error: text.slice(0, 500) || answer.statusText, code: "http"};
+  } catch { // of something on the way, which may have lost the server's own
+    const refused = answer.status >= 400 && answer.status < 500;
+    throw new Refused(answer.status, body && !refused ? "unknown_fate" : "http",
+      text.slice(0, 500) || answer.statusText);
   }
   if (!answer.ok) throw new Refused(answer.status, got.code, got.error);
   return got;
@@ -473,12 +476,13 @@ addEventListener("hashchange", show);
 // -- dialogs --------------------------------------------------------------------
 
 // The form that is shown: `submit` gets what was filled in, which button it was, and the form; what
-// it throws is told there.
+// it throws is told there, below what it has told itself.
 let shown_form;
 function open(title, content, buttons, submit) {
   const dialog = $("#dialog");
-  const said = h("div", {role: "status", class: "said"});
-  const form = h("form", {method: "dialog"}, h("h2", {id: "dialog-title"}, title), content, said,
+  const [told, wrong] = [h("div", {}), h("div", {})];
+  const form = h("form", {method: "dialog"}, h("h2", {id: "dialog-title"}, title), content,
+    h("div", {role: "status", class: "said"}, told, wrong),
     h("div", {class: "row"}, button("close", {}, "Close"), buttons));
   dialog.replaceChildren(form);
   if (!dialog.open) dialog.showModal();
@@ -486,7 +490,8 @@ function open(title, content, buttons, submit) {
   shown_form = {
     form, submit,
     is_there: () => form.isConnected && dialog.open,
-    told: (...nodes) => put(said, ...nodes),
+    told: (...nodes) => put(told, ...nodes),
+    wrong: (...nodes) => put(wrong, ...nodes),
     close: () => form.isConnected && dialog.close(),
   };
 }
@@ -593,44 +598,57 @@ function progress(job) {
 }
 
 // A job until it has ended, or its form is closed: then it goes on by itself.
-async function follow(id, at) {
+async function follow(id, at, tell) {
   while (at.is_there()) {
     try {
       const job = await ask(`job?id=${id}`);
-      at.told(progress(job));
+      at.wrong();
+      tell(job);
       if (job.ended_at_us) return;
     } catch (why) {
       if (!(why instanceof Refused) || (why.status && why.status !== 503)) throw why;
-      at.told(h("p", {class: "bad"}, data(why.message), ": tries again"));
+      at.wrong(h("p", {class: "bad"}, data(why.message), ": tries again"));
     }
     await pause(300, view.stop.signal);
   }
 }
 
-// Each by itself, until the form is closed. Without a body only a look is taken at each.
+// Each by itself, until the form is closed. Without a body only a look is taken at each. What goes
+// wrong with more than one of them ends it: they are not refused, and one may have been changed.
 async function each(ids, verb, body, at) {
   const refused = [];
+  const jobs = new Map();
   let fit = 0;
-  for (const [i, id] of ids.entries()) {
+  const tell = () => at.told(
+    h("p", {}, `${fit + refused.length} of ${ids.length} looked at, `,
+      h("b", {}, `${fit} ${body ? "changed" : "fit"}`), `, ${refused.length} refused`),
+    refused.slice(0, 20).map(([one, said]) =>
+      h("p", {class: "warn"}, link(`/instance/${one}`, one), ": ", data(said))));
+  const count_in = (id, fits, said) => { fits ? ++fit : refused.push([id, said]); };
+  for (const id of ids) {
     if (!at.is_there()) return;
     try {
       if (body) {
-        const answer = await ask("verb", {body: {...body, id}});
-        if (answer.job) await follow(answer.job, at);
-        ++fit;
+        const {job} = await ask("verb", {body: {...body, id}});
+        job ? jobs.set(id, job) : count_in(id, true);
       } else {
         const {instance} = await ask(`instance?id=${id}`);
-        instance && verb.fits(instance) ? ++fit : refused.push([id, `it is ${instance?.status ?? "deleted"}`]);
+        count_in(id, instance && verb.fits(instance), `it is ${instance?.status ?? "deleted"}`);
       }
     } catch (why) {
-      if (!(why instanceof Refused) || why.status === 401) throw why;
-      refused.push([id, why.message]);
+      if (![400, 404, 409].includes(why.status)) {
+        why.message = `instance ${id}: ${why.message}`;
+        throw why;
+      }
+      count_in(id, false, why.message);
     }
-    at.told(h("p", {}, `${i + 1} of ${ids.length} looked at, `, h("b", {}, `${fit} ${body ? "changed" : "fit"}`),
-      `, ${refused.length} refused`),
-    refused.slice(0, 20).map(([one, said]) =>
-      h("p", {class: "warn"}, link(`/instance/${one}`, one), ": ", data(said))));
+    tell();
   }
+  for (const [id, job] of jobs)
+    await follow(job, at, x => {
+      if (x.ended_at_us) count_in(id, Number(x.changed) > 0, x.last_refusal ?? `job ${job} has not changed it`);
+      tell();
+    });
 }
 
 // Asks what else is to be known, then does it. `target`: {id}, {ids}, {filter}, {queue}, {job}; of
@@ -640,23 +658,25 @@ function act(name, target, what, instance = {}) {
   const verb = verbs[name];
   const many = Boolean(target.ids || target.filter);
   const go = h("button", {value: "go", hidden: many}, verb.name);
+  let changes = 0; // of what is filled in
   open(h("span", {}, `${verb.name}: `, data(what)),
     [h("p", {class: "faint"}, verb.effect), verb.fields(instance)],
     [many && h("button", {value: "dry"}, "Dry run"), go],
     async (x, how, at) => {
       const body = body_of(name, x);
       const dry = how === "dry";
+      const was = changes;
       if (target.ids) {
         await each(target.ids, verb, dry ? null : body, at);
       } else {
         const answer = await ask("verb", {body: {...body, ...target, ...dry && {dry_run: true}}});
-        if (answer.job) await follow(answer.job, at);
+        if (answer.job) await follow(answer.job, at, job => at.told(progress(job)));
         else if (!many) at.close();
       }
-      go.hidden = many && !dry;
+      go.hidden = many && (!dry || was !== changes);
       look();
     });
-  shown_form.form.addEventListener("input", () => { go.hidden = many; }); // something else: once more
+  shown_form.form.addEventListener("input", () => { ++changes; go.hidden = many; }); // something else: once more
 }
 
 async function submitted(how) {
@@ -665,13 +685,14 @@ async function submitted(how) {
   const buttons = $$("button:not([data-do=close])", at.form);
   for (const one of buttons) one.disabled = true;
   at.told();
+  at.wrong();
   try {
     await at.submit(x, how, at);
   } catch (why) {
     if (!(why instanceof Refused)) throw why;
     if (why.status === 401) token.set("");
-    at.told(h("p", {class: "note bad"}, data(why.message),
-      why.code === "unknown_fate" && " It may have happened: look first.",
+    at.wrong(h("p", {class: "note bad"}, data(why.message),
+      why.code === "unknown_fate" && ". It may have happened: look first.",
       why.status === 401 && [" ", button("token", {}, "Type the token in again")]));
   } finally {
     for (const one of buttons) one.disabled = false;
