@@ -234,6 +234,22 @@ class Views(Case):
             self.page.key("Enter")
             self.page.until_text("main", "There is no such instance.")
 
+    def test_a_number_may_be_a_unique_key(self):
+        self.page.tolerated.append("status of 400")
+        for what, found in ((str(self.done), f"Instance {self.done}"),
+                            ("9999999999999999999", "There is no such instance.")):  # too large for an id
+            keyed = self.order("book", "--delay", "1h", "--unique-key", what)
+            self.visit()
+            self.page.key("/")
+            self.page.call("Input.insertText", text=what)
+            self.page.key("Enter")
+            self.page.until_text("main", found)
+            self.page.click("[data-key='as key'] a")
+            self.page.until_text("h1", f"Instance {keyed}")
+            self.assertEqual(self.page.text("[data-fact='unique key']"), what)
+        self.visit(f"#/instance/{self.done}")  # nobody has looked for a key
+        self.assertFalse(self.page.js("document.querySelector('[data-key=\"as key\"]') !== null"))
+
     # -- verbs -----------------------------------------------------------------
 
     def test_token(self):
@@ -830,6 +846,8 @@ class Evil(Case):
 class Large(Case):
     """100,000 instances and more: pages by id, counts that are estimates and say so."""
 
+    SEQS = "[...document.querySelectorAll('.line > li')].map(x => Number(x.dataset.key.split(' ')[1]))"
+
     @classmethod
     def prepare(cls):
         cls.database.sql("""
@@ -885,6 +903,59 @@ class Large(Case):
             self.page.size(width, 800)
             self.visit("#/instances?status=failed")
             self.assertLessEqual(self.page.js("document.scrollingElement.scrollWidth"), width)
+
+    def test_not_all_jobs_are_shown(self):
+        self.visit()
+        self.assertNotIn("The newest 100", self.page.text("main"))
+        self.database.sql("""
+          insert into gen_durable_jobs (what, dry_run, made_by, highest_id, ended_at)
+            select 'stop', true, 'ann', 0, now() from generate_series(1, 101)""")
+        self.page.until_text("main", "The newest 100, and what has not ended.")
+
+    def test_each_that_nobody_serves_has_a_line(self):
+        self.database.sql("""
+          insert into gen_durable (fsm, step, queue, state, eligible_at)
+            values ('b c', 's', 'a', '{}', now()), ('c', 's', 'a b', '{}', now())""")
+        self.addCleanup(self.database.sql, "delete from gen_durable where fsm in ('b c', 'c')")
+        both = "[...document.querySelectorAll('main .note')].map(x => x.innerText)" \
+               ".filter(x => /^(b c v1 in queue a|c v1 in queue a b) is served by nobody/.test(x)).length"
+        self.visit()
+        self.page.until(f"({both}) === 2")
+        self.again()
+        self.assertEqual(self.page.js(both), 2)
+
+    def history(self, one, first, last):
+        """Entries of one that is deleted."""
+        self.database.sql(f"""
+          insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt)
+            select {one}, n, now(), 1, 'next', 'load', 'load', 0 from generate_series({first}, {last}) n""")
+
+    def test_a_history_has_no_holes(self):
+        self.history(777777778, 0, 349)
+        self.visit("#/instance/777777778")
+        self.page.click("[data-do=more]")
+        self.page.until(f"{self.SEQS}.length === 200")
+        self.history(777777778, 350, 499)
+        self.page.until(f"{self.SEQS}[0] === 499")
+        seqs = self.page.js(self.SEQS)
+        self.assertEqual(seqs, list(range(499, seqs[-1] - 1, -1)))
+        while (before := self.page.js(self.SEQS)[-1]) > 0:
+            self.page.click("[data-do=more]")
+            self.page.until(f"{self.SEQS}.at(-1) < {before}")
+        self.assertEqual(self.page.js(self.SEQS), list(range(499, -1, -1)))
+
+    def test_a_history_that_is_not_told_is_told_where_it_was_asked_for(self):
+        self.history(777777779, 0, 149)
+        self.visit("#/instance/777777779")
+        self.instead("api/history", LOST)
+        self.page.click("[data-do=more]")
+        self.page.until_text("[data-key=more]", "the server does not answer")
+        self.again()  # and stays there
+        self.page.until_text("[data-key=more]", "the server does not answer")
+        self.assertEqual(self.page.text("#status"), "")  # nothing tries it again
+        self.page.click("[data-do=more]")
+        self.page.until(f"{self.SEQS}.length === 150")
+        self.assertNotIn("answer", self.page.text("main"))
 
     def test_all_of_a_page(self):
         self.visit("#/instances?status=failed")

@@ -431,7 +431,7 @@ async function keep(self, main) {
   let last;
   let known = about.version;
   let failures = 0;
-  self.redraw = () => last && shown.draw(last);
+  self.redraw = () => last && !stop.aborted && shown.draw(last);
   while (!stop.aborted) {
     if (document.hidden) {
       await pause(3_600_000, stop);
@@ -454,7 +454,7 @@ async function keep(self, main) {
       if (!(why instanceof Refused)) console.error(why);
       known = false;
       const seconds = Math.min(10, 2 ** failures++);
-      if (why.status === 404 && shown.missing) shown.missing();
+      if (why.status === 404 || why.status === 400) shown.missing?.();
       main.classList.add("stale");
       say(why.message, seconds);
       await pause(1000 * seconds, stop);
@@ -770,12 +770,13 @@ views.set("overview", (self, main) => ({
       h("h2", {}, "Rows written"),
       h("div", {class: "plots"}, ["inserted", "updated", "deleted"].map(name =>
         plot(name, x.rates.at_us, x.rates[name]))),
-      x.not_served.map(y => h("p", {class: "note", "data-key": `nobody ${y.version} ${y.queue} ${y.fsm}`},
+      x.not_served.map(y => h("p", {class: "note", "data-key": JSON.stringify([y.version, y.queue, y.fsm])},
         machine(y.fsm, y.version), " in queue ", data(y.queue), " is served by nobody: ",
         y.version_served ? "nodes that have it serve other queues" : "no node that lives has it")),
       h("h2", {}, "Queues"), queues(x.queues),
       h("h2", {}, "Nodes"), nodes(x.nodes),
-      h("h2", {}, "Jobs"), x.jobs.length > 0 ? jobs(x.jobs) : h("p", {class: "faint"}, "None."));
+      h("h2", {}, "Jobs"), x.jobs.length > 0 ? jobs(x.jobs) : h("p", {class: "faint"}, "None."),
+      x.jobs.length >= 100 && h("p", {class: "faint"}, "The newest 100, and what has not ended."));
   },
 }));
 
@@ -1000,23 +1001,38 @@ views.set("instance", (self, main) => {
   let older = []; // entries that were asked for
   let history = [];
   let complete = false;
+  let trouble = "";
+  const as_key = text =>
+    h("p", {class: "faint", "data-key": "as key"}, link(path_of("instance", {key: which.id}), text));
   return {
     load: stop => ask("instance?" + parameters(which), {stop}),
     more: async () => {
-      const before = history.at(-1).seq;
-      const {rows} = await ask("history?" + parameters({id: self.id, before, limit: 100}),
-        {stop: self.stop.signal});
-      older = [...history, ...rows];
-      complete = rows.length === 0;
+      const there = history;
+      try {
+        const {rows} = await ask("history?" + parameters({id: self.id, before: there.at(-1).seq, limit: 100}),
+          {stop: self.stop.signal});
+        older = [...there, ...rows];
+        complete = rows.length === 0;
+        trouble = "";
+      } catch (why) {
+        if (!(why instanceof Refused) && !self.stop.signal.aborted) throw why;
+        trouble = why.message;
+      }
+      self.redraw();
     },
-    missing: () => put(main, h("p", {class: "note bad"}, "There is no such instance. ",
-      which.id && link(path_of("instance", {key: which.id}), "Look for it as a unique key"))),
+    missing: () => put(main, h("p", {class: "note bad"}, "There is no such instance."),
+      which.id && as_key("Look for it as a unique key")),
     draw: ({instance: x, why, inbox: signals, history: newest}) => {
       self.instance = x;
       self.id = x?.id ?? which.id;
       const first = newest.at(-1)?.seq ?? Infinity;
+      if (older.length && older[0].seq + 1 < first) { // more than a page has come since: they would not meet
+        older = [];
+        complete = false;
+      }
       history = [...newest, ...older.filter(e => e.seq < first)];
       put(main, h("h1", {}, `Instance ${visible(self.id)}`),
+        self.query.found && as_key(`Look for the unique key ${visible(which.id)}`),
         !x && h("p", {class: "note"}, "It is deleted; its history is still there."),
         why && h("p", {class: "why", id: "why", "data-cause": why.cause}, data(why.sentence + ".")),
         why?.details?.instance && h("p", {"data-key": "other"},
@@ -1029,7 +1045,8 @@ views.set("instance", (self, main) => {
         h("h2", {}, "History"),
         history.length > 0 ? h("ol", {class: "line"}, history.map(e => entry(e, x, self)))
           : h("p", {class: "faint"}, "None is kept."),
-        history.at(-1)?.seq > 0 && !complete && h("p", {"data-key": "more"}, button("more", {}, "Earlier")));
+        history.at(-1)?.seq > 0 && !complete && h("p", {"data-key": "more"},
+          button("more", {}, "Earlier"), trouble && h("span", {class: "bad"}, " ", data(trouble))));
     },
   };
 });
@@ -1051,7 +1068,7 @@ const doings = {
   "bulk-all": () => act($("#bulk").value, {filter: view.filter},
     Object.entries(view.filter).map(x => x.join(" ")).join(", ")),
   whole: at => { view.whole.add(at.value); view.redraw(); },
-  more: async () => { await view.shown.more(); view.redraw(); },
+  more: () => view.shown.more(),
 };
 for (const name of ["retry", "stop", "run-now", "move", "upgrade", "signal"])
   doings[name] = () => act(name, of_view(), `instance ${view.id}`, view.instance);
@@ -1067,16 +1084,11 @@ function help() {
       ` ${about.schema_version ?? ""}`)], []);
 }
 
-document.addEventListener("click", async event => {
+document.addEventListener("click", event => {
   const at = event.target.closest("[data-do]");
   if (!at || at.disabled) return;
   if (at.tagName === "A") event.preventDefault();
-  try {
-    await doings[at.dataset.do](at.dataset);
-  } catch (why) {
-    if (!(why instanceof Refused)) throw why;
-    say(why.message, 1);
-  }
+  doings[at.dataset.do](at.dataset);
 });
 
 document.addEventListener("change", ({target}) => {
@@ -1100,7 +1112,9 @@ document.addEventListener("submit", event => {
   const form = event.target;
   if (form.id === "find") {
     const what = $("#find-what").value.trim();
-    if (what) location.hash = /^\d{1,19}$/.test(what) ? `/instance/${what}` : path_of("instance", {key: what});
+    if (what)
+      location.hash = /^\d{1,19}$/.test(what) ? path_of(`instance/${what}`, {found: true})
+        : path_of("instance", {key: what});
     document.activeElement.blur();
   } else if (form.id === "filters") {
     location.hash = path_of("instances", filled(form));
