@@ -505,14 +505,13 @@ class Views(Case):
         self.page.key("g", "i")
         self.page.until("location.hash === '#/instances'")
         self.drawn()
-        focused = "document.activeElement.closest('tr')?.dataset.key"
         rows = self.ids()
         self.page.key("j")
-        self.assertEqual(self.page.js(focused), rows[0])
+        self.assertEqual(self.focused(), rows[0])
         self.page.key("j", "j", "k")
-        self.assertEqual(self.page.js(focused), rows[1])
+        self.assertEqual(self.focused(), rows[1])
         self.again()  # and stays there
-        self.assertEqual(self.page.js(focused), rows[1])
+        self.assertEqual(self.focused(), rows[1])
         outline = self.page.js("getComputedStyle(document.activeElement).outlineStyle")
         self.assertNotEqual(outline, "none")
         self.page.key("x")
@@ -589,6 +588,27 @@ class Views(Case):
         before = self.page.js("document.querySelector('#main').dataset.drawn")
         self.page.js("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
         self.page.until(f"document.querySelector('#main').dataset.drawn > {before}", 1)
+
+    def test_focus_stays_where_rows_above_go(self):
+        for _ in range(3):
+            self.order("book", "--delay", "1h", "--queue", "focus")
+        self.visit("#/instances?queue=focus")
+        rows = self.ids()
+        self.page.key("j", "j", "j")
+        self.assertEqual(self.focused(), rows[2])
+        self.database.sql(f"delete from gen_durable where id = {rows[0]}")
+        self.page.until(f"document.querySelector('main tbody tr').dataset.key === '{rows[1]}'")
+        self.assertEqual(self.focused(), rows[2])
+
+    def test_looks_come_again_however_slow_they_are(self):
+        self.visit()
+        waits = self.page.js("""new Promise(done => {
+          const timer = window.setTimeout;
+          let now = performance.now();
+          performance.now = () => now += 60_000;
+          window.setTimeout = (f, ms) => { if (ms > 1000) done(ms); return timer(f, ms); };
+        })""")
+        self.assertEqual(waits, 30_000)
 
     def test_small_screen(self):
         self.page.size(360, 640, mobile=True)
@@ -775,6 +795,7 @@ class Evil(Case):
         self.page.click("[aria-label=Machines] tbody a")
         self.drawn()
         self.page.until_text("h1", seen(EVIL))
+        self.assertIn("\\u202e", self.page.js("document.title"))
         self.assertEqual(self.page.js("document.querySelector('svg [data-step]').dataset.step"), EVIL)
         self.page.click("svg [data-step]")
         self.drawn()
@@ -841,6 +862,9 @@ class Evil(Case):
             self.page.go(self.origin + route)
             self.page.until("document.querySelector('#status.away') || document.querySelector('main .note')"
                             " || document.querySelector('#main').dataset.drawn")
+        self.page.go(self.origin + "#/constructor")
+        self.page.key("Escape")  # from there nothing is up
+        self.assertEqual(self.page.js("location.hash"), "#/constructor")
 
 
 class Large(Case):

@@ -40,12 +40,16 @@ function merge(there, made) {
   if (!there.hasAttribute("data-kept")) put(there, ...made.childNodes);
 }
 
-// Merges nodes into what `into` holds. Those with a data-key go where that key was before.
+// Merges nodes into what `into` holds. Those with a data-key go where that key was before; what is
+// no more goes first, so that what stays needs not move, which would take the focus from it.
 function put(into, ...nodes) {
+  const all = nodes.flat(Infinity).filter(Boolean)
+    .map(x => typeof x === "string" ? document.createTextNode(x) : x);
+  const stay = new Set(all.map(x => x.dataset?.key));
+  for (const x of [...into.children]) if (x.dataset.key && !stay.has(x.dataset.key)) x.remove();
   const keyed = new Map([...into.children].filter(x => x.dataset.key).map(x => [x.dataset.key, x]));
   let at = into.firstChild;
-  for (const x of nodes.flat(Infinity).filter(Boolean)) {
-    const made = typeof x === "string" ? document.createTextNode(x) : x;
+  for (const made of all) {
     const before = keyed.get(made.dataset?.key);
     if (before && before !== at) into.insertBefore(before, at);
     const there = before ?? at;
@@ -89,7 +93,7 @@ const now_us = () => Date.now() * 1000 + skew_us;
 const heard_clock = us => { if (us) skew_us = us - Date.now() * 1000; };
 
 const count = (n, estimated) => (estimated ? "~" : "") + Number(n).toLocaleString("en");
-// Of what nobody counts further than to 10,000.
+// Of what was counted up to a bound, which several may share: any number may have a +.
 const counted = (n, more) => count(n) + (more ? "+" : "");
 
 function span(us) {
@@ -406,7 +410,7 @@ function show() {
   delete main.dataset.drawn;
   main.dataset.view = location.hash;
   scrollTo(0, 0);
-  document.title = [...to.rest, to.name, "gen_durable"].join(" · ");
+  document.title = [...to.rest, to.name, "gen_durable"].map(visible).join(" · ");
   if (!view.make) {
     main.append(h("p", {class: "note bad"}, "There is no such view."));
     return;
@@ -448,7 +452,7 @@ async function keep(self, main) {
       say("");
       shown.draw(last);
       main.dataset.drawn = Number(main.dataset.drawn ?? 0) + 1;
-      await pause(Math.max(1000, 20 * (performance.now() - began)), stop);
+      await pause(Math.min(30_000, Math.max(1000, 20 * (performance.now() - began))), stop);
     } catch (why) {
       if (stop.aborted) return;
       if (!(why instanceof Refused)) console.error(why);
@@ -465,8 +469,7 @@ async function keep(self, main) {
 function say(trouble, seconds) {
   const at = $("#status");
   at.className = trouble ? "away" : "";
-  put(at, ...trouble ? [data(trouble), ` – tries again in ${seconds} s `, button("look", {}, "Now")]
-    : [document.createTextNode("")]);
+  put(at, trouble && [data(trouble), ` – tries again in ${seconds} s `, button("look", {}, "Now")]);
 }
 
 document.addEventListener("visibilitychange", () => document.hidden || look());
@@ -1134,7 +1137,10 @@ const keys = {
   j: () => step(1), k: () => step(-1), "?": help, r: look,
   "/": () => $("#find-what").select(), f: () => $("#filters input")?.focus(), n: () => $("#older")?.click(),
   x: () => $("[data-pick]", document.activeElement.closest("tr") ?? h("p"))?.click(),
-  Escape: () => { location.hash = {instance: last_list, machine: "#/machines"}[view.name] ?? location.hash; },
+  Escape: () => {
+    if (view.name === "instance") location.hash = last_list;
+    if (view.name === "machine") location.hash = "#/machines";
+  },
 };
 const places = {o: "#/", m: "#/machines", i: "#/instances"};
 
