@@ -450,7 +450,7 @@ class Views(Case):
         self.fill_dialog(reason="too many")
         self.instead("api/job", "new Promise(done => { window.give = () => done(got); })")
         self.page.click("#dialog [value=dry]")
-        self.page.until("window.give")
+        self.page.until("window.give !== undefined")
         self.page.fill("#dialog [name=reason]", "something else")
         self.page.js("give()")
         self.page.until_text("#dialog .said", "1 fit, 0 refused.")
