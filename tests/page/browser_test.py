@@ -64,6 +64,26 @@ class Case(Tab, unittest.TestCase):
     def tearDown(self):
         self.hears_nothing_wrong()
 
+    def instead(self, path, answer, nth=1):
+        """The nth request to a path is carried out; the page gets another answer than `got`."""
+        self.page.js(f"""(() => {{
+          const fetched = window.fetch;
+          let n = 0;
+          window.fetch = async (...x) => {{
+            const got = await fetched(...x);
+            return x[0].startsWith({json.dumps(path)}) && ++n === {nth} ? {answer} : got;
+          }};
+        }})()""")
+
+    def focused(self):
+        """The key of the row where the focus is."""
+        return self.page.js("document.activeElement.closest('tr')?.dataset.key")
+
+
+# What comes instead of an answer.
+LOST = "Promise.reject(new TypeError('lost'))"
+PROXY = "new Response('<h1>Gateway Time-out</h1>', {status: %d})"
+
 
 class Views(Case):
     """What each view shows, and what each verb does."""
@@ -214,6 +234,22 @@ class Views(Case):
             self.page.key("Enter")
             self.page.until_text("main", "There is no such instance.")
 
+    def test_a_number_may_be_a_unique_key(self):
+        self.page.tolerated.append("status of 400")
+        for what, found in ((str(self.done), f"Instance {self.done}"),
+                            ("9999999999999999999", "There is no such instance.")):  # too large for an id
+            keyed = self.order("book", "--delay", "1h", "--unique-key", what)
+            self.visit()
+            self.page.key("/")
+            self.page.call("Input.insertText", text=what)
+            self.page.key("Enter")
+            self.page.until_text("main", found)
+            self.page.click("[data-key='as key'] a")
+            self.page.until_text("h1", f"Instance {keyed}")
+            self.assertEqual(self.page.text("[data-fact='unique key']"), what)
+        self.visit(f"#/instance/{self.done}")  # nobody has looked for a key
+        self.assertFalse(self.page.js("document.querySelector('[data-key=\"as key\"]') !== null"))
+
     # -- verbs -----------------------------------------------------------------
 
     def test_token(self):
@@ -342,14 +378,11 @@ class Views(Case):
         self.page.click("[data-do=bulk-all]")
         self.fill_dialog(reason="too many", by="ann")
         self.assertFalse(self.page.js("document.querySelector('#dialog [value=go]').checkVisibility()"))
-        self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog .said", "5 fit")
+        self.dry_run("5 fit")
         self.assertEqual({self.status(x) for x in some}, {"runnable"})
-        self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.page.fill("#dialog [name=reason]", "far too many")  # something else: once more
         self.assertFalse(self.page.js("document.querySelector('#dialog [value=go]').checkVisibility()"))
-        self.page.click("#dialog [value=dry]")
-        self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
+        self.dry_run("5 fit")
         self.picture("bulk")
         self.page.click("#dialog [value=go]")
         self.page.until_text("#dialog .said", "5 changed")
@@ -369,12 +402,10 @@ class Views(Case):
         self.page.until_text("[data-do=bulk-chosen]", "(2)")
         self.page.choose("#bulk", "stop")
         self.page.click("[data-do=bulk-chosen]")
-        self.page.click("#dialog [value=dry]")
-        self.page.until_text("#dialog .said", "1 fit, 1 refused")
+        self.dry_run("1 fit, 1 refused")
         self.page.until_text("#dialog .said", f"{some[2]}: it is failed")
         self.assertEqual(self.status(some[0]), "runnable")
         self.page.tolerated.append("status of 409")
-        self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
         self.page.click("#dialog [value=go]")
         self.page.until_text("#dialog .said", "1 changed, 1 refused")
         self.assertEqual([self.status(x) for x in some], ["failed", "runnable", "failed", "runnable"])
@@ -389,6 +420,43 @@ class Views(Case):
             self.page.click("#dialog [value=dry]")
             self.page.until_text("#dialog .said", "4 of 4 looked at")
             self.page.key("Escape")
+
+    def test_the_selected_are_as_their_jobs_say(self):
+        """All jobs are made before one ends; what a job has not changed is refused."""
+        self.database.sql("insert into gen_durable_machines (fsm, version, initial_step, queue, steps) "
+                          "values ('Order', 8, 'reserve', 'default', '{reserve,charge,deliver}')")  # no node has it
+        for _ in range(2):
+            self.order("book", "--delay", "1h", "--queue", "jobs")
+        self.visit("#/instances?queue=jobs")
+        self.give_token()
+        self.page.click("[data-pick=all]")
+        self.page.choose("#bulk", "upgrade")
+        self.page.click("[data-do=bulk-chosen]")
+        self.fill_dialog(to_version="8")
+        self.dry_run("2 fit")
+        self.page.click("#dialog [value=go]")
+        made = "from gen_durable_jobs where to_version = 8 and not dry_run"
+        self.database.until(f"2 = (select count(*) {made})")
+        for job, in self.database.sql(f"select id {made}"):
+            self.database.sql(f"update gen_durable_jobs set ended_at = now(), cancelled = true where id = {job}")
+        self.page.until_text("#dialog .said", "2 of 2 looked at, 0 changed, 2 refused")
+
+    def test_what_is_typed_during_a_dry_run_needs_another(self):
+        self.order("book", "--delay", "1h", "--queue", "typed")
+        self.visit("#/instances?queue=typed")
+        self.give_token()
+        self.page.choose("#bulk", "stop")
+        self.page.click("[data-do=bulk-all]")
+        self.fill_dialog(reason="too many")
+        self.instead("api/job", "new Promise(done => { window.give = () => done(got); })")
+        self.page.click("#dialog [value=dry]")
+        self.page.until("window.give !== undefined")
+        self.page.fill("#dialog [name=reason]", "something else")
+        self.page.js("give()")
+        self.page.until_text("#dialog .said", "1 fit, 0 refused.")
+        self.page.until("!document.querySelector('#dialog [value=dry]').disabled")
+        self.assertFalse(self.page.js("document.querySelector('#dialog [value=go]').checkVisibility()"))
+        self.dry_run("1 fit")
 
     def test_cancel_of_a_job(self):
         self.order("book", "--delay", "1h", "--queue", "cancelled")
@@ -437,14 +505,13 @@ class Views(Case):
         self.page.key("g", "i")
         self.page.until("location.hash === '#/instances'")
         self.drawn()
-        focused = "document.activeElement.closest('tr')?.dataset.key"
         rows = self.ids()
         self.page.key("j")
-        self.assertEqual(self.page.js(focused), rows[0])
+        self.assertEqual(self.focused(), rows[0])
         self.page.key("j", "j", "k")
-        self.assertEqual(self.page.js(focused), rows[1])
+        self.assertEqual(self.focused(), rows[1])
         self.again()  # and stays there
-        self.assertEqual(self.page.js(focused), rows[1])
+        self.assertEqual(self.focused(), rows[1])
         outline = self.page.js("getComputedStyle(document.activeElement).outlineStyle")
         self.assertNotEqual(outline, "none")
         self.page.key("x")
@@ -521,6 +588,27 @@ class Views(Case):
         before = self.page.js("document.querySelector('#main').dataset.drawn")
         self.page.js("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
         self.page.until(f"document.querySelector('#main').dataset.drawn > {before}", 1)
+
+    def test_focus_stays_where_rows_above_go(self):
+        for _ in range(3):
+            self.order("book", "--delay", "1h", "--queue", "focus")
+        self.visit("#/instances?queue=focus")
+        rows = self.ids()
+        self.page.key("j", "j", "j")
+        self.assertEqual(self.focused(), rows[2])
+        self.database.sql(f"delete from gen_durable where id = {rows[0]}")
+        self.page.until(f"document.querySelector('main tbody tr').dataset.key === '{rows[1]}'")
+        self.assertEqual(self.focused(), rows[2])
+
+    def test_looks_come_again_however_slow_they_are(self):
+        self.visit()
+        waits = self.page.js("""new Promise(done => {
+          const timer = window.setTimeout;
+          let now = performance.now();
+          performance.now = () => now += 60_000;
+          window.setTimeout = (f, ms) => { if (ms > 1000) done(ms); return timer(f, ms); };
+        })""")
+        self.assertEqual(waits, 30_000)
 
     def test_small_screen(self):
         self.page.size(360, 640, mobile=True)
@@ -601,6 +689,45 @@ class Views(Case):
         self.page.click("#dialog [value=go]")  # what was typed in is still there
         self.page.until_text("[data-fact=status]", "done")
 
+    def test_a_change_without_its_answer_may_have_happened(self):
+        for answer in (LOST, PROXY % 504, PROXY % 200):
+            one = self.order("book", "--delay", "1h")
+            self.visit(f"#/instance/{one}")
+            self.give_token()
+            self.instead("api/verb", answer)
+            self.page.click("main [data-do=stop]")
+            self.page.click("#dialog [value=go]")
+            self.page.until_text("#dialog .said", "It may have happened: look first.")
+            self.assertEqual(self.status(one), "failed")
+        self.instead("api/verb", PROXY % 403)  # that one has refused it
+        self.page.key("Escape")
+        self.page.click("main [data-do=retry]")
+        self.page.click("#dialog [value=go]")
+        self.page.until_text("#dialog .said", "Gateway")
+        self.assertNotIn("may have happened", self.page.text("#dialog .said"))
+
+    def test_the_selected_end_where_an_answer_is_lost(self):
+        """Those before are changed, that one may be, and the others are left."""
+        for _ in range(3):
+            self.order("book", "--delay", "1h", "--queue", "lost")
+        self.visit("#/instances?queue=lost")
+        self.give_token()
+        rows = self.ids()
+        self.page.click("[data-pick=all]")
+        self.page.choose("#bulk", "stop")
+        self.page.click("[data-do=bulk-chosen]")
+        self.dry_run("3 fit")
+        self.instead("api/verb", LOST, nth=2)
+        self.page.click("#dialog [value=go]")
+        self.page.until_text("#dialog .said", f"instance {rows[1]}: the server does not answer. It may have happened")
+        self.page.until_text("#dialog .said", "1 of 3 looked at, 1 changed, 0 refused")
+        self.assertEqual([self.status(x) for x in rows], ["failed", "failed", "runnable"])
+
+    def test_what_is_not_the_servers_answer_is_told(self):
+        self.visit()
+        self.instead("api/overview", "new Response('<h1>Welcome</h1>')")
+        self.page.until_text("#status.away", "Welcome")
+
 
 class Evil(Case):
     """Names, states, errors and reasons that would be script."""
@@ -668,6 +795,7 @@ class Evil(Case):
         self.page.click("[aria-label=Machines] tbody a")
         self.drawn()
         self.page.until_text("h1", seen(EVIL))
+        self.assertIn("\\u202e", self.page.js("document.title"))
         self.assertEqual(self.page.js("document.querySelector('svg [data-step]').dataset.step"), EVIL)
         self.page.click("svg [data-step]")
         self.drawn()
@@ -734,10 +862,15 @@ class Evil(Case):
             self.page.go(self.origin + route)
             self.page.until("document.querySelector('#status.away') || document.querySelector('main .note')"
                             " || document.querySelector('#main').dataset.drawn")
+        self.page.go(self.origin + "#/constructor")
+        self.page.key("Escape")  # from there nothing is up
+        self.assertEqual(self.page.js("location.hash"), "#/constructor")
 
 
 class Large(Case):
     """100,000 instances and more: pages by id, counts that are estimates and say so."""
+
+    SEQS = "[...document.querySelectorAll('.line > li')].map(x => Number(x.dataset.key.split(' ')[1]))"
 
     @classmethod
     def prepare(cls):
@@ -794,6 +927,59 @@ class Large(Case):
             self.page.size(width, 800)
             self.visit("#/instances?status=failed")
             self.assertLessEqual(self.page.js("document.scrollingElement.scrollWidth"), width)
+
+    def test_not_all_jobs_are_shown(self):
+        self.visit()
+        self.assertNotIn("The newest 100", self.page.text("main"))
+        self.database.sql("""
+          insert into gen_durable_jobs (what, dry_run, made_by, highest_id, ended_at)
+            select 'stop', true, 'ann', 0, now() from generate_series(1, 101)""")
+        self.page.until_text("main", "The newest 100, and what has not ended.")
+
+    def test_each_that_nobody_serves_has_a_line(self):
+        self.database.sql("""
+          insert into gen_durable (fsm, step, queue, state, eligible_at)
+            values ('b c', 's', 'a', '{}', now()), ('c', 's', 'a b', '{}', now())""")
+        self.addCleanup(self.database.sql, "delete from gen_durable where fsm in ('b c', 'c')")
+        both = "[...document.querySelectorAll('main .note')].map(x => x.innerText)" \
+               ".filter(x => /^(b c v1 in queue a|c v1 in queue a b) is served by nobody/.test(x)).length"
+        self.visit()
+        self.page.until(f"({both}) === 2")
+        self.again()
+        self.assertEqual(self.page.js(both), 2)
+
+    def history(self, one, first, last):
+        """Entries of one that is deleted."""
+        self.database.sql(f"""
+          insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt)
+            select {one}, n, now(), 1, 'next', 'load', 'load', 0 from generate_series({first}, {last}) n""")
+
+    def test_a_history_has_no_holes(self):
+        self.history(777777778, 0, 349)
+        self.visit("#/instance/777777778")
+        self.page.click("[data-do=more]")
+        self.page.until(f"{self.SEQS}.length === 200")
+        self.history(777777778, 350, 499)
+        self.page.until(f"{self.SEQS}[0] === 499")
+        seqs = self.page.js(self.SEQS)
+        self.assertEqual(seqs, list(range(499, seqs[-1] - 1, -1)))
+        while (before := self.page.js(self.SEQS)[-1]) > 0:
+            self.page.click("[data-do=more]")
+            self.page.until(f"{self.SEQS}.at(-1) < {before}")
+        self.assertEqual(self.page.js(self.SEQS), list(range(499, -1, -1)))
+
+    def test_a_history_that_is_not_told_is_told_where_it_was_asked_for(self):
+        self.history(777777779, 0, 149)
+        self.visit("#/instance/777777779")
+        self.instead("api/history", LOST)
+        self.page.click("[data-do=more]")
+        self.page.until_text("[data-key=more]", "the server does not answer")
+        self.again()  # and stays there
+        self.page.until_text("[data-key=more]", "the server does not answer")
+        self.assertEqual(self.page.text("#status"), "")  # nothing tries it again
+        self.page.click("[data-do=more]")
+        self.page.until(f"{self.SEQS}.length === 150")
+        self.assertNotIn("answer", self.page.text("main"))
 
     def test_all_of_a_page(self):
         self.visit("#/instances?status=failed")

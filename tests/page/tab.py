@@ -42,6 +42,11 @@ class Tab:
         for field, text in fields.items():
             self.page.fill(f"#dialog [name={field}]", text)
 
+    def dry_run(self, said):
+        self.page.click("#dialog [value=dry]")
+        self.page.until_text("#dialog .said", said)
+        self.page.until("document.querySelector('#dialog [value=go]').checkVisibility()")
+
     def picture(self, name, width=1100, height=640):
         to = os.environ.get("GD_PAGE_IMAGES")
         if not to:

@@ -40,12 +40,16 @@ function merge(there, made) {
   if (!there.hasAttribute("data-kept")) put(there, ...made.childNodes);
 }
 
-// Merges nodes into what `into` holds. Those with a data-key go where that key was before.
+// Merges nodes into what `into` holds. Those with a data-key go where that key was before; what is
+// no more goes first, so that what stays needs not move, which would take the focus from it.
 function put(into, ...nodes) {
+  const all = nodes.flat(Infinity).filter(Boolean)
+    .map(x => typeof x === "string" ? document.createTextNode(x) : x);
+  const stay = new Set(all.map(x => x.dataset?.key));
+  for (const x of [...into.children]) if (x.dataset.key && !stay.has(x.dataset.key)) x.remove();
   const keyed = new Map([...into.children].filter(x => x.dataset.key).map(x => [x.dataset.key, x]));
   let at = into.firstChild;
-  for (const x of nodes.flat(Infinity).filter(Boolean)) {
-    const made = typeof x === "string" ? document.createTextNode(x) : x;
+  for (const made of all) {
     const before = keyed.get(made.dataset?.key);
     if (before && before !== at) into.insertBefore(before, at);
     const there = before ?? at;
@@ -89,7 +93,7 @@ const now_us = () => Date.now() * 1000 + skew_us;
 const heard_clock = us => { if (us) skew_us = us - Date.now() * 1000; };
 
 const count = (n, estimated) => (estimated ? "~" : "") + Number(n).toLocaleString("en");
-// Of what nobody counts further than to 10,000.
+// Of what was counted up to a bound, which several may share: any number may have a +.
 const counted = (n, more) => count(n) + (more ? "+" : "");
 
 function span(us) {
@@ -349,13 +353,16 @@ async function ask(path, {body, bearer, stop} = {}) {
     text = await answer.text();
   } catch (why) {
     if (stop?.aborted) throw why;
-    throw new Refused(0, "away", `the server ${late.aborted ? "has not answered in time" : "does not answer"}`);
+    throw new Refused(0, body ? "unknown_fate" : "away",
+      `the server ${late.aborted ? "has not answered in time" : "does not answer"}`);
   }
   let got;
   try {
     got = JSON.parse(text);
-  } catch {
-    got = {error: text.slice(0, 500) || answer.statusText, code: "http"};
+  } catch { // of something on the way, which may have lost the server's own
+    const refused = answer.status >= 400 && answer.status < 500;
+    throw new Refused(answer.status, body && !refused ? "unknown_fate" : "http",
+      text.slice(0, 500) || answer.statusText);
   }
   if (!answer.ok) throw new Refused(answer.status, got.code, got.error);
   return got;
@@ -403,7 +410,7 @@ function show() {
   delete main.dataset.drawn;
   main.dataset.view = location.hash;
   scrollTo(0, 0);
-  document.title = [...to.rest, to.name, "gen_durable"].join(" · ");
+  document.title = [...to.rest, to.name, "gen_durable"].map(visible).join(" · ");
   if (!view.make) {
     main.append(h("p", {class: "note bad"}, "There is no such view."));
     return;
@@ -428,7 +435,7 @@ async function keep(self, main) {
   let last;
   let known = about.version;
   let failures = 0;
-  self.redraw = () => last && shown.draw(last);
+  self.redraw = () => last && !stop.aborted && shown.draw(last);
   while (!stop.aborted) {
     if (document.hidden) {
       await pause(3_600_000, stop);
@@ -445,13 +452,13 @@ async function keep(self, main) {
       say("");
       shown.draw(last);
       main.dataset.drawn = Number(main.dataset.drawn ?? 0) + 1;
-      await pause(Math.max(1000, 20 * (performance.now() - began)), stop);
+      await pause(Math.min(30_000, Math.max(1000, 20 * (performance.now() - began))), stop);
     } catch (why) {
       if (stop.aborted) return;
       if (!(why instanceof Refused)) console.error(why);
       known = false;
       const seconds = Math.min(10, 2 ** failures++);
-      if (why.status === 404 && shown.missing) shown.missing();
+      if (why.status === 404 || why.status === 400) shown.missing?.();
       main.classList.add("stale");
       say(why.message, seconds);
       await pause(1000 * seconds, stop);
@@ -462,8 +469,7 @@ async function keep(self, main) {
 function say(trouble, seconds) {
   const at = $("#status");
   at.className = trouble ? "away" : "";
-  put(at, ...trouble ? [data(trouble), ` – tries again in ${seconds} s `, button("look", {}, "Now")]
-    : [document.createTextNode("")]);
+  put(at, trouble && [data(trouble), ` – tries again in ${seconds} s `, button("look", {}, "Now")]);
 }
 
 document.addEventListener("visibilitychange", () => document.hidden || look());
@@ -473,12 +479,13 @@ addEventListener("hashchange", show);
 // -- dialogs --------------------------------------------------------------------
 
 // The form that is shown: `submit` gets what was filled in, which button it was, and the form; what
-// it throws is told there.
+// it throws is told there, below what it has told itself.
 let shown_form;
 function open(title, content, buttons, submit) {
   const dialog = $("#dialog");
-  const said = h("div", {role: "status", class: "said"});
-  const form = h("form", {method: "dialog"}, h("h2", {id: "dialog-title"}, title), content, said,
+  const [told, wrong] = [h("div", {}), h("div", {})];
+  const form = h("form", {method: "dialog"}, h("h2", {id: "dialog-title"}, title), content,
+    h("div", {role: "status", class: "said"}, told, wrong),
     h("div", {class: "row"}, button("close", {}, "Close"), buttons));
   dialog.replaceChildren(form);
   if (!dialog.open) dialog.showModal();
@@ -486,7 +493,8 @@ function open(title, content, buttons, submit) {
   shown_form = {
     form, submit,
     is_there: () => form.isConnected && dialog.open,
-    told: (...nodes) => put(said, ...nodes),
+    told: (...nodes) => put(told, ...nodes),
+    wrong: (...nodes) => put(wrong, ...nodes),
     close: () => form.isConnected && dialog.close(),
   };
 }
@@ -593,44 +601,57 @@ function progress(job) {
 }
 
 // A job until it has ended, or its form is closed: then it goes on by itself.
-async function follow(id, at) {
+async function follow(id, at, tell) {
   while (at.is_there()) {
     try {
       const job = await ask(`job?id=${id}`);
-      at.told(progress(job));
+      at.wrong();
+      tell(job);
       if (job.ended_at_us) return;
     } catch (why) {
       if (!(why instanceof Refused) || (why.status && why.status !== 503)) throw why;
-      at.told(h("p", {class: "bad"}, data(why.message), ": tries again"));
+      at.wrong(h("p", {class: "bad"}, data(why.message), ": tries again"));
     }
     await pause(300, view.stop.signal);
   }
 }
 
-// Each by itself, until the form is closed. Without a body only a look is taken at each.
+// Each by itself, until the form is closed. Without a body only a look is taken at each. What goes
+// wrong with more than one of them ends it: they are not refused, and one may have been changed.
 async function each(ids, verb, body, at) {
   const refused = [];
+  const jobs = new Map();
   let fit = 0;
-  for (const [i, id] of ids.entries()) {
+  const tell = () => at.told(
+    h("p", {}, `${fit + refused.length} of ${ids.length} looked at, `,
+      h("b", {}, `${fit} ${body ? "changed" : "fit"}`), `, ${refused.length} refused`),
+    refused.slice(0, 20).map(([one, said]) =>
+      h("p", {class: "warn"}, link(`/instance/${one}`, one), ": ", data(said))));
+  const count_in = (id, fits, said) => { fits ? ++fit : refused.push([id, said]); };
+  for (const id of ids) {
     if (!at.is_there()) return;
     try {
       if (body) {
-        const answer = await ask("verb", {body: {...body, id}});
-        if (answer.job) await follow(answer.job, at);
-        ++fit;
+        const {job} = await ask("verb", {body: {...body, id}});
+        job ? jobs.set(id, job) : count_in(id, true);
       } else {
         const {instance} = await ask(`instance?id=${id}`);
-        instance && verb.fits(instance) ? ++fit : refused.push([id, `it is ${instance?.status ?? "deleted"}`]);
+        count_in(id, instance && verb.fits(instance), `it is ${instance?.status ?? "deleted"}`);
       }
     } catch (why) {
-      if (!(why instanceof Refused) || why.status === 401) throw why;
-      refused.push([id, why.message]);
+      if (![400, 404, 409].includes(why.status)) {
+        why.message = `instance ${id}: ${why.message}`;
+        throw why;
+      }
+      count_in(id, false, why.message);
     }
-    at.told(h("p", {}, `${i + 1} of ${ids.length} looked at, `, h("b", {}, `${fit} ${body ? "changed" : "fit"}`),
-      `, ${refused.length} refused`),
-    refused.slice(0, 20).map(([one, said]) =>
-      h("p", {class: "warn"}, link(`/instance/${one}`, one), ": ", data(said))));
+    tell();
   }
+  for (const [id, job] of jobs)
+    await follow(job, at, x => {
+      if (x.ended_at_us) count_in(id, Number(x.changed) > 0, x.last_refusal ?? `job ${job} has not changed it`);
+      tell();
+    });
 }
 
 // Asks what else is to be known, then does it. `target`: {id}, {ids}, {filter}, {queue}, {job}; of
@@ -640,23 +661,25 @@ function act(name, target, what, instance = {}) {
   const verb = verbs[name];
   const many = Boolean(target.ids || target.filter);
   const go = h("button", {value: "go", hidden: many}, verb.name);
+  let changes = 0; // of what is filled in
   open(h("span", {}, `${verb.name}: `, data(what)),
     [h("p", {class: "faint"}, verb.effect), verb.fields(instance)],
     [many && h("button", {value: "dry"}, "Dry run"), go],
     async (x, how, at) => {
       const body = body_of(name, x);
       const dry = how === "dry";
+      const was = changes;
       if (target.ids) {
         await each(target.ids, verb, dry ? null : body, at);
       } else {
         const answer = await ask("verb", {body: {...body, ...target, ...dry && {dry_run: true}}});
-        if (answer.job) await follow(answer.job, at);
+        if (answer.job) await follow(answer.job, at, job => at.told(progress(job)));
         else if (!many) at.close();
       }
-      go.hidden = many && !dry;
+      go.hidden = many && (!dry || was !== changes);
       look();
     });
-  shown_form.form.addEventListener("input", () => { go.hidden = many; }); // something else: once more
+  shown_form.form.addEventListener("input", () => { ++changes; go.hidden = many; }); // something else: once more
 }
 
 async function submitted(how) {
@@ -665,13 +688,14 @@ async function submitted(how) {
   const buttons = $$("button:not([data-do=close])", at.form);
   for (const one of buttons) one.disabled = true;
   at.told();
+  at.wrong();
   try {
     await at.submit(x, how, at);
   } catch (why) {
     if (!(why instanceof Refused)) throw why;
     if (why.status === 401) token.set("");
-    at.told(h("p", {class: "note bad"}, data(why.message),
-      why.code === "unknown_fate" && " It may have happened: look first.",
+    at.wrong(h("p", {class: "note bad"}, data(why.message),
+      why.code === "unknown_fate" && ". It may have happened: look first.",
       why.status === 401 && [" ", button("token", {}, "Type the token in again")]));
   } finally {
     for (const one of buttons) one.disabled = false;
@@ -749,12 +773,13 @@ views.set("overview", (self, main) => ({
       h("h2", {}, "Rows written"),
       h("div", {class: "plots"}, ["inserted", "updated", "deleted"].map(name =>
         plot(name, x.rates.at_us, x.rates[name]))),
-      x.not_served.map(y => h("p", {class: "note", "data-key": `nobody ${y.version} ${y.queue} ${y.fsm}`},
+      x.not_served.map(y => h("p", {class: "note", "data-key": JSON.stringify([y.version, y.queue, y.fsm])},
         machine(y.fsm, y.version), " in queue ", data(y.queue), " is served by nobody: ",
         y.version_served ? "nodes that have it serve other queues" : "no node that lives has it")),
       h("h2", {}, "Queues"), queues(x.queues),
       h("h2", {}, "Nodes"), nodes(x.nodes),
-      h("h2", {}, "Jobs"), x.jobs.length > 0 ? jobs(x.jobs) : h("p", {class: "faint"}, "None."));
+      h("h2", {}, "Jobs"), x.jobs.length > 0 ? jobs(x.jobs) : h("p", {class: "faint"}, "None."),
+      x.jobs.length >= 100 && h("p", {class: "faint"}, "The newest 100, and what has not ended."));
   },
 }));
 
@@ -979,23 +1004,38 @@ views.set("instance", (self, main) => {
   let older = []; // entries that were asked for
   let history = [];
   let complete = false;
+  let trouble = "";
+  const as_key = text =>
+    h("p", {class: "faint", "data-key": "as key"}, link(path_of("instance", {key: which.id}), text));
   return {
     load: stop => ask("instance?" + parameters(which), {stop}),
     more: async () => {
-      const before = history.at(-1).seq;
-      const {rows} = await ask("history?" + parameters({id: self.id, before, limit: 100}),
-        {stop: self.stop.signal});
-      older = [...history, ...rows];
-      complete = rows.length === 0;
+      const there = history;
+      try {
+        const {rows} = await ask("history?" + parameters({id: self.id, before: there.at(-1).seq, limit: 100}),
+          {stop: self.stop.signal});
+        older = [...there, ...rows];
+        complete = rows.length === 0;
+        trouble = "";
+      } catch (why) {
+        if (!(why instanceof Refused) && !self.stop.signal.aborted) throw why;
+        trouble = why.message;
+      }
+      self.redraw();
     },
-    missing: () => put(main, h("p", {class: "note bad"}, "There is no such instance. ",
-      which.id && link(path_of("instance", {key: which.id}), "Look for it as a unique key"))),
+    missing: () => put(main, h("p", {class: "note bad"}, "There is no such instance."),
+      which.id && as_key("Look for it as a unique key")),
     draw: ({instance: x, why, inbox: signals, history: newest}) => {
       self.instance = x;
       self.id = x?.id ?? which.id;
       const first = newest.at(-1)?.seq ?? Infinity;
+      if (older.length && older[0].seq + 1 < first) { // more than a page has come since: they would not meet
+        older = [];
+        complete = false;
+      }
       history = [...newest, ...older.filter(e => e.seq < first)];
       put(main, h("h1", {}, `Instance ${visible(self.id)}`),
+        self.query.found && as_key(`Look for the unique key ${visible(which.id)}`),
         !x && h("p", {class: "note"}, "It is deleted; its history is still there."),
         why && h("p", {class: "why", id: "why", "data-cause": why.cause}, data(why.sentence + ".")),
         why?.details?.instance && h("p", {"data-key": "other"},
@@ -1008,7 +1048,8 @@ views.set("instance", (self, main) => {
         h("h2", {}, "History"),
         history.length > 0 ? h("ol", {class: "line"}, history.map(e => entry(e, x, self)))
           : h("p", {class: "faint"}, "None is kept."),
-        history.at(-1)?.seq > 0 && !complete && h("p", {"data-key": "more"}, button("more", {}, "Earlier")));
+        history.at(-1)?.seq > 0 && !complete && h("p", {"data-key": "more"},
+          button("more", {}, "Earlier"), trouble && h("span", {class: "bad"}, " ", data(trouble))));
     },
   };
 });
@@ -1030,7 +1071,7 @@ const doings = {
   "bulk-all": () => act($("#bulk").value, {filter: view.filter},
     Object.entries(view.filter).map(x => x.join(" ")).join(", ")),
   whole: at => { view.whole.add(at.value); view.redraw(); },
-  more: async () => { await view.shown.more(); view.redraw(); },
+  more: () => view.shown.more(),
 };
 for (const name of ["retry", "stop", "run-now", "move", "upgrade", "signal"])
   doings[name] = () => act(name, of_view(), `instance ${view.id}`, view.instance);
@@ -1046,16 +1087,11 @@ function help() {
       ` ${about.schema_version ?? ""}`)], []);
 }
 
-document.addEventListener("click", async event => {
+document.addEventListener("click", event => {
   const at = event.target.closest("[data-do]");
   if (!at || at.disabled) return;
   if (at.tagName === "A") event.preventDefault();
-  try {
-    await doings[at.dataset.do](at.dataset);
-  } catch (why) {
-    if (!(why instanceof Refused)) throw why;
-    say(why.message, 1);
-  }
+  doings[at.dataset.do](at.dataset);
 });
 
 document.addEventListener("change", ({target}) => {
@@ -1079,7 +1115,9 @@ document.addEventListener("submit", event => {
   const form = event.target;
   if (form.id === "find") {
     const what = $("#find-what").value.trim();
-    if (what) location.hash = /^\d{1,19}$/.test(what) ? `/instance/${what}` : path_of("instance", {key: what});
+    if (what)
+      location.hash = /^\d{1,19}$/.test(what) ? path_of(`instance/${what}`, {found: true})
+        : path_of("instance", {key: what});
     document.activeElement.blur();
   } else if (form.id === "filters") {
     location.hash = path_of("instances", filled(form));
@@ -1099,7 +1137,10 @@ const keys = {
   j: () => step(1), k: () => step(-1), "?": help, r: look,
   "/": () => $("#find-what").select(), f: () => $("#filters input")?.focus(), n: () => $("#older")?.click(),
   x: () => $("[data-pick]", document.activeElement.closest("tr") ?? h("p"))?.click(),
-  Escape: () => { location.hash = {instance: last_list, machine: "#/machines"}[view.name] ?? location.hash; },
+  Escape: () => {
+    if (view.name === "instance") location.hash = last_list;
+    if (view.name === "machine") location.hash = "#/machines";
+  },
 };
 const places = {o: "#/", m: "#/machines", i: "#/instances"};
 
