@@ -113,8 +113,7 @@ result<client> client::connect(pq::options opts, client_settings how) {
 }
 
 result<void> client::impl::open() {
-  if (db_)
-    before_ = db_->for_next();
+  before_ = db_ ? db_->for_next() : before_;
   db_ = std::make_unique<pq::connection>(opts_, before_);
   auto version = db_->run({{store::schema_version()}, false});
   auto ok = version.ok()
@@ -224,7 +223,9 @@ result<pq::rows> client::impl::ask_while(const pq::unit& work, Again again) {
     if (reply.ok())
       return std::move(reply.results.back());
     auto why = std::move(*reply.failure);
-    if (gave_up_ || !again(why.code) || ++failures == read_tries)
+    // 57014: a statement took too long, and would again.
+    if (gave_up_ || why.sqlstate == "57014" || !again(why.code)
+        || ++failures == read_tries)
       return why;
     std::this_thread::sleep_for(delay_after(failures));
   }
@@ -427,6 +428,10 @@ result<job_row> client::work_on(std::int64_t job) {
 
 result<job_row> client::cancel_job(std::int64_t job) {
   return job_of(impl_->ask({{store::cancel_job(job), store::jobs(job)}}), job);
+}
+
+result<job_row> client::job(std::int64_t id) {
+  return job_of(impl_->read(store::jobs(id == 0 ? -1 : id)), id); // 0: all
 }
 
 result<std::vector<job_row>> client::jobs() {

@@ -141,6 +141,8 @@ public:
   result<job_row> work_on(std::int64_t job);
   /// A job that has not ended does not go on. What it has done stays.
   result<job_row> cancel_job(std::int64_t job);
+  /// A job, however long ago it has ended. `not_found`: there is no such one.
+  result<job_row> job(std::int64_t id);
   /// Jobs that go on, and the last hundred that have ended, the newest first.
   result<std::vector<job_row>> jobs();
 

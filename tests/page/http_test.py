@@ -9,6 +9,7 @@ import os
 import random
 import re
 import resource
+import signal
 import socket
 import stat
 import subprocess
@@ -124,6 +125,13 @@ class Looks(Case):
         for bad in ("", "?id=1&key=order+1", "?id=x", "?key_hex=0", "?id=1&id=1", "?id=1&other=2", "?id=%zz", "?id=9" + 20 * "9"):
             self.assertEqual(self.look("/api/instance" + bad, 400)["code"], "invalid_argument", bad)
 
+    def test_what_cannot_be_meant_names_its_parameter(self):
+        for target in ("/api/instance?key=%ff", "/api/instance?key=a%00b", "/api/instances?failure=%c3", "/api/instances?queue=%00"):
+            self.assertEqual(self.look(target, 400)["code"], "invalid_argument", target)
+        for target, name in {"/api/instance?key_hex=0": "key_hex", "/api/instances?older=x": "older", "/api/history?id=x": "id",
+                             "/api/instance?id=x": "id"}.items():
+            self.assertTrue(self.look(target, 400)["error"].startswith(f"{name}: expected"), target)
+
     def test_inbox(self):
         for n in range(3):
             self.database.gdctl("signal", "11", "note", "--payload", json.dumps({"n": n}), "--dedup", f"k{n}")
@@ -167,6 +175,15 @@ class Looks(Case):
         self.assertEqual(self.look("/api/jobs"), {"jobs": []})
         self.assertEqual(self.look("/api/job?id=7", 404)["code"], "not_found")
         self.look("/api/job", 400)
+
+    def test_a_job_of_long_ago(self):
+        self.database.sql("insert into gen_durable_jobs (what, dry_run, made_by, highest_id, ended_at) "
+                          "select 'stop', false, 'ann', 0, now() from generate_series(1, 150)")
+        newest = self.look("/api/jobs")["jobs"]
+        self.assertEqual(len(newest), 100)
+        self.assertEqual(self.look("/api/job?id=1")["id"], "1")
+        self.look("/api/job?id=0", 404)
+        self.database.sql("delete from gen_durable_jobs")
 
     def test_metrics(self):
         found = self.get("/metrics")
@@ -251,6 +268,68 @@ class Verbs(Case):
         self.assertEqual(json.loads(done["which"])["failure"], "no stock")
         self.assertIsInstance(done["id"], str)
 
+    def many_failed(self):
+        """More than two pages of a job."""
+        self.database.sql("insert into gen_durable (fsm, step, queue, state, status, last_error) "
+                          "select 'Order', 'pay', 'many', '{}', 'failed', 'no stock' from generate_series(1, 600)")
+        self.addCleanup(self.database.sql, "delete from gen_durable where queue = 'many'")
+
+    def test_a_dry_run_goes_between_the_pages_of_a_job(self):
+        self.many_failed()
+        with self.database.holding("lock table gen_durable in share row exclusive mode"):
+            long = self.do({"verb": "retry", "filter": {"queue": "many"}}, 202)["job"]
+            trial = self.do({"verb": "stop", "filter": {"queue": "many"}, "dry_run": True}, 202)["job"]
+        self.assertLess(self.ended(trial)["ended_at_us"], self.ended(long)["ended_at_us"])
+
+    def test_a_job_waits_for_a_lock_and_goes_on_after_a_failure(self):
+        self.many_failed()
+        with self.database.holding("lock table gen_durable in share row exclusive mode"):
+            job = self.do({"verb": "retry", "filter": {"queue": "many"}}, 202)["job"]
+            # Longer than who looks would.
+            self.database.until("exists (select from pg_stat_activity where application_name = 'gdctl serve' "
+                                "and wait_event_type = 'Lock' and clock_timestamp() - query_start > interval '1.5 s')", 10)
+            self.database.refuse()
+            support.until(lambda: f"job {job} is" in self.server.said(), "it says that it fails", 10)
+        self.assertEqual(self.server.said().count(f"job {job} is tried again"), 1)
+        self.database.accept()
+        support.until(lambda: self.get("/api/jobs").status == 200, "the database is back")
+        self.assertIsNotNone(self.ended(job)["ended_at_us"])
+
+    def test_what_a_role_may_do(self):
+        """Behind look.sql and operate.sql: all but what takes rights to the tables."""
+        role, engine = f"operates_{os.getpid()}", f"engine_{os.getpid()}"
+        for name in (role, engine):
+            self.database.sql(f"create role {name} login")
+            self.addCleanup(self.database.sql, f"drop owned by {name}; drop role {name}")
+        self.database.grant("look.sql", role)
+        self.database.grant("operate.sql", role, engine=engine)
+        self.database.sql("insert into gen_durable_machines (fsm, version, initial_step, steps, queue) "
+                          "values ('Order', 3, 'begin', '{begin,pay}', 'mail')")
+        ids = [x for x, in self.database.sql(
+            "insert into gen_durable (fsm, step, queue, state, status, last_error) "
+            "select 'Order', 'pay', 'own', '{}', 'failed', 'x' from generate_series(1, 2) returning id")]
+        server = support.Server(self.gdctl, self.database.url_of(role), self.folder)
+        try:
+            host = f"127.0.0.1:{server.port}"
+
+            def told(**verb):
+                headers = [("Host", host), ("Origin", f"http://{host}"), ("Authorization", f"Bearer {server.token}"),
+                           ("Content-Type", "application/json")]
+                done = raw.ask(server.port, "POST", "/api/verb", headers, json.dumps(verb).encode())
+                return done.status, done.json().get("code")
+            for verb in ({"verb": "retry", "id": ids[0]}, {"verb": "run-now", "id": ids[0]}, {"verb": "move", "id": ids[0], "priority": 2},
+                         {"verb": "stop", "id": ids[0]}, {"verb": "pause", "queue": "own"}, {"verb": "resume", "queue": "own"}):
+                self.assertEqual(told(**verb), (200, None), verb)
+            self.assertEqual(told(verb="retry", filter={"queue": "own"}), (202, None))
+            self.assertEqual(told(verb="upgrade", id=ids[1], to_version=3), (202, None))
+            newest = self.look("/api/jobs")["jobs"]
+            self.assertEqual(told(verb="cancel", job=newest[0]["id"]), (200, None))
+            self.ended(newest[1]["id"])
+            self.assertEqual(told(verb="signal", id="3", name="paid"), (403, "denied"))
+            self.assertEqual(told(verb="rewind", id=ids[1], seq=0), (403, "denied"))
+        finally:
+            server.close()
+
     def test_upgrade_waits_for_a_node_and_is_cancelled(self):
         self.database.sql("insert into gen_durable_machines (fsm, version, initial_step, steps, queue) "
                           "values ('Order', 2, 'begin', '{begin,charge}', 'mail')")
@@ -313,6 +392,32 @@ class Strangers(Case):
 
     stop = {"verb": "stop", "filter": {"status": "runnable"}}
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.database.sql("""
+          insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, state)
+            select 12, n, now(), 1, 'next', 'pay', 0, jsonb_build_object('a', repeat('x', 1000000)) from generate_series(0, 9) n""")
+        # Beside the other tests, as it takes its time.
+        cls.slow_line = threading.Thread(target=cls.read_slowly)
+        cls.slow_line.start()
+        cls.addClassCleanup(cls.slow_line.join)
+
+    @classmethod
+    def read_slowly(cls):
+        """For longer than one who does not read at all is waited for."""
+        begin = time.monotonic()
+        data = bytearray()
+        with socket.socket() as there:
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+            there.settimeout(20)
+            there.connect(("127.0.0.1", cls.port))
+            there.sendall(raw.request("GET", "/api/history?id=12", [("Host", cls.host)]))
+            while part := there.recv(65_536):
+                data += part
+                time.sleep(max(0, len(data) / 9_000_000 * 36 - (time.monotonic() - begin)))
+        cls.read = bytes(data), time.monotonic() - begin
+
     def setUp(self):
         self.before = self.all_rows()
 
@@ -339,6 +444,9 @@ class Strangers(Case):
                        f"http://127.0.0.1:{self.port + 1}"):
             self.assertEqual(self.post(self.stop, Origin=origin).status, 403, origin)
             self.assertEqual(self.get("/api/overview", Origin=origin).status, 403, origin)
+        # One of ours, and not that of this Host.
+        self.assertEqual(self.post(self.stop, Origin=f"http://localhost:{self.port}").status, 403)
+        self.assertEqual(self.post(self.stop, Host=f"localhost:{self.port}").status, 403)
         for site in ("cross-site", "same-site", "other"):
             self.assertEqual(self.post(self.stop, Sec_Fetch_Site=site).status, 403)
             self.assertEqual(self.get("/api/overview", Sec_Fetch_Site=site).status, 403)
@@ -424,6 +532,23 @@ class Strangers(Case):
         many = "".join(f"X-{n}: {'y' * 500}\r\n" for n in range(100))
         self.assertIn(raw.Answer(raw.exchange(self.port, f"GET / HTTP/1.1\r\nHost: {self.host}\r\n{many}\r\n".encode())).status, (413, 431))
 
+    def test_who_could_be_understood_otherwise(self):
+        """Where a request ends, a proxy must not see elsewhere: it is refused, and nothing behind it is read."""
+        head = self.headers(Origin=f"http://{self.host}", Authorization=f"Bearer {self.server.token}", Content_Type="application/json")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head)
+        body = raw.request("GET", "/healthz", self.headers()).decode()
+        chunks = f"{len(body):x}\r\n{body}\r\n0\r\n\r\n"
+        for more, sent in ((f"Content-Length : {len(body)}\r\n", body), (f"Content-Length\t: {len(body)}\r\n", body),
+                           ("Transfer-Encoding : chunked\r\n", chunks), ("Transfer-Encoding: xchunked\r\n", body),
+                           ("Transfer-Encoding: identity\r\n", body), ("Transfer-Encoding: gzip, chunked\r\n", chunks),
+                           ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", chunks),
+                           ("Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n", chunks)):
+            begin = time.monotonic()
+            found = raw.exchange(self.port, f"POST /api/verb HTTP/1.1\r\n{lines}{more}\r\n{sent}".encode())
+            self.assertEqual(re.findall(rb"HTTP/1.1 (\d+)", found), [b"400"], more)
+            self.assertEqual(raw.Answer(found).headers["connection"].lower(), "close")
+            self.assertLess(time.monotonic() - begin, 5)
+
     def test_the_slow(self):
         """Headers, or a body, by the byte: cut off in time, while others are answered."""
         head = self.headers(Origin=f"http://{self.host}", Authorization=f"Bearer {self.server.token}", Content_Type="application/json")
@@ -501,6 +626,13 @@ class Strangers(Case):
                 there.sendall(raw.request("GET", f"/api/instances?failure={random.random()}", self.headers()))
         self.assertEqual(self.get("/api/overview").status, 200)
 
+    def test_who_reads_slowly_is_told_all(self):
+        self.slow_line.join()
+        data, seconds = self.read
+        self.assertGreater(seconds, 33)
+        self.assertEqual(len(raw.Answer(data).body), int(raw.Answer(data).headers["content-length"]))
+        self.assertGreater(len(data), 8_000_000)
+
     def test_many_at_once(self):
         answers = []
 
@@ -533,14 +665,10 @@ class ReadOnly(Case):
     def test_looking_writes_nothing(self):
         """As a role that may only look."""
         role = f"looks_{os.getpid()}"
-        psql = os.path.join(os.environ["GD_TEST_POSTGRES_BIN"], "psql")
         self.database.sql(f"create role {role} login")
         self.addCleanup(self.database.sql, f"drop owned by {role}; drop role {role}")
-        subprocess.run([psql, "-qX", "-d", self.database.url, "-v", "schema=public", "-v", f"role={role}",
-                        "-f", os.path.join(SOURCE, "sql/grants/look.sql")], check=True)
-        url = re.sub(r"user=\S+", f"user={role}", self.database.url)
-        self.assertIn(role, url)
-        server = support.Server(self.gdctl, url, self.folder, writes=False)
+        self.database.grant("look.sql", role)
+        server = support.Server(self.gdctl, self.database.url_of(role), self.folder, writes=False)
         try:
             for target in LOOKS:
                 found = raw.ask(server.port, "GET", target, [("Host", f"127.0.0.1:{server.port}")])
@@ -577,21 +705,181 @@ class Away(Case):
 
     def test_a_table_that_is_locked(self):
         """Nobody waits for long, and what needs no table is answered at once."""
-        psql = os.path.join(os.environ["GD_TEST_POSTGRES_BIN"], "psql")
-        with subprocess.Popen([psql, "-qX", "-d", self.database.url], stdin=subprocess.PIPE, text=True) as other:
-            other.stdin.write("begin; lock table gen_durable in access exclusive mode;\n")
-            other.stdin.flush()
-            self.database.until("exists (select from pg_locks where mode = 'AccessExclusiveLock' and granted "
-                                "and relation = 'gen_durable'::regclass)")
+        with self.database.holding("lock table gen_durable in access exclusive mode"):
             begin = time.monotonic()
             self.assertEqual(self.get("/api/instances").status, 503)
             self.assertLess(time.monotonic() - begin, 5)
             begin = time.monotonic()
             self.assertEqual(self.get("/healthz").status, 200)
             self.assertLess(time.monotonic() - begin, 1)
-            other.stdin.write("rollback;\n")
-            other.stdin.close()
         support.until(lambda: self.get("/api/instances").status == 200, "it is answered again")
+
+
+class Slow(Case):
+    """A database whose looks at instances take longer than they may."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.database.sql("create or replace function gd_us(at timestamptz) returns bigint language plpgsql stable "
+                         "as $$ begin perform pg_sleep(3); return 0; end $$")
+
+    def test_a_look_that_takes_too_long_is_given_up(self):
+        begin = time.monotonic()
+        self.assertEqual(self.look("/api/instances", 503)["code"], "unavailable")
+        self.assertLess(time.monotonic() - begin, 6)
+
+    def test_verbs_that_have_waited_too_long_are_not_begun(self):
+        """Who has sent them may have been told so, or have gone."""
+        told = {}
+
+        def ask(n):
+            told[n] = self.post({"verb": "pause", "queue": f"late {n}"}).json().get("code")
+        threads = [threading.Thread(target=ask, args=(n,)) for n in range(60)]
+        with self.database.holding("lock table gen_durable_queues in access exclusive mode"):
+            for thread in threads:
+                thread.start()
+            support.until(lambda: "overloaded" in told.values(), "one has waited too long", 14)
+        for thread in threads:
+            thread.join()
+        done = {x for x, in self.database.sql("select queue from gen_durable_queues where queue like 'late %'")}
+        self.assertEqual(done, {f"late {n}" for n, code in told.items() if code is None})
+
+    def test_who_asks_for_much_is_in_nobodys_way(self):
+        """Neither of who changes something, nor of those who look at all."""
+        for n in range(250):
+            with raw.connect(self.port) as there:
+                there.sendall(raw.request("GET", f"/api/instances?before={n + 100}", self.headers()))
+        begin = time.monotonic()
+        self.assertTrue(self.do({"verb": "pause", "queue": "mail"})["paused"])
+        for target in ("/api/machines", "/api/jobs", "/readyz"):
+            self.assertEqual(self.get(target).status, 200, target)
+        self.assertLess(time.monotonic() - begin, 7)
+
+    def test_what_is_asked_at_the_end_is_told_so(self):
+        server = support.Server(self.gdctl, self.database.url, self.folder)
+        host = [("Host", f"127.0.0.1:{server.port}")]
+        with raw.connect(server.port) as slow, raw.connect(server.port) as other, raw.connect(server.port) as third:
+            slow.sendall(raw.request("GET", "/api/instances", host))
+            self.database.until("exists (select from pg_stat_activity where application_name = 'gdctl serve' and wait_event = 'PgSleep')")
+            os.kill(server.pid, signal.SIGTERM)
+
+            def code():
+                other.sendall(f"GET /api/jobs HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+                found = raw.Answer(other.recv(65536))
+                return found.status != 200 and found.json()["code"]
+            self.assertEqual(support.until(code, "it is told"), "stopped")
+            third.sendall(raw.request("GET", "/metrics", host))
+            found = raw.Answer(raw.read_all(third))
+            # It is not the database that is away.
+            self.assertEqual((found.status, found.json()["code"]), (503, "stopped"))
+        server.close()
+
+
+class Large(Case):
+    """Answers that are large."""
+
+    def test_who_does_not_read_takes_no_more_memory(self):
+        self.database.sql("""
+          insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, state)
+            select 8, n, now(), 1, 'next', 'pay', 0, jsonb_build_object('a', repeat('x', 1000000)) from generate_series(0, 9) n""")
+        target = "/api/history?id=8"
+        self.assertGreater(len(self.get(target).body), 8 << 20)
+        there = []
+        try:
+            for _ in range(40):
+                there.append(raw.connect(self.port, 60))
+                there[-1].sendall(raw.request("GET", target, self.headers()))
+            told = [x.recv(12)[-3:] for x in there]
+            self.assertEqual(set(told), {b"200", b"503"})
+            self.assertGreater(told.count(b"200"), 5)
+            # What is small is told all the same: whether something has been changed, for one.
+            self.assertTrue(self.do({"verb": "pause", "queue": "mail"})["paused"])
+            self.assertEqual(self.get("/api/overview").status, 200)
+        finally:
+            for x in there:
+                x.close()
+        support.until(lambda: self.get(target).status == 200, "there is room again")
+
+
+class Few(Case):
+    """Few files may be open."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server.close()
+        path = os.path.join(cls.folder, "gdctl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nulimit -n 300\nexec '{cls.gdctl}' \"$@\"\n")
+        os.chmod(path, 0o700)
+        cls.server = support.Server(path, cls.database.url, cls.folder)
+        cls.addClassCleanup(cls.server.close)
+        cls.port = cls.server.port
+        cls.host = f"127.0.0.1:{cls.port}"
+
+    def test_the_idle_make_room(self):
+        idle = [raw.connect(self.port) for _ in range(320)]
+        try:
+            begin = time.monotonic()
+            for target in ("/healthz", "/api/instances", "/readyz"):
+                self.assertEqual(self.get(target).status, 200, target)
+            self.assertLess(time.monotonic() - begin, 8)
+        finally:
+            for x in idle:
+                x.close()
+
+
+class Another(Case):
+    """A schema, or a clock, that becomes another."""
+
+    def test_a_schema_that_goes_back(self):
+        looks = ["/api/overview", "/api/machines", "/api/instances", "/api/instance?id=1", "/api/history?id=1", "/api/jobs"]
+        for target in 4 * looks:
+            self.assertEqual(self.get(target).status, 200, target)
+        self.database.gdctl("migrate", "down", "--to", "22", "--with-instances")
+        seen = set()
+        for target in 4 * looks:
+            found = self.get(target)
+            if found.status != 200:  # by a connection, or an answer, of before
+                seen.add((found.status, found.json()["code"]))
+        self.assertEqual(seen, {(503, "schema_mismatch")})
+        self.database.gdctl("migrate", "up")
+        self.database.gdctl("migrate", "activate")
+        for target in looks:
+            support.until(lambda t=target: self.get(t).status == 200, target)
+
+    def test_a_clock_that_is_set(self):
+        """The times of rates are the database's, and how long it has been is not."""
+        self.database.sql("""
+          set allow_system_table_mods = on;
+          create table shift as select interval '1 h' as by;
+          alter function pg_catalog.clock_timestamp() rename to real_clock;
+          create function pg_catalog.clock_timestamp() returns timestamptz language sql
+            as 'select pg_catalog.real_clock() + s.by from public.shift s'""")
+
+        def rates():
+            return self.look("/api/overview")["rates"]
+
+        def are_told(since):
+            return support.until(lambda: (x := rates())["at_us"][-1:] > [since] and x["updated"][-1] is not None and x, "rates")
+        self.database.refuse()  # with sessions that have another clock
+        self.database.accept()
+        support.until(lambda: self.get("/api/overview").status == 200, "it is back")
+        now = are_told((time.time() + 1_800) * 1e6)["at_us"][-1]
+        before = self.server.said().count("is away")
+        self.database.refuse()
+        support.until(lambda: self.server.said().count("is away") > before, "it says so")
+        self.database.accept()
+        support.until(lambda: self.get("/api/overview").status == 200, "it is back")
+        found = are_told(now)
+        self.assertGreater(max(at for at, updated in zip(found["at_us"], found["updated"]) if updated is None), now)
+        for n in range(1, 4):
+            self.database.sql("update gen_durable set updated_at = updated_at")
+            self.database.sql(f"update shift set by = interval '-{n} h'")
+            before = (time.time() - (n - 0.5) * 3_600) * 1e6
+            found = support.until(lambda b=before: (x := rates())["at_us"][-1] < b and x, "the clock is set back")
+            self.assertLess(max(x for x in found["updated"] if x is not None), 2_000)
 
 
 class Starts(unittest.TestCase):
@@ -624,7 +912,40 @@ class Starts(unittest.TestCase):
             os.remove(path)
             os.symlink("/etc/passwd", path)
             self.assertIn(path, self.refused("--allow-writes", "--token-file", path))
+            os.remove(path)
+            os.mkfifo(path, 0o600)
+            self.assertIn("a file of yours", self.refused("--allow-writes", "--token-file", path))
+            os.remove(path)
+            with open(path, "w", encoding="ascii") as file:
+                file.write("0" * 64)
+            os.chmod(path, 0o600)
+            if os.geteuid() == 0:  # who else could give it to somebody
+                os.chown(path, 1, 1)
+                self.assertIn("a file of yours", self.refused("--allow-writes", "--token-file", path))
             self.assertIn("nowhere", self.refused("--allow-writes", "--token-file", "/nowhere/token"))
+
+    def test_who_reads_its_output_no_more_ends_it(self):
+        database = support.Database(Case.gdctl)
+        self.addCleanup(database.close)
+        ours, its = os.pipe()
+        os.close(ours)
+        done = subprocess.run([Case.gdctl, "serve", "--listen", f"127.0.0.1:{support.free_port()}"], stdout=its,
+                              env={**os.environ, "GD_DATABASE": database.url}, timeout=60, check=False)
+        os.close(its)
+        self.assertEqual(done.returncode, -signal.SIGPIPE)
+
+    def test_an_address_is_told_as_browsers_write_it(self):
+        database = support.Database(Case.gdctl)
+        self.addCleanup(database.close)
+        port = support.free_port()
+        server = support.Process([Case.gdctl, "serve", "--listen", f"[0:0:0:0:0:0:0:1]:{port}"], database.url, "/")
+        try:
+            support.until(lambda: f"http://[::1]:{port}/" in server.said(), "its address")
+            with socket.create_connection(("::1", port), 20) as there:
+                there.sendall(raw.request("GET", "/healthz", [("Host", f"[::1]:{port}")]))
+                self.assertEqual(raw.Answer(raw.read_all(there)).status, 200)
+        finally:
+            server.close()
 
     def test_a_database_that_is_not_there_is_told_at_once(self):
         done = subprocess.run([Case.gdctl, "--database", "host=/nowhere", "serve"], capture_output=True, timeout=60, check=False)

@@ -100,6 +100,11 @@ class Proxied:
         self.assertEqual(self.verb(Origin=f"http://{HOST}").status, 403)
         self.assertEqual(self.verb(Origin="https://evil.example").status, 403)
         self.assertEqual(self.verb(host="evil.example").status, 403)
+        # What the server is on its machine, it is not through the proxy.
+        self.assertEqual(self.verb(Origin="http://localhost").status, 403)
+        self.assertEqual(self.verb(host="localhost", Origin="http://localhost").status, 403)
+        self.assertEqual(self.verb(host="localhost").status, 403)
+        self.assertEqual(raw.ask(self.socket, "GET", "/api/about", [("Host", "localhost")]).status, 200)
         self.assertEqual(self.through("GET", "/api/overview", host="evil.example").status, 403)
         self.assertEqual(self.database.value("select status from gen_durable where id = 5"), "failed")
         self.assertEqual(self.verb().status, 200)

@@ -1,7 +1,9 @@
 """What the page's tests have in common: a database of their own, workers, the server."""
 
+import contextlib
 import http.client
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -57,6 +59,32 @@ class Database:
     def until(self, condition, seconds=SECONDS):
         """Waits for a condition in SQL."""
         until(lambda: self.value(f"select {condition}") == "t", condition, seconds)
+
+    @contextlib.contextmanager
+    def holding(self, text):
+        """A transaction that has done this, and is open for as long."""
+        psql = os.path.join(os.environ["GD_TEST_POSTGRES_BIN"], "psql")
+        with subprocess.Popen([psql, "-qXAt", "-d", self.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            try:
+                other.stdin.write(f"begin; {text}; select 'held';\n")
+                other.stdin.flush()
+                while (line := other.stdout.readline().strip()) != "held":
+                    assert line or other.poll() is None, "psql has ended"
+                yield
+            finally:
+                other.kill()
+
+    def grant(self, script, role, **variables):
+        """A script of sql/grants."""
+        here = os.path.dirname(os.path.realpath(__file__))
+        psql = os.path.join(os.environ["GD_TEST_POSTGRES_BIN"], "psql")
+        given = {"schema": "public", "role": role, "ON_ERROR_STOP": "1", **variables}
+        subprocess.run([psql, "-qX", "-d", self.url, *(x for name, value in given.items() for x in ("-v", f"{name}={value}")),
+                        "-f", os.path.join(here, "../../sql/grants", script)], check=True)
+
+    def url_of(self, role):
+        """For a role of the server's, which may log in."""
+        return re.sub(r"user=\S+", f"user={role}", self.url)
 
     def gdctl(self, *arguments):
         done = subprocess.run([self._gdctl, *arguments], env={**os.environ, "GD_DATABASE": self.url},

@@ -2,6 +2,7 @@
 
 #include "serve/guard.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace gdctl::serve {
@@ -11,10 +12,17 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t connections = 4;
-constexpr std::size_t most_tasks = 1'000;
+/// Of a rank.
+constexpr std::size_t most_tasks = 200;
+/// Less than a page waits for its answer.
+constexpr auto longest_wait = 8s;
 constexpr std::size_t most_looks = 500;
 /// One who fails to connect spares the others the wait.
 constexpr auto away_for = 500ms;
+
+answer overloaded() {
+  return refusal(503, "overloaded", "too many requests wait for the database");
+}
 
 int status_of(gd::errc code) {
   switch (code) {
@@ -42,12 +50,14 @@ int status_of(gd::errc code) {
 /// Whether the connection, or what is behind it, may be at fault.
 bool is_lost(gd::errc code) {
   return code == gd::errc::unavailable || code == gd::errc::unknown_fate
-         || code == gd::errc::schema_mismatch;
+         || code == gd::errc::schema_mismatch || code == gd::errc::sql;
 }
 
 } // namespace
 
 answer told(const gd::error& why) {
+  if (why.sqlstate == "42501")
+    return refusal(403, "denied", why.message);
   return refusal(status_of(why.code), gd::to_string(why.code), why.message);
 }
 
@@ -69,95 +79,120 @@ answer desk::known(const std::string& key) {
   return found->second.told;
 }
 
-void desk::ask(const std::string& key, std::chrono::milliseconds kept,
-               errand what, reply to) {
-  {
-    std::lock_guard guard{mutex_};
-    if (!stopped_ && tasks_.size() < most_tasks) {
-      auto age = changes_;
-      if (!key.empty()) {
-        drop_old_looks();
-        auto& x = looks_[key];
-        // One that was asked before something changed is not told to who asks after.
-        if (x.under_way && x.age == age) {
-          x.waiting.push_back(std::move(to));
-          return;
-        }
-        if (!x.under_way) {
-          x.under_way = true;
-          x.age = age;
-          x.told = nullptr;
-          x.waiting.push_back(std::move(to));
-          to = nullptr;
-        }
-      }
-      // With `to`, it is for that one alone.
-      tasks_.push_back(
-        {to ? std::string{} : key, kept, std::move(what), std::move(to), age});
-      changed_.notify_one();
-      return;
-    }
-  }
-  to(refusal(503, "overloaded", "too many requests wait for the database"));
+answer desk::refused(rank of) const {
+  if (stopped_)
+    return refusal(503, "stopped", "the server ends");
+  return tasks_[of].size() < most_tasks ? nullptr : overloaded();
 }
 
-void desk::forget() {
-  std::lock_guard guard{mutex_};
-  ++changes_;
+void desk::ask(const std::string& key, std::chrono::milliseconds kept,
+               errand what, reply to) {
+  auto of = key.find('?') == key.npos ? look_at_all : look_at_some;
+  std::unique_lock guard{mutex_};
+  if (auto why = refused(of)) {
+    guard.unlock();
+    return to(why);
+  }
+  drop_old_looks();
+  auto& x = looks_[key];
+  // One that was asked before something changed is not told to who asks after.
+  if (x.under_way && x.age == changes_) {
+    x.waiting.push_back(std::move(to));
+    return;
+  }
+  if (x.under_way) { // for this one alone
+    tasks_[of].push_back({{}, kept, std::move(what), std::move(to)});
+  } else {
+    x = {.age = changes_, .under_way = true};
+    x.waiting.push_back(std::move(to));
+    tasks_[of].push_back({key, kept, std::move(what), nullptr});
+  }
+  changed_.notify_one();
+}
+
+void desk::act(errand what, reply to) {
+  std::unique_lock guard{mutex_};
+  if (auto why = refused(verb)) {
+    guard.unlock();
+    return to(why);
+  }
+  auto forget = [this, to = std::move(to)](const answer& done) {
+    {
+      std::lock_guard changing{mutex_};
+      ++changes_;
+    }
+    to(done);
+  };
+  tasks_[verb].push_back({{}, 0ms, std::move(what), std::move(forget)});
+  changed_.notify_one();
 }
 
 void desk::stop() {
-  std::deque<task> left;
+  decltype(tasks_) left;
   {
     std::lock_guard guard{mutex_};
     stopped_ = true;
     left.swap(tasks_);
   }
   changed_.notify_all();
-  for (const auto& x : left)
-    tell(x, refusal(503, "stopped", "the server ends"));
+  for (const auto& queue : left)
+    for (const auto& x : queue)
+      tell(x, refusal(503, "stopped", "the server ends"));
   for (auto& thread : threads_)
     thread.join();
   threads_.clear();
+}
+
+bool desk::idle() const {
+  return std::all_of(tasks_.begin(), tasks_.end(),
+                     [](const auto& x) { return x.empty(); });
 }
 
 void desk::run() {
   std::optional<gd::client> db;
   while (true) {
     std::unique_lock guard{mutex_};
-    changed_.wait(guard, [this] { return stopped_ || !tasks_.empty(); });
-    if (tasks_.empty())
+    changed_.wait(guard, [this] { return stopped_ || !idle(); });
+    if (stopped_)
       return;
-    auto next = std::move(tasks_.front());
-    tasks_.pop_front();
+    auto& first = *std::find_if(tasks_.begin(), tasks_.end(),
+                                [](const auto& x) { return !x.empty(); });
+    auto next = std::move(first.front());
+    first.pop_front();
     guard.unlock();
-    tell(next, answer_of(next, db));
+    bool late = clock::now() - next.since > longest_wait;
+    tell(next, late ? overloaded() : answer_of(next, db));
   }
 }
 
-answer desk::answer_of(const task& x, std::optional<gd::client>& db) {
-  if (!db) {
-    {
-      std::lock_guard guard{mutex_};
-      if (away_ && clock::now() < away_until_)
-        return away_;
-    }
-    auto made = gd::client::connect(database_, {.reconnects = 1});
+answer desk::connect(std::optional<gd::client>& db) {
+  {
     std::lock_guard guard{mutex_};
-    if (!made) {
-      away_ = refusal(503, gd::to_string(made.error().code),
-                      made.error().message);
-      away_until_ = clock::now() + away_for;
+    if (away_ && clock::now() < away_until_)
       return away_;
-    }
-    away_ = nullptr;
-    db.emplace(std::move(*made));
   }
+  auto made = gd::client::connect(database_, {.reconnects = 1});
+  std::lock_guard guard{mutex_};
+  away_ = made ? nullptr : told(made.error());
+  away_until_ = clock::now() + away_for;
+  if (made)
+    db.emplace(std::move(*made));
+  return away_;
+}
+
+answer desk::answer_of(const task& x, std::optional<gd::client>& db) {
+  if (!db)
+    if (auto away = connect(db))
+      return away;
   auto done = x.what(*db);
   if (done)
     return std::make_shared<response>(std::move(*done));
-  if (is_lost(done.error().code))
-    db.reset(); // the next one begins with a connection of its own
+  auto code = done.error().code;
+  if (is_lost(code))
+    db.reset();              // the next one begins with a connection of its own
+  if (code == gd::errc::sql) // another schema may be there by now
+    if (auto away = connect(db))
+      return away;
   return told(done.error());
 }
 

@@ -5,6 +5,7 @@
 #include <gd/client.hpp>
 #include <gd/error.hpp>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -27,7 +28,8 @@ answer told(const gd::error& why);
 
 /// Between those who ask and some connections to the database. Who asks what another is
 /// asking already waits for that one's answer, and an answer may be told again for a while:
-/// a hundred open pages ask no more than one.
+/// a hundred open pages ask no more than one. What has waited for too long is refused and
+/// not begun: by then nobody may be there who would know of it.
 class desk {
 public:
   /// Connects when it is first asked.
@@ -41,8 +43,9 @@ public:
   /// What has the same key, which is not empty, is asked once, and told for so long.
   void ask(const std::string& key, std::chrono::milliseconds kept, errand what,
            reply to);
-  /// From now on nothing that is told was known before.
-  void forget();
+  /// Changes something, ahead of those who look. From then on nothing that is told was known
+  /// before.
+  void act(errand what, reply to);
   /// Ends what has not begun, and waits for the rest.
   void stop();
 
@@ -61,10 +64,18 @@ private:
     std::chrono::milliseconds kept;
     errand what;
     reply to; ///< where there is no key
-    std::uint64_t age;
+    clock::time_point since = clock::now();
   };
+  /// What goes ahead of what. Of looks without parameters there are few: whoever asks for
+  /// many others is in their way no longer than those take that have begun.
+  enum rank : std::uint8_t { verb, look_at_all, look_at_some, ranks };
 
+  /// Null: there is room for one more.
+  answer refused(rank of) const;
   void run();
+  bool idle() const;
+  /// Null: it is connected.
+  answer connect(std::optional<gd::client>& db);
   answer answer_of(const task& x, std::optional<gd::client>& db);
   void tell(const task& x, const answer& told);
   void drop_old_looks();
@@ -72,7 +83,7 @@ private:
   gd::pq::options database_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<task> tasks_;
+  std::array<std::deque<task>, ranks> tasks_;
   std::map<std::string, look> looks_;
   std::uint64_t changes_ = 0;
   bool stopped_ = false;

@@ -21,8 +21,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-bool has(const std::vector<std::string>& these, std::string_view one) {
-  return std::find(these.begin(), these.end(), lower(one)) != these.end();
+answer invalid(std::string_view why) {
+  return refusal(400, "invalid_argument", why);
 }
 
 answer forbidden(std::string_view why) {
@@ -38,22 +38,38 @@ digest digest_of(std::string_view token) {
   return out;
 }
 
-answer refuse_stranger(const request& what, const access& who, bool to_all) {
+/// What a proxy may have understood otherwise: where this request ends.
+static answer refuse_framing(const request& what) {
   for (auto name : {"host", "origin", "authorization", "content-type",
-                    "content-length", "sec-fetch-site"})
+                    "content-length", "transfer-encoding", "sec-fetch-site"})
     if (what.twice(name))
-      return refusal(400, "invalid_argument",
-                     fmt::format("{}: expected one such header", name));
-  if (!what.header("content-length").empty()
-      && !what.header("transfer-encoding").empty())
-    return refusal(400, "invalid_argument",
-                   "expected one of Content-Length and Transfer-Encoding");
+      return invalid(fmt::format("{}: expected one such header", name));
+  for (const auto& [name, value] : what.headers)
+    if (name.find_first_of(" \t") != name.npos)
+      return invalid("expected headers with no blank in their names");
+  auto coding = what.header("transfer-encoding");
+  if (!coding.empty() && lower(coding) != "chunked")
+    return invalid("Transfer-Encoding: expected chunked");
+  if (!coding.empty() && !what.header("content-length").empty())
+    return invalid("expected one of Content-Length and Transfer-Encoding");
+  return nullptr;
+}
+
+answer refuse_stranger(const request& what, const access& who, bool to_all) {
+  if (auto why = refuse_framing(what))
+    return why;
+  auto host = lower(what.header("host"));
+  auto origin = lower(what.header("origin"));
+  auto ours = [&](auto is) {
+    return std::any_of(who.names.begin(), who.names.end(), is);
+  };
   // Whatever name leads here in the browser of somebody: it is none of ours.
-  if (!has(who.hosts, what.header("host")))
+  if (!ours([&](const known_as& x) { return x.host == host; }))
     return forbidden("Host: expected one that this server listens as, or that "
                      "--behind-proxy names");
-  auto origin = what.header("origin");
-  if (!origin.empty() && !has(who.origins, origin))
+  if (!origin.empty() && !ours([&](const known_as& x) {
+        return x.host == host && x.origin == origin;
+      }))
     return forbidden("Origin: another site may not ask");
   auto site = what.header("sec-fetch-site");
   if (!to_all && !site.empty() && site != "same-origin" && site != "none")
@@ -95,7 +111,8 @@ answer refusal(int status, std::string_view code, std::string_view why,
     response{.status = status,
              .body = fmt::format("{{\"error\":{},\"code\":\"{}\"}}\n",
                                  json_string(why), code),
-             .allow = allow});
+             .allow = allow,
+             .code = code});
 }
 
 } // namespace gdctl::serve

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "serve/http.hpp"
+#include "serve/options.hpp"
 
 #include <array>
 #include <optional>
@@ -17,9 +18,8 @@ digest digest_of(std::string_view token);
 
 /// Who may ask.
 struct access {
-  std::vector<std::string> hosts{};   ///< what `Host` may be
-  std::vector<std::string> origins{}; ///< what `Origin` may be
-  bool writes = false;                ///< or it is read only, whatever token
+  std::vector<known_as> names{};
+  bool writes = false; ///< or it is read only, whatever token
   std::optional<digest> token{};
 };
 
@@ -33,7 +33,7 @@ answer refuse_write(const request& what, const access& who);
 /// Whether it has the token.
 bool is_authorized(const request& what, const access& who);
 
-/// An error for scripts.
+/// An error for scripts; the code stays where it is.
 answer refusal(int status, std::string_view code, std::string_view why,
                std::string_view allow = {});
 

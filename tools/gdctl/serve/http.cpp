@@ -1,5 +1,7 @@
 #include "serve/http.hpp"
 
+#include "serve/guard.hpp"
+
 #include <microhttpd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,6 +14,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -25,7 +28,13 @@ using std::chrono::seconds;
 /// Since the end of the request before, or since it connected.
 constexpr seconds time_for_headers{15};
 constexpr seconds time_for_body{10};
+/// Or the next part of it.
 constexpr seconds time_to_take_an_answer{30};
+/// Where places are rare.
+constexpr seconds time_to_idle{1};
+/// For the database, and for whoever else opens a file.
+constexpr unsigned other_files = 64;
+constexpr std::size_t part = 64 << 10;
 
 constexpr std::array<std::pair<const char*, const char*>, 7> headers_of_all{{
   {"Content-Security-Policy",
@@ -72,19 +81,45 @@ MHD_Result keep_header(void* to, MHD_ValueKind, const char* name,
   return MHD_YES;
 }
 
-MHD_Result send(MHD_Connection* to, const answer& what) {
-  auto* kept = new answer{what};
-  auto* made = MHD_create_response_from_buffer_with_free_callback_cls(
-    what->body.size(), const_cast<char*>(what->body.data()),
-    [](void* x) { delete static_cast<answer*>(x); }, kept);
-  if (made == nullptr) {
-    delete kept;
-    return MHD_NO;
+/// An answer that is under way, and how much of those there is.
+struct parcel {
+  parcel(answer x, std::function<void()> y, std::size_t& z)
+    : what(std::move(x)), moved(std::move(y)), bytes(z) {
+    bytes += what->body.size();
   }
+  parcel(const parcel&) = delete;
+  ~parcel() {
+    bytes -= what->body.size();
+  }
+
+  static ssize_t read(void* self, std::uint64_t from, char* to,
+                      std::size_t most) {
+    const auto& me = *static_cast<parcel*>(self);
+    me.moved();
+    auto size = me.what->body.copy(to, most, from);
+    return size > 0 ? static_cast<ssize_t>(size)
+                    : MHD_CONTENT_READER_END_OF_STREAM;
+  }
+
+  answer what;
+  std::function<void()> moved; ///< some of it has been taken
+  std::size_t& bytes;
+};
+
+MHD_Result send(MHD_Connection* to, std::unique_ptr<parcel> sent) {
+  auto what = sent->what;
+  auto* made = MHD_create_response_from_callback(
+    what->body.size(), std::min(part, what->body.size() + 1), parcel::read,
+    sent.get(), [](void* x) { delete static_cast<parcel*>(x); });
+  if (made == nullptr)
+    return MHD_NO;
+  sent.release(); // it is the response's
   for (auto [name, value] : headers_of_all)
     MHD_add_response_header(made, name, value);
   MHD_add_response_header(made, "Content-Type",
                           std::string{what->type}.c_str());
+  if (what->status == 400) // where it ends, nobody may know
+    MHD_add_response_header(made, "Connection", "close");
   if (!what->allow.empty())
     MHD_add_response_header(made, "Allow", std::string{what->allow}.c_str());
   auto done = MHD_queue_response(to, static_cast<unsigned>(what->status), made);
@@ -92,14 +127,18 @@ MHD_Result send(MHD_Connection* to, const answer& what) {
   return done;
 }
 
-/// A thousand that are idle need as many files.
-void allow_files(unsigned connections) {
+/// A thousand that are idle need as many files: for how many there are.
+unsigned allow_files(unsigned connections) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-    return;
+    return connections;
+  auto had = files.rlim_cur;
   files.rlim_cur = std::min<rlim_t>(
-    files.rlim_max, std::max<rlim_t>(files.rlim_cur, connections + 100));
-  setrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_max, std::max<rlim_t>(had, connections + other_files));
+  auto now = setrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : had;
+  return static_cast<unsigned>(
+    std::clamp<rlim_t>(now, other_files + 1, connections + other_files)
+    - other_files);
 }
 
 } // namespace
@@ -130,9 +169,14 @@ struct http_server::impl {
 
   MHD_Result advance(MHD_Connection* from, exchange& x, const char* method,
                      const char* chunk, std::size_t* size);
-  MHD_Result tell(MHD_Connection* to_whom, const answer& what) {
-    enter(to_whom, phase::sending);
-    return send(to_whom, what);
+  MHD_Result tell(MHD_Connection* to_whom, answer what) {
+    auto size = what->body.size();
+    if (size > most.small && under_way + size > most.answers)
+      what = refusal(503, "overloaded", "too many answers are under way");
+    auto moved = [this, to_whom] { enter(to_whom, phase::sending); };
+    moved();
+    return send(to_whom,
+                std::make_unique<parcel>(std::move(what), moved, under_way));
   }
 
   static void* on_target(void*, const char* target, MHD_Connection*) {
@@ -159,6 +203,7 @@ struct http_server::impl {
   bounds most;
   MHD_Daemon* daemon = nullptr;
   std::optional<int> listening; ///< what was the daemon's, once it is closed
+  std::size_t under_way = 0;    ///< bytes of answers
   std::mutex mutex;
   std::map<MHD_Connection*, connected> connections;
 };
@@ -217,7 +262,7 @@ http_server::http_server(http_server&&) noexcept = default;
 
 gd::result<http_server> http_server::start(int listening, handler& to,
                                            bounds most) {
-  allow_files(most.connections);
+  most.connections = allow_files(most.connections);
   auto made = std::make_unique<impl>(to, most);
   auto quiet = [](void*, const char*, va_list) {};
   made->daemon = MHD_start_daemon(
@@ -258,9 +303,19 @@ void http_server::cut_slow() {
   auto now = clock::now();
   // Held, so that nobody closes a socket meanwhile, and its number is another's.
   std::lock_guard guard{impl_->mutex};
-  for (auto& [whose, x] : impl_->connections)
+  std::vector<const connected*> idle;
+  for (const auto& [whose, x] : impl_->connections)
     if (x.now != phase::answer && now - x.since > time_for(x.now))
       shutdown(x.fd, SHUT_RDWR);
+    else if (x.now == phase::headers && now - x.since > time_to_idle)
+      idle.push_back(&x);
+  auto size = impl_->connections.size();
+  auto many = impl_->most.connections / 4 * 3;
+  std::sort(idle.begin(), idle.end(),
+            [](const auto* x, const auto* y) { return x->since < y->since; });
+  idle.resize(std::min(idle.size(), size - std::min<std::size_t>(size, many)));
+  for (const auto* x : idle)
+    shutdown(x->fd, SHUT_RDWR);
 }
 
 } // namespace gdctl::serve

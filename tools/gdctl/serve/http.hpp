@@ -21,6 +21,8 @@ struct response {
   std::string body{};
   /// Of 405: the methods that there are.
   std::string_view allow{};
+  /// Of what fails: what scripts go by.
+  std::string_view code{};
 };
 
 using answer = std::shared_ptr<const response>;
@@ -56,11 +58,16 @@ public:
 struct bounds {
   std::size_t body = 64 << 10;    ///< bytes
   std::size_t headers = 16 << 10; ///< bytes, with the request's line
-  unsigned connections = 4'000;   ///< at a time
+  unsigned connections = 4'000;   ///< at a time, if as many files may be open
+  /// Of answers that are under way: then those that are not small are refused, so that who
+  /// reads slowly takes no more memory.
+  std::size_t answers = 256 << 20;
+  std::size_t small = 64 << 10;
 };
 
 /// Answers requests on one thread, by epoll, whatever else is connected. Who takes too long
-/// for a request, or to take its answer, is cut off.
+/// for a request, or to take some of its answer, is cut off; where few places are left, so
+/// are those who ask nothing.
 class http_server {
 public:
   /// Takes the socket, which listens.

@@ -154,7 +154,7 @@ gd::result<gd::list_query> read_list_query(const parameters& how) {
                  .failure = value_of(how, "failure")};
   which.older = value_of(how, "older");
   if (auto ok = read_filter(which); !ok)
-    return ok.error();
+    return of_parameter(ok.error());
   if (auto ok = check_status(which.which.status); !ok)
     return ok.error();
   gd::list_query out{.which = which.which, .limit = *limit};
@@ -227,7 +227,7 @@ gd::result<std::string> instance(gd::client& db, const parameters& how) {
   if (how.size() != 1)
     return bad_usage("expected one of id, key and key_hex");
   if (auto ok = read_address(which, what.id, what.key); !ok)
-    return ok.error();
+    return of_parameter(ok.error());
   auto found = db.look_up(what);
   bool deleted = !found && found.error().code == gd::errc::not_found
                  && !what.key;
@@ -257,7 +257,7 @@ gd::result<std::string> history(gd::client& db, const parameters& how) {
   auto before = number_of(how, "before",
                           std::numeric_limits<std::int64_t>::max());
   if (!id)
-    return id.error();
+    return of_parameter(id.error());
   if (!limit)
     return limit.error();
   if (!before)
@@ -284,14 +284,10 @@ gd::result<std::string> job(gd::client& db, const parameters& how) {
   auto id = parse_number("id: expected a job's", value_of(how, "id"));
   if (!id)
     return id.error();
-  auto all = db.jobs();
-  if (!all)
-    return all.error();
-  for (const auto& x : *all)
-    if (x.id == *id)
-      return with_line_break(shape_of(x));
-  return gd::error{
-    gd::errc::not_found, fmt::format("there is no job {}", *id), {}};
+  auto found = db.job(*id);
+  if (!found)
+    return found.error();
+  return with_line_break(shape_of(*found));
 }
 
 // -- metrics ------------------------------------------------------------------

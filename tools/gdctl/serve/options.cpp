@@ -59,25 +59,23 @@ std::optional<host_and_port> split(std::string_view text) {
   return out;
 }
 
-/// Of loopback: this machine alone reaches it.
-bool is_loopback(const std::string& host) {
+/// Of loopback, which this machine alone reaches: as browsers write it; or empty.
+std::string loopback(const std::string& host) {
   in_addr four{};
   if (inet_pton(AF_INET, host.c_str(), &four) == 1)
-    return ntohl(four.s_addr) >> 24 == 127;
+    return ntohl(four.s_addr) >> 24 == 127 ? host : "";
   in6_addr six{};
-  return inet_pton(AF_INET6, host.c_str(), &six) == 1
-         && IN6_IS_ADDR_LOOPBACK(&six);
+  bool is = inet_pton(AF_INET6, host.c_str(), &six) == 1
+            && IN6_IS_ADDR_LOOPBACK(&six);
+  return is ? "::1" : "";
 }
 
 /// Browsers leave out the port that a scheme has anyway.
 void add_name(place& to, const std::string& name, std::uint16_t port) {
   auto full = fmt::format("{}:{}", name, port);
-  to.hosts.push_back(full);
-  to.origins.push_back("http://" + full);
-  if (port == 80) {
-    to.hosts.push_back(name);
-    to.origins.push_back("http://" + name);
-  }
+  to.names.push_back({full, "http://" + full});
+  if (port == 80)
+    to.names.push_back({name, "http://" + name});
 }
 
 gd::result<void> add_proxy(place& to, std::string name) {
@@ -91,12 +89,11 @@ gd::result<void> add_proxy(place& to, std::string name) {
       "--behind-proxy: expected the host, or host:port, by which "
       "browsers know the proxy, got "
       + json_string(name));
-  to.hosts.push_back(name);
-  to.origins.push_back("https://" + name);
-  if (at->port == 443) {
-    to.hosts.push_back(at->host);
-    to.origins.push_back("https://" + at->host);
-  }
+  if (!to.path.empty()) // whoever changes something, comes through the proxy
+    to.names.front().origin.clear();
+  to.names.push_back({name, "https://" + name});
+  if (at->port == 443)
+    to.names.push_back({at->host, "https://" + at->host});
   to.url = fmt::format("https://{}/, through the proxy; {}", name, to.url);
   return {};
 }
@@ -109,19 +106,19 @@ gd::result<void> read_listen(place& to, const std::string& text) {
       return bad_usage("--listen: expected unix: and an absolute path of at "
                        "most 107 bytes, got "
                        + json_string(text));
-    to.hosts = {"localhost"};
-    to.origins = {"http://localhost"};
+    to.names = {{"localhost", "http://localhost"}};
     to.url = text;
     return {};
   }
   auto at = split(text);
-  if (!at || !at->port || !is_loopback(at->host))
+  if (at)
+    to.host = loopback(at->host);
+  if (to.host.empty() || !at->port)
     return bad_usage("--listen: expected a loopback address and a port like "
                      "127.0.0.1:8080 or [::1]:8080, or unix:/run/page.sock "
                      "(others reach it through a reverse proxy: see "
                      "--behind-proxy), got "
                      + json_string(text));
-  to.host = at->host;
   to.port = *at->port;
   bool six = to.host.find(':') != std::string::npos;
   auto shown = six ? fmt::format("[{}]", to.host) : to.host;
@@ -237,7 +234,7 @@ gd::result<int> listen_at(const place& where) {
 gd::result<std::string> read_token(const std::string& path) {
   if (auto made = make_token(path); !made)
     return made.error();
-  auto fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  auto fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0)
     return system_error(path, errno);
   struct stat what {};
@@ -245,9 +242,10 @@ gd::result<std::string> read_token(const std::string& path) {
   bool is_file = fstat(fd, &what) == 0 && S_ISREG(what.st_mode);
   auto size = is_file ? read(fd, text.data(), text.size()) : 0;
   ::close(fd);
-  if (!is_file || (what.st_mode & 077) != 0)
-    return bad_usage("--token-file: expected a file that its owner alone may "
-                     "read (chmod 600), got "
+  bool ours = is_file && (what.st_uid == geteuid() || what.st_uid == 0);
+  if (!ours || (what.st_mode & 077) != 0)
+    return bad_usage("--token-file: expected a file of yours that its owner "
+                     "alone may read (chmod 600), got "
                      + json_string(path));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   while (text.ends_with('\n') || text.ends_with('\r'))

@@ -17,14 +17,18 @@ struct options {
   std::string token_file{};
 };
 
-/// Where it listens, and as what browsers know it.
+/// As what browsers know it, in lower case.
+struct known_as {
+  std::string host{};   ///< what `Host` is
+  std::string origin{}; ///< what `Origin` is then; empty: it has to have none
+};
+
+/// Where it listens.
 struct place {
   std::string host{}; ///< an address; or empty, and there is a path
   std::uint16_t port = 0;
   std::string path{};
-  /// What `Host` may be, in lower case, and `Origin`.
-  std::vector<std::string> hosts{};
-  std::vector<std::string> origins{};
+  std::vector<known_as> names{};
   std::string url{}; ///< for people
 };
 

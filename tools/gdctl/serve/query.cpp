@@ -45,8 +45,9 @@ gd::result<parameters> read_query(std::string_view text,
     auto middle = std::min(part.find('='), part.size());
     auto name = decode(part.substr(0, middle));
     auto value = decode(part.substr(std::min(middle + 1, part.size())));
-    if (!name || !value)
-      return bad_usage("the query is not well encoded");
+    if (!name || !value || gd::clean_text(*name, name->size()) != *name
+        || gd::clean_text(*value, value->size()) != *value)
+      return bad_usage("the query is not well encoded UTF-8, or has a NUL");
     if (std::find(names.begin(), names.end(), *name) == names.end())
       return bad_usage(fmt::format(
         "{}: expected {}", json_string(*name),
@@ -56,6 +57,18 @@ gd::result<parameters> read_query(std::string_view text,
       return bad_usage("expected each parameter once");
   }
   return out;
+}
+
+gd::error of_parameter(gd::error why) {
+  auto& text = why.message;
+  auto name = text.substr(0, text.find(':'));
+  text.erase(0, name.size());
+  name.erase(0, name.find_first_not_of('-'));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+    return c == '-' ? '_' : static_cast<char>(std::tolower(c));
+  });
+  text.insert(0, name);
+  return why;
 }
 
 const std::string& value_of(const parameters& these, std::string_view name) {

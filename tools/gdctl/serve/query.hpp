@@ -17,6 +17,9 @@ using parameters = std::map<std::string, std::string, std::less<>>;
 gd::result<parameters> read_query(std::string_view text,
                                   const std::vector<std::string_view>& names);
 
+/// Of an argument of gdctl's (`--key-hex: ...`): as the parameter (`key_hex: ...`) is called.
+gd::error of_parameter(gd::error why);
+
 /// Empty: it is not there.
 const std::string& value_of(const parameters& these, std::string_view name);
 

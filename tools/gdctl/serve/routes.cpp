@@ -128,6 +128,7 @@ routes::routes(gd::pq::options database, access who)
     worker_([this] {
       auto patient = database_;
       patient.statement_timeout = gd::pq::options{}.statement_timeout;
+      patient.lock_timeout = gd::pq::options{}.lock_timeout;
       return patient;
     }()),
     desk_(database_) {
@@ -215,10 +216,7 @@ routes::next routes::verb(const request& what) {
   if (!does)
     return told(does.error());
   return later{[this, does = std::move(*does)](reply to) {
-    desk_.ask({}, 0ms, does, [this, to = std::move(to)](answer done) {
-      desk_.forget();
-      to(std::move(done));
-    });
+    desk_.act(does, std::move(to));
   }};
 }
 
@@ -258,8 +256,11 @@ routes::next routes::metrics(const std::string& target) {
         return response{.type = type, .body = std::move(*text)};
       },
       [to = std::move(to), type](const answer& now) {
-      to(now->status == 200 ? now
-                            : text_answer(type, metrics_without_database()));
+      // Who has not been asked is not away.
+      bool asked = now->code != "overloaded" && now->code != "stopped";
+      to(now->status == 200 || !asked
+           ? now
+           : text_answer(type, metrics_without_database()));
       });
   }};
 }

@@ -15,12 +15,6 @@ namespace {
 constexpr std::chrono::seconds interval{1};
 constexpr std::size_t most_points = 600;
 
-std::int64_t now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-           std::chrono::system_clock::now().time_since_epoch())
-    .count();
-}
-
 } // namespace
 
 sampler::sampler(gd::pq::options database)
@@ -84,10 +78,16 @@ gd::result<gd::activity> sampler::look(std::optional<gd::client>& db) {
 }
 
 void sampler::add(const gd::result<gd::activity>& now) {
-  point next{.at_us = now ? now->at_us : now_us()};
+  // Times are the database's, and how long it has been is ours: its clock may be set.
+  auto asked = std::chrono::steady_clock::now();
+  std::chrono::duration<double, std::micro> passed = asked
+                                                     - std::exchange(asked_,
+                                                                     asked);
+  at_us_ = now ? now->at_us
+               : at_us_ + static_cast<std::int64_t>(passed.count());
+  point next{.at_us = at_us_};
   if (now && before_) {
-    auto seconds = std::max(
-      static_cast<double>(now->at_us - before_->at_us) / 1e6, 1e-3);
+    auto seconds = passed.count() / 1e6;
     // Less than before: the statistics have begun anew.
     auto rate = [&](std::int64_t gd::activity::*rows) {
       auto count = std::max<std::int64_t>((*now).*rows - (*before_).*rows, 0);
@@ -97,10 +97,10 @@ void sampler::add(const gd::result<gd::activity>& now) {
     next.updated = rate(&gd::activity::updated);
     next.deleted = rate(&gd::activity::deleted);
   }
-  bool first = now && !before_;
+  bool known = now && before_;
   before_ = now ? std::optional{*now} : std::nullopt;
   std::lock_guard guard{mutex_};
-  if (first && points_.empty())
+  if (points_.empty() && !known)
     return;
   points_.push_back(next);
   if (points_.size() > most_points)

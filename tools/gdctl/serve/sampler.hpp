@@ -5,6 +5,7 @@
 #include <gd/operate.hpp>
 #include <gd/state.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -50,7 +51,10 @@ private:
   void add(const gd::result<gd::activity>& now);
 
   gd::pq::options database_;
-  std::optional<gd::activity> before_; ///< its thread's
+  // Its thread's: what it was told, when it asked, and what the database's clock said.
+  std::optional<gd::activity> before_;
+  std::chrono::steady_clock::time_point asked_{};
+  std::int64_t at_us_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopped_ = false;

@@ -32,8 +32,7 @@ gd::result<serve::access> read_access(const serve::options& opts,
                                       const serve::place& at) {
   if (opts.allow_writes && opts.token_file.empty())
     return bad_usage("--allow-writes: expected --token-file, too");
-  serve::access out{
-    .hosts = at.hosts, .origins = at.origins, .writes = opts.allow_writes};
+  serve::access out{.names = at.names, .writes = opts.allow_writes};
   if (opts.allow_writes) {
     auto token = serve::read_token(opts.token_file);
     if (!token)

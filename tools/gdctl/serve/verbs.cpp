@@ -2,6 +2,7 @@
 
 #include "common.hpp"
 #include "filter.hpp"
+#include "serve/query.hpp"
 #include "serve/shape.hpp"
 
 #include <gd/instance.hpp>
@@ -144,9 +145,10 @@ template <class Request>
 gd::result<void> read_target(const verb_shape& from, Request& to) {
   if (from.filter)
     return {};
-  return read_address(
+  auto ok = read_address(
     {.id = from.id.value_or(""), .key = from.key, .key_hex = from.key_hex},
     to.target, to.key);
+  return ok ? ok : of_parameter(ok.error());
 }
 
 /// An empty field of a form says nothing.
@@ -172,7 +174,7 @@ gd::result<gd::filter> read_many(const filter_shape& x) {
   if (auto ok = check_status(x.status); !ok)
     return ok.error();
   if (auto ok = read_filter(opts); !ok)
-    return ok.error();
+    return of_parameter(ok.error());
   if (opts.empty())
     return bad_usage("filter: expected at least one of its members");
   return opts.which;
@@ -223,7 +225,7 @@ gd::result<errand> command_of(const verb_shape& x, job_worker& worker) {
     if (!job)
       return job.error();
     if (!upgrades) // nodes do those: they have the machines
-      worker.take(*job);
+      worker.take(*job, what.dry_run);
     return response{.status = 202,
                     .body = fmt::format("{{\"job\":\"{}\"}}\n", *job)};
   }};
