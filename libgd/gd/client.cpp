@@ -375,12 +375,12 @@ result<bool> client::resume(const std::string& queue) {
   return rows->boolean(0, 0);
 }
 
-result<std::vector<queue_row>> client::queues() {
-  return read_as<queue_row>(impl_->read(store::queues()));
+result<std::vector<queue_row>> client::queues(std::int32_t most) {
+  return read_as<queue_row>(impl_->read(store::queues(most)));
 }
 
-result<std::vector<status_count>> client::status_counts() {
-  return read_as<status_count>(impl_->read(store::status_counts()));
+result<std::vector<status_count>> client::status_counts(std::int32_t most) {
+  return read_as<status_count>(impl_->read(store::status_counts(most)));
 }
 
 result<list_page> client::list(const list_query& what) {

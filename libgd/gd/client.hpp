@@ -122,13 +122,13 @@ public:
                      const std::optional<std::string>& by = {});
   /// False: it was not paused.
   result<bool> resume(const std::string& queue);
-  /// The queues that are served, paused, or have something runnable or executing. What
-  /// awaits signals may be an estimate.
-  result<std::vector<queue_row>> queues();
+  /// The queues that are served, paused, or have something runnable or executing. So many
+  /// instances are counted at the most, of all queues together.
+  result<std::vector<queue_row>> queues(std::int32_t most = 10'000);
 
   /// How many instances are in each status, within milliseconds whatever there are; see
-  /// `status_count`.
-  result<std::vector<status_count>> status_counts();
+  /// `status_count`. So many are counted in a status before it is estimated.
+  result<std::vector<status_count>> status_counts(std::int32_t most = 10'000);
 
   /// Instances by a filter, the newest first.
   result<list_page> list(const list_query& what);
@@ -155,7 +155,7 @@ public:
   result<std::vector<stats_row>> stats();
   /// Counts the instances of one machine, or of all (an empty `fsm`), by step and status,
   /// without reading the whole table: exactly in a small one, and elsewhere what executes,
-  /// and what is runnable or has failed as long as it is less than 10,000; the rest is
+  /// and what is runnable or has failed as long as that are some hundreds; the rest is
   /// estimated.
   result<counted> counts(const std::string& fsm = {}, std::int32_t version = 0);
   /// What has been written to the table of instances, for rates.

@@ -94,12 +94,12 @@ struct queue_row {
   std::string queue{};    ///< its name
   std::int64_t nodes = 0; ///< that live, and serve it
   std::int64_t slots = 0; ///< that they have for it
-  /// Instances that could begin. At most 10,000 are counted, which all queues share.
+  /// Instances that could begin. So many as asked for are counted, which all queues share.
   std::int64_t due = 0;
   bool more_due = false;   ///< there may be more
   std::int64_t later = 0;  ///< runnable, but not yet; counted in the same way
   bool more_later = false; ///< there may be more
-  std::int64_t executing = 0;  ///< of all queues, at most 10,000 are counted
+  std::int64_t executing = 0;  ///< of all queues, so many are counted
   bool more_executing = false; ///< there may be more
   std::optional<std::int64_t>
     oldest_due_us{};   ///< of these: since when; since 1970

@@ -1,7 +1,8 @@
 -- The queues that nodes which live serve, that are paused, or that have something that is runnable or executes. Jumps from one
 -- machine, version and priority to the next in the indexes of picks. Times in us since 1970. Names that are longer than any of ours
 -- are cut. What is due is counted from its end: in front stands what has just been picked, and is still in the index.
--- $1 int how many instances are counted in a queue at the most, $2 int in all queues, which share these
+-- $1 int how many instances are counted at the most: of what is due, of what is runnable later, of what executes; all queues share
+-- these.
 -- A row for each: its name; how many nodes that live serve it, with how many slots; how many instances are due, whether there may be
 -- more, and the same for what is runnable later, and for what executes, of which $1 are counted of all queues; since when the first
 -- of the due ones is; whether it is paused, since when, by whom and why.
@@ -45,7 +46,7 @@ with recursive serving as materialized (
   select r.queue from ranges r union select s.queue from serving s union select e.queue from executing e
   union select p.queue from :"schema".gen_durable_queues p where p.paused_at is not null
 ), bound as materialized (
-  select least($1::int, greatest($2::int / greatest(count(*), 1), 1)) as rows from queue
+  select greatest($1::int / greatest(count(*), 1), 1) as rows from queue
 )
 select left(q.queue, 1025) as queue, coalesce(s.nodes, 0) as nodes, least(coalesce(s.slots, 0), 2147483647)::bigint as slots,
   d.due, d.due >= b.rows as more_due, l.later, l.later >= b.rows as more_later, coalesce(e.executing, 0) as executing,

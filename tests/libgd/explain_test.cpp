@@ -696,24 +696,24 @@ struct million_rows {
        .before = kept},
       // Of what is due, and of what is later, 10,000 of all queues.
       {.what = &sql::queues,
-       .arguments = "10000, 10000",
+       .arguments = "10000",
        .rows = 20'000,
        .pages_per_row = 2},
-      // Of what is runnable 5,000 of all versions, of suspects, and of what executes or has
-      // failed, five hundred each.
+      // Of what is runnable 3,000 of all versions, of suspects, and of what executes or has
+      // failed, three hundred each.
       {.what = &sql::counts,
-       .arguments = "100, '', 0, 500",
-       .rows = 6'500,
+       .arguments = "50, '', 0, 300",
+       .rows = 4'000,
        .pages_per_row = 2,
        .stops = true},
       {.what = &sql::counts,
-       .arguments = "100, 'Order', 1, 500",
-       .rows = 2'000,
+       .arguments = "50, 'Order', 1, 300",
+       .rows = 1'300,
        .pages_per_row = 2,
        .stops = true},
       // The same, of each status.
       {.what = &sql::status_counts,
-       .arguments = "",
+       .arguments = "10000",
        .rows = 30'000,
        .pages_per_row = 2,
        .stops = true},

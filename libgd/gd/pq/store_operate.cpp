@@ -22,13 +22,10 @@ std::string why_text(const std::optional<std::string>& reason) {
 /// Instances that a page is looked for in, and that an upgrade looks at at a time.
 constexpr std::int32_t looked_at = 10'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
-/// Instances that are counted in an index: of a version; of a queue, and of all queues.
-/// Each may be on a page of its own.
-constexpr std::int32_t most_of_version = 500;
-constexpr std::int32_t most_of_queue = 10'000;
-constexpr std::int32_t most_of_queues = 10'000;
+/// Instances that are counted in an index, of a version. Each may be on a page of its own.
+constexpr std::int32_t most_of_version = 300;
 /// Pages of the table that speak for all of them.
-constexpr std::int32_t sampled_pages = 100;
+constexpr std::int32_t sampled_pages = 50;
 
 /// Of a payload that is shown; those that take more bytes are not even read.
 constexpr std::int32_t shown_characters = 4'096;
@@ -86,8 +83,8 @@ pq::call resume(const std::string& queue) {
   return make_call(sql::resume, queue);
 }
 
-pq::call queues() {
-  return make_call(sql::queues, most_of_queue, most_of_queues);
+pq::call queues(std::int32_t most) {
+  return make_call(sql::queues, most);
 }
 
 // -- counts -------------------------------------------------------------------
@@ -110,8 +107,8 @@ pq::call activity() {
   return make_call(sql::activity);
 }
 
-pq::call status_counts() {
-  return make_call(sql::status_counts);
+pq::call status_counts(std::int32_t most) {
+  return make_call(sql::status_counts, most);
 }
 
 // -- many instances -----------------------------------------------------------

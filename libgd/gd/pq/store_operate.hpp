@@ -31,9 +31,9 @@ pq::call pause(const std::string& queue,
 /// Its only cell: whether the queue was paused.
 pq::call resume(const std::string& queue);
 /// Read as `queue_row`.
-pq::call queues();
+pq::call queues(std::int32_t most);
 /// Read as `status_count`.
-pq::call status_counts();
+pq::call status_counts(std::int32_t most);
 
 // -- counts -------------------------------------------------------------------
 
