@@ -235,7 +235,8 @@ struct million_rows {
   }
 
   void pin(session& s) {
-    s.exec(text(sql::session), {"30s", "10s", "5s", std::to_string(s.pid())});
+    s.exec(text(sql::session),
+           {"30s", "10s", "5s", std::to_string(s.pid()), "0"});
   }
 
   void prepare(session& s, const std::string& mode) {
@@ -974,7 +975,7 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   db.rows(in_the_way);
   session s{db.conninfo()};
   s.exec(gd::pq::substitute_schema(sql::session.text, db.schema()),
-         {"30s", "10s", "5s", std::to_string(s.pid())});
+         {"30s", "10s", "5s", std::to_string(s.pid()), "0"});
   s.exec("set search_path = public");
   s.exec("set plan_cache_mode = force_generic_plan");
   for (const auto* x : {&sql::pick, &sql::pick_keyed})
