@@ -408,7 +408,8 @@ CAF_TEST(an insert is answered when the standby has it
   session plain{lonely().conninfo(name)};
   session::parameters of_row{"{" + *row[0][0] + "}", "{null}",
                              "{" + *row[0][1] + "}"};
-  CAF_CHECK_EQUAL(plain.exec(looks, of_row).at(0).at(1).value(), "t");
+  auto seen = plain.exec(looks, of_row);
+  CAF_CHECK_EQUAL(seen.at(0).at(1).value(), "t");
   session ours{lonely().conninfo(name)};
   ours.start(text_of(sql::inserted), of_row);
   until_waits(ours.pid());
