@@ -801,7 +801,15 @@ struct million_rows {
     };
   }
 
+  /// What is about one row is run once before: a function's statements are planned when they
+  /// run, and what that reads of catalogs depends on what others have changed in theirs.
   costs measure(session& s, const measured& x) {
+    if (x.rows == 1)
+      run(s, x);
+    return run(s, x);
+  }
+
+  costs run(session& s, const measured& x) {
     s.exec("begin");
     if (!x.before.empty())
       s.exec(x.before);
