@@ -114,7 +114,8 @@ constexpr auto read_plan = R"(
      from node, jsonb_array_elements(n -> 'Plans') input
      where n ->> 'Node Type' in ('Sort', 'Incremental Sort')),
     (select coalesce(sum(value::numeric * loops), 0)::bigint from node, jsonb_each_text(n)
-     where key like 'Rows Removed by %' and n ->> 'Node Type' <> 'Function Scan'),
+     where key like 'Rows Removed by %'
+       and coalesce(n ->> 'Function Name', '') not in ('pg_lock_status', 'pg_stat_get_activity')),
     (select sum(buffers) from node
      where not n ? 'Parent Relationship'
        or (n ->> 'Node Type' = 'ModifyTable' and n ->> 'Subplan Name' not in (
