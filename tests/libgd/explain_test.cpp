@@ -804,7 +804,12 @@ struct million_rows {
 
   /// What is about one row is run once before: a function's statements are planned when they
   /// run, and what that reads of catalogs depends on what others have changed in theirs.
+  ///
+  /// What earlier statements have rolled back is taken off a page when that is read, and makes
+  /// room there for the next version; but a session believes that whoever is in a transaction,
+  /// in whichever database, still sees it, until it looks that up for a vacuum of any table.
   costs measure(session& s, const measured& x) {
+    s.exec("vacuum " + db.schema() + ".gen_durable_queues");
     if (x.rows == 1)
       run(s, x);
     return run(s, x);
@@ -825,10 +830,15 @@ struct million_rows {
   void check_all(session& s, const std::string& how) {
     for (const auto& x : statements()) {
       auto cost = measure(s, x);
-      CAF_MESSAGE(x.what->name << ", " << how << ": " << cost.buffers
-                               << " buffers, " << cost.sorted << " sorted, "
-                               << cost.scanned << " scanned, " << cost.filtered
-                               << " filtered");
+      // Told only where it is too much: a log may be cut after its first lines.
+      if ((!x.stops && !cost.scanned.empty())
+          || cost.buffers > x.rows * x.pages_per_row || cost.sorted > 4 * x.rows
+          || cost.filtered > x.filtered_per_row * x.rows)
+        CAF_MESSAGE(x.what->name << " for " << x.rows << " rows, " << how
+                                 << ": " << cost.buffers << " buffers, "
+                                 << cost.sorted << " sorted, " << cost.scanned
+                                 << " scanned, " << cost.filtered
+                                 << " filtered");
       if (!x.stops)
         CAF_CHECK_EQUAL(cost.scanned, ""s);
       CAF_CHECK_LESS_OR_EQUAL(cost.buffers, x.rows * x.pages_per_row);
@@ -842,13 +852,19 @@ struct million_rows {
 } // namespace
 
 CAF_TEST(statements cost what their batch costs in a table of a million rows) {
+  // Somebody's transaction, on which nothing is to depend.
+  temporary_database elsewhere;
+  session stranger{elsewhere.conninfo()};
+  stranger.exec("begin; select pg_current_xact_id()");
   million_rows table;
   auto hot = table.statements();
   for (const auto* x : sql::all) {
-    CAF_MESSAGE(x->name << " is measured or exempt for a reason");
-    CAF_CHECK(is_exempt(*x)
-              || std::any_of(hot.begin(), hot.end(),
-                             [x](const auto& m) { return m.what == x; }));
+    bool known = is_exempt(*x)
+                 || std::any_of(hot.begin(), hot.end(),
+                                [x](const auto& m) { return m.what == x; });
+    if (!known)
+      CAF_MESSAGE(x->name << " is neither measured nor exempt for a reason");
+    CAF_CHECK(known);
   }
   // Before anybody has analyzed them, the tables have grown from nothing.
   table.check_all(*table.early, "planned when empty");
