@@ -39,11 +39,17 @@ intake_settings settings_of(client_settings x) {
           .bytes = x.bytes};
 }
 
-template <class Row>
-result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
+template <class F>
+auto read_by(F read, const result<pq::rows>& rows)
+  -> result<decltype(read(*rows))> {
   if (!rows)
     return rows.error();
-  return store::read<Row>(*rows);
+  return read(*rows);
+}
+
+template <class Row>
+result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
+  return read_by(store::read<Row>, rows);
 }
 
 } // namespace
@@ -89,6 +95,7 @@ struct client::impl {
   transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
   pq::predecessor before_; ///< it
+  store::queue_looks looks_;
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
 };
@@ -369,14 +376,13 @@ result<void> client::pause(const std::string& queue,
 }
 
 result<bool> client::resume(const std::string& queue) {
-  auto rows = impl_->ask({{store::resume(queue)}});
-  if (!rows)
-    return rows.error();
-  return rows->boolean(0, 0);
+  return read_by([](const auto& rows) { return rows.boolean(0, 0); },
+                 impl_->ask({{store::resume(queue)}}));
 }
 
 result<std::vector<queue_row>> client::queues(std::int32_t most) {
-  return read_as<queue_row>(impl_->read(store::queues(most)));
+  return read_by([this](const auto& rows) { return impl_->looks_.read(rows); },
+                 impl_->read(impl_->looks_.ask(most)));
 }
 
 result<std::vector<status_count>> client::status_counts(std::int32_t most) {
@@ -386,10 +392,7 @@ result<std::vector<status_count>> client::status_counts(std::int32_t most) {
 result<list_page> client::list(const list_query& what) {
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::list(what));
-  if (!rows)
-    return rows.error();
-  return store::read_list(*rows);
+  return read_by(store::read_list, impl_->read(store::list(what)));
 }
 
 result<std::int64_t> client::begin_job(const bulk_command& what) {
@@ -496,17 +499,13 @@ result<std::vector<stats_row>> client::stats() {
 }
 
 result<counted> client::counts(const std::string& fsm, std::int32_t version) {
-  auto rows = impl_->read(store::counts(fsm, version));
-  if (!rows)
-    return rows.error();
-  return store::read_counts(*rows);
+  return read_by(store::read_counts, impl_->read(store::counts(fsm, version)));
 }
 
 result<gd::activity> client::activity() {
-  auto rows = impl_->read(store::activity());
-  if (!rows)
-    return rows.error();
-  return store::read<gd::activity>(*rows).front();
+  return read_by(
+    [](const auto& rows) { return store::read<gd::activity>(rows).front(); },
+    impl_->read(store::activity()));
 }
 
 result<std::vector<machine_row>> client::machines() {

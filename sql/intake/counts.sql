@@ -67,16 +67,24 @@ with recursive
               and (select count(*) from suspects) < $4::int and (select count(*) from ranges) < 1000 end as all_of_them
   from found f
   group by f.fsm, f.fsm_version, f.step, f.status
+), size as materialized (
+  select pg_relation_size(format('%I.gen_durable', :'schema')::regclass) / current_setting('block_size')::bigint as pages
 ), sampled as (
   select g.fsm, g.fsm_version, g.step, g.status::text as status, count(*) as seen
-  from :"schema".gen_durable g tablesample system (
--- include parts/sampled_share.sql
-  )
+  from size s
+  -- By their numbers: "tablesample system" asks of each page of the table whether it is one of them.
+  cross join lateral (
+    select case when s.pages <= $1::int then i else floor(random() * s.pages)::bigint end as page
+    from generate_series(0, least($1::int, s.pages) - 1) i
+    offset 0) p
+  cross join lateral (
+    select g.fsm, g.fsm_version, g.step, g.status
+    from :"schema".gen_durable g
+    where g.ctid >= format('(%s,0)', p.page)::tid and g.ctid < format('(%s,0)', p.page + 1)::tid
+    offset 0) g
   group by g.fsm, g.fsm_version, g.step, g.status
 ), share as materialized (
-  select
--- include parts/sampled_share.sql
-  as share
+  select least(100, 100.0 * $1::int / greatest(1, s.pages))::float8 as share from size s
 ), counted as (
   select fsm, fsm_version, step, status, h.share < 100 and g.all_of_them is not true as estimated,
     case when h.share >= 100 then s.seen

@@ -104,7 +104,7 @@ columns_by read_by_name() {
     {&sql::last_ids, columns_of<store::last_ids_row>()},
     {&sql::paused_queues, {"paused"}},
     {&sql::operate, columns_of<gd::commanded>()},
-    {&sql::queues, columns_of<gd::queue_row>()},
+    {&sql::queues, columns_of<store::looked_queue>()},
     {&sql::status_counts, columns_of<gd::status_count>()},
     {&sql::list, columns_of<store::listed_row>()},
     {&sql::begin_job, {"id"}},

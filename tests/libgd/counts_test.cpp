@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 using gd::test::temporary_database;
 
@@ -148,6 +149,46 @@ CAF_TEST(queues tell what is later and executes) {
   auto before = client.activity();
   CAF_REQUIRE(before);
   CAF_CHECK(before->at_us > 0);
+}
+
+CAF_TEST(who looks again begins where the first of what is due was and misses
+           nothing else) {
+  auto insert = [this](const std::string& ago, const std::string& priority) {
+    db.rows("insert into gen_durable (fsm, step, queue, eligible_at, priority) "
+            "values ('Order', 'pay', 'mail', now() - $1::interval, $2::int)",
+            {ago, priority});
+  };
+  // How many are due, and for how many minutes the first of them is.
+  auto look = [](gd::client& client) {
+    auto queues = client.queues();
+    CAF_REQUIRE(queues);
+    CAF_REQUIRE_EQUAL(queues->size(), 1u);
+    auto x = queues->front();
+    CAF_REQUIRE(x.oldest_due_us);
+    auto now = client.activity();
+    CAF_REQUIRE(now);
+    return std::pair{x.due,
+                     (now->at_us - *x.oldest_due_us + 1'000'000) / 60'000'000};
+  };
+  using seen = std::pair<std::int64_t, std::int64_t>;
+  auto client = connect();
+  insert("10 min", "0");
+  CAF_CHECK(look(client) == seen(1, 10));
+  CAF_MESSAGE("less a second");
+  insert("10 min 0.5 s", "0");
+  CAF_CHECK(look(client) == seen(2, 10));
+  CAF_MESSAGE("each machine and priority has a beginning of its own");
+  insert("20 min", "1");
+  CAF_CHECK(look(client) == seen(3, 20));
+  CAF_MESSAGE("what has come back in front of it is counted");
+  insert("30 min", "0");
+  CAF_CHECK(look(client) == seen(4, 20));
+  auto other = connect();
+  CAF_CHECK(look(other) == seen(4, 30));
+  CAF_MESSAGE("and is the first where nothing else is due");
+  db.rows("update gen_durable set eligible_at = now() + interval '1 day' "
+          "where eligible_at > now() - interval '25 min'");
+  CAF_CHECK(look(client) == seen(1, 30));
 }
 
 CAF_TEST(queues share what is counted) {

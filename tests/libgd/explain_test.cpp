@@ -698,7 +698,7 @@ struct million_rows {
        .before = kept},
       // Of what is due, and of what is later, 10,000 of all queues.
       {.what = &sql::queues,
-       .arguments = "10000",
+       .arguments = "10000, '[]'",
        .rows = 20'000,
        .pages_per_row = 2},
       // Of what is runnable 3,000 of all versions, of suspects, and of what executes or has
@@ -1044,6 +1044,15 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   CAF_MESSAGE(everything << " buffers, and then " << behind);
   CAF_CHECK_GREATER_OR_EQUAL(everything, 1'000);
   CAF_CHECK_LESS_OR_EQUAL(behind, 400);
+  CAF_MESSAGE("nor does who looks at the queues again");
+  auto looking = gd::pq::substitute_schema(sql::queues.text, db.schema());
+  s.exec("prepare gd_queues as " + looking);
+  auto fronts = db.rows(looking, {"10", "[]"}).back().back().value();
+  auto first_look = buffers("execute gd_queues (10, '[]')");
+  auto next_look = buffers("execute gd_queues (10, '" + fronts + "')");
+  CAF_MESSAGE(first_look << " buffers, and then " << next_look);
+  CAF_CHECK_GREATER_OR_EQUAL(first_look, 1'000);
+  CAF_CHECK_LESS_OR_EQUAL(next_look, 400);
   CAF_MESSAGE("with the original's index the same cost the whole backlog");
   db.rows("drop index gen_durable_pick_free, gen_durable_pick_keyed, "
           "gen_durable_pick_keys");

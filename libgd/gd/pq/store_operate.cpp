@@ -20,7 +20,7 @@ std::string why_text(const std::optional<std::string>& reason) {
 }
 
 /// Instances that a page is looked for in, and that an upgrade looks at at a time.
-constexpr std::int32_t looked_at = 10'000;
+constexpr std::int32_t looked_at = 5'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
 /// Instances that are counted in an index, of a version. Each may be on a page of its own.
 constexpr std::int32_t most_of_version = 300;
@@ -83,8 +83,23 @@ pq::call resume(const std::string& queue) {
   return make_call(sql::resume, queue);
 }
 
-pq::call queues(std::int32_t most) {
-  return make_call(sql::queues, most);
+pq::call queue_looks::ask(std::int32_t most) {
+  auto now = std::chrono::steady_clock::now();
+  if (!from_beginning_ || now - *from_beginning_ >= std::chrono::minutes{1}) {
+    from_beginning_ = now;
+    fronts_ = "[]";
+  }
+  return make_call(sql::queues, most, fronts_);
+}
+
+std::vector<queue_row> queue_looks::read(const pq::rows& rows) {
+  std::vector<queue_row> out;
+  for (auto& x : store::read<looked_queue>(rows))
+    if (x.fronts)
+      fronts_ = std::move(*x.fronts);
+    else
+      out.push_back(std::move(x));
+  return out;
 }
 
 // -- counts -------------------------------------------------------------------

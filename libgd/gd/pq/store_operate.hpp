@@ -5,6 +5,7 @@
 #include <gd/pq/store.hpp>
 #include <gd/pq/unit.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,8 +31,24 @@ pq::call pause(const std::string& queue,
                const std::optional<std::string>& by);
 /// Its only cell: whether the queue was paused.
 pq::call resume(const std::string& queue);
-/// Read as `queue_row`.
-pq::call queues(std::int32_t most);
+/// A queue, or, if `fronts` is there, what the next look may begin with.
+struct looked_queue : queue_row {
+  std::optional<std::string> fronts{};
+
+  GD_COLUMNS(queue, nodes, slots, due, more_due, later, more_later, executing,
+             more_executing, oldest_due_us, paused, paused_at_us, paused_by,
+             reason, fronts);
+};
+/// Looks at the queues again and again: from the beginning of each once a minute.
+class queue_looks {
+public:
+  pq::call ask(std::int32_t most);
+  std::vector<queue_row> read(const pq::rows& rows);
+
+private:
+  std::string fronts_;
+  std::optional<std::chrono::steady_clock::time_point> from_beginning_;
+};
 /// Read as `status_count`.
 pq::call status_counts(std::int32_t most);
 

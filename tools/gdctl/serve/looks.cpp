@@ -26,7 +26,7 @@ namespace {
 constexpr std::int32_t page = 100;
 /// Of what is counted for the overview, of all queues and of each status. Twice as many
 /// would cost the server more than 5 ms beside a drain.
-constexpr std::int32_t most_counted = 1'000;
+constexpr std::int32_t most_counted = 500;
 
 /// Null.
 using nothing = std::optional<std::string>;
