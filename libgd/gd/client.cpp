@@ -47,6 +47,17 @@ auto read_by(F read, const result<pq::rows>& rows)
   return read(*rows);
 }
 
+/// `none`: what is said where there is none.
+template <class F>
+auto read_found(F read, error none, const result<pq::rows>& rows)
+  -> result<typename decltype(read(*rows))::value_type> {
+  if (!rows)
+    return rows.error();
+  if (auto found = read(*rows))
+    return std::move(*found);
+  return none;
+}
+
 template <class Row>
 result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
   return read_by(store::read<Row>, rows);
@@ -55,14 +66,16 @@ result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
 } // namespace
 
 struct client::impl {
-  impl(pq::options opts, const intake_settings& how, int reconnects)
+  impl(pq::options opts, const intake_settings& how, int reconnects,
+       std::shared_ptr<store::queue_looks> looks)
     : opts_(std::move(opts)),
       reconnects_(reconnects),
       rows_(how.rows),
       limits_(how.limits),
       inserts_(how),
       signals_(how),
-      transitions_(how) {
+      transitions_(how),
+      looks_(std::move(looks)) {
     // nop
   }
 
@@ -95,10 +108,14 @@ struct client::impl {
   transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
   pq::predecessor before_; ///< it
-  store::queue_looks looks_;
+  std::shared_ptr<store::queue_looks> looks_;
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
 };
+
+std::shared_ptr<store::queue_looks> share_looks() {
+  return std::make_shared<store::queue_looks>();
+}
 
 client::client(std::unique_ptr<impl> x) : impl_(std::move(x)) {
   // nop
@@ -111,9 +128,9 @@ client::~client() = default;
 result<client> client::connect(pq::options opts, client_settings how) {
   if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
     return ok.error();
-  auto reconnects = how.reconnects;
-  auto made = std::make_unique<impl>(std::move(opts),
-                                     settings_of(std::move(how)), reconnects);
+  auto made = std::make_unique<impl>(std::move(opts), settings_of(how),
+                                     how.reconnects,
+                                     how.looks ? how.looks : share_looks());
   if (auto ok = made->open(); !ok)
     return ok.error();
   return client{std::move(made)};
@@ -255,20 +272,11 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
   });
 }
 
-result<instance> client::look_up(std::int64_t id) {
-  return look_up(gd::look_up{.id = id});
-}
-
 result<instance> client::look_up(const gd::look_up& what) {
   if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
     return ok.error();
-  auto rows = impl_->read(store::look_up(what));
-  if (!rows)
-    return rows.error();
-  auto found = store::read_instance(*rows);
-  if (!found)
-    return store::no_instance(what.id, what.key);
-  return std::move(*found);
+  return read_found(store::read_instance, store::no_instance(what.id, what.key),
+                    impl_->read(store::look_up(what)));
 }
 
 result<std::vector<inbox_row>> client::inbox(std::int64_t id,
@@ -333,13 +341,9 @@ result<inserted> client::fork(const gd::fork& what) {
 result<gd::why> client::why(const why_query& what) {
   if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
     return ok.error();
-  auto rows = impl_->read(store::why(what));
-  if (!rows)
-    return rows.error();
-  auto found = store::read_one<gd::why>(*rows);
-  if (!found)
-    return store::no_instance(what.id, what.key);
-  return std::move(*found);
+  return read_found(store::read_one<gd::why>,
+                    store::no_instance(what.id, what.key),
+                    impl_->read(store::why(what)));
 }
 
 /// Of functions whose arguments are at fault.
@@ -381,8 +385,8 @@ result<bool> client::resume(const std::string& queue) {
 }
 
 result<std::vector<queue_row>> client::queues(std::int32_t most) {
-  return read_by([this](const auto& rows) { return impl_->looks_.read(rows); },
-                 impl_->read(impl_->looks_.ask(most)));
+  return read_by([this](const auto& rows) { return impl_->looks_->read(rows); },
+                 impl_->read(impl_->looks_->ask(most)));
 }
 
 result<std::vector<status_count>> client::status_counts(std::int32_t most) {
@@ -403,11 +407,8 @@ result<std::int64_t> client::begin_job(const bulk_command& what) {
 }
 
 static result<job_row> job_of(const result<pq::rows>& rows, std::int64_t job) {
-  if (!rows)
-    return rows.error();
-  if (auto found = store::read_one<job_row>(*rows))
-    return std::move(*found);
-  return error{errc::not_found, fmt::format("there is no job {}", job), {}};
+  error none{errc::not_found, fmt::format("there is no job {}", job), {}};
+  return read_found(store::read_one<job_row>, none, rows);
 }
 
 result<job_row> client::work_on(std::int64_t job) {

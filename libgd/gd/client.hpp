@@ -14,7 +14,14 @@
 #include <string>
 #include <vector>
 
+namespace gd::store {
+class queue_looks;
+}
+
 namespace gd {
+
+/// For the settings of clients that look at queues by turns.
+std::shared_ptr<store::queue_looks> share_looks();
 
 /// What a `client` goes by.
 struct client_settings {
@@ -28,6 +35,8 @@ struct client_settings {
   std::size_t bytes = 8 << 20;
   /// How often a connection that is lost is made again, with backoff, before a call ends.
   int reconnects = 8;
+  /// What `queues` has learned: clients that ask by turns share it. Null: it has its own.
+  std::shared_ptr<store::queue_looks> looks{};
 };
 
 /// Inserts, signals, moves and looks up, for programs without actors. Calls block
@@ -77,7 +86,9 @@ public:
   transition_all(std::vector<gd::transition> transitions);
 
   /// One instance as it is. `not_found`: there is no such one.
-  result<instance> look_up(std::int64_t id);
+  result<instance> look_up(std::int64_t id) {
+    return look_up(gd::look_up{.id = id});
+  }
   /// The same, by its id or by the unique key that it has. Error: also
   /// `invalid_argument`.
   result<instance> look_up(const gd::look_up& what);
@@ -123,7 +134,8 @@ public:
   /// False: it was not paused.
   result<bool> resume(const std::string& queue);
   /// The queues that are served, paused, or have something runnable or executing. So many
-  /// instances are counted at the most, of all queues together.
+  /// instances are counted at the most, of all queues together. Asked again, it tells up to
+  /// a minute late that one has come back which is due for longer than those it knew.
   result<std::vector<queue_row>> queues(std::int32_t most = 10'000);
 
   /// How many instances are in each status, within milliseconds whatever there are; see

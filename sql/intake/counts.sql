@@ -72,10 +72,12 @@ with recursive
 ), sampled as (
   select g.fsm, g.fsm_version, g.step, g.status::text as status, count(*) as seen
   from size s
-  -- By their numbers: "tablesample system" asks of each page of the table whether it is one of them.
+  -- One of each part of the table, by its number: "tablesample system" asks of each page whether it is one of them.
   cross join lateral (
-    select case when s.pages <= $1::int then i else floor(random() * s.pages)::bigint end as page
+    select part.first + floor(random() * (part.next - part.first))::bigint as page
     from generate_series(0, least($1::int, s.pages) - 1) i
+    cross join lateral (
+      select i * s.pages / least($1::int, s.pages) as first, (i + 1) * s.pages / least($1::int, s.pages) as next) part
     offset 0) p
   cross join lateral (
     select g.fsm, g.fsm_version, g.step, g.status

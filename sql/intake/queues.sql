@@ -75,11 +75,11 @@ with recursive serving as materialized (
 ), bound as materialized (
   select greatest($1::int / greatest(count(*), 1), 1) as rows from queue
 )
-(select left(q.queue, 1025) as queue, coalesce(s.nodes, 0) as nodes, least(coalesce(s.slots, 0), 2147483647)::bigint as slots,
+(select left(q.queue, 1025) as queue, coalesce(s.nodes, 0) as nodes, greatest(least(coalesce(s.slots, 0), 2147483647), 0)::bigint as slots,
   d.due, d.due >= b.rows as more_due, l.later, l.later >= b.rows as more_later, coalesce(e.executing, 0) as executing,
   coalesce((select x.more from executing x limit 1), false) as more_executing,
   (select :"schema".gd_us(min(f.eligible_at)) from first f where f.queue = q.queue) as oldest_due_us,
-  p.paused_at is not null as paused, (extract(epoch from p.paused_at) * 1000000)::bigint as paused_at_us,
+  p.paused_at is not null as paused, :"schema".gd_us(p.paused_at) as paused_at_us,
   left(p.paused_by, 1025) as paused_by, left(p.reason, 8192) as reason, null::text as fronts
 from queue q
 cross join bound b
@@ -138,3 +138,5 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
   coalesce(jsonb_agg(jsonb_build_object('queue', f.queue, 'fsm', f.fsm, 'fsm_version', f.fsm_version, 'priority', f.priority,
     'is_keyed', f.is_keyed, 'since', f.eligible_at - interval '1 second')), '[]')::text
 from first f
+-- A time from which a second can be taken, and names of ours.
+where f.eligible_at >= '0001-01-01' and octet_length(f.queue) <= 1024 and octet_length(f.fsm) <= 1024

@@ -69,8 +69,7 @@ with recursive serves as materialized (
   where m.served
 )
 select left(w.queue, 1025) as queue, left(w.fsm, 1025) as fsm, w.fsm_version as version, o.fsm is not null as version_served
-from wanted w
-left join serves s on s.queue = w.queue and s.fsm = w.fsm and s.version = w.fsm_version::text
+from wanted w left join serves s on s.queue = w.queue and s.fsm = w.fsm and s.version = w.fsm_version::text
 left join (select distinct e.fsm, e.version from serves e) o on o.fsm = w.fsm and o.version = w.fsm_version::text
 where s.queue is null
 order by w.queue, w.fsm, w.fsm_version

@@ -56,8 +56,8 @@ gd::result<void> read_filter(filter_options& opts) {
 
 namespace {
 
-/// Pages that are asked for until there are enough: each looks at 10,000 instances.
-constexpr int most_pages = 20;
+/// Pages that are asked for until there are enough: each looks at 5,000 instances.
+constexpr int most_pages = 40;
 
 struct list_options {
   filter_options which;

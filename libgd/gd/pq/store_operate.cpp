@@ -85,6 +85,7 @@ pq::call resume(const std::string& queue) {
 
 pq::call queue_looks::ask(std::int32_t most) {
   auto now = std::chrono::steady_clock::now();
+  std::lock_guard guard{mutex_};
   if (!from_beginning_ || now - *from_beginning_ >= std::chrono::minutes{1}) {
     from_beginning_ = now;
     fronts_ = "[]";
@@ -94,6 +95,7 @@ pq::call queue_looks::ask(std::int32_t most) {
 
 std::vector<queue_row> queue_looks::read(const pq::rows& rows) {
   std::vector<queue_row> out;
+  std::lock_guard guard{mutex_};
   for (auto& x : store::read<looked_queue>(rows))
     if (x.fronts)
       fronts_ = std::move(*x.fronts);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,13 +40,15 @@ struct looked_queue : queue_row {
              more_executing, oldest_due_us, paused, paused_at_us, paused_by,
              reason, fronts);
 };
-/// Looks at the queues again and again: from the beginning of each once a minute.
+/// Looks at the queues again and again: from the beginning of each once a minute. Of any
+/// number of threads.
 class queue_looks {
 public:
   pq::call ask(std::int32_t most);
   std::vector<queue_row> read(const pq::rows& rows);
 
 private:
+  std::mutex mutex_;
   std::string fronts_;
   std::optional<std::chrono::steady_clock::time_point> from_beginning_;
 };

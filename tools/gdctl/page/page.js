@@ -832,7 +832,7 @@ views.set("machine", (self, main) => {
 // -- instances, by filter ----------------------------------------------------------
 
 const page_rows = 100;
-const most_pages = 20; // each looks at 10,000 instances
+const most_pages = 20; // each looks at 5,000 instances
 const filters = [
   ["machine", "Machine"],
   ["version", "Version", {inputmode: "numeric", pattern: "[1-9][0-9]*", class: "short"}],

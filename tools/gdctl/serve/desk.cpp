@@ -171,7 +171,8 @@ answer desk::connect(std::optional<gd::client>& db) {
     if (away_ && clock::now() < away_until_)
       return away_;
   }
-  auto made = gd::client::connect(database_, {.reconnects = 1});
+  auto made = gd::client::connect(database_,
+                                  {.reconnects = 1, .looks = queues_});
   std::lock_guard guard{mutex_};
   away_ = made ? nullptr : told(made.error());
   away_until_ = clock::now() + away_for;

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -81,6 +82,7 @@ private:
   void drop_old_looks();
 
   gd::pq::options database_;
+  std::shared_ptr<gd::store::queue_looks> queues_ = gd::share_looks();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<std::deque<task>, ranks> tasks_;
