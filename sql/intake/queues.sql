@@ -2,10 +2,9 @@
 -- machine, version and priority to the next in the indexes of picks. Times in us since 1970. Names that are longer than any of ours
 -- are cut. What is due is counted from its end: in front stands what has just been picked, and is still in the index.
 -- $1 int how many instances are counted at the most: of what is due, of what is runnable later, of what executes; all queues share
--- these; $2 text fronts, in JSON, as an earlier look has told them, or []: the first of what is due is looked for from there on, less
--- a second for those whose insert commits late, and not from the beginning, where as many entries may stand as were worked off since
--- the last vacuum. What has come back in front of that is told as the first only where nothing else of its machine, version and
--- priority is due.
+-- these; $2 text fronts, in JSON, as an earlier look has told them, or []: the first of what is due is looked for from there on, and
+-- not from the beginning, where as many entries may stand as were worked off since the last vacuum. What has come back in front of
+-- that, or was inserted by who commits late, is told as the first only where nothing else of its machine, version and priority is due.
 -- A row for each: its name; how many nodes that live serve it, with how many slots; how many instances are due, whether there may be
 -- more, and the same for what is runnable later, and for what executes, of which $1 are counted of all queues; since when the first
 -- of the due ones is; whether it is paused, since when, by whom and why. Behind them one without a name: fronts.
@@ -20,42 +19,42 @@ with recursive serving as materialized (
 -- include parts/pick_ranges.sql
 , front as materialized (
   select m.*
-  from jsonb_to_recordset($2::text::jsonb) m (queue text, fsm text, fsm_version int, priority int, is_keyed boolean, since timestamptz)
+  from jsonb_to_recordset($2::text::jsonb) m (queue text, fsm text, fsm_version int, priority int, is_keyed boolean, since timestamptz, id bigint)
 ), first as materialized (
-  select r.*, f.eligible_at
+  select r.*, f.eligible_at, f.id
   from (
-    select r.*, coalesce(m.since, '-infinity') as since
+    select r.*, coalesce(m.since, '-infinity') as since, coalesce(m.id, 0) as since_id
     from ranges r
     left join front m using (queue, fsm, fsm_version, priority, is_keyed)) r
   cross join lateral (
     (
-      select g.eligible_at
+      select g.eligible_at, g.id
 -- include parts/range_free.sql
-        and g.eligible_at >= r.since and g.eligible_at <= statement_timestamp()
+        and (g.eligible_at, g.id) >= (r.since, r.since_id) and g.eligible_at <= statement_timestamp()
       order by g.eligible_at, g.id
       limit 1
     )
     union all
     (
-      select g.eligible_at
+      select g.eligible_at, g.id
 -- include parts/range_keyed.sql
-        and g.eligible_at >= r.since and g.eligible_at <= statement_timestamp()
+        and (g.eligible_at, g.id) >= (r.since, r.since_id) and g.eligible_at <= statement_timestamp()
       order by g.eligible_at, g.id
       limit 1
     )
     union all
     (
-      select g.eligible_at
+      select g.eligible_at, g.id
 -- include parts/range_free.sql
-        and g.eligible_at < r.since
+        and (g.eligible_at, g.id) < (r.since, r.since_id)
       order by g.eligible_at, g.id
       limit 1
     )
     union all
     (
-      select g.eligible_at
+      select g.eligible_at, g.id
 -- include parts/range_keyed.sql
-        and g.eligible_at < r.since
+        and (g.eligible_at, g.id) < (r.since, r.since_id)
       order by g.eligible_at, g.id
       limit 1
     )
@@ -136,7 +135,6 @@ order by q.queue)
 union all
 select null, null, null, null, null, null, null, null, null, null, null, null, null, null,
   coalesce(jsonb_agg(jsonb_build_object('queue', f.queue, 'fsm', f.fsm, 'fsm_version', f.fsm_version, 'priority', f.priority,
-    'is_keyed', f.is_keyed, 'since', f.eligible_at - interval '1 second')), '[]')::text
+    'is_keyed', f.is_keyed, 'since', f.eligible_at, 'id', f.id)), '[]')::text
 from first f
--- A time from which a second can be taken, and names of ours.
-where f.eligible_at >= '0001-01-01' and octet_length(f.queue) <= 1024 and octet_length(f.fsm) <= 1024
+where octet_length(f.queue) <= 1024 and octet_length(f.fsm) <= 1024

@@ -174,8 +174,7 @@ CAF_TEST(who looks again begins where the first of what is due was and misses
   auto client = connect();
   insert("10 min", "0");
   CAF_CHECK(look(client) == seen(1, 10));
-  CAF_MESSAGE("less a second");
-  insert("10 min 0.5 s", "0");
+  insert("9 min", "0");
   CAF_CHECK(look(client) == seen(2, 10));
   CAF_MESSAGE("each machine and priority has a beginning of its own");
   insert("20 min", "1");
@@ -248,7 +247,7 @@ CAF_TEST(versions share what is counted) {
   db.rows("insert into gen_durable (fsm, fsm_version, step, queue, state) "
           "select 'Order', 1 + n % 20, 'pay', 'mail', "
           "json_build_object('x', repeat('x', 700)) "
-          "from generate_series(1, 20 * 149) n");
+          "from generate_series(1, 20 * 99) n");
   fill("Other", "done", 3'000);
   db.rows("vacuum analyze gen_durable");
   auto client = connect();
@@ -258,7 +257,7 @@ CAF_TEST(versions share what is counted) {
   CAF_CHECK_EQUAL(x->rows.size(), 22u);
   for (const auto& row : x->rows)
     if (row.fsm == "Order") {
-      CAF_CHECK_EQUAL(row.instances, 149);
+      CAF_CHECK_EQUAL(row.instances, 99);
       CAF_CHECK(!row.estimated);
     }
   db.rows("insert into gen_durable (fsm, step, queue) "
@@ -267,7 +266,7 @@ CAF_TEST(versions share what is counted) {
   CAF_REQUIRE(x);
   CAF_REQUIRE_EQUAL(x->rows.size(), 1u);
   auto of_one = x->rows.front();
-  CAF_CHECK_EQUAL(of_one.instances, 151); // which it shares with nobody
+  CAF_CHECK_EQUAL(of_one.instances, 101); // which it shares with nobody
   x = client.counts();
   CAF_REQUIRE(x);
   for (const auto& row : x->rows)

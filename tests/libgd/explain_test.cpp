@@ -701,16 +701,16 @@ struct million_rows {
        .arguments = "10000, '[]'",
        .rows = 20'000,
        .pages_per_row = 2},
-      // Of what is runnable 3,000 of all versions, of suspects, and of what executes or has
-      // failed, three hundred each.
+      // Of what is runnable 2,000 of all versions, of suspects, and of what executes or has
+      // failed, two hundred each.
       {.what = &sql::counts,
-       .arguments = "50, '', 0, 300",
-       .rows = 4'000,
+       .arguments = "50, '', 0, 200",
+       .rows = 2'600,
        .pages_per_row = 2,
        .stops = true},
       {.what = &sql::counts,
-       .arguments = "50, 'Order', 1, 300",
-       .rows = 1'300,
+       .arguments = "50, 'Order', 1, 200",
+       .rows = 800,
        .pages_per_row = 2,
        .stops = true},
       // The same, of each status.

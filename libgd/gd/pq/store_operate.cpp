@@ -23,7 +23,7 @@ std::string why_text(const std::optional<std::string>& reason) {
 constexpr std::int32_t looked_at = 5'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
 /// Instances that are counted in an index, of a version. Each may be on a page of its own.
-constexpr std::int32_t most_of_version = 300;
+constexpr std::int32_t most_of_version = 200;
 /// Pages of the table that speak for all of them.
 constexpr std::int32_t sampled_pages = 50;
 
