@@ -766,7 +766,7 @@ class Slow(Case):
 
             def code():
                 other.sendall(f"GET /api/jobs HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
-                found = raw.Answer(other.recv(65536))
+                found = raw.Answer(raw.read_one(other))
                 return found.status != 200 and found.json()["code"]
             self.assertEqual(support.until(code, "it is told"), "stopped")
             third.sendall(raw.request("GET", "/metrics", host))

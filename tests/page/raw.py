@@ -42,6 +42,17 @@ def read_all(there):
     return data
 
 
+def read_one(there):
+    """An answer to a connection that goes on: all of it that its head tells."""
+    data = b""
+    while b"\r\n\r\n" not in data or len(Answer(data).body) < int(Answer(data).headers["content-length"]):
+        part = there.recv(65536)
+        if not part:
+            break
+        data += part
+    return data
+
+
 def exchange(where, data, tls=None):
     """Sends these bytes, and returns all that comes until the connection is closed."""
     with connect(where) as plain:
