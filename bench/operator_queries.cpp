@@ -92,6 +92,13 @@ std::vector<query> queries() {
     {"all that a scrape asks for", [](client& db) { check(read_gauges(db)); }},
     {"jobs", [](client& db) { check(db.jobs()); }},
     {"why", [](client& db) { check(db.why({.id = 101})); }},
+    {"one instance", [](client& db) { check(db.look_up(101)); }},
+    {"its inbox", [](client& db) { check(db.inbox(101)); }},
+    {"its history",
+     [](client& db) { check(db.history({.id = 101, .newest_first = true})); }},
+    {"what nobody serves", [](client& db) { check(db.not_served()); }},
+    {"statuses", [](client& db) { check(db.status_counts()); }},
+    {"rates", [](client& db) { check(db.activity()); }},
     list("all", [](auto&) {}),
     list("the failed", [](auto& x) { x.status = "failed"; }),
     list(

@@ -52,7 +52,7 @@ endif()
 
 if(GD_BUILD_METRICS)
   install(FILES metrics/gd/metrics.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gd")
-  install(FILES docs/alerts.yml DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable")
+  install(FILES docs/alerts.yml docs/grafana.json DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable")
 endif()
 
 if(TARGET gdctl)
@@ -64,6 +64,8 @@ if(TARGET gdctl_pages)
     DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
   install(FILES "${GD_PAGES}/_gdctl"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  install(FILES "${GD_PAGES}/gdctl.fish"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 endif()
 
 # The rights of roles, for psql.

@@ -45,6 +45,7 @@ sample() { # KIND VALUE
 
 "$gdctl" completion bash > completion.bash
 "$gdctl" completion zsh > completion.zsh
+"$gdctl" completion fish > completion.fish
 mkdir man1
 "$gdctl" manual man1
 "$gdctl" manual /nonexistent 2> said && broken "manual: a folder that is not there"
@@ -117,7 +118,7 @@ cases() { # FUNCTION
   "$1" "--machine --machine-version" list --json --status failed --mac
   "$1" "--step" --schema jobs list --ste # jobs is the schema's name
   "$1" "--schema" migrate up --sch
-  "$1" "bash zsh" completion ""
+  "$1" "bash zsh fish" completion ""
   "$1" "$work/man1/gdctl-why.1" insert --file "$work/man1/gdctl-w"
   "$1" "" show 7 --no-such
 }
@@ -177,5 +178,36 @@ exit $broken
 END
 } > drive.zsh
 zsh -f drive.zsh || broken=1
+
+# fish itself says what it would show, sorted.
+fish_expects() { # EXPECTED WORD...
+  printf 'expect %q' "$(tr ' ' '\n' <<< "$1" | sort | paste -sd ' ')"
+  shift
+  printf ' %q' "gdctl $*" && echo
+}
+if command -v fish > /dev/null; then
+  fish --no-execute completion.fish || broken "completion.fish"
+  {
+    cat << 'END'
+source ./completion.fish
+set -g broken 0
+function expect
+    set -l got (complete -C $argv[2] | string split -f 1 \t | sort)
+    if test "$got" != "$argv[1]"
+        echo "broken: fish: $argv[2]: expected $argv[1], got $got" >&2
+        set broken 1
+    end
+end
+END
+    cases fish_expects
+    fish_expects "--status=failed" list --status=f
+    # What a command is stands beside it.
+    cat << 'END'
+complete -C 'gdctl sh' | string match -q 'show'\t'*'; or begin; echo 'broken: fish: show' >&2; set broken 1; end
+exit $broken
+END
+  } > drive.fish
+  HOME=$work fish --no-config drive.fish || broken=1
+fi
 
 exit $broken

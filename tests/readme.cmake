@@ -95,7 +95,7 @@ function(anchors_of file result)
 endfunction()
 
 foreach(file IN ITEMS README.md CHANGELOG.md docs/guide.md docs/ARCHITECTURE.md
-        docs/decisions.md docs/distribution.md docs/operations.md docs/performance.md
+        docs/decisions.md docs/distribution.md docs/operations.md docs/page.md docs/performance.md
         docs/log/performance.md sql/README.md)
   file(READ "${ROOT}/${file}" text)
   cmake_path(GET file PARENT_PATH directory)

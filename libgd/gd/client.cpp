@@ -24,9 +24,6 @@ namespace {
 
 using clock_type = database::clock;
 
-/// With the delays between them some five seconds: a server that restarts is
-/// back by then.
-constexpr int connection_tries = 8;
 /// How often a read is sent again.
 constexpr int read_tries = 5;
 
@@ -42,23 +39,43 @@ intake_settings settings_of(client_settings x) {
           .bytes = x.bytes};
 }
 
-template <class Row>
-result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
+template <class F>
+auto read_by(F read, const result<pq::rows>& rows)
+  -> result<decltype(read(*rows))> {
   if (!rows)
     return rows.error();
-  return store::read<Row>(*rows);
+  return read(*rows);
+}
+
+/// `none`: what is said where there is none.
+template <class F>
+auto read_found(F read, error none, const result<pq::rows>& rows)
+  -> result<typename decltype(read(*rows))::value_type> {
+  if (!rows)
+    return rows.error();
+  if (auto found = read(*rows))
+    return std::move(*found);
+  return none;
+}
+
+template <class Row>
+result<std::vector<Row>> read_as(const result<pq::rows>& rows) {
+  return read_by(store::read<Row>, rows);
 }
 
 } // namespace
 
 struct client::impl {
-  impl(pq::options opts, const intake_settings& how)
+  impl(pq::options opts, const intake_settings& how, int reconnects,
+       std::shared_ptr<store::queue_looks> looks)
     : opts_(std::move(opts)),
+      reconnects_(reconnects),
       rows_(how.rows),
       limits_(how.limits),
       inserts_(how),
       signals_(how),
-      transitions_(how) {
+      transitions_(how),
+      looks_(std::move(looks)) {
     // nop
   }
 
@@ -83,15 +100,22 @@ struct client::impl {
                                     std::vector<Request> requests);
 
   pq::options opts_;
+  int reconnects_;
   std::size_t rows_; ///< of a group
   limits limits_;
   insert_intake inserts_;
   signal_intake signals_;
   transition_intake transitions_;
   std::unique_ptr<pq::connection> db_;
+  pq::predecessor before_; ///< it
+  std::shared_ptr<store::queue_looks> looks_;
   /// Why the call under way connects no more.
   std::optional<error> gave_up_;
 };
+
+std::shared_ptr<store::queue_looks> share_looks() {
+  return std::make_shared<store::queue_looks>();
+}
 
 client::client(std::unique_ptr<impl> x) : impl_(std::move(x)) {
   // nop
@@ -104,19 +128,22 @@ client::~client() = default;
 result<client> client::connect(pq::options opts, client_settings how) {
   if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
     return ok.error();
-  auto made = std::make_unique<impl>(std::move(opts),
-                                     settings_of(std::move(how)));
+  auto made = std::make_unique<impl>(std::move(opts), settings_of(how),
+                                     how.reconnects,
+                                     how.looks ? how.looks : share_looks());
   if (auto ok = made->open(); !ok)
     return ok.error();
   return client{std::move(made)};
 }
 
 result<void> client::impl::open() {
-  db_ = std::make_unique<pq::connection>(opts_);
+  before_ = db_ ? db_->for_next() : before_;
+  db_ = std::make_unique<pq::connection>(opts_, before_);
   auto version = db_->run({{store::schema_version()}, false});
   auto ok = version.ok()
               ? store::check_schema(version.results.front(), opts_.schema)
               : result<void>{*version.failure};
+  before_ = db_->for_next();
   if (ok)
     return ok;
   db_.reset();
@@ -129,7 +156,7 @@ result<void> client::impl::open() {
 result<void> client::impl::open_again() {
   for (int failures = 0;;) {
     auto ok = open();
-    if (ok || !retryable(ok.error().code) || ++failures == connection_tries)
+    if (ok || !retryable(ok.error().code) || ++failures >= reconnects_)
       return ok;
     std::this_thread::sleep_for(delay_after(failures));
   }
@@ -220,7 +247,9 @@ result<pq::rows> client::impl::ask_while(const pq::unit& work, Again again) {
     if (reply.ok())
       return std::move(reply.results.back());
     auto why = std::move(*reply.failure);
-    if (gave_up_ || !again(why.code) || ++failures == read_tries)
+    // 57014: a statement took too long, and would again.
+    if (gave_up_ || why.sqlstate == "57014" || !again(why.code)
+        || ++failures == read_tries)
       return why;
     std::this_thread::sleep_for(delay_after(failures));
   }
@@ -243,20 +272,18 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
   });
 }
 
-result<instance> client::look_up(std::int64_t id) {
-  return look_up(gd::look_up{.id = id});
-}
-
 result<instance> client::look_up(const gd::look_up& what) {
   if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
     return ok.error();
-  auto rows = impl_->read(store::look_up(what));
-  if (!rows)
-    return rows.error();
-  auto found = store::read_instance(*rows);
-  if (!found)
-    return store::no_instance(what.id, what.key);
-  return std::move(*found);
+  return read_found(store::read_instance, store::no_instance(what.id, what.key),
+                    impl_->read(store::look_up(what)));
+}
+
+result<std::vector<inbox_row>> client::inbox(std::int64_t id,
+                                             std::int32_t limit) {
+  if (auto ok = check_limit(limit); !ok)
+    return ok.error();
+  return read_as<inbox_row>(impl_->read(store::unread(id, limit)));
 }
 
 result<std::vector<ledger_entry>> client::history(const history_query& what) {
@@ -314,13 +341,9 @@ result<inserted> client::fork(const gd::fork& what) {
 result<gd::why> client::why(const why_query& what) {
   if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
     return ok.error();
-  auto rows = impl_->read(store::why(what));
-  if (!rows)
-    return rows.error();
-  auto found = store::read_one<gd::why>(*rows);
-  if (!found)
-    return store::no_instance(what.id, what.key);
-  return std::move(*found);
+  return read_found(store::read_one<gd::why>,
+                    store::no_instance(what.id, what.key),
+                    impl_->read(store::why(what)));
 }
 
 /// Of functions whose arguments are at fault.
@@ -357,27 +380,23 @@ result<void> client::pause(const std::string& queue,
 }
 
 result<bool> client::resume(const std::string& queue) {
-  auto rows = impl_->ask({{store::resume(queue)}});
-  if (!rows)
-    return rows.error();
-  return rows->boolean(0, 0);
+  return read_by([](const auto& rows) { return rows.boolean(0, 0); },
+                 impl_->ask({{store::resume(queue)}}));
 }
 
-result<std::vector<queue_row>> client::queues() {
-  return read_as<queue_row>(impl_->read(store::queues()));
+result<std::vector<queue_row>> client::queues(std::int32_t most) {
+  return read_by([this](const auto& rows) { return impl_->looks_->read(rows); },
+                 impl_->read(impl_->looks_->ask(most)));
 }
 
-result<std::vector<status_count>> client::status_counts() {
-  return read_as<status_count>(impl_->read(store::status_counts()));
+result<std::vector<status_count>> client::status_counts(std::int32_t most) {
+  return read_as<status_count>(impl_->read(store::status_counts(most)));
 }
 
 result<list_page> client::list(const list_query& what) {
   if (auto ok = check_limit(what.limit); !ok)
     return ok.error();
-  auto rows = impl_->read(store::list(what));
-  if (!rows)
-    return rows.error();
-  return store::read_list(*rows);
+  return read_by(store::read_list, impl_->read(store::list(what)));
 }
 
 result<std::int64_t> client::begin_job(const bulk_command& what) {
@@ -388,11 +407,8 @@ result<std::int64_t> client::begin_job(const bulk_command& what) {
 }
 
 static result<job_row> job_of(const result<pq::rows>& rows, std::int64_t job) {
-  if (!rows)
-    return rows.error();
-  if (auto found = store::read_one<job_row>(*rows))
-    return std::move(*found);
-  return error{errc::not_found, fmt::format("there is no job {}", job), {}};
+  error none{errc::not_found, fmt::format("there is no job {}", job), {}};
+  return read_found(store::read_one<job_row>, none, rows);
 }
 
 result<job_row> client::work_on(std::int64_t job) {
@@ -416,6 +432,10 @@ result<job_row> client::work_on(std::int64_t job) {
 
 result<job_row> client::cancel_job(std::int64_t job) {
   return job_of(impl_->ask({{store::cancel_job(job), store::jobs(job)}}), job);
+}
+
+result<job_row> client::job(std::int64_t id) {
+  return job_of(impl_->read(store::jobs(id == 0 ? -1 : id)), id); // 0: all
 }
 
 result<std::vector<job_row>> client::jobs() {
@@ -480,17 +500,13 @@ result<std::vector<stats_row>> client::stats() {
 }
 
 result<counted> client::counts(const std::string& fsm, std::int32_t version) {
-  auto rows = impl_->read(store::counts(fsm, version));
-  if (!rows)
-    return rows.error();
-  return store::read_counts(*rows);
+  return read_by(store::read_counts, impl_->read(store::counts(fsm, version)));
 }
 
 result<gd::activity> client::activity() {
-  auto rows = impl_->read(store::activity());
-  if (!rows)
-    return rows.error();
-  return store::read<gd::activity>(*rows).front();
+  return read_by(
+    [](const auto& rows) { return store::read<gd::activity>(rows).front(); },
+    impl_->read(store::activity()));
 }
 
 result<std::vector<machine_row>> client::machines() {

@@ -14,7 +14,14 @@
 #include <string>
 #include <vector>
 
+namespace gd::store {
+class queue_looks;
+}
+
 namespace gd {
+
+/// For the settings of clients that look at queues by turns.
+std::shared_ptr<store::queue_looks> share_looks();
 
 /// What a `client` goes by.
 struct client_settings {
@@ -26,6 +33,10 @@ struct client_settings {
   std::size_t rows = 2'000;
   /// Bytes of states and payloads in one transaction, unless one row has more.
   std::size_t bytes = 8 << 20;
+  /// How often a connection that is lost is made again, with backoff, before a call ends.
+  int reconnects = 8;
+  /// What `queues` has learned: clients that ask by turns share it. Null: it has its own.
+  std::shared_ptr<store::queue_looks> looks{};
 };
 
 /// Inserts, signals, moves and looks up, for programs without actors. Calls block
@@ -33,7 +44,7 @@ struct client_settings {
 /// client is not thread-safe, and threads have one each.
 ///
 /// A connection that is lost in between is made again, with backoff, for some
-/// seconds. Inserts are then sent again without duplicating anything; a signal
+/// seconds (`client_settings::reconnects`). Inserts are then sent again without duplicating anything; a signal
 /// may be stored twice if it has no dedup key; a transition that may have happened is
 /// not sent again. What still has no answer then is answered with `unavailable` if
 /// nothing can have happened, else with `unknown_fate`.
@@ -75,10 +86,17 @@ public:
   transition_all(std::vector<gd::transition> transitions);
 
   /// One instance as it is. `not_found`: there is no such one.
-  result<instance> look_up(std::int64_t id);
+  result<instance> look_up(std::int64_t id) {
+    return look_up(gd::look_up{.id = id});
+  }
   /// The same, by its id or by the unique key that it has. Error: also
   /// `invalid_argument`.
   result<instance> look_up(const gd::look_up& what);
+
+  /// The oldest signals that it has not consumed, so many at the most: 1 to 1,000. Of one
+  /// that does not exist there are none. Error: `invalid_argument`.
+  result<std::vector<inbox_row>> inbox(std::int64_t id,
+                                       std::int32_t limit = 100);
 
   /// A page of an instance's history, also of one that is deleted; empty: it has
   /// none, or no more. Error: `invalid_argument`.
@@ -115,13 +133,14 @@ public:
                      const std::optional<std::string>& by = {});
   /// False: it was not paused.
   result<bool> resume(const std::string& queue);
-  /// The queues that are served, paused, or have something runnable or executing. What
-  /// awaits signals may be an estimate.
-  result<std::vector<queue_row>> queues();
+  /// The queues that are served, paused, or have something runnable or executing. So many
+  /// instances are counted at the most, of all queues together. Asked again, it tells up to
+  /// a minute late that one has come back which is due for longer than those it knew.
+  result<std::vector<queue_row>> queues(std::int32_t most = 10'000);
 
   /// How many instances are in each status, within milliseconds whatever there are; see
-  /// `status_count`.
-  result<std::vector<status_count>> status_counts();
+  /// `status_count`. So many are counted in a status before it is estimated.
+  result<std::vector<status_count>> status_counts(std::int32_t most = 10'000);
 
   /// Instances by a filter, the newest first.
   result<list_page> list(const list_query& what);
@@ -134,6 +153,8 @@ public:
   result<job_row> work_on(std::int64_t job);
   /// A job that has not ended does not go on. What it has done stays.
   result<job_row> cancel_job(std::int64_t job);
+  /// A job, however long ago it has ended. `not_found`: there is no such one.
+  result<job_row> job(std::int64_t id);
   /// Jobs that go on, and the last hundred that have ended, the newest first.
   result<std::vector<job_row>> jobs();
 
@@ -146,7 +167,7 @@ public:
   result<std::vector<stats_row>> stats();
   /// Counts the instances of one machine, or of all (an empty `fsm`), by step and status,
   /// without reading the whole table: exactly in a small one, and elsewhere what executes,
-  /// and what is runnable or has failed as long as it is less than 10,000; the rest is
+  /// and what is runnable or has failed as long as that are some hundreds; the rest is
   /// estimated.
   result<counted> counts(const std::string& fsm = {}, std::int32_t version = 0);
   /// What has been written to the table of instances, for rates.

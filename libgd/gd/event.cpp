@@ -259,6 +259,17 @@ std::string text_of(const sessions_ended& e) {
                      e.count);
 }
 
+std::string text_of(const not_replicated& e) {
+  return fmt::format("connection {}: committed, but maybe not replicated: {}",
+                     e.lane, to_string(e.why));
+}
+
+std::string text_of(const ids_raised& e) {
+  return fmt::format("the server was promoted or recovered, and is on timeline "
+                     "{}: ids go on from {}",
+                     e.timeline, e.first_id);
+}
+
 std::string text_of(const sessions_not_ended& e) {
   return fmt::format("the sessions of node {} are another role's, and cannot "
                      "be ended when it is silent: expected the same role, or "

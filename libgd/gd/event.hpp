@@ -333,6 +333,19 @@ struct gateway_lost {
   /// How often that has happened since it was told last.
   std::size_t times = 1;
 };
+/// A transaction is committed, but a synchronous standby may not have it: somebody has
+/// cancelled its session's wait for one. It counts as of unknown fate, for whoever
+/// has sent it.
+struct not_replicated {
+  std::size_t lane = 0; ///< the connection's number, from 0
+  error why{};          ///< what the server says
+};
+/// The server is another than before, or one that was recovered: it has another
+/// timeline. Ids begin anew, behind all that may have been given out and lost.
+struct ids_raised {
+  std::int64_t timeline = 0; ///< the server's
+  std::int64_t first_id = 0; ///< of instances, from now on
+};
 /// Events that are like ones which were told before, and were left out for that, by
 /// `aggregated`. No engine tells it.
 struct more_like_it {
@@ -361,7 +374,8 @@ using event = std::variant<
   events::worker_joined, events::worker_refused, events::worker_gone,
   events::engine_joined, events::engine_lost, events::gateway_reached,
   events::gateway_lost, events::instances_deleted, events::turn_ended,
-  events::sweep_ended, events::requests_answered>;
+  events::sweep_ended, events::requests_answered, events::not_replicated,
+  events::ids_raised>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

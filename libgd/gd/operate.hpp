@@ -94,13 +94,12 @@ struct queue_row {
   std::string queue{};    ///< its name
   std::int64_t nodes = 0; ///< that live, and serve it
   std::int64_t slots = 0; ///< that they have for it
-  /// Instances that could begin. At most 10,000 are counted in a queue, and 20,000 in all,
-  /// which are shared by them.
+  /// Instances that could begin. So many as asked for are counted, which all queues share.
   std::int64_t due = 0;
   bool more_due = false;   ///< there may be more
   std::int64_t later = 0;  ///< runnable, but not yet; counted in the same way
   bool more_later = false; ///< there may be more
-  std::int64_t executing = 0;  ///< of all queues, at most 10,000 are counted
+  std::int64_t executing = 0;  ///< of all queues, so many are counted
   bool more_executing = false; ///< there may be more
   std::optional<std::int64_t>
     oldest_due_us{};   ///< of these: since when; since 1970
@@ -206,6 +205,18 @@ struct list_page {
   std::optional<std::int64_t> next{};
 
   GD_STATE(list_page, rows, next);
+};
+
+/// A signal that an instance has not consumed.
+struct inbox_row {
+  std::int64_t id = 0;                    ///< its number
+  std::string name{};                     ///< what its step takes it by
+  std::optional<std::string> dedup_key{}; ///< as in `signal`
+  std::int64_t inserted_at_us = 0;        ///< when it was stored
+  /// The first 4,096 characters of its JSON; empty: it is very long.
+  std::optional<std::string> payload{};
+
+  GD_STATE(inbox_row, id, name, dedup_key, inserted_at_us, payload);
 };
 
 /// Does something with all instances of a filter: those that are there when it is made.

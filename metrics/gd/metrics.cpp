@@ -58,6 +58,8 @@ GD_COUNTED(pick_recovered);
 GD_COUNTED(returned);
 GD_COUNTED(sessions_ended);
 GD_COUNTED(sessions_not_ended);
+GD_COUNTED(not_replicated);
+GD_COUNTED(ids_raised);
 GD_COUNTED(sweep_skipped);
 GD_COUNTED(actor_restarted);
 GD_COUNTED(peer_cut_off);

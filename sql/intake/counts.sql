@@ -30,14 +30,14 @@ with recursive
       (
         select g.step
 -- include parts/range_free.sql
-        order by g.eligible_at, g.id
+        order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )
       union all
       (
         select g.step
 -- include parts/range_keyed.sql
-        order by g.eligible_at, g.id
+        order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )) c
     where r.fsm = v.fsm and r.fsm_version = v.fsm_version
@@ -49,7 +49,7 @@ with recursive
     select g.fsm, g.fsm_version, g.step, 'executing'
     from :"schema".gen_durable g
     where g.status = 'executing'
-    order by g.lease_expires_at
+    order by g.lease_expires_at desc
     limit $4::int
   )
   union all
@@ -67,16 +67,26 @@ with recursive
               and (select count(*) from suspects) < $4::int and (select count(*) from ranges) < 1000 end as all_of_them
   from found f
   group by f.fsm, f.fsm_version, f.step, f.status
+), size as materialized (
+  select pg_relation_size(format('%I.gen_durable', :'schema')::regclass) / current_setting('block_size')::bigint as pages
 ), sampled as (
   select g.fsm, g.fsm_version, g.step, g.status::text as status, count(*) as seen
-  from :"schema".gen_durable g tablesample system (
--- include parts/sampled_share.sql
-  )
+  from size s
+  -- One of each part of the table, by its number: "tablesample system" asks of each page whether it is one of them.
+  cross join lateral (
+    select part.first + floor(random() * (part.next - part.first))::bigint as page
+    from generate_series(0, least($1::int, s.pages) - 1) i
+    cross join lateral (
+      select i * s.pages / least($1::int, s.pages) as first, (i + 1) * s.pages / least($1::int, s.pages) as next) part
+    offset 0) p
+  cross join lateral (
+    select g.fsm, g.fsm_version, g.step, g.status
+    from :"schema".gen_durable g
+    where g.ctid >= format('(%s,0)', p.page)::tid and g.ctid < format('(%s,0)', p.page + 1)::tid
+    offset 0) g
   group by g.fsm, g.fsm_version, g.step, g.status
 ), share as materialized (
-  select
--- include parts/sampled_share.sql
-  as share
+  select least(100, 100.0 * $1::int / greatest(1, s.pages))::float8 as share from size s
 ), counted as (
   select fsm, fsm_version, step, status, h.share < 100 and g.all_of_them is not true as estimated,
     case when h.share >= 100 then s.seen

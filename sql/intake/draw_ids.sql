@@ -2,10 +2,14 @@
 -- duplicating anything. A block may serve several inserts.
 -- $1 int: how many
 -- A row for each: the id, and when it was drawn, in us since 1970, which becomes the row's inserted_at: it tells the row
--- from another's, if the id is drawn again by a server that has lost its last moments.
-with ids as materialized (
+-- from another's, if the id is drawn again by a server that has lost its last moments. Behind a promotion, that are ids
+-- which nobody has been told: the sequence is raised first.
+with followed as materialized (
+  select f.timeline from :"schema".gd_follow_timeline() f
+), ids as materialized (
   select pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass as sequence,
     (extract(epoch from clock_timestamp()) * 1000000)::bigint as drawn_us
+  from followed
 )
 select nextval(ids.sequence) as id, ids.drawn_us
 from ids, generate_series(1, $1::int)

@@ -2,8 +2,15 @@
 -- $1 bigint[] id, $2 bytea[] unique key, or null, $3 bigint[] when the id was drawn, in us since 1970
 -- A row for each id: whether it is there, and if not, which instance has its unique key, and that one's machine; null: none any
 -- more. A row of another draw is not meant: a server that had lost its last moments (a failover) draws ids again, for others.
+-- None of it is told before a synchronous standby has it.
+with replicated as materialized (
+  select
+-- include parts/replicated.sql
+    as lsn
+)
 select e.id, g.id is not null as found, o.id as holder, left(o.fsm, 1025) as holder_fsm
 from unnest($1::bigint[], $2::bytea[], $3::bigint[]) as e (id, unique_key, drawn_us)
+cross join replicated
 left join lateral (
   select g.id
   from :"schema".gen_durable g

@@ -1,11 +1,12 @@
 -- What is runnable by queue, machine, version and priority: from one of these to the next in the indexes of picks. Suspects without
--- a partition key are not among them. At most 1,000 without a key, and as many with one (is_keyed). A part of a "with recursive".
+-- a partition key are not among them. From the last to the first: at the beginning of each stands what has been picked a moment ago,
+-- and has left its entries behind. At most 1,000 without a key, and as many with one (is_keyed). A part of a "with recursive".
 free as (
   (
     select g.queue, g.fsm, g.fsm_version, g.priority
     from :"schema".gen_durable g
     where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
-    order by g.queue, g.fsm, g.fsm_version, g.priority
+    order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1
   )
   union all
@@ -15,15 +16,15 @@ free as (
     select g.queue, g.fsm, g.fsm_version, g.priority
     from :"schema".gen_durable g
     where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
-      and (g.queue, g.fsm, g.fsm_version, g.priority) > (p.queue, p.fsm, p.fsm_version, p.priority)
-    order by g.queue, g.fsm, g.fsm_version, g.priority
+      and (g.queue, g.fsm, g.fsm_version, g.priority) < (p.queue, p.fsm, p.fsm_version, p.priority)
+    order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1) g
 ), keyed as (
   (
     select g.queue, g.fsm, g.fsm_version, g.priority
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.partition_key is not null
-    order by g.queue, g.fsm, g.fsm_version, g.priority
+    order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1
   )
   union all
@@ -33,8 +34,8 @@ free as (
     select g.queue, g.fsm, g.fsm_version, g.priority
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.partition_key is not null
-      and (g.queue, g.fsm, g.fsm_version, g.priority) > (p.queue, p.fsm, p.fsm_version, p.priority)
-    order by g.queue, g.fsm, g.fsm_version, g.priority
+      and (g.queue, g.fsm, g.fsm_version, g.priority) < (p.queue, p.fsm, p.fsm_version, p.priority)
+    order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1) g
 ), ranges as materialized (
   (select f.*, false as is_keyed from free f limit 1000)

@@ -5,17 +5,21 @@
 -- $2 text: lock timeout, with unit
 -- $3 text: interval of the check that the client still lives, with unit
 -- $4 int: the backend process that the connection was told of
+-- $5 int: that of the connection that it follows, or 0
 -- No row: that is not this one. A pooler stands between, and nothing is changed in a session that is not ours.
--- One row: whether the server is a standby, which nothing makes writable; its encoding.
+-- One row: whether the server is a standby, which nothing makes writable; its encoding; whether the session before this one is still
+-- there, and waits for a standby: the server ends none that do, however long their client has gone.
 select
   pg_is_in_recovery() as read_only,
-  current_setting('server_encoding') as encoding
+  current_setting('server_encoding') as encoding,
+  exists (select from pg_catalog.pg_stat_activity a where a.pid = $5::int and a.wait_event = 'SyncRep') as waits
 from (
   select
     set_config('default_transaction_isolation', 'read committed', false),
     set_config('default_transaction_deferrable', 'off', false),
     set_config('default_transaction_read_only', 'off', false),
     set_config('client_encoding', 'UTF8', false),
+    set_config('client_min_messages', 'warning', false), -- a commit that has not waited for a standby is only warned of
     set_config('timezone', 'UTC', false),
     set_config('datestyle', 'ISO', false),
     set_config('search_path', 'pg_catalog', false),

@@ -2,8 +2,13 @@
 -- is known, and cannot extend them. Run before reap, in pages until there are no more: it leaves those out until their node
 -- has had time to.
 -- $1 int limit, $2 bigint how soon, in us, $3 bigint where the last page ended, in us since 2000, and $4 bigint the id there
--- A row for each, as many as the limit: there may be more: its id, when its lease ends, in us since 2000; locked.
-with ending as materialized (
+-- A row for each, as many as the limit: there may be more: its id, when its lease ends, in us since 2000; locked; whether this
+-- waits for a standby, as heartbeats do: who is answered knows that commits end again.
+with replicated as materialized (
+  select
+-- include parts/replicated.sql
+    as lsn
+), ending as materialized (
   select g.id, g.lease_expires_at
   from :"schema".gen_durable g
   where g.status = 'executing'
@@ -18,6 +23,7 @@ with ending as materialized (
   where g.id = any(array(select e.id from ending e))
   for no key update skip locked
 )
-select e.id, e.lease_expires_at as at_us2000, e.id not in (select f.id from free f) as locked
+select e.id, e.lease_expires_at as at_us2000, e.id not in (select f.id from free f) as locked, r.lsn is not null as waits
 from ending e
+cross join replicated r
 order by e.lease_expires_at, e.id

@@ -1,5 +1,5 @@
 -- What is runnable, and no node that lives runs it; and where inserts go that nobody looks at. Jumps from one machine, version
--- and queue to the next in the indexes of picks: what they hold of each does not matter.
+-- and queue to the next in the indexes of picks: what they hold of each does not matter. From the last on, as pick_ranges.
 -- $1 int limit of rows. A row for each: queue, fsm, version; whether a node that lives serves that version, elsewhere.
 with recursive serves as materialized (
 -- include parts/serves.sql
@@ -8,7 +8,7 @@ with recursive serves as materialized (
     select g.queue, g.fsm, g.fsm_version
     from :"schema".gen_durable g
     where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
-    order by g.queue, g.fsm, g.fsm_version
+    order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1
   )
   union all
@@ -18,15 +18,15 @@ with recursive serves as materialized (
     select g.queue, g.fsm, g.fsm_version
     from :"schema".gen_durable g
     where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
-      and (g.queue, g.fsm, g.fsm_version) > (p.queue, p.fsm, p.fsm_version)
-    order by g.queue, g.fsm, g.fsm_version
+      and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
+    order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1) g
 ), keyed as (
   (
     select g.queue, g.fsm, g.fsm_version
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.partition_key is not null
-    order by g.queue, g.fsm, g.fsm_version
+    order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1
   )
   union all
@@ -36,15 +36,15 @@ with recursive serves as materialized (
     select g.queue, g.fsm, g.fsm_version
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.partition_key is not null
-      and (g.queue, g.fsm, g.fsm_version) > (p.queue, p.fsm, p.fsm_version)
-    order by g.queue, g.fsm, g.fsm_version
+      and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
+    order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1) g
 ), suspect as (
   (
     select g.queue, g.fsm, g.fsm_version
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.crashes >= 2
-    order by g.queue, g.fsm, g.fsm_version
+    order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1
   )
   union all
@@ -54,8 +54,8 @@ with recursive serves as materialized (
     select g.queue, g.fsm, g.fsm_version
     from :"schema".gen_durable g
     where g.status = 'runnable' and g.crashes >= 2
-      and (g.queue, g.fsm, g.fsm_version) > (p.queue, p.fsm, p.fsm_version)
-    order by g.queue, g.fsm, g.fsm_version
+      and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
+    order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1) g
 ), wanted as (
   (select * from free limit 1000)
@@ -68,9 +68,9 @@ with recursive serves as materialized (
   from :"schema".gen_durable_machines m
   where m.served
 )
-select left(w.queue, 1025) as queue, left(w.fsm, 1025) as fsm, w.fsm_version as version,
-  ((w.fsm, w.fsm_version::text) in (select s.fsm, s.version from serves s)) is true as version_served
-from wanted w
-where ((w.queue, w.fsm, w.fsm_version::text) in (select s.queue, s.fsm, s.version from serves s)) is not true
+select left(w.queue, 1025) as queue, left(w.fsm, 1025) as fsm, w.fsm_version as version, o.fsm is not null as version_served
+from wanted w left join serves s on s.queue = w.queue and s.fsm = w.fsm and s.version = w.fsm_version::text
+left join (select distinct e.fsm, e.version from serves e) o on o.fsm = w.fsm and o.version = w.fsm_version::text
+where s.queue is null
 order by w.queue, w.fsm, w.fsm_version
 limit $1::int

@@ -14,7 +14,7 @@ cross join lateral (
   select a.pid, a.usesysid, a.backend_start, r.rolsuper
   from pg_stat_activity a
   join pg_roles r on r.oid = a.usesysid
-  where a.datname = current_database() and
+  where a.datname = current_database() and a.wait_event is distinct from 'SyncRep' and
 -- include parts/session_of.sql
   limit 1) a
 where n.incarnation <> $1::text and

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -25,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace gd::test;
@@ -156,6 +158,20 @@ struct fixture {
     return db.scalar("select " + what + " from gen_durable where id = " + id);
   }
 };
+
+/// Asks for it until it is so.
+bool holds(const process& worker, std::size_t executions) {
+  auto expected = "holds " + std::to_string(executions);
+  auto give_up = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < give_up) {
+    worker.send(SIGUSR1);
+    auto lines = worker.lines();
+    if (std::find(lines.begin(), lines.end(), expected) != lines.end())
+      return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
 
 std::string pid_of(const process& x) {
   return std::to_string(x.pid());
@@ -311,8 +327,9 @@ CAF_TEST(who leaves gives back what has not begun and finishes the rest) {
   auto& worker = begin(1);
   auto first = insert("holds");
   CAF_CHECK(worker.wait_for_line("begin " + first));
-  auto second = insert("holds"); // waits at the worker
-  wait_for(second, "status = 'executing'");
+  auto second = insert("holds");
+  // At the worker, too: what is only picked stays with the engine.
+  CAF_CHECK(holds(worker, 2));
   worker.send(SIGTERM);
   wait_for(second, "status = 'runnable' and attempt = 0");
   set_free();

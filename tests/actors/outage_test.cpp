@@ -242,6 +242,28 @@ CAF_TEST(
   CAF_CHECK_EQUAL(log.all<events::disconnected>().size(), 1u);
 }
 
+// -- another server -----------------------------------------------------------
+
+CAF_TEST(
+  an engine tells that its server was promoted and goes on with other ids) {
+  auto engine = start(options({probe{}}));
+  auto before = ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"});
+  CAF_REQUIRE(before);
+  CAF_CHECK(log.all<events::ids_raised>().empty());
+  db.rows("select setval('gen_durable_timeline', 0)");
+  db.terminate_engines();
+  CAF_REQUIRE(log.wait_for<events::ids_raised>());
+  auto told = log.all<events::ids_raised>();
+  CAF_CHECK_EQUAL(told.size(), 1u);
+  CAF_CHECK_EQUAL(told.front().timeline, 1);
+  CAF_CHECK_GREATER(told.front().first_id, before->id + 1'000'000'000);
+  // The first may have an id that was drawn before.
+  CAF_REQUIRE(ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"}));
+  auto next = ask<gd::inserted>(engine, gd::insert{.fsm = "Probe"});
+  CAF_REQUIRE(next);
+  CAF_CHECK_GREATER_OR_EQUAL(next->id, told.front().first_id);
+}
+
 // -- what a role is set to ----------------------------------------------------
 
 CAF_TEST(expired leases are reaped where idle sessions are ended soon) {

@@ -4,10 +4,17 @@
 
 #include "actors/stepped.hpp"
 
+#include <gd/actors/heartbeat.hpp>
 #include <gd/actors/node.hpp>
 #include <gd/actors/reaper.hpp>
 
+#include <support/server.hpp>
+
 #include <caf/test/dsl.hpp>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
 
 using namespace gd::test;
 using namespace gd::actors;
@@ -197,6 +204,123 @@ CAF_TEST(of several nodes one deletes what is over and another when it goes) {
   another.exec("select pg_advisory_unlock_all()");
   pass(1s);
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
+}
+
+// -- answers that come late ---------------------------------------------------
+
+CAF_TEST(
+  behind an answer that came late nobody reaps before a heartbeat is over) {
+  insert(1);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s'");
+  home->config.poll = 1h;
+  home->config.reaper = 1s;
+  home->config.heartbeat = 5s;
+  spawn_reaper();
+  sched.advance_time(1s);
+  sched.run();
+  // All nodes wait for a standby, which comes back: their heartbeats, too.
+  CAF_REQUIRE(next_is("locked_leases"));
+  db->run_one_and_hold();
+  sched.advance_time(5s);
+  sched.run();
+  db->deliver();
+  sched.run();
+  while (db->waiting()) { // other sweeps
+    CAF_CHECK(!next_is("reap"));
+    turn();
+  }
+  for (int second = 0; second < 4; ++second)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+  pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
+}
+
+CAF_TEST(a heartbeat whose answer came late is followed by the next at once) {
+  insert(1);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
+            "lease_expires_at = now() + interval '1 s'");
+  auto id = std::stoll(rows.scalar("select id from gen_durable"));
+  home->leases.add(std::make_shared<gd::lease>(id, "a/0/1"));
+  home->config.heartbeat = 5s;
+  actors.push_back(sys.spawn<heartbeat_actor>(home));
+  sched.run();
+  auto begin_beat = [this] {
+    sched.advance_time(5s);
+    sched.run();
+    CAF_REQUIRE(next_is("heartbeat"));
+    db->run_one_and_hold();
+    while (db->waiting())
+      turn();
+  };
+  begin_beat();
+  db->deliver();
+  sched.run();
+  CAF_CHECK_EQUAL(db->next(), "nothing");
+  begin_beat();
+  sched.advance_time(5s);
+  sched.run();
+  while (db->waiting()) // says that it lives
+    turn();
+  db->deliver();
+  sched.run();
+  CAF_CHECK(next_is("heartbeat"));
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
+
+// -- where there is a synchronous standby --------------------------------------
+
+namespace {
+
+/// Says that commits wait for a standby, and has them wait for none.
+struct pretending_server {
+  server one = server::make("synchronous_standby_names = 'gone'\n"
+                            "synchronous_commit = local");
+  std::string before = std::getenv("GD_DATABASE");
+
+  pretending_server() {
+    setenv("GD_DATABASE", one.conninfo().c_str(), 1);
+  }
+
+  ~pretending_server() {
+    setenv("GD_DATABASE", before.c_str(), 1);
+  }
+};
+
+struct standby_fixture : pretending_server, fixture {};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(reaper_standby_tests, standby_fixture)
+
+CAF_TEST(leases are reaped a heartbeat behind the first look whatever the
+           intervals are) {
+  home->config.poll = 1h;
+  home->config.lease = 60s;
+  for (auto [heartbeat, reaper] : {std::pair{25s, 20s}, std::pair{29s, 1s},
+                                   std::pair{29s, 300s}, std::pair{1s, 20s}}) {
+    CAF_MESSAGE("heartbeat " << heartbeat.count() << " s, reaper "
+                             << reaper.count() << " s");
+    home->config.heartbeat = heartbeat;
+    home->config.reaper = reaper;
+    rows.rows("truncate gen_durable cascade");
+    insert(1);
+    rows.rows("update gen_durable set status = 'executing', locked_by = "
+              "'b/0/1', lease_expires_at = now() - interval '1 s'");
+    spawn_reaper();
+    pass(reaper);
+    for (auto time = 1s; time < heartbeat; time += 1s)
+      pass(1s);
+    CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+    for (auto time = 0s; time <= heartbeat / 2; time += 1s)
+      pass(1s);
+    CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
+    anon_send_exit(actors.back(), caf::exit_reason::kill);
+    sched.run();
+    sched.clock().current_time += 1h; // no alarm of it is left
+  }
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

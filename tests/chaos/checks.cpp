@@ -2,27 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace gd::chaos {
 
 namespace {
 
-/// Puts the sender's log into the tables `accepted` and `accepted_signals`.
-void load_log(world& w, verdict& out) {
-  w.rows("create table accepted (number bigint primary key, id bigint)");
-  w.rows("create table accepted_signals (id bigint, number bigint)");
-  w.rows("create table accepted_own (id bigint)");
-  std::ifstream log{w.accepted_log()};
-  std::string numbers;
-  std::string ids;
-  std::string targets;
-  std::string keys;
-  std::string own;
-  auto add = [](std::string& list, std::int64_t x) {
-    list += (list.empty() ? "{" : ",") + std::to_string(x);
+/// What senders have noted, as arrays of the database's.
+struct notes {
+  struct list {
+    std::string text = "{";
+    std::int64_t count = 0;
+
+    void add(std::int64_t x) {
+      text += (count++ > 0 ? "," : "") + std::to_string(x);
+    }
+    std::string all() const {
+      return text + "}";
+    }
   };
+  list numbers, ids;  ///< of inserts
+  list targets, keys; ///< of signals
+  list after;         ///< of signals: inserts that were accepted before
+  list own;           ///< ids of the workers' inserts
+  /// Signals whose target was not there: it, and the line that says so.
+  std::vector<std::pair<std::string, std::string>> refused{};
+  std::vector<std::string> wrong{};
+};
+
+notes read_log(const world& w) {
+  notes out;
+  std::ifstream log{w.accepted_log()};
   for (std::string line; std::getline(log, line);) {
     std::istringstream words{line};
     std::string what;
@@ -30,29 +43,76 @@ void load_log(world& w, verdict& out) {
     std::int64_t second = 0;
     words >> what >> first >> second;
     if (what == "insert") {
-      add(numbers, first);
-      add(ids, second);
-      ++out.inserts;
+      out.numbers.add(first);
+      out.ids.add(second);
     } else if (what == "signal") {
-      add(targets, first);
-      add(keys, second);
-      ++out.signals;
+      out.targets.add(first);
+      out.keys.add(second);
+      out.after.add(out.numbers.count);
     } else if (what == "own") {
-      add(own, first);
+      out.own.add(first);
+    } else if (line.starts_with("refused signal ")
+               && line.find(": there is no instance ") != std::string::npos) {
+      std::string target;
+      std::istringstream{line.substr(sizeof("refused signal"))} >> target;
+      out.refused.emplace_back(target, line);
     } else if (what != "ended") {
       out.wrong.push_back(line);
     }
   }
-  if (out.inserts > 0)
-    w.rows("insert into accepted select * from unnest($1::bigint[], "
-           "$2::bigint[])",
-           {numbers + "}", ids + "}"});
-  if (out.signals > 0)
-    w.rows("insert into accepted_signals select * from unnest($1::bigint[], "
-           "$2::bigint[])",
-           {targets + "}", keys + "}"});
-  if (!own.empty())
-    w.rows("insert into accepted_own select unnest($1::bigint[])", {own + "}"});
+  return out;
+}
+
+/// What a server has. It has no less of any instance later: nothing is deleted.
+constexpr auto facts
+  = "select 'insert' as kind, id, convert_from(unique_key, 'UTF8')::bigint as "
+    "number, extract(epoch from inserted_at)::text as token from gen_durable "
+    "union all select 'signal', target_id, dedup_key::bigint, null from "
+    "signals where dedup_key is not null union all select 'outcome', i.id, "
+    "t.n - 1, t.x ->> 'token' from gen_durable i, jsonb_array_elements("
+    "coalesce(i.result, i.state) -> 'trail') with ordinality as t (x, n)";
+
+/// Of servers that are not there any more: none, where nothing may be lost.
+constexpr auto had
+  = "create table if not exists had (server text, kind text, id bigint, number "
+    "bigint, token text, asked timestamptz);"
+    "create table if not exists lost_signals (id bigint, number bigint);"
+    // What a server may take with it: what it had and its standby had not.
+    "create or replace view taken as "
+    "select kind, id, number, token from had where server = 'dead' except "
+    "select kind, id, number, token from had where server = 'standby';"
+    // A new timeline draws its ids behind this one, and after this time.
+    "create or replace view bound as "
+    "select max(id) + 1000000000 as id, max(asked) as time from had where "
+    "server = 'standby' and kind = 'insert'";
+
+void note_facts(world& w, const char* server, const std::string& them) {
+  w.rows("insert into had select $1, x.* from jsonb_to_recordset($2::jsonb) as "
+         "x (kind text, id bigint, number bigint, token text, asked "
+         "timestamptz)",
+         {server, them});
+}
+
+/// Puts the sender's log into tables.
+void load_log(world& w, verdict& out) {
+  auto told = read_log(w);
+  out.inserts = told.numbers.count;
+  out.signals = told.targets.count;
+  w.rows("create table accepted as select * from unnest($1::bigint[], "
+         "$2::bigint[]) with ordinality as x (number, id, nth)",
+         {told.numbers.all(), told.ids.all()});
+  w.rows("create table accepted_signals as select * from unnest($1::bigint[], "
+         "$2::bigint[], $3::bigint[]) as x (id, number, after)",
+         {told.targets.all(), told.keys.all(), told.after.all()});
+  w.rows("create table accepted_own as select unnest($1::bigint[]) as id",
+         {told.own.all()});
+  out.wrong = std::move(told.wrong);
+  // Of instances that are lost, their senders are told so.
+  for (auto& [target, line] : told.refused)
+    if (w.scalar("select count(*) from taken where kind = 'insert' and id = $1",
+                 {target})
+        == "0")
+      out.wrong.push_back(std::move(line));
 }
 
 /// Everything that the run was about. Chains without a unique key are the
@@ -96,18 +156,51 @@ struct rule {
   std::int64_t verdict::*count;
   /// Rows that break it.
   const char* sql;
+  /// Rows that are in `taken` are no fault, and are counted here; unset: all are.
+  std::int64_t verdict::*taken = nullptr;
 };
 
 constexpr rule rules[] = {
   {"accepted inserts are not in the table", &verdict::lost,
-   "select a.number from accepted a where not exists (select from instance i "
-   "where i.id = a.id and i.number = a.number)"},
+   "select a.id, a.number from accepted a where not exists (select from "
+   "instance i where i.id = a.id and i.number = a.number)",
+   &verdict::lost_inserts},
+  {"ids that were told to two", &verdict::duplicated,
+   "select id from (select id from accepted union all select id from "
+   "accepted_own) x group by id having count(*) > 1 union all select i.id from "
+   "instance i join accepted a using (id) where i.number is distinct from "
+   "a.number union all select i.id from instance i join accepted_own o using "
+   "(id) where i.number is not null"},
   {"rows that nobody was told of", &verdict::duplicated,
    "select i.id from instance i where i.number is not null and not exists "
    "(select from accepted a where a.id = i.id)"},
   {"a worker's own inserts that were accepted are not in the table",
    &verdict::lost,
-   "select id from accepted_own except select id from instance"},
+   "select id, null from accepted_own where id not in "
+   "(select id from instance)",
+   &verdict::lost_inserts},
+  {"accepted signals are gone that no server took with it", &verdict::lost,
+   "select id, number from lost_signals except select id, number from taken "
+   "where kind = 'signal'"},
+  {"signals are gone that the new timeline had accepted", &verdict::lost,
+   "select s.id, s.number from lost_signals s join accepted_signals t using "
+   "(id, number) where t.after >= (select min(a.nth) from accepted a, bound b "
+   "where a.id > b.id)"},
+  {"the standby had what its server had not", nullptr,
+   "select kind, id, number, token from had where server = 'standby' except "
+   "select kind, id, number, token from had where server = 'dead'"},
+  {"what the standby had is gone", &verdict::lost,
+   "select kind, id, number, token from had where server = 'standby' except "
+   "select * from kept"},
+  {"instances have ids that the server which died gave to others", nullptr,
+   "select k.id, k.number, d.number from kept k join had d using (kind, id) "
+   "where kind = 'insert' and d.server = 'dead' and (k.number, k.token) is "
+   "distinct from (d.number, d.token)"},
+  // Those that were drawn before are used up.
+  {"ids were drawn on the new timeline that may have been given out before",
+   nullptr,
+   "select i.id, i.number from instance i, bound b where i.id <= b.id and "
+   "i.inserted_at > b.time"},
   {"instances are not done", &verdict::stuck,
    "select i.id, i.fsm, i.status, i.step, i.last_error from instance i where "
    "i.status <> 'done'"},
@@ -208,15 +301,78 @@ constexpr rule rules[] = {
 
 } // namespace
 
+bool may_lose(const world& w) {
+  return w.options().standby && !w.options().synchronous;
+}
+
+std::string facts_as_json() {
+  return fmt::format(
+    "select jsonb_agg(x) from (select f.*, clock_timestamp() as "
+    "asked from ({}) f) x",
+    facts);
+}
+
+void note_facts_of_standby(world& w, const std::string& them) {
+  w.rows(had);
+  note_facts(w, "standby", them);
+}
+
+/// What the server had that has died, and the executions that were noted there.
+static void note_the_dead(world& w) {
+  auto all = w.rows_of_the_dead(fmt::format(
+    "select ({}), (select jsonb_agg(e) from effects e)", facts_as_json()));
+  note_facts(w, "dead", all.at(0).at(0).value());
+  w.rows("insert into effects select x.* from jsonb_populate_recordset("
+         "null::effects, $1::jsonb) x on conflict (instance, token, number) do "
+         "update set ended = coalesce(effects.ended, excluded.ended)",
+         {all.at(0).at(1).value()});
+}
+
+void send_lost_signals(world& w) {
+  auto told = read_log(w);
+  w.rows(
+    "insert into lost_signals select x.target, x.key from "
+    "unnest($1::bigint[], $2::bigint[]) as x (target, key) where not exists "
+    "(select from signals s where s.target_id = x.target and s.dedup_key = "
+    "x.key::text)",
+    {told.targets.all(), told.keys.all()});
+  w.rows("select gd_signal(g.id, 'number', jsonb_build_object('number', "
+         "s.number), s.number::text) from lost_signals s join gen_durable g "
+         "using (id)");
+}
+
+/// Counts what was lost with the server. Nothing: it was not tried.
+static void count_lost(world& w, verdict& out) {
+  auto count = [&](const char* sql) { return std::stoll(w.scalar(sql)); };
+  out.lost_signals = count("select count(*) from lost_signals");
+  out.lost_outcomes = count(
+    "select count(*) from (select kind, id, number, token from taken "
+    "where kind = 'outcome' except select * from kept) x");
+  for (auto [what, n] : {std::pair{"insert", out.lost_inserts},
+                         std::pair{"signal", out.lost_signals},
+                         std::pair{"outcome", out.lost_outcomes}})
+    if (n == 0)
+      out.wrong.push_back(fmt::format("no {} was lost with the server", what));
+}
+
 verdict check(world& w, const std::string& since) {
   verdict out;
+  w.rows(had);
+  if (may_lose(w))
+    note_the_dead(w);
+  w.rows(fmt::format("create view kept as {}", facts));
   load_log(w, out);
   w.rows(tables);
+  auto excused = w.rows("select id, number from taken where kind = 'insert'");
+  std::set<test::row> taken{excused.begin(), excused.end()};
   for (const auto& one : rules) {
     std::string sql{one.sql};
     auto wants_time = sql.find("$1") != std::string::npos;
     auto found = w.rows(sql, wants_time ? test::session::parameters{since}
                                         : test::session::parameters{});
+    if (one.taken != nullptr)
+      out.*one.taken += static_cast<std::int64_t>(
+        std::erase_if(found, [&](const auto& x) { return taken.contains(x); }));
     if (found.empty())
       continue;
     if (one.count != nullptr)
@@ -237,6 +393,8 @@ verdict check(world& w, const std::string& since) {
     "c.token = e.token)"));
   if (out.inserts == 0)
     out.wrong.emplace_back("no insert was accepted");
+  if (may_lose(w))
+    count_lost(w, out);
   return out;
 }
 

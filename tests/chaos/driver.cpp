@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,8 @@ struct scenario {
   std::chrono::seconds recovery{15};
   /// What remains of the throughput meanwhile, at least.
   double during = 0;
+  /// Nothing is executed twice: no lease is taken from those that have it.
+  bool once = false;
 };
 
 /// How often something is done in a time, whatever else happens.
@@ -251,6 +254,59 @@ void link_engine_replaced(world& w, std::chrono::milliseconds length) {
   w.start_worker("a");
 }
 
+void promote_sync(world& w, std::chrono::milliseconds length) {
+  w.fail_over();
+  let_pass(length);
+}
+
+void promote_async(world& w, std::chrono::milliseconds length) {
+  note_facts_of_standby(w, w.fail_over_behind(1s, facts_as_json()));
+  let_pass(length);
+}
+
+/// Sessions of engines that wait for a standby.
+gd::test::row_list sessions_that_wait(world& w) {
+  return w.rows("select pid, backend_start from pg_stat_activity where "
+                "wait_event = 'SyncRep' and application_name like "
+                "'gen_durable%' order by pid::text collate \"C\"");
+}
+
+int sessions_of_engines(world& w) {
+  return std::stoi(
+    w.scalar("select count(*) from pg_stat_activity where datname = "
+             "current_database() and application_name like 'gen_durable%'"));
+}
+
+void sync_gone(world& w, std::chrono::milliseconds length) {
+  // Each of those that wait may be replaced once, and each node's control session again.
+  auto usual = sessions_of_engines(w);
+  auto bound = 2 * usual + 6;
+  auto most = usual;
+  auto look_for = [&](std::chrono::milliseconds time) {
+    every(100ms, time, [&] { most = std::max(most, sessions_of_engines(w)); });
+  };
+  // For less than engines wait for an answer, and for several times that; both are longer
+  // than a lease.
+  for (auto gone : {3'500ms, std::max(length, 7 * w.options().lease)}) {
+    w.standby().stop("immediate");
+    look_for(1s);
+    auto before = sessions_that_wait(w);
+    look_for(gone - 1s);
+    auto after = sessions_that_wait(w);
+    if (before.empty()
+        || !std::includes(after.begin(), after.end(), before.begin(),
+                          before.end()))
+      throw std::runtime_error{"sessions do not wait for the standby"};
+    w.standby().start();
+    let_pass(2s);
+  }
+  fmt::print("  sessions of engines: {}, at most {} without the standby\n",
+             usual, most);
+  if (most > bound)
+    throw std::runtime_error{
+      fmt::format("expected at most {} sessions of engines", bound)};
+}
+
 const std::vector<scenario>& scenarios() {
   static const std::vector<scenario> all{
     {"calm", "nothing happens", calm},
@@ -331,6 +387,21 @@ const std::vector<scenario>& scenarios() {
      "the node that they have joined is killed, and stopped",
      link_engine_replaced,
      {.links = true}},
+    {"promote_sync",
+     "the server dies, and its synchronous standby takes its place",
+     promote_sync,
+     {.standby = true, .synchronous = true}},
+    {"promote_async",
+     "the server dies, and a standby that is a second behind takes its place",
+     promote_async,
+     {.standby = true}},
+    {"sync_gone",
+     "the synchronous standby stops, for more than a lease, twice",
+     sync_gone,
+     {.standby = true, .synchronous = true},
+     15s,
+     0,
+     true},
   };
   return all;
 }
@@ -421,6 +492,8 @@ report play(const scenario& what, unsigned seed, double load,
 
   bool accepted = w.end_load("load");
   bool inserted = w.end_inserts();
+  if (may_lose(w))
+    send_lost_signals(w);
   bool quiet = wait_for(w, 60s, [&] {
     return w.scalar("select count(*) from gen_durable where status not in "
                     "('done', 'failed')")
@@ -432,6 +505,7 @@ report play(const scenario& what, unsigned seed, double load,
     if (is)
       out.found.wrong.push_back(std::move(text));
   };
+  wrong(what.once && out.found.repeated > 0, "steps were executed twice");
   wrong(!accepted, "the sender could not get everything accepted in 60 s");
   wrong(!inserted, "a worker did not end its own inserts in 15 s");
   wrong(!quiet, "not everything had ended after 60 s");
@@ -504,6 +578,10 @@ int main(int argc, char** argv) {
         r.found.duplicated, r.found.stuck, r.found.repeated,
         r.recovery ? fmt::format("{:.1f} s", *r.recovery) : "never", r.before,
         r.during, r.after);
+      if (x->how.standby && !x->how.synchronous)
+        fmt::print(
+          "  lost with the server: {} inserts, {} signals, {} outcomes\n",
+          r.found.lost_inserts, r.found.lost_signals, r.found.lost_outcomes);
       for (const auto& text : r.found.wrong) {
         fmt::print("  wrong: {}\n", text);
         well = false;

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -15,28 +14,14 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
 namespace gd::chaos {
 
 namespace {
-
-std::string environment(const char* name) {
-  const char* x = std::getenv(name);
-  if (x == nullptr)
-    throw std::runtime_error{std::string{name}
-                             + " is not set: run tools/chaos, or this under "
-                               "tools/private-postgres"};
-  return x;
-}
-
-void require(bool done, const std::string& what) {
-  if (!done)
-    throw std::runtime_error{"the server did not " + what};
-}
 
 /// Waits until a process has ended, and takes its status; false: not in time.
 bool reap(pid_t pid, std::chrono::milliseconds patience, int& status) {
@@ -45,6 +30,15 @@ bool reap(pid_t pid, std::chrono::milliseconds patience, int& status) {
   bool in_time = poll(&ended, 1, static_cast<int>(patience.count())) > 0;
   close(fd);
   return in_time && waitpid(pid, &status, 0) == pid;
+}
+
+void wait_until(const std::function<bool()>& holds, const char* otherwise) {
+  auto give_up = clock::now() + 30s;
+  while (!holds()) {
+    if (clock::now() > give_up)
+      throw std::runtime_error{otherwise};
+    std::this_thread::sleep_for(20ms);
+  }
 }
 
 } // namespace
@@ -171,12 +165,10 @@ world::world(world_options how) : how_(std::move(how)) {
        "step text not null, token text not null, node text not null, "
        "began timestamptz not null default clock_timestamp(), "
        "ended timestamptz, primary key (instance, token, number))");
+  if (how_.standby)
+    add_standby();
   if (how_.through_proxy)
-    proxy_ = std::make_unique<proxy>(
-      std::filesystem::path{environment("GD_TEST_POSTGRES_DATA")}
-        .parent_path()
-        .string()
-      + "/.s.PGSQL.5432");
+    proxy_ = std::make_unique<proxy>(main_.host() + "/.s.PGSQL.5432");
   if (how_.links)
     lay_links();
 }
@@ -193,6 +185,14 @@ world::~world() {
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
   }
+  if (!standby_)
+    return;
+  // Others go on with the server that was there before.
+  session_.reset();
+  standby_.reset();
+  main_.start();
+  if (how_.synchronous)
+    main_.set("synchronous_standby_names", "");
 }
 
 pid_t world::spawn(const std::string& name,
@@ -218,7 +218,7 @@ void world::start_worker(const std::string& name) {
   auto database = proxy_ ? fmt::format("host=127.0.0.1 port={} dbname={} "
                                        "user=engine",
                                        proxy_->port(), db_->name())
-                         : db_->conninfo("engine");
+                         : conninfo("engine");
   std::vector<std::string> arguments;
   if (name == "b" && how_.wrong_clock)
     arguments = {"/usr/bin/env",
@@ -226,7 +226,7 @@ void world::start_worker(const std::string& name) {
                  "FAKETIME=+1h", "DONT_FAKE_MONOTONIC=1"};
   arguments.insert(arguments.end(),
                    {GD_CHAOS_WORKER, "--database", database, "--effects",
-                    db_->conninfo(), "--node", name, "--lease",
+                    conninfo(), "--node", name, "--lease",
                     std::to_string(how_.lease.count()), "--seed",
                     std::to_string(how_.seed)});
   if (inserting_)
@@ -275,7 +275,7 @@ void world::start_load(const std::string& name, double rate,
                        std::int64_t first) {
   std::vector<std::string> arguments{GD_CHAOS_WORKER,
                                      "--database",
-                                     db_->conninfo("engine"),
+                                     conninfo("engine"),
                                      "--node",
                                      name,
                                      "--load",
@@ -355,45 +355,79 @@ std::string world::accepted_log() const {
   return (how_.directory / "accepted").string();
 }
 
-bool world::pg_ctl(const std::vector<std::string>& arguments) {
-  auto data = environment("GD_TEST_POSTGRES_DATA");
-  auto program = environment("GD_TEST_POSTGRES_BIN") + "/pg_ctl";
-  std::vector<std::string> all{program, "--silent", "--wait", "-D", data};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  struct stat owner {};
-  if (stat(data.c_str(), &owner) != 0)
-    throw std::runtime_error{data + ": no such directory"};
-  auto pid = fork();
-  if (pid == 0) {
-    if (geteuid() == 0
-        && (setgid(owner.st_gid) != 0 || setuid(owner.st_uid) != 0))
-      _exit(126);
-    auto nothing = open("/dev/null", O_RDWR);
-    dup2(nothing, STDIN_FILENO);
-    dup2(nothing, STDOUT_FILENO);
-    std::vector<char*> raw;
-    for (auto& x : all)
-      raw.push_back(x.data());
-    raw.push_back(nullptr);
-    if (chdir("/") == 0)
-      execv(raw.front(), raw.data());
-    _exit(127);
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 void world::stop_server(const std::string& mode) {
-  require(pg_ctl({"stop", "--mode=" + mode}), "stop");
+  main_.stop(mode);
 }
 
 void world::start_server() {
-  auto log
-    = std::filesystem::path{environment("GD_TEST_POSTGRES_DATA")}.parent_path()
-      / "log";
-  if (!pg_ctl({"status"}))
-    require(pg_ctl({"start", "--log=" + log.string()}), "start");
+  main_.start();
+}
+
+void world::add_standby() {
+  standby_.emplace(test::server::standby_of(main_, "chaos"));
+  if (!how_.synchronous)
+    return;
+  main_.set("synchronous_standby_names", "chaos");
+  wait_until(
+    [&] {
+    return scalar("select count(*) from pg_stat_replication where sync_state = "
+                  "'sync'")
+           == "1";
+    },
+    "the standby does not follow");
+}
+
+void world::cut_off_standby() {
+  standby_->set("primary_conninfo", "host=/nowhere");
+  wait_until(
+    [&] { return scalar("select count(*) from pg_stat_replication") == "0"; },
+    "the standby still follows");
+  // It looks for more only when it has replayed everything.
+  wait_until(
+    [&] {
+    return scalar_of_standby("select wait_event from pg_stat_activity where "
+                             "backend_type = 'startup'")
+           == "RecoveryRetrieveRetryInterval";
+    },
+    "the standby does not look for more");
+}
+
+std::string world::scalar_of_standby(const std::string& sql) const {
+  return test::session{standby_->conninfo(db_->name())}.scalar(sql);
+}
+
+std::string world::conninfo(const std::string& user) const {
+  auto out = db_->conninfo(user);
+  if (standby_)
+    out += fmt::format(" host={},{} target_session_attrs=read-write",
+                       main_.host(), standby_->host());
+  return out;
+}
+
+void world::fail_over() {
+  main_.kill();
+  standby_->promote();
+}
+
+std::string world::fail_over_behind(std::chrono::milliseconds lag,
+                                    const std::string& sql) {
+  constexpr auto position = "select pg_last_wal_replay_lsn()";
+  cut_off_standby();
+  std::this_thread::sleep_for(lag);
+  main_.kill();
+  auto out = scalar_of_standby(sql);
+  auto last = scalar_of_standby(position);
+  standby_->promote();
+  if (scalar_of_standby(position) != last)
+    throw std::runtime_error{"the standby had more than it was asked for"};
+  return out;
+}
+
+test::row_list world::rows_of_the_dead(const std::string& sql) {
+  main_.start();
+  auto out = test::session{main_.conninfo(db_->name())}.exec(sql);
+  main_.stop("fast");
+  return out;
 }
 
 void world::terminate_engines() {
@@ -407,7 +441,7 @@ test::row_list world::rows(const std::string& sql,
   while (true) {
     try {
       if (!session_) {
-        session_ = std::make_unique<test::session>(db_->conninfo());
+        session_ = std::make_unique<test::session>(conninfo());
         session_->exec("set default_transaction_read_only = off");
       }
       return session_->exec(sql, params);

@@ -4,6 +4,7 @@
 /// that work on it and one that sends, and everything that can happen to them.
 
 #include "support/database.hpp"
+#include "support/server.hpp"
 
 #include <sys/types.h>
 
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,6 +64,10 @@ struct world_options {
   /// The workers c and d have no database: they join a, or b where that is gone, c through
   /// a proxy.
   bool links = false;
+  /// There is a standby, which may take the server's place. Everybody knows both.
+  bool standby = false;
+  /// Commits wait for it.
+  bool synchronous = false;
   std::chrono::milliseconds lease = 3s;
   std::filesystem::path directory{};
 };
@@ -95,6 +101,19 @@ public:
   void stop_server(const std::string& mode);
   /// Does nothing if it runs.
   void start_server();
+  /// Where there is one.
+  test::server& standby() {
+    return *standby_;
+  }
+  /// The server dies as in a power failure, and the standby takes its place.
+  void fail_over();
+  /// The same, when the standby has got nothing for so long. Returns what it answers, one
+  /// cell, when there is no server.
+  std::string fail_over_behind(std::chrono::milliseconds lag,
+                               const std::string& sql);
+  /// What the server that has died had: it runs by itself for this, and stops again, so
+  /// that nobody else finds it.
+  test::row_list rows_of_the_dead(const std::string& sql);
   /// Of the engines; not those that note effects.
   void terminate_engines();
 
@@ -123,13 +142,19 @@ public:
 
 private:
   void lay_links();
+  void add_standby();
+  /// Returns when it has replayed all that it will ever get.
+  void cut_off_standby();
+  std::string scalar_of_standby(const std::string& sql) const;
+  std::string conninfo(const std::string& user = {}) const;
   bool has_ended_inserts(pid_t pid) const;
   pid_t spawn(const std::string& name, std::vector<std::string> arguments);
-  bool pg_ctl(const std::vector<std::string>& arguments);
 
   world_options how_;
   bool inserting_ = true;
+  test::server main_ = test::server::of_environment();
   std::unique_ptr<test::temporary_database> db_;
+  std::optional<test::server> standby_;
   std::unique_ptr<proxy> proxy_;
   std::unique_ptr<proxy> link_;
   std::map<std::string, int> ports_; ///< of a and b, where there are links

@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::unrunnable_row, gd::machine_row, gd::node_row, gd::not_served_row,
     store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
     gd::stats_row, gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
-    gd::queue_row, gd::job_row, store::open_job_row, store::upgrade_row,
+    store::looked_queue, gd::job_row, store::open_job_row, store::upgrade_row,
     store::listed_row, store::failed_row, store::noted_row, store::trimmed_to,
     store::forgotten_to, store::drawn_machine, gd::count_row, gd::activity>(
     from);

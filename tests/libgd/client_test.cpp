@@ -818,6 +818,59 @@ CAF_TEST(a server process that stands still is given up) {
   CAF_CHECK_EQUAL(count(), "1");
 }
 
+CAF_TEST(who wants no patience is told at once that nobody is there) {
+  auto opts = db.options();
+  opts.application_name = "impatient";
+  auto client = gd::client::connect(opts, {.reconnects = 1});
+  CAF_REQUIRE(client);
+  temporary_database elsewhere;
+  session above{elsewhere.conninfo()};
+  auto name = gd::test::quoted_name(db.name());
+  above.exec("alter database " + name + " allow_connections false");
+  above.exec("select pg_terminate_backend(pid) from pg_stat_activity where"
+             " application_name = 'impatient'");
+  auto begin = std::chrono::steady_clock::now();
+  auto gone = client->jobs();
+  auto took = std::chrono::steady_clock::now() - begin;
+  above.exec("alter database " + name + " allow_connections true");
+  CAF_CHECK_EQUAL(code_of(gone), errc::unavailable);
+  CAF_CHECK(took < 1s); // others wait for some seconds
+  CAF_CHECK(client->jobs());
+}
+
+// -- what waits ---------------------------------------------------------------
+
+CAF_TEST(the signals that wait are listed the oldest first and cut) {
+  auto client = connect();
+  auto id = insert_one(client);
+  CAF_REQUIRE(client.signal({.target = id, .name = "a", .dedup_key = "k"}));
+  CAF_REQUIRE(
+    client.signal({.target = id,
+                   .name = "b",
+                   .payload = json::raw('"' + std::string(9'000, 'x') + '"')}));
+  db.rows("set gd.checks_json = on"); // as one whose numbers nobody has checked
+  db.rows("insert into signals (target_id, name, payload) select $1::bigint,"
+          " 'c', to_jsonb(array(select 1e131071 from generate_series(1, 9)))",
+          {std::to_string(id)});
+  db.rows("insert into signals (target_id, name, consumed_at) values"
+          " ($1::bigint, 'read', now())",
+          {std::to_string(id)});
+  auto all = client.inbox(id);
+  CAF_REQUIRE(all);
+  CAF_REQUIRE_EQUAL(all->size(), 3u);
+  const auto& first = all->front();
+  CAF_CHECK_EQUAL(first.name, "a");
+  CAF_CHECK(first.dedup_key == "k");
+  CAF_CHECK(first.payload == "{}");
+  CAF_CHECK((*all)[1].payload == '"' + std::string(4'095, 'x'));
+  CAF_CHECK(!all->back().payload); // it would print a megabyte
+  auto one = client.inbox(id, 1);
+  CAF_CHECK(one && one->size() == 1 && one->front() == first);
+  auto none = client.inbox(999'999);
+  CAF_CHECK(none && none->empty());
+  CAF_CHECK_EQUAL(code_of(client.inbox(id, 0)), errc::invalid_argument);
+}
+
 // -- connecting ---------------------------------------------------------------
 
 CAF_TEST(a schema that is not there is told at the start) {

@@ -1,6 +1,6 @@
 /// A worker without a database, in a process of its own, for tests that kill, stop and
 /// cut it. Prints "joined NODE STANDS", "lost WHY", "begin ID STEP ATTEMPT" and "stale ID",
-/// and leaves when it gets SIGTERM.
+/// "holds N" when it gets SIGUSR1, and leaves when it gets SIGTERM.
 
 #include "machines.hpp"
 
@@ -52,10 +52,11 @@ int main(int argc, char** argv) {
       stderr, "usage: gd_link_worker RELEASE_FILE VERSION SLOTS ADDRESS...\n");
     return 2;
   }
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr); // all threads that follow, too
+  sigset_t asked;
+  sigemptyset(&asked);
+  sigaddset(&asked, SIGTERM);
+  sigaddset(&asked, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &asked, nullptr); // all threads that follow, too
   config cfg;
   caf::actor_system sys{cfg};
   std::vector<std::string> addresses{argv + 4, argv + argc};
@@ -75,7 +76,10 @@ int main(int argc, char** argv) {
     return EXIT_FAILURE;
   }
   int signal = 0;
-  sigwait(&ends, &signal);
+  while (sigwait(&asked, &signal) == 0 && signal == SIGUSR1) {
+    std::printf("holds %zu\n", worker->status().holds);
+    std::fflush(stdout);
+  }
   worker->leave();
   return EXIT_SUCCESS;
 }

@@ -1,7 +1,7 @@
-/// A shop's worker, for tests/mess.sh: orders are reserved, paid and, if they are parcels,
-/// delivered. What goes wrong is told by files in the working directory: `relay_down`,
-/// nobody can pay; `bug`, an order for a bomb ends the process; `stuck`, an order that is
-/// slow does not come back.
+/// A shop's worker, for tests/mess.sh and the page's tests: orders are reserved, paid and, if
+/// they are parcels, delivered. What goes wrong is told by files in the working directory:
+/// `relay_down`, nobody can pay; `bug`, an order for a bomb ends the process; `stuck`, an
+/// order that is slow does not come back.
 
 #include <gd/actors/engine.hpp>
 #include <gd/machine.hpp>
@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -86,15 +87,17 @@ gd::machine orders(std::int32_t version) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fprintf(stderr,
-                 "usage: gd_mess NODE VERSION LEASE_SECONDS QUEUE...\n");
+    std::fprintf(
+      stderr, "usage: gd_mess NODE VERSION[,VERSION] LEASE_SECONDS QUEUE...\n");
     return 2;
   }
   gd::config options;
   if (const char* database = std::getenv("GD_DATABASE"))
     options.database = database;
   options.node = argv[1];
-  options.machines = {orders(std::atoi(argv[2]))};
+  std::istringstream versions{argv[2]};
+  for (std::string version; std::getline(versions, version, ',');)
+    options.machines.push_back(orders(std::atoi(version.c_str())));
   options.lease = std::chrono::seconds{std::atoi(argv[3])};
   options.heartbeat = options.lease / 8;
   options.reaper = 200ms;

@@ -2,7 +2,7 @@
 /// each step that begins, "lost ID" for each lease and "stale ID" for each outcome
 /// that is lost, and runs until SIGTERM. With "short": as one that has little time
 /// (leases of 3 s, 8 slots), with "brief": less (leases of 1.5 s). With "published": its
-/// gateway is.
+/// gateway is. With "drain": says nothing of steps, and has the intervals that any has.
 
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
@@ -84,18 +84,21 @@ int main(int argc, char** argv) {
   bool is_brief = mode == "brief";
   bool is_short = mode == "short" || is_brief;
   bool is_published = mode == "published";
-  if (argc != 3 && !is_short && !is_published) {
+  bool is_drain = mode == "drain";
+  if (argc != 3 && !is_short && !is_published && !is_drain) {
     std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE "
-                         "[short|brief|published]\n");
+                         "[short|brief|published|drain]\n");
     return 2;
   }
   gd::config options;
   options.database = argv[1];
   options.node = argv[2];
   options.machines = {hang(), walk(), doze(), killer()};
-  options.poll = std::chrono::milliseconds{50};
-  options.heartbeat = std::chrono::milliseconds{100};
-  options.reaper = std::chrono::milliseconds{50};
+  if (!is_drain) {
+    options.poll = std::chrono::milliseconds{50};
+    options.heartbeat = std::chrono::milliseconds{100};
+    options.reaper = std::chrono::milliseconds{50};
+  }
   if (is_short) {
     options.queues = {{"default", 8}};
     options.lease = std::chrono::seconds{3};
@@ -107,7 +110,10 @@ int main(int argc, char** argv) {
     options.heartbeat = std::chrono::milliseconds{300};
     options.reaper = std::chrono::milliseconds{200};
   }
-  options.on_event = [log = gd::log_to_stderr()](const gd::event& what) {
+  options.on_event =
+    [is_drain, log = gd::log_to_stderr()](const gd::event& what) {
+    if (is_drain)
+      return log(what);
     if (auto* x = std::get_if<gd::events::step_started>(&what)) {
       std::printf("begin %lld %s %d\n", static_cast<long long>(x->id),
                   x->step.c_str(), x->attempt);

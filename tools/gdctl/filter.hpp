@@ -29,6 +29,9 @@ void add_filter(CLI::App& to, filter_options& opts);
 /// Fills in what is still text.
 gd::result<void> read_filter(filter_options& opts);
 
+/// Of a filter that is not the command line's: a status, or nothing.
+gd::result<void> check_status(const std::string& status);
+
 /// Works on a job until it has ended, with a bar on a terminal, and prints what came of
 /// it.
 int run_job(gd::client& db, std::int64_t job);

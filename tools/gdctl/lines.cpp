@@ -39,6 +39,10 @@ int interruptions::noted() noexcept {
 
 void interruptions::die_of(int signal) {
   ::signal(signal, SIG_DFL);
+  sigset_t these;
+  sigemptyset(&these);
+  sigaddset(&these, signal);
+  pthread_sigmask(SIG_UNBLOCK, &these, nullptr);
   raise(signal);
   std::abort(); // not reached: the signal is not blocked
 }

@@ -8,7 +8,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +36,14 @@ void add_filter(CLI::App& to, filter_options& opts) {
                 "With this text in their last error");
 }
 
+gd::result<void> check_status(const std::string& status) {
+  if (status.empty()
+      || std::find(statuses.begin(), statuses.end(), status) != statuses.end())
+    return {};
+  return bad_usage(fmt::format("status: expected one of {}, got {}",
+                               fmt::join(statuses, ", "), json_string(status)));
+}
+
 gd::result<void> read_filter(filter_options& opts) {
   if (opts.older.empty())
     return {};
@@ -46,8 +56,8 @@ gd::result<void> read_filter(filter_options& opts) {
 
 namespace {
 
-/// Pages that are asked for until there are enough: each looks at 10,000 instances.
-constexpr int most_pages = 20;
+/// Pages that are asked for until there are enough: each looks at 5,000 instances.
+constexpr int most_pages = 40;
 
 struct list_options {
   filter_options which;

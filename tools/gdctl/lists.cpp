@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "machine_line.hpp"
 #include "pages.hpp"
 #include "service.hpp"
 #include "table.hpp"
@@ -12,9 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +22,28 @@
 using namespace std::literals;
 
 namespace gdctl {
+
+std::vector<machine_line> machine_lines(std::vector<gd::machine_row> known,
+                                        const gd::counted& counts) {
+  std::vector<machine_line> lines;
+  for (auto& x : known)
+    lines.push_back({.machine = std::move(x)});
+  for (const auto& x : counts.rows) {
+    auto found = std::find_if(lines.begin(), lines.end(), [&x](const auto& y) {
+      return y.machine.fsm == x.fsm && y.machine.version == x.version;
+    });
+    if (found == lines.end())
+      found = lines.insert(lines.end(),
+                           {.machine = {.fsm = x.fsm, .version = x.version}});
+    found->instances[x.status] += x.instances;
+    if (x.estimated)
+      found->estimated.insert(x.status);
+  }
+  if (counts.sampled) // no index counts these: few may have been overlooked
+    for (auto& x : lines)
+      x.estimated.insert({"awaiting_signal", "done"});
+  return lines;
+}
 
 namespace {
 
@@ -122,16 +143,6 @@ int queues(const globals& global, bool as_json) {
 
 // -- machines -----------------------------------------------------------------
 
-struct machine_line {
-  gd::machine_row machine{};
-  /// By status.
-  std::map<std::string, std::int64_t> instances{};
-  /// Statuses of which some pages of the table speak for all.
-  std::set<std::string> estimated{};
-
-  GD_STATE(machine_line, machine, instances, estimated);
-};
-
 std::string served_by(const gd::machine_row& x) {
   if (x.nodes > 0)
     return fmt::format("{} node{}", x.nodes, x.nodes == 1 ? "" : "s");
@@ -161,29 +172,6 @@ std::string text_of(const std::vector<machine_line>& lines) {
   return table_of(table, "<><<>>>>>");
 }
 
-/// Versions that were inserted with step and queue may be known to nobody.
-std::vector<machine_line> lines_of(std::vector<gd::machine_row> known,
-                                   const gd::counted& counts) {
-  std::vector<machine_line> lines;
-  for (auto& x : known)
-    lines.push_back({.machine = std::move(x)});
-  for (const auto& x : counts.rows) {
-    auto found = std::find_if(lines.begin(), lines.end(), [&x](const auto& y) {
-      return y.machine.fsm == x.fsm && y.machine.version == x.version;
-    });
-    if (found == lines.end())
-      found = lines.insert(lines.end(),
-                           {.machine = {.fsm = x.fsm, .version = x.version}});
-    found->instances[x.status] += x.instances;
-    if (x.estimated)
-      found->estimated.insert(x.status);
-  }
-  if (counts.sampled) // no index counts these: few may have been overlooked
-    for (auto& x : lines)
-      x.estimated.insert({"awaiting_signal", "done"});
-  return lines;
-}
-
 int machines(const globals& global, bool as_json) {
   auto db = open_database(global);
   if (!db)
@@ -194,7 +182,7 @@ int machines(const globals& global, bool as_json) {
   auto counts = db->counts();
   if (!counts)
     return fail(counts.error());
-  auto lines = lines_of(std::move(*known), *counts);
+  auto lines = machine_lines(std::move(*known), *counts);
   return print(as_json ? lines_of(lines) : text_of(lines));
 }
 
@@ -304,7 +292,7 @@ void add_queues(CLI::App& app, const globals& global, action& chosen) {
   describe(
     *sub,
     "Counts at most 10,000 that are due, are to begin later, or execute "
-    "(three queues\nor more share 20,000): then with a +. What awaits signals "
+    "(two queues\nor more share 10,000): then with a +. What awaits signals "
     "no index has by queue:\ngdctl machines estimates it by version.",
     {"gdctl queues", "gdctl queues --json | jq 'select(.paused)'"});
   sub->callback([=, &global, &chosen] {

@@ -85,29 +85,17 @@ int main(int argc, char** argv) {
      "gdctl insert Checkout --state '{\"order\": 42}'",
      "gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}'",
      "gdctl show 7"});
-  gdctl::add_migrate(app, global, chosen);
-  gdctl::add_insert(app, global, chosen);
-  gdctl::add_signal(app, global, chosen);
-  gdctl::add_transition(app, global, chosen);
-  gdctl::add_show(app, global, chosen);
-  gdctl::add_why(app, global, chosen);
-  gdctl::add_history(app, global, chosen);
-  gdctl::add_rewind(app, global, chosen);
-  gdctl::add_fork(app, global, chosen);
-  gdctl::add_prune(app, global, chosen);
-  gdctl::add_in_step(app, global, chosen);
-  gdctl::add_stats(app, global, chosen);
-  gdctl::add_machines(app, global, chosen);
-  gdctl::add_graph(app, global, chosen);
-  gdctl::add_nodes(app, global, chosen);
-  gdctl::add_queues(app, global, chosen);
-  gdctl::add_list(app, global, chosen);
-  gdctl::add_verbs(app, global, chosen);
-  gdctl::add_pause(app, global, chosen);
-  gdctl::add_resume(app, global, chosen);
-  gdctl::add_jobs(app, global, chosen);
+  for (auto* add :
+       {gdctl::add_migrate,    gdctl::add_insert,  gdctl::add_signal,
+        gdctl::add_transition, gdctl::add_show,    gdctl::add_why,
+        gdctl::add_history,    gdctl::add_rewind,  gdctl::add_fork,
+        gdctl::add_prune,      gdctl::add_in_step, gdctl::add_stats,
+        gdctl::add_machines,   gdctl::add_graph,   gdctl::add_nodes,
+        gdctl::add_queues,     gdctl::add_list,    gdctl::add_verbs,
+        gdctl::add_pause,      gdctl::add_resume,  gdctl::add_jobs,
+        gdctl::add_top,        gdctl::add_serve})
+    add(app, global, chosen);
   gdctl::add_tls(app, chosen);
-  gdctl::add_top(app, global, chosen);
   gdctl::add_pages(app, chosen);
   try {
     app.parse(argc, argv);

@@ -308,13 +308,71 @@ else
 fi
 )";
 
+constexpr std::string_view fish = R"(
+function __gdctl_is_at
+    set -l at gdctl
+    set -l words (commandline -opc)
+    while set -e words[1]; and set -q words[1]
+        if contains -- "$at $words[1]" $__gdctl_commands
+            set at "$at $words[1]"
+        else if contains -- "$at $words[1]" $__gdctl_valued
+            set -e words[1]
+        end
+    end
+    test $at = $argv[1]
+end
+
+complete -c gdctl -f
+)";
+
 /// The fixed values that it takes; or what kind of file.
 std::string may_be(const CLI::Option& x) {
   auto kind = kind_of(x);
   return kind == "FILE" || kind == "DIR" ? kind : values_of(x);
 }
 
-/// In single quotes, for both shells.
+/// A command or an option: what it is, and what may follow.
+struct word {
+  std::string name;
+  std::string what;
+  bool valued = false;
+  std::string values;
+};
+
+/// What may stand in a command.
+struct choice {
+  std::string path;
+  std::vector<word> subs;
+  std::vector<word> opts; // its own, and those of gdctl
+  std::vector<std::string> args;
+};
+
+std::vector<choice> choices_of(const CLI::App& root) {
+  std::vector<choice> all;
+  walk(root, [&](const CLI::App& x) {
+    auto& made = all.emplace_back(choice{path_of(x), {}, {}, {}});
+    for (const auto* below : commands_of(x))
+      made.subs.push_back(
+        {below->get_name(), below->get_description(), false, {}});
+    for (const auto* from : {&x, &root})
+      for (const auto* option : options_of(*from, false)) {
+        auto name = option->get_name();
+        if (std::none_of(made.opts.begin(), made.opts.end(),
+                         [&](const word& own) { return own.name == name; }))
+          made.opts.push_back({name, option->get_description(),
+                               has_value(*option), may_be(*option)});
+      }
+    for (const auto* option : options_of(x, true))
+      if (auto may = may_be(*option); !may.empty())
+        made.args.push_back(may);
+    for (auto* words : {&made.subs, &made.opts})
+      for (auto& one : *words)
+        std::replace(one.what.begin(), one.what.end(), '\n', ' ');
+  });
+  return all;
+}
+
+/// In single quotes, as bash and zsh read them.
 std::string in_quotes(std::string_view text) {
   std::string out;
   for (auto c : text)
@@ -323,58 +381,85 @@ std::string in_quotes(std::string_view text) {
 }
 
 /// Commands or options with what they are: bash takes the names alone.
-template <class Names>
-std::string list_of(bool for_zsh, const Names& xs) {
+std::string list_of(bool for_zsh, const std::vector<word>& xs) {
   std::vector<std::string> out;
-  for (auto [name, what] : xs) {
-    std::replace(what.begin(), what.end(), '\n', ' ');
+  for (const auto& [name, what, valued, values] : xs)
     out.push_back(for_zsh ? in_quotes(name + ':' + what) : name);
-  }
   return for_zsh ? fmt::format("({})", fmt::join(out, " "))
                  : in_quotes(fmt::format("{}", fmt::join(out, " ")));
 }
 
-/// What may stand in each command, as the shells' functions read it.
+/// As the functions of bash and zsh read it.
 std::string completion(const CLI::App& root, bool for_zsh) {
   std::string of;
   std::string values;
-  walk(root, [&](const CLI::App& x) {
-    std::vector<std::pair<std::string, std::string>> subs;
-    std::vector<std::pair<std::string, std::string>> opts;
+  for (const auto& x : choices_of(root)) {
     std::vector<std::string> valued;
-    std::vector<std::string> args;
-    for (const auto* below : commands_of(x))
-      subs.emplace_back(below->get_name(), below->get_description());
-    auto add = [&](const CLI::App& to) {
-      for (const auto* option : options_of(to, false)) {
-        auto name = option->get_name();
-        if (std::any_of(opts.begin(), opts.end(),
-                        [&](const auto& other) { return other.first == name; }))
-          continue; // the command's own
-        opts.emplace_back(name, option->get_description());
-        if (has_value(*option))
-          valued.push_back(name);
-        if (auto may = may_be(*option); !may.empty())
-          values += fmt::format("    '{} {}') echo {} ;;\n", path_of(x), name,
-                                in_quotes(may));
-      }
-    };
-    add(x);
-    add(root);
-    for (const auto* option : options_of(x, true))
-      if (auto may = may_be(*option); !may.empty())
-        args.push_back(may);
+    for (const auto& option : x.opts) {
+      if (option.valued)
+        valued.push_back(option.name);
+      if (!option.values.empty())
+        values += fmt::format("    '{} {}') echo {} ;;\n", x.path, option.name,
+                              in_quotes(option.values));
+    }
     of += fmt::format("    '{}')\n      subs={}\n      opts={}\n"
                       "      valued='{}' args='{}' ;;\n",
-                      path_of(x), list_of(for_zsh, subs),
-                      list_of(for_zsh, opts), fmt::join(valued, " "),
-                      fmt::join(args, " "));
-  });
+                      x.path, list_of(for_zsh, x.subs),
+                      list_of(for_zsh, x.opts), fmt::join(valued, " "),
+                      fmt::join(x.args, " "));
+  }
   return fmt::format("{}# Completes the command line of gdctl {}.\n"
                      "_gdctl_of() {{\n  case $1 in\n{}  esac\n}}\n\n"
                      "_gdctl_values() {{\n  case $1 in\n{}  esac\n}}\n{}",
                      for_zsh ? "#compdef gdctl\n" : "", GD_VERSION, of, values,
                      for_zsh ? zsh : bash);
+}
+
+/// In single quotes, as fish reads them.
+std::string in_fish_quotes(std::string_view text) {
+  std::string out;
+  for (auto c : text)
+    out += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  return '\'' + out + '\'';
+}
+
+/// What `complete` is told of values: files only where they may stand.
+std::string fish_values(std::string_view values) {
+  if (values == "FILE")
+    return " -F";
+  if (values == "DIR")
+    return " -f -a '(__fish_complete_directories)'";
+  return fmt::format(" -f -a '{}'", values);
+}
+
+/// As fish has it: a line for each thing that may stand somewhere.
+std::string fish_completion(const CLI::App& root) {
+  std::string lines;
+  std::vector<std::string> commands;
+  std::vector<std::string> valued;
+  for (const auto& x : choices_of(root)) {
+    auto here = fmt::format("complete -c gdctl -n '__gdctl_is_at \"{}\"'",
+                            x.path);
+    for (const auto& sub : x.subs) {
+      commands.push_back(in_fish_quotes(x.path + ' ' + sub.name));
+      lines += fmt::format("{} -a {} -d {}\n", here, sub.name,
+                           in_fish_quotes(sub.what));
+    }
+    for (const auto& option : x.opts) {
+      if (option.valued)
+        valued.push_back(in_fish_quotes(x.path + ' ' + option.name));
+      lines += fmt::format("{} -l {}{} -d {}\n", here, option.name.substr(2),
+                           option.valued ? " -r" + fish_values(option.values)
+                                         : "",
+                           in_fish_quotes(option.what));
+    }
+    for (const auto& arg : x.args)
+      lines += here + fish_values(arg) + '\n';
+  }
+  return fmt::format(
+    "# Completes the command line of gdctl {}.\n"
+    "set -g __gdctl_commands {}\nset -g __gdctl_valued {}\n{}{}",
+    GD_VERSION, fmt::join(commands, " "), fmt::join(valued, " "), fish, lines);
 }
 
 } // namespace
@@ -404,14 +489,18 @@ void add_pages(CLI::App& app, action& chosen) {
                                       "Print what completes command lines");
   complete->add_option("SHELL", *shell, "For this shell")
     ->required()
-    ->check(CLI::IsMember({"bash", "zsh"}));
+    ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   describe(*complete,
            "Of commands, options and fixed values; it asks no database. An "
-           "installation has\nboth where the shells look for them.",
+           "installation has\nall of them where the shells look for them.",
            {"source <(gdctl completion bash)",
-            "gdctl completion zsh > ~/.zfunc/_gdctl"});
+            "gdctl completion zsh > ~/.zfunc/_gdctl",
+            "gdctl completion fish > ~/.config/fish/completions/gdctl.fish"});
   complete->callback([=, &app, &chosen] {
-    chosen = [shell, &app] { return print(completion(app, *shell == "zsh")); };
+    chosen = [shell, &app] {
+      return print(*shell == "fish" ? fish_completion(app)
+                                    : completion(app, *shell == "zsh"));
+    };
   });
 }
 

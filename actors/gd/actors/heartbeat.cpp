@@ -118,6 +118,7 @@ void heartbeat_actor::submit_beat(beat_under_way what) {
   }
   work.calls.push_back(store::heartbeat(what.leases, home_->config.lease));
   auto ticket = ++tickets_;
+  what.sent = system().clock().now();
   under_way_.emplace(ticket, std::move(what));
   submit(this, *home_->db, database::control_lane, std::move(work), ticket);
 }
@@ -173,6 +174,10 @@ void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
     }
   }
   lose(std::move(lost));
+  // Extended by then, they were not by now: the commit has waited, for a standby maybe.
+  if (beat.what == kind::regular
+      && system().clock().now() - beat.sent >= home_->config.heartbeat)
+    extend_all();
 }
 
 void heartbeat_actor::fail(beat_under_way which, const error& why) {

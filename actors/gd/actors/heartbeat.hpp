@@ -36,6 +36,7 @@ private:
   struct beat_under_way {
     std::vector<lease_ptr> leases;
     kind what = kind::regular;
+    database::clock::time_point sent{};
   };
 
   bool has_under_way(bool of_regular) const;

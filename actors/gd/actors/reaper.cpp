@@ -110,17 +110,38 @@ bool reaper_actor::in_time(sweep what) {
   return system().clock().now() - of(what).began < base_interval(what);
 }
 
-bool reaper_actor::may_reap() {
+bool reaper_actor::may_look() {
   // After an outage of the database every lease looks expired, and every node
   // silent: living nodes get one heartbeat to say that they live.
   auto since = home_->db->connected_since(database::control_lane);
-  return since && system().clock().now() - *since >= home_->config.heartbeat;
+  return since
+         && system().clock().now() - std::max(*since, answered_late_)
+              >= home_->config.heartbeat;
+}
+
+bool reaper_actor::has_just_looked() {
+  // Where heartbeats wait for a standby, they have not done so for so long that
+  // leases have ended by that: looks, which wait for it, too, were answered.
+  auto& how = home_->config;
+  return !waits_for_standby_
+         || system().clock().now() - looked_at_ <= how.lease - how.heartbeat;
+}
+
+bool reaper_actor::may_reap() {
+  return may_look() && has_just_looked();
+}
+
+void reaper_actor::note_delay(sweep what) {
+  auto now = system().clock().now();
+  if (now - of(what).sent >= home_->config.heartbeat)
+    answered_late_ = now;
 }
 
 void reaper_actor::start(sweep what) {
   of(what).found = false;
   of(what).began = system().clock().now();
-  if (what == sweep::leases && !may_reap())
+  // Where heartbeats wait for a standby, looks go on: they tell for how long.
+  if (what == sweep::leases && !may_look() && !waits_for_standby_)
     return send_self_after(this, interval(what), sweep_due{what});
   if (what == sweep::expired) {
     expired_pages_ = 0;
@@ -142,14 +163,20 @@ void reaper_actor::run(sweep what) {
 
 void reaper_actor::send(sweep what, stage next, pq::unit work) {
   of(what).under_way = next;
-  // Without patience: after a reconnect, it has to ask again whether it may.
+  of(what).sent = system().clock().now();
+  // Without patience: after a reconnect, and behind what waits for a standby, it has
+  // to ask again whether it may.
   submit(this, *home_->db, database::control_lane, std::move(work),
-         static_cast<std::uint64_t>(what), clock::duration::zero());
+         static_cast<std::uint64_t>(what), -home_->config.heartbeat);
 }
 
 void reaper_actor::finish(sweep what, const pq::reply& reply) {
+  note_delay(what);
   if (!reply.ok())
     return fail(what, *reply.failure);
+  if (what == sweep::leases && of(what).under_way == stage::look && !may_look()
+      && !waits_for_standby_)
+    return pause(what); // what it has seen is old
   switch (of(what).under_way) {
     case stage::lock:
       if (reply.results.front().boolean(0, 0))
@@ -252,11 +279,23 @@ void reaper_actor::look_for_locked() {
 
 void reaper_actor::read_look(const pq::reply& reply) {
   auto page = store::read<store::ending_lease>(reply.results.front());
-  for (const auto& x : page)
+  for (const auto& x : page) {
     (x.locked ? locked_now_ : ending_).push_back(x.id);
+    waits_for_standby_ = x.waits;
+  }
   if (page.size() >= static_cast<std::size_t>(batch_rows)) {
     looked_ = page.back();
     return look_for_locked();
+  }
+  if (!ending_.empty() || !locked_now_.empty()) {
+    bool steady = has_just_looked();
+    looked_at_ = system().clock().now();
+    if (!steady)
+      answered_late_ = looked_at_;
+    if (!may_look()) {
+      look_soon_ = true;
+      return pause(sweep::leases);
+    }
   }
   remember();
   move_batch(sweep::leases);
@@ -526,8 +565,11 @@ void reaper_actor::pause(sweep what) {
                    system().clock().now() - at.began)});
   at.pause = at.found ? 1 : std::min(2 * at.pause, home_->config.sweep_backoff);
   auto wait = interval(what);
+  // For a standby twice in a heartbeat, so that looks follow each other as
+  // has_just_looked() expects, however little a lease has beyond two of them.
   if (what == sweep::leases && std::exchange(look_soon_, false))
-    wait = std::min<milliseconds>(wait, home_->config.heartbeat);
+    wait = std::min<milliseconds>(wait, home_->config.heartbeat
+                                          / (waits_for_standby_ ? 2 : 1));
   send_self_after(this, wait, sweep_due{what});
 }
 

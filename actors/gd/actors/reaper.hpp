@@ -61,6 +61,7 @@ private:
   struct progress {
     stage under_way = stage::lock;
     clock::time_point began{};
+    clock::time_point sent{}; ///< the unit under way
     /// To be returned one by one, the first of them now.
     std::deque<std::int64_t> singles{};
     /// Those that a batch was refused for are singles, too.
@@ -114,10 +115,19 @@ private:
   void read_erased(const pq::reply& reply);
   void put_off(const std::vector<std::int64_t>& ids);
   void pause(sweep what);
+  bool may_look();
+  bool has_just_looked();
   bool may_reap();
+  void note_delay(sweep what);
   void remember();
 
   node_ptr home_;
+  /// When the database has last answered so late that others' heartbeats may have
+  /// waited, too: for a standby, for example.
+  clock::time_point answered_late_{};
+  /// Heartbeats wait for a standby; and when the last look that did so was answered.
+  bool waits_for_standby_ = false;
+  clock::time_point looked_at_{};
   /// Rows that strangers have locked, and until when those are left alone that
   /// they have let go since: unset for those that they have not.
   std::map<std::int64_t, std::optional<clock::time_point>> locked_;

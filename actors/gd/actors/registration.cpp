@@ -77,6 +77,7 @@ pq::unit registration::greeting(std::size_t lane, milliseconds wait) const {
   }
   add(store::register_session(who_));
   add(store::mark_served({}, !registered_));
+  add(store::follow_timeline());
   return work;
 }
 
@@ -88,8 +89,10 @@ result<void> registration::heard(std::size_t lane, const pq::reply& reply,
     // again.
     if (!reply.ok() && reply.failure->code != errc::busy)
       return *reply.failure;
-    if (reply.ok() && lane == database::control_lane)
+    if (reply.ok() && lane == database::control_lane) {
       compare(reply.results[replaced_at], to);
+      follow(reply.results.back(), to);
+    }
     return {};
   }
   std::lock_guard guard{mutex_};
@@ -102,6 +105,7 @@ result<void> registration::heard(std::size_t lane, const pq::reply& reply,
         {}};
     registered_ = true;
     tell_changes(reply.results[registered_at], to);
+    follow(reply.results.back(), to);
     return {};
   }
   auto why = *reply.failure;
@@ -144,6 +148,15 @@ std::string registration::host() const {
 bool registration::registered() const {
   std::lock_guard guard{mutex_};
   return registered_;
+}
+
+void registration::follow(const pq::rows& row, std::vector<event>& to) {
+  auto now = store::read_one<store::followed_timeline>(row).value_or(
+    store::followed_timeline{});
+  auto before = timeline_.exchange(now.timeline);
+  // Another node, or somebody who drew ids, may have been the first to see it.
+  if (now.raised || (before != 0 && before != now.timeline))
+    to.emplace_back(events::ids_raised{now.timeline, now.last_id + 1});
 }
 
 void registration::compare(const pq::rows& with, std::vector<event>& to) {

@@ -6,8 +6,10 @@
 #include <gd/pq/store_nodes.hpp>
 #include <gd/registry.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -54,6 +56,7 @@ public:
 
 private:
   bool registered() const;
+  void follow(const pq::rows& row, std::vector<event>& to);
   void compare(const pq::rows& with, std::vector<event>& to);
   void tell_changes(const pq::rows& rows, std::vector<event>& to) const;
 
@@ -63,6 +66,8 @@ private:
   store::node_record who_;
   /// The machines are registered: from now on they are compared with what is.
   bool registered_ = false;
+  /// Of the server that it was connected to last; 0: of none yet.
+  std::atomic<std::int64_t> timeline_ = 0;
   /// Since when another node is in the way.
   std::optional<clock::time_point> differs_since_;
 };

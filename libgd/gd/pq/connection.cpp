@@ -14,8 +14,15 @@
 
 namespace gd::pq {
 
-connection::connection(options opts) : opts_(std::move(opts)) {
-  establish();
+connection::connection(options opts, predecessor before)
+  : opts_(std::move(opts)), host_(before.host), left_behind_(before.backend) {
+  if (auto hosts = read_conninfo(opts_.database)) {
+    hosts_ = std::move(*hosts);
+    host_ %= hosts_.size();
+    establish();
+  } else {
+    die(hosts.error());
+  }
 }
 
 connection::~connection() {
@@ -24,27 +31,63 @@ connection::~connection() {
 
 void connection::establish() {
   connect_by_ = std::chrono::steady_clock::now() + opts_.connect_timeout;
-  if (auto ok = check_conninfo(opts_.database); !ok)
-    return die(ok.error());
-  // What comes before the user's string yields to it, what comes after wins.
-  std::array keys{"keepalives_idle",  "keepalives_interval",
-                  "keepalives_count", "tcp_user_timeout",
-                  "application_name", "dbname",
-                  "client_encoding",  static_cast<const char*>(nullptr)};
-  std::array values{"10",
-                    "5",
-                    "3",
-                    "30000",
-                    opts_.application_name.c_str(),
-                    opts_.database.c_str(),
-                    "UTF8",
-                    static_cast<const char*>(nullptr)};
-  handle_ = PQconnectStartParams(keys.data(), values.data(), 1);
+  ++tried_;
+  // What comes before the user's values yields to them, what comes after wins.
+  std::vector<const char*> keys{"keepalives_idle", "keepalives_interval",
+                                "keepalives_count", "tcp_user_timeout",
+                                "application_name"};
+  std::vector<const char*> values{"10", "5", "3", "30000",
+                                  opts_.application_name.c_str()};
+  for (const auto& [keyword, value] : hosts_[host_]) {
+    keys.push_back(keyword.c_str());
+    values.push_back(value.c_str());
+  }
+  keys.insert(keys.end(), {"client_encoding", nullptr});
+  values.insert(values.end(), {"UTF8", nullptr});
+  handle_ = PQconnectStartParams(keys.data(), values.data(), 0);
   if (handle_ == nullptr || PQstatus(handle_) == CONNECTION_BAD)
     return die(last_error());
   PQsetNoticeReceiver(
-    handle_, [](void*, const PGresult*) {}, nullptr);
+    handle_,
+    [](void* to, const PGresult* told) {
+    static_cast<connection*>(to)->take_notice(told);
+    },
+    this);
   events_ = POLLOUT;
+}
+
+/// True: it is connecting to another one, or has died of the last.
+bool connection::try_next_host(const error& why) {
+  if (phase_ != phase::connecting || why.code != errc::unavailable
+      || hosts_.size() < 2)
+    return false;
+  refusals_ += fmt::format("{}{}: {}", refusals_.empty() ? "" : "; ",
+                           host_of(hosts_[host_]), why.message);
+  if (tried_ == hosts_.size())
+    return false;
+  PQfinish(std::exchange(handle_, nullptr));
+  host_ = (host_ + 1) % hosts_.size();
+  pinning_ = false;
+  prepared_.clear();
+  awaited_.clear();
+  next_ = 0;
+  current_ = {};
+  establish();
+  return true;
+}
+
+void connection::take_notice(const pg_result* told) {
+  auto field = [told](int code) {
+    const char* text = PQresultErrorField(told, code);
+    return std::string{text != nullptr ? text : ""};
+  };
+  // Messages are in the server's language, and functions of users warn under the
+  // same SQLSTATE.
+  if (field(PG_DIAG_SOURCE_FUNCTION) == "SyncRepWaitForLSN")
+    unreplicated_ = error{errc::unknown_fate,
+                          fmt::format("{}: {}", field(PG_DIAG_MESSAGE_PRIMARY),
+                                      field(PG_DIAG_MESSAGE_DETAIL)),
+                          field(PG_DIAG_SQLSTATE)};
 }
 
 error connection::last_error() const {
@@ -74,6 +117,7 @@ bool connection::send_calls(const unit& work) {
   transaction_ = work.transaction;
   leaves_traces_from_ = work.leaves_traces_from;
   current_ = {};
+  unreplicated_.reset();
   awaited_.clear();
   next_ = 0;
   if (transaction_ && !queue_call({&sql::begin, {}}, expected::result))
@@ -147,8 +191,9 @@ void connection::pump() {
     return;
   }
   if (PQconsumeInput(handle_) != 1) {
+    auto tried = tried_;
     read_results(); // an answer may have come before the end
-    if (phase_ != phase::dead)
+    if (phase_ != phase::dead && tried_ == tried)
       die(last_error());
     return;
   }
@@ -171,7 +216,8 @@ void connection::pin_session() {
   pins.args.add(text(opts_.statement_timeout))
     .add(text(opts_.lock_timeout))
     .add("5s")
-    .add(static_cast<std::int32_t>(backend_));
+    .add(static_cast<std::int32_t>(backend_))
+    .add(static_cast<std::int32_t>(left_behind_));
   if (!send_calls({{std::move(pins)}, false}))
     return die(last_error());
   flush();
@@ -196,6 +242,14 @@ void connection::finish_pinning(const reply& pinned) {
                 fmt::format("the database's encoding is {}, expected UTF8",
                             row.text(0, 1)),
                 {}});
+  if (row.boolean(0, 2))
+    return die(
+      {errc::unavailable,
+       fmt::format("the session before this one ({}) still waits for a "
+                   "synchronous standby",
+                   left_behind_),
+       {}});
+  left_behind_ = 0;
   phase_ = phase::idle;
 }
 
@@ -258,6 +312,9 @@ void connection::finish_pipeline() {
     return finish_pinning(current_);
   if (in_rollback_) {
     in_rollback_ = false;
+  } else if (current_.failure && current_.failure->sqlstate == "25006") {
+    in_rollback_ = true; // as nothing is written there
+    return die({errc::unavailable, "the server has become read-only", "25006"});
   } else if (current_.failure && transaction_) {
     if (current_.failed_call >= leaves_traces_from_) {
       in_rollback_ = true; // as the end of the session will
@@ -272,6 +329,12 @@ void connection::finish_pipeline() {
       return die(last_error());
     current_ = std::move(failed);
     return flush();
+  }
+  if (unreplicated_ && !current_.failure) {
+    // Nobody would know what locks that commit has left to the session.
+    auto why = *unreplicated_;
+    why.code = errc::unavailable;
+    return die(std::move(why));
   }
   if (current_.failure)
     current_.results.clear();
@@ -291,16 +354,22 @@ void connection::abandon(error why) {
 }
 
 void connection::die(error why) {
-  if (phase_ == phase::dead)
+  if (phase_ == phase::dead || try_next_host(why))
     return;
+  if (phase_ == phase::connecting && why.code == errc::unavailable
+      && !refusals_.empty())
+    why.message = refusals_;
   if (phase_ == phase::working) {
+    left_behind_ = backend_;
     reply lost;
     // A failure that the server has told, but for its end: known only if the
     // rollback was already on its way.
     if (in_rollback_)
       lost = std::move(current_);
     else
-      lost.failure = error{errc::unknown_fate, why.message, why.sqlstate};
+      lost.failure = unreplicated_.value_or(
+        error{errc::unknown_fate, why.message, why.sqlstate});
+    lost.unreplicated = unreplicated_.has_value();
     lost.results.clear();
     done_ = std::move(lost);
   }
@@ -366,12 +435,15 @@ result<void> connection::execute(std::string_view text) {
   if (auto ready = wait_ready(); !ready)
     return ready;
   auto script = substitute_schema(text, opts_.schema);
+  unreplicated_.reset();
   PQexitPipelineMode(handle_);
   PQsetnonblocking(handle_, 0);
   rows answer{PQexec(handle_, script.c_str())};
   result<void> outcome;
   if (!answer.ok())
     outcome = answer.failure();
+  else if (unreplicated_)
+    outcome = *unreplicated_;
   if (PQstatus(handle_) != CONNECTION_OK) {
     die(last_error());
     return error{errc::unknown_fate, why_dead_.message, {}};

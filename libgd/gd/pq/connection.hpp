@@ -2,12 +2,14 @@
 
 #include <gd/error.hpp>
 #include <gd/options.hpp>
+#include <gd/pq/text.hpp>
 #include <gd/pq/unit.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -16,8 +18,18 @@ struct pg_conn;
 
 namespace gd::pq {
 
+/// What a connection has to know of the one before it.
+struct predecessor {
+  std::size_t host = 0; ///< is tried first, from 0; the others follow in turn
+  /// Its server's process, which may still be in a commit that waits for a standby; 0: none.
+  /// Where it is, there is no other connection yet: each would wait like that, and stay.
+  std::int64_t backend = 0;
+};
+
 /// One connection, non-blocking, in pipeline mode; at most one unit at a time.
-/// Whoever drives it polls `fd()` for `events()` and calls `pump()`.
+/// Whoever drives it polls `fd()` for `events()` and calls `pump()`. Where there are
+/// several hosts, it tries one after the other, each for `connect_timeout`: one that
+/// does not answer does not keep it from the next, and a standby is not what it wants.
 class connection {
 public:
   enum class phase : std::uint8_t {
@@ -27,7 +39,7 @@ public:
     dead,       ///< lost or refused; `why_dead()` tells
   };
 
-  explicit connection(options opts);
+  explicit connection(options opts, predecessor before = {});
   ~connection();
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
@@ -44,6 +56,10 @@ public:
   /// The server's process, to be found in pg_stat_activity.
   std::int64_t backend() const noexcept {
     return backend_;
+  }
+  /// Of the one that follows. Its host is that of this one, or the last that was tried.
+  predecessor for_next() const noexcept {
+    return {host_, left_behind_};
   }
 
   /// Sends a unit. Only when idle.
@@ -73,6 +89,8 @@ private:
   enum class expected : std::uint8_t { prepared, result, commit, sync };
 
   void establish();
+  bool try_next_host(const error& why);
+  void take_notice(const pg_result* told);
   void pin_session();
   void finish_pinning(const reply& pinned);
   bool queue_call(const call& what, expected kind);
@@ -85,6 +103,10 @@ private:
   error last_error() const;
 
   options opts_;
+  std::vector<conninfo> hosts_;
+  std::size_t host_;
+  std::size_t tried_ = 0;
+  std::string refusals_; ///< of hosts that were tried
   pg_conn* handle_ = nullptr;
   phase phase_ = phase::connecting;
   bool pinning_ = false;
@@ -93,6 +115,7 @@ private:
   std::size_t leaves_traces_from_ = 0;
   short events_ = 0;
   std::int64_t backend_ = 0;
+  std::int64_t left_behind_;
   error why_dead_;
   struct awaited {
     expected kind;
@@ -101,6 +124,8 @@ private:
   std::vector<awaited> awaited_;
   std::size_t next_ = 0;
   reply current_;
+  /// What the server says of a commit for which it has not waited.
+  std::optional<error> unreplicated_;
   std::optional<reply> done_;
   std::unordered_set<const sql::statement*> prepared_;
   /// By when the server must have answered a connection attempt.

@@ -26,7 +26,7 @@ public:
   /// Runs a unit when the lane's connection is there and free. It waits for that
   /// at most `patience`; then the reply is `unavailable`, and nothing has been
   /// sent. With none it runs on the connection that there is, behind what is under
-  /// way, or never.
+  /// way, or never; with a negative one the same, but within so long.
   virtual void submit(std::size_t lane, pq::unit work, callback done,
                       clock::duration patience)
     = 0;

@@ -76,6 +76,7 @@ struct reactor::lane_state {
   beginning next = beginning::check_schema;
   clock_type::time_point next_attempt;
   int failures = 0;
+  std::int64_t left_behind = 0; ///< as of a `pq::predecessor`
   std::shared_ptr<attempt> connecting;
   /// Nanoseconds of the clock's epoch; 0: not connected. Read by any thread.
   std::atomic<clock_type::rep> since = 0;
@@ -179,7 +180,8 @@ void reactor::submit(std::size_t index, pq::unit work, callback done,
   }
   bool this_session = patience <= clock::duration::zero();
   if (this_session && lane.ready)
-    expires = clock::time_point::max();
+    expires = patience < clock::duration::zero() ? now - patience
+                                                 : clock::time_point::max();
   lane.waiting.push_back(
     {std::move(work), std::move(done), expires, this_session});
   // Otherwise the reactor decides.
@@ -304,8 +306,10 @@ void reactor::connect(lane_state& lane) {
   lane.connecting = std::make_shared<attempt>();
   try {
     // Nobody can wait for it: a look-up ends when it likes.
-    std::thread{[to = lane.connecting, opts = opts_, wake = wake_, end = end_] {
-      auto made = std::make_unique<pq::connection>(opts);
+    std::thread{[to = lane.connecting, opts = opts_,
+                 before = pq::predecessor{host_, lane.left_behind},
+                 wake = wake_, end = end_] {
+      auto made = std::make_unique<pq::connection>(opts, before);
       // A dead one says why by itself.
       static_cast<void>(static_cast<bool>(made->wait_ready(end->fd())));
       std::lock_guard guard{to->mutex};
@@ -338,6 +342,9 @@ void reactor::advance(lane_state& lane, news& told) {
   if (conn.state() == phase::working && now >= lane.give_up_at)
     conn.abandon({errc::unavailable, "the server does not answer", {}});
   if (auto reply = conn.take_reply()) {
+    if (reply->unreplicated)
+      told.events.emplace_back(
+        events::not_replicated{lane.index, *reply->failure});
     if (!lane.ready)
       read_first(lane, std::move(*reply), told);
     else
@@ -396,6 +403,7 @@ void reactor::give_up_connecting() {
 
 void reactor::lost(lane_state& lane, news& told) {
   auto why = lane.connection->why_dead();
+  lane.left_behind = lane.connection->for_next().backend;
   lane.lost = lane.lost || lane.ready;
   disconnect(lane);
   if (fatal_)
@@ -435,6 +443,7 @@ void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
     return;
   }
   lane.ready = true;
+  host_ = conn.for_next().host;
   lane.failures = 0;
   lane.since = clock::now().time_since_epoch().count();
   connect_by_ = std::nullopt;

@@ -117,6 +117,9 @@ private:
   std::atomic<bool> failed_ = false;
   std::atomic<bool> impatient_ = false;
   std::atomic<bool> stopping_ = false;
+  /// Which of several hosts is tried first: where the last connection was made. Of
+  /// the reactor's thread.
+  std::size_t host_ = 0;
   /// Why connections are missing; of the reactor's thread.
   complaints complaints_;
   /// Until there has been a connection.

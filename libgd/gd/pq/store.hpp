@@ -456,8 +456,9 @@ pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
                        const page_end& after = {});
 struct ending_lease : page_end {
   bool locked = false;
+  bool waits = false; ///< the statement, for a standby
 
-  GD_COLUMNS(at_us2000, id, locked);
+  GD_COLUMNS(at_us2000, id, locked, waits);
 };
 
 pq::call reap(std::int32_t limit,

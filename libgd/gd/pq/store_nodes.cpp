@@ -288,6 +288,10 @@ pq::call leave_nodes(const std::string& incarnation) {
   return make_call(sql::leave_nodes, incarnation);
 }
 
+pq::call follow_timeline() {
+  return make_call(sql::follow_timeline);
+}
+
 pq::call forget_nodes() {
   return make_call(sql::forget_nodes);
 }

@@ -214,6 +214,14 @@ pq::call register_session(const node_record& what);
 pq::call node_lock(const std::string& incarnation,
                    std::chrono::milliseconds wait);
 pq::call leave_nodes(const std::string& incarnation);
+pq::call follow_timeline();
+struct followed_timeline {
+  std::int64_t timeline = 0;
+  bool raised = false;
+  std::int64_t last_id = 0;
+
+  GD_COLUMNS(timeline, raised, last_id);
+};
 pq::call forget_nodes();
 
 pq::call silent_sessions(const std::string& incarnation);

@@ -20,15 +20,16 @@ std::string why_text(const std::optional<std::string>& reason) {
 }
 
 /// Instances that a page is looked for in, and that an upgrade looks at at a time.
-constexpr std::int32_t looked_at = 10'000;
+constexpr std::int32_t looked_at = 5'000;
 constexpr std::int32_t looked_at_to_upgrade = 2'000;
-/// Instances that are counted in an index: of a version; of a queue, and of all queues.
-/// Each may be on a page of its own.
-constexpr std::int32_t most_of_version = 1'000;
-constexpr std::int32_t most_of_queue = 10'000;
-constexpr std::int32_t most_of_queues = 20'000;
+/// Instances that are counted in an index, of a version. Each may be on a page of its own.
+constexpr std::int32_t most_of_version = 200;
 /// Pages of the table that speak for all of them.
-constexpr std::int32_t sampled_pages = 200;
+constexpr std::int32_t sampled_pages = 50;
+
+/// Of a payload that is shown; those that take more bytes are not even read.
+constexpr std::int32_t shown_characters = 4'096;
+constexpr std::int32_t read_bytes = 16'384;
 
 /// One that is not empty, or none.
 std::vector<std::string> one(const std::string& text) {
@@ -58,6 +59,10 @@ pq::call why(const why_query& what) {
   return make_call(sql::why, what.id, pq::one_key(what.key));
 }
 
+pq::call unread(std::int64_t instance, std::int32_t limit) {
+  return make_call(sql::unread, instance, limit, shown_characters, read_bytes);
+}
+
 // -- one instance -------------------------------------------------------------
 
 pq::call operate(const command& what) {
@@ -78,8 +83,25 @@ pq::call resume(const std::string& queue) {
   return make_call(sql::resume, queue);
 }
 
-pq::call queues() {
-  return make_call(sql::queues, most_of_queue, most_of_queues);
+pq::call queue_looks::ask(std::int32_t most) {
+  auto now = std::chrono::steady_clock::now();
+  std::lock_guard guard{mutex_};
+  if (!from_beginning_ || now - *from_beginning_ >= std::chrono::minutes{1}) {
+    from_beginning_ = now;
+    fronts_ = "[]";
+  }
+  return make_call(sql::queues, most, fronts_);
+}
+
+std::vector<queue_row> queue_looks::read(const pq::rows& rows) {
+  std::vector<queue_row> out;
+  std::lock_guard guard{mutex_};
+  for (auto& x : store::read<looked_queue>(rows))
+    if (x.fronts)
+      fronts_ = std::move(*x.fronts);
+    else
+      out.push_back(std::move(x));
+  return out;
 }
 
 // -- counts -------------------------------------------------------------------
@@ -102,8 +124,8 @@ pq::call activity() {
   return make_call(sql::activity);
 }
 
-pq::call status_counts() {
-  return make_call(sql::status_counts);
+pq::call status_counts(std::int32_t most) {
+  return make_call(sql::status_counts, most);
 }
 
 // -- many instances -----------------------------------------------------------

@@ -5,7 +5,9 @@
 #include <gd/pq/store.hpp>
 #include <gd/pq/unit.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +17,8 @@ namespace gd::store {
 
 /// Read as `gd::why`.
 pq::call why(const why_query& what);
+/// Read as `inbox_row`.
+pq::call unread(std::int64_t instance, std::int32_t limit);
 
 // -- one instance -------------------------------------------------------------
 
@@ -28,10 +32,28 @@ pq::call pause(const std::string& queue,
                const std::optional<std::string>& by);
 /// Its only cell: whether the queue was paused.
 pq::call resume(const std::string& queue);
-/// Read as `queue_row`.
-pq::call queues();
+/// A queue, or, if `fronts` is there, what the next look may begin with.
+struct looked_queue : queue_row {
+  std::optional<std::string> fronts{};
+
+  GD_COLUMNS(queue, nodes, slots, due, more_due, later, more_later, executing,
+             more_executing, oldest_due_us, paused, paused_at_us, paused_by,
+             reason, fronts);
+};
+/// Looks at the queues again and again: from the beginning of each once a minute. Of any
+/// number of threads.
+class queue_looks {
+public:
+  pq::call ask(std::int32_t most);
+  std::vector<queue_row> read(const pq::rows& rows);
+
+private:
+  std::mutex mutex_;
+  std::string fronts_;
+  std::optional<std::chrono::steady_clock::time_point> from_beginning_;
+};
 /// Read as `status_count`.
-pq::call status_counts();
+pq::call status_counts(std::int32_t most);
 
 // -- counts -------------------------------------------------------------------
 

@@ -2,6 +2,10 @@
 
 #include <libpq-fe.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
 namespace gd::pq {
 
 namespace {
@@ -43,6 +47,43 @@ std::string literal(std::string_view text) {
   return " E" + out;
 }
 
+/// What there is one of for each host, or one port for all, or none.
+constexpr std::array of_each_host{"host", "hostaddr", "port"};
+
+/// Where libpq goes with a connection string that has a service, or leaves hosts to the
+/// environment: several hosts it would not try as we do.
+conninfo hosts_elsewhere(const std::string& database) {
+  // Told before there is an attempt, which such a mode does not even begin.
+  std::array keys{"dbname", "sslmode", static_cast<const char*>(nullptr)};
+  std::array values{database.c_str(), "none",
+                    static_cast<const char*>(nullptr)};
+  auto* refused = PQconnectStartParams(keys.data(), values.data(), 1);
+  auto* all = PQconninfo(refused);
+  conninfo out;
+  for (auto* x = all; x != nullptr && x->keyword != nullptr; ++x)
+    for (const auto* name : of_each_host)
+      if (std::string_view{x->keyword} == name && x->val != nullptr
+          && x->val[0] != '\0')
+        out.emplace_back(name, x->val);
+  PQconninfoFree(all);
+  PQfinish(refused);
+  bool several = std::any_of(out.begin(), out.end(), [](const auto& x) {
+    return x.first != "port" && x.second.find(',') != std::string::npos;
+  });
+  return several ? out : conninfo{};
+}
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> out;
+  for (;;) {
+    auto end = std::min(list.find(','), list.size());
+    out.emplace_back(list.substr(0, end));
+    if (end == list.size())
+      return out;
+    list.remove_prefix(end + 1);
+  }
+}
+
 } // namespace
 
 result<void> check_conninfo(const std::string& database) {
@@ -64,6 +105,51 @@ result<void> check_conninfo(const std::string& database) {
                "\"keyword=value ...\" with keywords that libpq knows, or a "
                "postgresql:// URI",
                {}};
+}
+
+result<std::vector<conninfo>> read_conninfo(const std::string& database) {
+  if (auto ok = check_conninfo(database); !ok)
+    return ok.error();
+  conninfo all;
+  auto* parsed = PQconninfoParse(database.c_str(), nullptr);
+  for (auto* x = parsed; x != nullptr && x->keyword != nullptr; ++x)
+    if (x->val != nullptr)
+      all.emplace_back(x->keyword, x->val);
+  PQconninfoFree(parsed);
+  for (auto& x : hosts_elsewhere(database))
+    if (std::none_of(all.begin(), all.end(),
+                     [&x](const auto& y) { return y.first == x.first; }))
+      all.push_back(std::move(x));
+  std::vector<conninfo> out;
+  for (const auto* name : of_each_host) {
+    auto found = std::find_if(all.begin(), all.end(), [name](const auto& x) {
+      return x.first == name;
+    });
+    if (found == all.end())
+      continue;
+    auto values = split(found->second);
+    bool is_port = name == of_each_host.back();
+    if (out.empty())
+      out.resize(is_port ? 1 : values.size(), all);
+    bool for_all = is_port && values.size() == 1;
+    if (values.size() != out.size() && !for_all)
+      return std::vector<conninfo>{all};
+    auto at = found - all.begin();
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i][static_cast<std::size_t>(at)].second = values[for_all ? 0 : i];
+  }
+  if (out.empty())
+    out.push_back(std::move(all));
+  return out;
+}
+
+std::string host_of(const conninfo& from) {
+  std::string out;
+  for (const auto* name : of_each_host)
+    for (const auto& [keyword, value] : from)
+      if (keyword == name && !value.empty())
+        out += (out.empty() ? "" : " ") + value;
+  return out.empty() ? "the default host" : out;
 }
 
 std::string substitute_schema(std::string_view text, std::string_view schema) {

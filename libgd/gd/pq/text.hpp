@@ -4,6 +4,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 /// What is handed to libpq as text, and what it says.
 namespace gd::pq {
@@ -11,6 +13,16 @@ namespace gd::pq {
 /// Checks a connection string without connecting. The message never repeats
 /// what the string says: it may hold a password.
 result<void> check_conninfo(const std::string& database);
+
+/// A connection string's keywords and values.
+using conninfo = std::vector<std::pair<std::string, std::string>>;
+
+/// One for each of its hosts, in their order; checked as above. Hosts that do not match
+/// their ports or addresses stay as they are: libpq says so.
+result<std::vector<conninfo>> read_conninfo(const std::string& database);
+
+/// Which host that is, for people.
+std::string host_of(const conninfo& from);
 
 /// A statement's text with `:"schema"` and `:'schema'` (psql's own syntax)
 /// replaced by the quoted name.

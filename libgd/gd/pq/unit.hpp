@@ -42,10 +42,13 @@ struct reply {
   /// One entry for each call when there was no failure.
   std::vector<rows> results;
   /// `unknown_fate`: the connection died in between, the server may have
-  /// committed. Any other: nothing of the unit has happened.
+  /// committed; or it has, a standby may not have it (`unreplicated`), and the
+  /// connection was ended. Any other: nothing of the unit has happened.
   std::optional<error> failure;
   /// Which call failed, where one did; `calls.size()` stands for the commit.
   std::size_t failed_call = 0;
+  /// The server says that it has not waited until a synchronous standby had it.
+  bool unreplicated = false;
 
   bool ok() const noexcept {
     return !failure;

@@ -1,0 +1,228 @@
+#include "serve/desk.hpp"
+
+#include "serve/guard.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace gdctl::serve {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t connections = 4;
+/// Of a rank.
+constexpr std::size_t most_tasks = 200;
+/// Less than a page waits for its answer.
+constexpr auto longest_wait = 8s;
+constexpr std::size_t most_looks = 500;
+/// One who fails to connect spares the others the wait.
+constexpr auto away_for = 500ms;
+
+answer overloaded() {
+  return refusal(503, "overloaded", "too many requests wait for the database");
+}
+
+int status_of(gd::errc code) {
+  switch (code) {
+    case gd::errc::invalid_argument:
+    case gd::errc::codec:
+      return 400;
+    case gd::errc::not_found:
+    case gd::errc::unknown_machine:
+    case gd::errc::no_such_target:
+      return 404;
+    case gd::errc::unavailable:
+    case gd::errc::schema_mismatch:
+    case gd::errc::overloaded:
+    case gd::errc::stopped:
+      return 503;
+    case gd::errc::unknown_fate:
+      return 504;
+    case gd::errc::sql:
+      return 500;
+    default:
+      return 409;
+  }
+}
+
+/// Whether the connection, or what is behind it, may be at fault.
+bool is_lost(gd::errc code) {
+  return code == gd::errc::unavailable || code == gd::errc::unknown_fate
+         || code == gd::errc::schema_mismatch || code == gd::errc::sql;
+}
+
+} // namespace
+
+answer told(const gd::error& why) {
+  if (why.sqlstate == "42501")
+    return refusal(403, "denied", why.message);
+  return refusal(status_of(why.code), gd::to_string(why.code), why.message);
+}
+
+desk::desk(gd::pq::options database) : database_(std::move(database)) {
+  for (std::size_t i = 0; i < connections; ++i)
+    threads_.emplace_back([this] { run(); });
+}
+
+desk::~desk() {
+  stop();
+}
+
+answer desk::known(const std::string& key) {
+  std::lock_guard guard{mutex_};
+  auto found = looks_.find(key);
+  if (found == looks_.end() || found->second.age != changes_
+      || clock::now() >= found->second.until)
+    return nullptr;
+  return found->second.told;
+}
+
+answer desk::refused(rank of) const {
+  if (stopped_)
+    return refusal(503, "stopped", "the server ends");
+  return tasks_[of].size() < most_tasks ? nullptr : overloaded();
+}
+
+void desk::ask(const std::string& key, std::chrono::milliseconds kept,
+               errand what, reply to) {
+  auto of = key.find('?') == key.npos ? look_at_all : look_at_some;
+  std::unique_lock guard{mutex_};
+  if (auto why = refused(of)) {
+    guard.unlock();
+    return to(why);
+  }
+  drop_old_looks();
+  auto& x = looks_[key];
+  // One that was asked before something changed is not told to who asks after.
+  if (x.under_way && x.age == changes_) {
+    x.waiting.push_back(std::move(to));
+    return;
+  }
+  if (x.under_way) { // for this one alone
+    tasks_[of].push_back({{}, kept, std::move(what), std::move(to)});
+  } else {
+    x = {.age = changes_, .under_way = true};
+    x.waiting.push_back(std::move(to));
+    tasks_[of].push_back({key, kept, std::move(what), nullptr});
+  }
+  changed_.notify_one();
+}
+
+void desk::act(errand what, reply to) {
+  std::unique_lock guard{mutex_};
+  if (auto why = refused(verb)) {
+    guard.unlock();
+    return to(why);
+  }
+  auto forget = [this, to = std::move(to)](const answer& done) {
+    {
+      std::lock_guard changing{mutex_};
+      ++changes_;
+    }
+    to(done);
+  };
+  tasks_[verb].push_back({{}, 0ms, std::move(what), std::move(forget)});
+  changed_.notify_one();
+}
+
+void desk::stop() {
+  decltype(tasks_) left;
+  {
+    std::lock_guard guard{mutex_};
+    stopped_ = true;
+    left.swap(tasks_);
+  }
+  changed_.notify_all();
+  for (const auto& queue : left)
+    for (const auto& x : queue)
+      tell(x, refusal(503, "stopped", "the server ends"));
+  for (auto& thread : threads_)
+    thread.join();
+  threads_.clear();
+}
+
+bool desk::idle() const {
+  return std::all_of(tasks_.begin(), tasks_.end(),
+                     [](const auto& x) { return x.empty(); });
+}
+
+void desk::run() {
+  std::optional<gd::client> db;
+  while (true) {
+    std::unique_lock guard{mutex_};
+    changed_.wait(guard, [this] { return stopped_ || !idle(); });
+    if (stopped_)
+      return;
+    auto& first = *std::find_if(tasks_.begin(), tasks_.end(),
+                                [](const auto& x) { return !x.empty(); });
+    auto next = std::move(first.front());
+    first.pop_front();
+    guard.unlock();
+    bool late = clock::now() - next.since > longest_wait;
+    tell(next, late ? overloaded() : answer_of(next, db));
+  }
+}
+
+answer desk::connect(std::optional<gd::client>& db) {
+  {
+    std::lock_guard guard{mutex_};
+    if (away_ && clock::now() < away_until_)
+      return away_;
+  }
+  auto made = gd::client::connect(database_,
+                                  {.reconnects = 1, .looks = queues_});
+  std::lock_guard guard{mutex_};
+  away_ = made ? nullptr : told(made.error());
+  away_until_ = clock::now() + away_for;
+  if (made)
+    db.emplace(std::move(*made));
+  return away_;
+}
+
+answer desk::answer_of(const task& x, std::optional<gd::client>& db) {
+  if (!db)
+    if (auto away = connect(db))
+      return away;
+  auto done = x.what(*db);
+  if (done)
+    return std::make_shared<response>(std::move(*done));
+  auto code = done.error().code;
+  if (is_lost(code))
+    db.reset();              // the next one begins with a connection of its own
+  if (code == gd::errc::sql) // another schema may be there by now
+    if (auto away = connect(db))
+      return away;
+  return told(done.error());
+}
+
+void desk::tell(const task& x, const answer& told) {
+  if (x.to)
+    return x.to(told);
+  std::vector<reply> waiting;
+  {
+    std::lock_guard guard{mutex_};
+    auto seen = looks_.find(x.key);
+    waiting.swap(seen->second.waiting);
+    seen->second.under_way = false;
+    seen->second.told = told;
+    seen->second.until = clock::now() + x.kept;
+    // A failure is told to those who have waited, and to nobody else.
+    if (x.kept == 0ms || told->status != 200)
+      looks_.erase(seen);
+  }
+  for (const auto& to : waiting)
+    to(told);
+}
+
+void desk::drop_old_looks() {
+  if (looks_.size() < most_looks)
+    return;
+  auto now = clock::now();
+  std::erase_if(looks_, [now](const auto& x) {
+    return !x.second.under_way && now >= x.second.until;
+  });
+}
+
+} // namespace gdctl::serve

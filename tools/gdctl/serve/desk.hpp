@@ -1,0 +1,98 @@
+#pragma once
+
+#include "serve/http.hpp"
+
+#include <gd/client.hpp>
+#include <gd/error.hpp>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gdctl::serve {
+
+/// Asks the database, or changes something.
+using errand = std::function<gd::result<response>(gd::client&)>;
+
+/// What an error is to those who have asked over HTTP.
+answer told(const gd::error& why);
+
+/// Between those who ask and some connections to the database. Who asks what another is
+/// asking already waits for that one's answer, and an answer may be told again for a while:
+/// a hundred open pages ask no more than one. What has waited for too long is refused and
+/// not begun: by then nobody may be there who would know of it.
+class desk {
+public:
+  /// Connects when it is first asked.
+  explicit desk(gd::pq::options database);
+  ~desk();
+  desk(const desk&) = delete;
+  desk& operator=(const desk&) = delete;
+
+  /// An answer to the same that is young enough; or null.
+  answer known(const std::string& key);
+  /// What has the same key, which is not empty, is asked once, and told for so long.
+  void ask(const std::string& key, std::chrono::milliseconds kept, errand what,
+           reply to);
+  /// Changes something, ahead of those who look. From then on nothing that is told was known
+  /// before.
+  void act(errand what, reply to);
+  /// Ends what has not begun, and waits for the rest.
+  void stop();
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  struct look {
+    answer told{};
+    clock::time_point until{};
+    std::uint64_t age = 0; ///< `changes_` when it was asked
+    bool under_way = false;
+    std::vector<reply> waiting{};
+  };
+  struct task {
+    std::string key;
+    std::chrono::milliseconds kept;
+    errand what;
+    reply to; ///< where there is no key
+    clock::time_point since = clock::now();
+  };
+  /// What goes ahead of what. Of looks without parameters there are few: whoever asks for
+  /// many others is in their way no longer than those take that have begun.
+  enum rank : std::uint8_t { verb, look_at_all, look_at_some, ranks };
+
+  /// Null: there is room for one more.
+  answer refused(rank of) const;
+  void run();
+  bool idle() const;
+  /// Null: it is connected.
+  answer connect(std::optional<gd::client>& db);
+  answer answer_of(const task& x, std::optional<gd::client>& db);
+  void tell(const task& x, const answer& told);
+  void drop_old_looks();
+
+  gd::pq::options database_;
+  std::shared_ptr<gd::store::queue_looks> queues_ = gd::share_looks();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<std::deque<task>, ranks> tasks_;
+  std::map<std::string, look> looks_;
+  std::uint64_t changes_ = 0;
+  bool stopped_ = false;
+  /// What is told, where nobody tries to connect until then.
+  answer away_;
+  clock::time_point away_until_{};
+  std::vector<std::thread> threads_;
+};
+
+} // namespace gdctl::serve

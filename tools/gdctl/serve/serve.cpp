@@ -1,0 +1,146 @@
+// gdctl serve: a page to look at, and what operators do.
+
+#include "common.hpp"
+#include "lines.hpp"
+#include "pages.hpp"
+#include "serve/options.hpp"
+#include "serve/routes.hpp"
+#include "service.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <string>
+
+namespace gdctl {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// So long a look may take; and who does not answer a connection attempt is away.
+constexpr auto patience = 2s;
+
+gd::result<serve::access> read_access(const serve::options& opts,
+                                      const serve::place& at) {
+  if (opts.allow_writes && opts.token_file.empty())
+    return bad_usage("--allow-writes: expected --token-file, too");
+  serve::access out{.names = at.names, .writes = opts.allow_writes};
+  if (opts.allow_writes) {
+    auto token = serve::read_token(opts.token_file);
+    if (!token)
+      return token.error();
+    out.token = serve::digest_of(*token);
+  }
+  return out;
+}
+
+gd::result<gd::pq::options> patient(const globals& global) {
+  auto out = global.connection();
+  if (!out)
+    return out;
+  out->application_name = "gdctl serve";
+  out->statement_timeout = patience;
+  out->lock_timeout = patience / 2;
+  out->connect_timeout = patience;
+  return out;
+}
+
+/// Until a signal ends it, which all threads have blocked.
+void run(serve::http_server& server) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGTERM);
+  timespec second{.tv_sec = 1, .tv_nsec = 0};
+  while (sigtimedwait(&ends, nullptr, &second) < 0)
+    server.cut_slow();
+}
+
+void block_signals() {
+  sigset_t these;
+  sigemptyset(&these);
+  for (auto number : {SIGINT, SIGTERM, SIGPIPE})
+    sigaddset(&these, number);
+  pthread_sigmask(SIG_BLOCK, &these, nullptr);
+}
+
+int serve_page(const globals& global, const serve::options& opts) {
+  auto database = patient(global);
+  if (!database)
+    return fail(database.error());
+  auto at = serve::read_place(opts);
+  if (!at)
+    return fail(at.error());
+  auto who = read_access(opts, *at);
+  if (!who)
+    return fail(who.error());
+  // What is misspelt is told at once; what goes away later comes back.
+  if (auto db = gd::client::connect(*database); !db)
+    return fail(db.error());
+  auto fd = serve::listen_at(*at);
+  if (!fd)
+    return fail(fd.error());
+  block_signals();
+  serve::routes routes{*database, std::move(*who)};
+  auto server = serve::http_server::start(*fd, routes);
+  if (!server)
+    return fail(server.error());
+  auto code = print(fmt::format("{} ({})\n", at->url,
+                                opts.allow_writes
+                                  ? "changes with the token of "
+                                      + gd::printable(opts.token_file)
+                                  : "read only"));
+  if (code == ok)
+    run(*server);
+  server->close();
+  routes.stop();
+  return code;
+}
+
+} // namespace
+
+void add_serve(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<serve::options>();
+  auto* sub = app.add_subcommand("serve", "Serve a page to look at, over HTTP");
+  sub
+    ->add_option("--listen", opts->listen,
+                 "A loopback address and a port; or unix: and the path of a "
+                 "socket")
+    ->capture_default_str();
+  sub->add_option("--behind-proxy", opts->behind_proxy,
+                  "The host, or host:port, by which browsers know a reverse "
+                  "proxy with TLS on this machine");
+  auto* token = sub->add_option("--token-file", opts->token_file,
+                                "Where the token is that changes need; made, "
+                                "if there is no such file");
+  sub
+    ->add_flag("--allow-writes", opts->allow_writes,
+               "Let those who have the token change something")
+    ->needs(token);
+  describe(
+    *sub,
+    "Queues, nodes, rates, machines, instances, and why each is where it is; "
+    "the same as JSON\nbelow /api, and below /metrics for Prometheus. Whoever "
+    "reaches the address may look: on\nthis machine alone, as it is. Looking "
+    "changes nothing; nor does anything else, without\n--allow-writes. Goes "
+    "on while the database is away.",
+    {"gdctl serve",
+     "gdctl serve --listen 127.0.0.1:9000 --allow-writes --token-file "
+     "~/.gdctl-token",
+     "gdctl serve --listen unix:/run/gdctl/page.sock --behind-proxy "
+     "ops.example.org",
+     "curl -s http://127.0.0.1:8080/api/overview | jq .queues"});
+  sub->callback([=, &global, &chosen] {
+    chosen = [opts, &global] { return serve_page(global, *opts); };
+  });
+}
+
+} // namespace gdctl
