@@ -9,8 +9,7 @@ namespace gd {
 namespace {
 
 /// Of a status, before it is estimated, and of all queues: a scrape costs what these cost.
-constexpr std::int32_t counted_in_status = 1'000;
-constexpr std::int32_t counted_in_queues = 5'000;
+constexpr std::int32_t most_counted = 500;
 
 double number(std::int64_t x) {
   return static_cast<double>(x);
@@ -77,7 +76,7 @@ void add_queues(std::vector<gauge>& to, const std::vector<queue_row>& rows,
     to.push_back(one_each(name, help, rows, "queue", &queue_row::queue, value));
   };
   add("gen_durable_queue_due_instances",
-      "Instances that could begin; at most 5,000 are counted, of all queues.",
+      "Instances that could begin; at most 500 are counted, of all queues.",
       [](const auto& x) { return number(x.due); });
   add(
     "gen_durable_queue_due_instances_estimated",
@@ -110,10 +109,10 @@ gauge count_nodes(const std::vector<node_row>& rows) {
 } // namespace
 
 result<std::vector<gauge>> read_gauges(client& from, std::size_t most_queues) {
-  auto counts = from.status_counts(counted_in_status);
+  auto counts = from.status_counts(most_counted);
   if (!counts)
     return counts.error();
-  auto queues = from.queues(counted_in_queues);
+  auto queues = from.queues(most_counted);
   if (!queues)
     return queues.error();
   auto nodes = from.nodes();

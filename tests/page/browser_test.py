@@ -917,7 +917,7 @@ class Large(Case):
         for status in ("runnable", "failed", "done"):
             self.assertTrue(self.page.text(f"[data-count={status}]").startswith("~"), status)
         self.assertEqual(self.page.text("[data-count=executing]"), "0")
-        self.page.until_text("[aria-label=Queues]", "500+")
+        self.page.until_text("[aria-label=Queues]", "300+")
         self.visit("#/machines")
         self.page.until_text("[aria-label=Machines]", "~")
 

@@ -24,9 +24,9 @@ namespace gdctl::serve {
 namespace {
 
 constexpr std::int32_t page = 100;
-/// Of what is counted for the overview, of all queues and of each status. Twice as many
-/// would cost the server more than 5 ms beside a drain.
-constexpr std::int32_t most_counted = 500;
+/// Of what is counted for the overview, of all queues and of each status. With 500 it cost
+/// the server 4.0 to 5.5 ms beside a drain; 5 ms are what a view may.
+constexpr std::int32_t most_counted = 300;
 
 /// Null.
 using nothing = std::optional<std::string>;
