@@ -521,7 +521,9 @@ class Views(Case):
         self.assertEqual(self.page.js("location.hash"), f"#/instance/{rows[2]}")
         self.page.key("Escape")
         self.page.until("location.hash === '#/instances'")
+        self.drawn()  # a view that comes closes the dialog of the one before
         self.page.key("?")
+        self.page.until("document.querySelector('#dialog').open")
         self.page.until_text("#dialog", "next, previous row")
         self.page.key("j", "g", "m")  # means nothing there
         self.page.key("Escape")
