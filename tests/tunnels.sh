@@ -11,6 +11,7 @@ set -euo pipefail
 . "$(dirname "$0")/support/shell.sh"
 
 PATH=$PATH:/usr/sbin # where Debian has haproxy
+here=$(cd "$(dirname "$0")" && pwd)
 part=$1 gdctl=$2 worker=${3-} client=${4-}
 scratch=$(mktemp -d)
 cd "$scratch"
@@ -143,15 +144,17 @@ free_port() {
   next_port=$((next_port + 1))
 }
 
-# tunnel FOLDER: begins to run what is configured there; its process is tunnel_pid.
+# tunnel FOLDER [ADDRESS:PORT]: begins to run what is configured there; its process is
+# tunnel_pid. stunnel gets the socket that it accepts on as from systemd, where one is told.
 tunnel() {
-  local log=$PWD/${1//\//.}.log
+  local log=$PWD/${1//\//.}.log held=()
+  [[ $part != stunnel || $# == 1 ]] || held=(python3 "$here/support/with_socket.py" "$2")
   (
     cd "$1"
     if [[ $part == stunnel ]]; then
       umask 077
       ulimit -n 2400
-      exec stunnel stunnel.conf
+      exec "${held[@]}" stunnel stunnel.conf
     else
       exec haproxy -W -f haproxy.cfg
     fi
@@ -355,8 +358,13 @@ test_renewal() {
   wait_until is_renewed
   "$gdctl" tls node web1 --dir a --renew > /dev/null
   reload "$home"
-  seen=$(wc -l < let_in)
-  wait_until has_let_in $((seen + 20))
+  local i seen
+  for i in {1..20}; do
+    seen=$(wc -l < let_in)
+    wait_until has_let_in $((seen + 1))
+    reload "$server"
+    reload "$home"
+  done
   : > renewed
   wait "$asker"
   [[ ! -e outage.log ]] || fail "a renewal was an outage for $(wc -l < outage.log) of $(wc -l < let_in)"
@@ -417,9 +425,9 @@ END
 test_tunnel() {
   make_nodes
   say_hello
-  tunnel a/db1
+  tunnel a/db1 "0.0.0.0:$accept"
   server=$tunnel_pid
-  tunnel a/web1
+  tunnel a/web1 "127.0.0.1:$door"
   home=$tunnel_pid
   wait_until greets "$door"
   test_names

@@ -1,8 +1,10 @@
 #include "serve/desk.hpp"
 
+#include "common.hpp"
 #include "serve/guard.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace gdctl::serve {
@@ -19,6 +21,7 @@ constexpr auto longest_wait = 8s;
 constexpr std::size_t most_looks = 500;
 /// One who fails to connect spares the others the wait.
 constexpr auto away_for = 500ms;
+constexpr auto silent_for = 10s;
 
 answer overloaded() {
   return refusal(503, "overloaded", "too many requests wait for the database");
@@ -143,25 +146,31 @@ void desk::stop() {
   threads_.clear();
 }
 
-bool desk::idle() const {
-  return std::all_of(tasks_.begin(), tasks_.end(),
-                     [](const auto& x) { return x.empty(); });
+desk::rank desk::first() const {
+  for (auto of : {verb, look_at_all})
+    if (!tasks_[of].empty())
+      return of;
+  bool more = looking_at_some_ + 1 < connections;
+  return more && !tasks_[look_at_some].empty() ? look_at_some : ranks;
 }
 
 void desk::run() {
   std::optional<gd::client> db;
   while (true) {
     std::unique_lock guard{mutex_};
-    changed_.wait(guard, [this] { return stopped_ || !idle(); });
+    changed_.wait(guard, [this] { return stopped_ || first() != ranks; });
     if (stopped_)
       return;
-    auto& first = *std::find_if(tasks_.begin(), tasks_.end(),
-                                [](const auto& x) { return !x.empty(); });
-    auto next = std::move(first.front());
-    first.pop_front();
+    auto of = first();
+    auto next = std::move(tasks_[of].front());
+    tasks_[of].pop_front();
+    looking_at_some_ += of == look_at_some;
     guard.unlock();
     bool late = clock::now() - next.since > longest_wait;
     tell(next, late ? overloaded() : answer_of(next, db));
+    guard.lock();
+    looking_at_some_ -= of == look_at_some;
+    changed_.notify_one(); // who was not to begin another
   }
 }
 
@@ -189,12 +198,28 @@ answer desk::answer_of(const task& x, std::optional<gd::client>& db) {
   if (done)
     return std::make_shared<response>(std::move(*done));
   auto code = done.error().code;
-  if (is_lost(code))
-    db.reset();              // the next one begins with a connection of its own
+  if (is_lost(code)) {
+    db.reset(); // the next one begins with a connection of its own
+    complain_of(x, done.error());
+  }
   if (code == gd::errc::sql) // another schema may be there by now
     if (auto away = connect(db))
       return away;
   return told(done.error());
+}
+
+void desk::complain_of(const task& x, const gd::error& why) {
+  {
+    std::lock_guard guard{mutex_};
+    if (clock::now() < silent_until_)
+      return;
+    silent_until_ = clock::now() + silent_for;
+  }
+  // Parameters may be names and keys that are nobody's business.
+  auto path = x.key.substr(0, x.key.find('?'));
+  complain(fmt::format("gdctl serve: {}: {}\n",
+                       path.empty() ? "a request" : path,
+                       gd::printable(why.message)));
 }
 
 void desk::tell(const task& x, const answer& told) {

@@ -67,17 +67,20 @@ private:
     reply to; ///< where there is no key
     clock::time_point since = clock::now();
   };
-  /// What goes ahead of what. Of looks without parameters there are few: whoever asks for
-  /// many others is in their way no longer than those take that have begun.
+  /// What goes ahead of what. Of looks without parameters there are few; whoever asks for
+  /// many others is not in their way, as one connection is never given to those.
   enum rank : std::uint8_t { verb, look_at_all, look_at_some, ranks };
 
   /// Null: there is room for one more.
   answer refused(rank of) const;
   void run();
-  bool idle() const;
+  /// What comes next; `ranks`: nothing that may begin.
+  rank first() const;
   /// Null: it is connected.
   answer connect(std::optional<gd::client>& db);
   answer answer_of(const task& x, std::optional<gd::client>& db);
+  /// In the log; of many one in a while.
+  void complain_of(const task& x, const gd::error& why);
   void tell(const task& x, const answer& told);
   void drop_old_looks();
 
@@ -86,12 +89,14 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<std::deque<task>, ranks> tasks_;
+  std::size_t looking_at_some_ = 0; ///< those that have begun
   std::map<std::string, look> looks_;
   std::uint64_t changes_ = 0;
   bool stopped_ = false;
   /// What is told, where nobody tries to connect until then.
   answer away_;
   clock::time_point away_until_{};
+  clock::time_point silent_until_{};
   std::vector<std::thread> threads_;
 };
 
