@@ -309,6 +309,7 @@ CAF_TEST(a stop reaches a worker and a frozen one keeps the key for no longer
 }
 
 CAF_TEST(a worker that is back within its lease goes on) {
+  change = [](gd::config& x) { x.lease = 60s; };
   auto& worker = begin();
   auto id = insert("holds");
   CAF_CHECK(worker.wait_for_line("begin " + id));
@@ -340,6 +341,7 @@ CAF_TEST(who leaves gives back what has not begun and finishes the rest) {
 }
 
 CAF_TEST(an outcome that the next engine gets counts under its token) {
+  change = [](gd::config& x) { x.lease = 60s; };
   auto& worker = begin();
   auto id = insert("holds");
   CAF_CHECK(worker.wait_for_line("begin " + id));

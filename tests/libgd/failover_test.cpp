@@ -440,7 +440,7 @@ CAF_TEST(a duplicate is told by SQL when the standby has the first) {
 
 CAF_TEST(while a session waits for a standby no other takes its place) {
   auto hasty = patient;
-  hasty.statement_timeout = 50ms;
+  hasty.statement_timeout = 500ms;
   std::promise<pq::reply> first;
   std::promise<pq::reply> second;
   gd::reactor tested{hasty, 1, [](const gd::event&) {}, [](const gd::error&) {},
@@ -650,7 +650,7 @@ CAF_TEST(a standby that is promoted gives out no id that was lost) {
 CAF_TEST(a host that does not answer does not keep from the next) {
   black_hole off;
   auto opts = quick;
-  opts.connect_timeout = 100ms;
+  opts.connect_timeout = 1s; // of the one that answers, too
   opts.database += " host=127.0.0.1," + lonely().host() + " port=" + off.port()
                    + ",5432";
   pq::connection on{opts};
@@ -673,7 +673,7 @@ CAF_TEST(a host that does not answer does not keep from the next) {
 CAF_TEST(hosts of the environment and of a service are tried in turn as well) {
   black_hole off;
   auto opts = quick;
-  opts.connect_timeout = 100ms;
+  opts.connect_timeout = 1s; // of the one that answers, too
   auto hosts = "127.0.0.1," + lonely().host();
   auto ports = off.port() + ",5432";
   auto rest = "dbname=" + name + " user=postgres";

@@ -327,7 +327,7 @@ CAF_TEST(a unit larger than the buffers of the socket is written to its end) {
 
 CAF_TEST(a server that stops answering is given up though nobody was woken) {
   auto opts = db.options();
-  opts.statement_timeout = 200ms;
+  opts.statement_timeout = 1s;
   start(1, opts);
   auto backend = static_cast<pid_t>(seen.backends(1).front());
   CAF_REQUIRE_EQUAL(kill(backend, SIGSTOP), 0);

@@ -362,7 +362,9 @@ class Views(Case):
         self.give_token()
         self.press("[data-do=pause][data-queue=mail]", reason="the printer is broken", by="ann")
         self.page.until_text("[aria-label=Queues]", "by ann: the printer is broken")
-        one = self.order("book", "--queue", "mail")
+        # Later than what was picked before the worker saw the pause.
+        one = self.order("book", "--queue", "mail", "--delay", "2s")
+        self.database.until(f"exists (select from gen_durable where id = {one} and eligible_at <= now())")
         self.visit(f"#/instance/{one}")
         self.assertIn("paused", self.page.text("#why"))
         self.press("[data-do=resume]")
@@ -589,7 +591,7 @@ class Views(Case):
         self.assertTrue(self.page.js(quiet))
         before = self.page.js("document.querySelector('#main').dataset.drawn")
         self.page.js("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
-        self.page.until(f"document.querySelector('#main').dataset.drawn > {before}", 1)
+        self.page.until(f"document.querySelector('#main').dataset.drawn > {before}")
 
     def test_focus_stays_where_rows_above_go(self):
         for _ in range(3):

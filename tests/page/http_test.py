@@ -4,6 +4,7 @@
     tools/private-postgres run -- tests/page/http_test.py GDCTL [unittest's arguments]
 """
 
+import contextlib
 import json
 import os
 import random
@@ -286,8 +287,8 @@ class Verbs(Case):
         with self.database.holding("lock table gen_durable in share row exclusive mode"):
             job = self.do({"verb": "retry", "filter": {"queue": "many"}}, 202)["job"]
             # Longer than who looks would.
-            self.database.until("exists (select from pg_stat_activity where application_name = 'gdctl serve' "
-                                "and wait_event_type = 'Lock' and clock_timestamp() - query_start > interval '1.5 s')", 10)
+            self.database.until("exists (select from pg_stat_activity where datname = current_database() "
+                                "and application_name = 'gdctl serve' and wait_event_type = 'Lock' and clock_timestamp() - query_start > interval '1.5 s')", 10)
             self.database.refuse()
             support.until(lambda: f"job {job} is" in self.server.said(), "it says that it fails", 10)
         self.assertEqual(self.server.said().count(f"job {job} is tried again"), 1)
@@ -765,9 +766,12 @@ class Slow(Case):
     def test_what_is_asked_at_the_end_is_told_so(self):
         server = support.Server(self.gdctl, self.database.url, self.folder)
         host = [("Host", f"127.0.0.1:{server.port}")]
-        with raw.connect(server.port) as slow, raw.connect(server.port) as other, raw.connect(server.port) as third:
-            slow.sendall(raw.request("GET", "/api/instances", host))
-            self.database.until("exists (select from pg_stat_activity where application_name = 'gdctl serve' and wait_event = 'PgSleep')")
+        with contextlib.ExitStack() as slow, raw.connect(server.port) as other, raw.connect(server.port) as third:
+            for n in range(12):
+                slow.enter_context(raw.connect(server.port)).sendall(raw.request("GET", f"/api/instances?before={n + 100}", host))
+            # One that has just begun: the server ends when it does.
+            self.database.until("exists (select from pg_stat_activity where datname = current_database() and application_name = 'gdctl serve' "
+                                "and wait_event = 'PgSleep' and clock_timestamp() - query_start < interval '0.5 s')")
             os.kill(server.pid, signal.SIGTERM)
 
             def code():
