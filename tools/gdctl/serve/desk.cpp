@@ -168,9 +168,11 @@ void desk::run() {
     guard.unlock();
     bool late = clock::now() - next.since > longest_wait;
     tell(next, late ? overloaded() : answer_of(next, db));
-    guard.lock();
-    looking_at_some_ -= of == look_at_some;
-    changed_.notify_one(); // who was not to begin another
+    if (of == look_at_some) {
+      guard.lock();
+      --looking_at_some_;
+      changed_.notify_one(); // who was not to begin another
+    }
   }
 }
 
