@@ -43,7 +43,7 @@ void poke(int fd) {
 
 /// After an outage every node is connected again before another may reap: that
 /// one waits for a heartbeat first.
-milliseconds longest_pause(const config& cfg) {
+milliseconds longest_reconnect_pause(const config& cfg) {
   return std::min<milliseconds>(std::chrono::seconds{5}, cfg.heartbeat / 2);
 }
 
@@ -258,7 +258,7 @@ result<engine> start(caf::actor_system& sys, config options) {
     if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
       anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
     },
-    longest_pause(home->config), greeting_of(home->known_as),
+    longest_reconnect_pause(home->config), greeting_of(home->known_as),
     home->config.connect_within);
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);

@@ -28,7 +28,7 @@ constexpr milliseconds alone_wait{100};
 /// So many of them at a time.
 constexpr std::size_t alone_at_most = 3;
 /// Before a beat that has failed is tried again: doubled each time.
-constexpr milliseconds first_pause{100};
+constexpr milliseconds first_reconnect{100};
 /// More rows than so many that are refused each by itself: it is not for their
 /// sake.
 constexpr std::size_t refused_at_most = 20;
@@ -201,7 +201,7 @@ void heartbeat_actor::fail(beat_under_way which, const error& why) {
   // Soon again; a fence makes that harmless.
   if (retryable(why.code) && !retrying_) {
     retrying_ = true;
-    pause_ = std::min(std::max(2 * pause_, first_pause),
+    pause_ = std::min(std::max(2 * pause_, first_reconnect),
                       home_->config.heartbeat);
     send_self_after(this, pause_, beat_again{});
   }

@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 /// A node that does not answer a hint for so long is left alone for a while.
 constexpr milliseconds answer_at_most{1'000};
 constexpr milliseconds connect_at_most{1'000};
-constexpr milliseconds first_pause{1'000};
-constexpr milliseconds longest_pause{60'000};
+constexpr milliseconds first_retry{1'000};
+constexpr milliseconds longest_retry{60'000};
 /// Who the others are is asked again when that is older.
 constexpr milliseconds peers_last{5'000};
 /// Names that are kept for others that are not known yet: anybody may insert into any queue.
@@ -208,7 +208,7 @@ void hints_actor::lose(peer& which, clock::time_point now) {
   which.door = nullptr;
   which.connection = nullptr;
   which.due.clear();
-  which.pause = std::min(std::max(2 * which.pause, first_pause), longest_pause);
+  which.pause = std::min(std::max(2 * which.pause, first_retry), longest_retry);
   which.next = now + which.pause;
 }
 

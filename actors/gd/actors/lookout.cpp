@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 constexpr int tell_of_change = 4;
 /// Between looks that fail; and where there is little hope, since each is an error in
 /// the server's log.
-constexpr milliseconds longest_pause{1'000};
+constexpr milliseconds longest_before_look{1'000};
 constexpr milliseconds longest_refused{60'000};
 
 } // namespace
@@ -76,7 +76,7 @@ void lookout::finish(const pq::reply& reply) {
 }
 
 void lookout::fail(const error& why) {
-  auto longest = retryable(why.code) ? longest_pause : longest_refused;
+  auto longest = retryable(why.code) ? longest_before_look : longest_refused;
   pause_ = std::max(interval(), std::min(2 * pause_, longest));
   bool lost = why.code == errc::stopped || why.code == errc::unavailable
               || why.code == errc::unknown_fate;

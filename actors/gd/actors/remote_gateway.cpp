@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-error invalid(std::string message) {
+error reach_error(std::string message) {
   return {errc::invalid_argument, "reach: " + std::move(message), {}};
 }
 
@@ -27,18 +27,18 @@ result<void> check_at_least(std::string_view name, std::int64_t value,
                             std::int64_t least, std::string_view unit) {
   if (value >= least)
     return {};
-  return invalid(std::string{name} + ": expected at least "
-                 + std::to_string(least) + std::string{unit} + ", got "
-                 + std::to_string(value) + std::string{unit});
+  return reach_error(std::string{name} + ": expected at least "
+                     + std::to_string(least) + std::string{unit} + ", got "
+                     + std::to_string(value) + std::string{unit});
 }
 
 result<void> check(const std::vector<std::string>& addresses,
                    const reach_options& x) {
   if (addresses.empty())
-    return invalid("expected at least one address, got none");
+    return reach_error("expected at least one address, got none");
   for (const auto& address : addresses)
     if (auto ok = to_place(address); !ok)
-      return invalid(ok.error().message);
+      return reach_error(ok.error().message);
   for (auto [name, time, least] :
        {std::tuple{"patience", x.patience, milliseconds{1}},
         {"answer_within", x.answer_within, milliseconds{1}},
@@ -56,7 +56,7 @@ result<void> check(const std::vector<std::string>& addresses,
         !ok)
       return ok;
   if (!x.on_event)
-    return invalid("on_event: expected a function, got none");
+    return reach_error("on_event: expected a function, got none");
   return {};
 }
 

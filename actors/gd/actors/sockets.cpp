@@ -35,7 +35,7 @@ struct raw_address {
   }
 };
 
-error invalid(std::string message) {
+error bad_place(std::string message) {
   return {errc::invalid_argument, std::move(message), {}};
 }
 
@@ -58,7 +58,7 @@ result<raw_address> raw(const place& x) {
     sockaddr_un unix_address{};
     unix_address.sun_family = AF_UNIX;
     if (x.path.size() >= sizeof(unix_address.sun_path))
-      return invalid(
+      return bad_place(
         fmt::format("expected a socket's path of at most {} bytes, "
                     "got {}: \"{}\"",
                     sizeof(unix_address.sun_path) - 1, x.path.size(), x.path));
@@ -92,8 +92,8 @@ result<void> make_room(const place& x, const raw_address& at) {
   if (lstat(x.path.c_str(), &found) != 0)
     return {};
   if (!S_ISSOCK(found.st_mode))
-    return invalid("expected a socket or nothing at " + x.path
-                   + ", found another kind of file");
+    return bad_place("expected a socket or nothing at " + x.path
+                     + ", found another kind of file");
   auto fd = new_socket(at);
   if (connect(fd.get(), at.get(), at.size) == 0 || errno != ECONNREFUSED)
     return error{
@@ -140,10 +140,10 @@ result<place> to_place(const std::string& text) {
   auto parsed = std::from_chars(std::min(text.data() + colon + 1, end), end,
                                 x.port);
   if (parsed.ec != std::errc{} || parsed.ptr != end || x.port == 0)
-    return invalid("expected unix:<path> or <address>:<port>, got \"" + text
-                   + "\"");
+    return bad_place("expected unix:<path> or <address>:<port>, got \"" + text
+                     + "\"");
   if (!is_loopback(x.address))
-    return invalid(
+    return bad_place(
       "expected a loopback address (127.0.0.1) or localhost, got \"" + x.address
       + "\"; between machines, a tunnel carries the connection");
   return x;

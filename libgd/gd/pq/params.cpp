@@ -44,22 +44,22 @@ const T* present(const std::optional<T>& x) {
 }
 
 // The server's numbers of types.
-constexpr std::int32_t oid_bytea = 17;
-constexpr std::int32_t oid_int8 = 20;
-constexpr std::int32_t oid_int2 = 21;
-constexpr std::int32_t oid_int4 = 23;
-constexpr std::int32_t oid_text = 25;
+constexpr std::int32_t oid_of_bytea = 17;
+constexpr std::int32_t oid_of_int8 = 20;
+constexpr std::int32_t oid_of_int2 = 21;
+constexpr std::int32_t oid_of_int4 = 23;
+constexpr std::int32_t oid_of_text = 25;
 
 template <class T>
-constexpr std::int32_t oid_of = oid_text;
+constexpr std::int32_t oid_of = oid_of_text;
 template <>
-constexpr std::int32_t oid_of<bytes> = oid_bytea;
+constexpr std::int32_t oid_of<bytes> = oid_of_bytea;
 template <>
-constexpr std::int32_t oid_of<std::int16_t> = oid_int2;
+constexpr std::int32_t oid_of<std::int16_t> = oid_of_int2;
 template <>
-constexpr std::int32_t oid_of<std::int32_t> = oid_int4;
+constexpr std::int32_t oid_of<std::int32_t> = oid_of_int4;
 template <>
-constexpr std::int32_t oid_of<std::int64_t> = oid_int8;
+constexpr std::int32_t oid_of<std::int64_t> = oid_of_int8;
 template <class T>
 constexpr std::int32_t oid_of<std::optional<T>> = oid_of<T>;
 

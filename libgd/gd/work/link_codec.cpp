@@ -26,6 +26,9 @@ constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
 
 constexpr std::size_t number_size = 8;
 
+/// Of a row or an outcome, beside its text.
+constexpr std::int64_t size_beside_text = 512;
+
 // -- writing ------------------------------------------------------------------
 
 class writer {
@@ -234,6 +237,19 @@ std::vector<offered_machine> offered(const std::vector<machine>& machines) {
 }
 
 // -- rows ---------------------------------------------------------------------
+
+std::int64_t size_of(const row& x) {
+  auto n = size_beside_text + static_cast<std::int64_t>(x.state.size());
+  for (const auto& one : x.inbox)
+    n += static_cast<std::int64_t>(one.payload.size() + one.name.size());
+  return n;
+}
+
+std::int64_t size_of(const written& x) {
+  return size_beside_text
+         + static_cast<std::int64_t>(x.state.size() + x.result.size()
+                                     + x.reason.size() + x.metadata.size());
+}
 
 std::vector<inbox_signal> inbox_of(std::vector<raw_signal> xs) {
   std::vector<inbox_signal> out;

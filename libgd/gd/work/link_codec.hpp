@@ -498,6 +498,10 @@ written written_of(store::outcome_row x);
 /// An error: it is no outcome.
 result<store::outcome_row> to_outcome(const held_id& which, written x);
 
+/// About how many bytes it takes: what both ends count against the credit.
+std::int64_t size_of(const row& x);
+std::int64_t size_of(const written& x);
+
 std::vector<inbox_signal> inbox_of(std::vector<raw_signal> xs);
 std::vector<raw_signal> to_inbox(std::vector<inbox_signal> xs);
 

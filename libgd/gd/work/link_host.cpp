@@ -28,13 +28,6 @@ std::string joined_by(const char* separator,
   return out;
 }
 
-std::int64_t size_of(const link::row& x) {
-  auto n = static_cast<std::int64_t>(x.state.size()) + 512;
-  for (const auto& one : x.inbox)
-    n += static_cast<std::int64_t>(one.payload.size() + one.name.size());
-  return n;
-}
-
 } // namespace
 
 link_host::link_host(std::string incarnation, settings how)

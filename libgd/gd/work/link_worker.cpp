@@ -6,26 +6,6 @@
 
 namespace gd {
 
-namespace {
-
-/// Of a row or an outcome, beside its text.
-constexpr std::int64_t overhead = 512;
-
-std::int64_t size_of(const link::row& x) {
-  auto n = overhead + static_cast<std::int64_t>(x.state.size());
-  for (const auto& one : x.inbox)
-    n += static_cast<std::int64_t>(one.payload.size() + one.name.size());
-  return n;
-}
-
-std::int64_t size_of(const link::written& x) {
-  return overhead
-         + static_cast<std::int64_t>(x.state.size() + x.result.size()
-                                     + x.reason.size() + x.metadata.size());
-}
-
-} // namespace
-
 link_worker::link_worker(settings how) : how_(std::move(how)) {
   for (const auto& x : how_.queues)
     unfinished_[x.name] = 0;
@@ -240,7 +220,7 @@ void link_worker::on_settled(link::settled x) {
   if (x.what == link::verdict::refused || x.what == link::verdict::collided) {
     one.now = state::running; // the handler's turn
     ++one.outcome.tries;
-    set_bytes(one, overhead);
+    set_bytes(one, size_of(link::written{}));
     ++unfinished_[one.queue];
     next.answer = std::move(x);
     orders_.push_back(std::move(next));
