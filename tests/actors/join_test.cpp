@@ -166,8 +166,8 @@ struct fixture {
     while (of(id, "locked_by") == token) {
       CAF_REQUIRE(std::chrono::steady_clock::now() < give_up);
       db.rows("update gen_durable set lease_expires_at = now() - interval '1 s'"
-              " where id = $1 and locked_by = $2",
-              {id, token});
+              " where id = $1 and locked_by = $2 and lease_expires_at > now()",
+              {id, token}); // once: what is locked is not reaped
     }
   }
 
@@ -400,6 +400,7 @@ CAF_TEST(
   begin();
   auto id = insert("dies");
   CAF_CHECK(log.wait_for<events::step_crashed>());
+  end_lease(id);
   wait_for(id, "status = 'done'");
   CAF_CHECK_EQUAL(of(id, "attempt"), "1");
   CAF_CHECK_EQUAL(of(id, "crashes"), "0");
@@ -442,10 +443,12 @@ CAF_TEST(a step that ends its process is failed after so many workers) {
       of(id, "attempt > " + std::to_string(deaths) + " or status = 'failed'")
       != "t") {
       CAF_REQUIRE(std::chrono::steady_clock::now() < give_up);
+      // Of the dead one's: what no beat has extended for seconds, beside the step itself.
       if (log.all<events::worker_gone>().size()
           > static_cast<std::size_t>(deaths))
         db.rows("update gen_durable set lease_expires_at = now() - interval "
-                "'1 s' where id = $1 and status = 'executing'",
+                "'1 s' where status = 'executing' and lease_expires_at > now() "
+                "and (id = $1 or lease_expires_at < now() + interval '55 s')",
                 {id});
     }
     add_worker();
