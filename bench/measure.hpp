@@ -18,6 +18,9 @@ namespace gd::bench {
 
 using clock = std::chrono::steady_clock;
 
+/// A guard against hangs: so long nothing may happen.
+inline constexpr std::chrono::seconds patience{180};
+
 /// Everything that a single measurement can be told.
 struct parameters {
   std::string database{}; ///< its own, freshly made

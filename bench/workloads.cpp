@@ -128,7 +128,7 @@ public:
     return *count_;
   }
 
-  /// Gives up when nothing has happened for a minute.
+  /// Gives up when nothing has happened for long.
   void wait_for(std::int64_t goal) const {
     auto last = now();
     for (auto since = clock::now(); now() < goal;) {
@@ -136,7 +136,7 @@ public:
       if (last != now()) {
         last = now();
         since = clock::now();
-      } else if (clock::now() - since > 60s) {
+      } else if (clock::now() - since > patience) {
         throw std::runtime_error{"nothing happens any more, with "
                                  + std::to_string(last) + " of "
                                  + std::to_string(goal) + " done"};
@@ -232,7 +232,7 @@ public:
 
   void wait_until_connected() {
     for (; connections_ > 0; --connections_)
-      if (!connected_.try_acquire_for(60s))
+      if (!connected_.try_acquire_for(patience))
         throw std::runtime_error{"the engine does not get its connections"};
   }
 
@@ -309,7 +309,7 @@ void send_next(caf::event_based_actor* self,
                const std::shared_ptr<sending<Request>>& x) {
   if (x->next == x->end)
     return;
-  gd::actors::request_from(self, x->to, 60s, x->make(x->next++))
+  gd::actors::request_from(self, x->to, patience, x->make(x->next++))
     .then(
       [self, x](const Answer&) {
     x->answered->add();
@@ -637,13 +637,13 @@ sample measure_latency(const parameters& how) {
       auto ms = [sent](clock::time_point x) {
         return std::chrono::duration<double, std::milli>(x - sent).count();
       };
-      gd::actors::request_from(self.ptr(), n.gateway(), 10s, one_row(how))
+      gd::actors::request_from(self.ptr(), n.gateway(), patience, one_row(how))
         .receive(
           [&](const gd::inserted&) { to_answer.push_back(ms(clock::now())); },
           [&](const caf::error& why) {
         throw std::runtime_error{gd::actors::render(n.sys, why)};
           });
-      if (!done.try_acquire_for(30s))
+      if (!done.try_acquire_for(patience))
         throw std::runtime_error{"nothing happens"};
       to_start.push_back(ms(begun));
       to_done.push_back(ms(ended));
@@ -686,7 +686,7 @@ sample measure_discovery(const parameters& how) {
       std::this_thread::sleep_for(300ms + i * 37 % 100 * 1ms);
       auto sent = clock::now();
       other.run("select id from gd_insert('CountDown')");
-      if (!done.try_acquire_for(30s))
+      if (!done.try_acquire_for(patience))
         throw std::runtime_error{"nothing happens"};
       to_done.push_back(1e3 * seconds_since(sent));
     }
@@ -719,12 +719,12 @@ sample measure_elsewhere(const parameters& how) {
       // Idle, and out of step with what the engines do on their own.
       std::this_thread::sleep_for(200ms + (i + 5) * 37 % 100 * 1ms);
       auto sent = clock::now();
-      gd::actors::request_from(self.ptr(), by.gateway(), 10s, one_row(how))
+      gd::actors::request_from(self.ptr(), by.gateway(), patience, one_row(how))
         .receive([](const gd::inserted&) {},
                  [&](const caf::error& why) {
         throw std::runtime_error{gd::actors::render(by.sys, why)};
         });
-      if (!done.try_acquire_for(30s))
+      if (!done.try_acquire_for(patience))
         throw std::runtime_error{"nothing happens"};
       if (i < 0) // until the nodes know each other
         continue;
@@ -756,7 +756,7 @@ sample measure_round_trip(const parameters& how) {
     if (how.connect >= 0) {
       if (how.connect > 0)
         at = "127.0.0.1:" + std::to_string(how.connect);
-      auto found = gd::actors::connect(sys, at, 10s);
+      auto found = gd::actors::connect(sys, at, patience);
       if (!found)
         fail(found.error());
       to = *found;
@@ -766,7 +766,7 @@ sample measure_round_trip(const parameters& how) {
     for (auto id : ids) {
       std::this_thread::sleep_for(2ms); // idle
       auto sent = clock::now();
-      gd::actors::request_from(self.ptr(), to, 10s, gd::signal{id, "go"})
+      gd::actors::request_from(self.ptr(), to, patience, gd::signal{id, "go"})
         .receive([](const gd::signalled&) {},
                  [&](const caf::error& why) {
         throw std::runtime_error{gd::actors::render(n.sys, why)};

@@ -40,9 +40,9 @@ fail() {
 sql() {
   psql -d "$GD_DATABASE" -c "$1"
 }
-wait_for() { # a condition in SQL
+wait_for() { # a condition in SQL; the end after five minutes is a guard against hangs
   local i
-  for ((i = 0; i < 300; ++i)); do
+  for ((i = 0; i < 3000; ++i)); do
     [[ $(sql "select $1") != t ]] || return 0
     sleep 0.1
   done
@@ -90,7 +90,7 @@ touch relay_down bug stuck
 start old 1 60 default
 old=${pids[0]}
 wait_for "exists (select from gen_durable_machines where version = 1)"
-order 1001 book --version 1 --delay 3s
+order 1001 book --version 1 --delay 1h
 kill -TERM "$old"
 wait "$old" || true
 
@@ -103,7 +103,7 @@ order 1002 book
 wait_for "21 = (select count(*) from gen_durable where status = 'failed')"
 rm relay_down
 "$gdctl" pause mail --reason 'the printer is broken' --by ann > pause.log 2>&1
-order 1003 book --queue mail --delay 2s # later than what was picked before it saw the pause
+order 1003 book --queue mail --delay 1h # due below, when who has not seen the pause yet has seen it
 order 1004 book --queue expres
 order 1005 slow --partition-key 'customer 7'
 is 1005 "status = 'executing'"
@@ -131,14 +131,17 @@ kill -KILL "$cellar"
 wait "$cellar" || true
 start cellar2 2 600 cellar
 # Somebody's psql, left open over an order that is due later.
-order 1011 book --delay 1s
+order 1011 book --delay 1h
 mkfifo to_bob
 psql -d "$GD_DATABASE application_name=bob" < to_bob > bob.out 2>&1 &
 bob=$!
 pids+=("$bob")
 exec 9> to_bob
-echo "begin; select from gen_durable where unique_key = 'order 1011' for update;" >&9
+# Due some seconds after it is locked.
+echo "update gen_durable set eligible_at = now() + interval '5 s' where unique_key = 'order 1011';
+  begin; select from gen_durable where unique_key = 'order 1011' for update;" >&9
 wait_for "exists (select from pg_stat_activity where state = 'idle in transaction' and application_name = 'bob')"
+sql "update gen_durable set eligible_at = now() where unique_key in ('order 1001', 'order 1003')"
 wait_for "not exists (select from gen_durable where eligible_at > now() and unique_key in ('order 1001', 'order 1003', 'order 1011'))"
 wait_for "exists (select from gen_durable_nodes where node = 'cellar2')"
 

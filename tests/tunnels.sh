@@ -182,7 +182,7 @@ from_address() {
 greets() {
   local answer
   answer=$(
-    exec 2> /dev/null 3<> "/dev/tcp/127.0.0.1/$1" && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && timeout 10 cat <&3
+    exec 2> /dev/null 3<> "/dev/tcp/127.0.0.1/$1" && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && timeout 60 cat <&3
   ) || true
   [[ $answer == *hello* ]]
 }
@@ -195,7 +195,7 @@ refuses() {
 # knocks OPTION...: whether a TLS client with these is let through to what is behind.
 knocks() {
   printf 'GET / HTTP/1.0\r\n\r\n' |
-    timeout 10 openssl s_client -connect "127.0.0.1:$accept" -quiet "$@" > knocked 2> knock.log || true
+    timeout 60 openssl s_client -connect "127.0.0.1:$accept" -quiet "$@" > knocked 2> knock.log || true
   grep -q hello knocked
 }
 
@@ -217,7 +217,7 @@ defaults
   mode http
   timeout client 1m
   timeout server 1m
-  timeout connect 1s
+  timeout connect 1m
   timeout http-keep-alive 1m
 listen hello
   bind 127.0.0.1:$behind
@@ -250,10 +250,10 @@ test_names() {
   told "no certificate, another authority's, another name's, an expired one, one that a node has signed: none is let in"
   ! knocks -tls1_2 -cert a/web1/node.pem -key a/web1/node.pem || fail "TLS 1.2 is let in"
   # What is resumed is not asked for its name again.
-  printf 'GET / HTTP/1.0\r\n\r\n' | timeout 10 openssl s_client -connect "127.0.0.1:$accept" -ign_eof -sess_out session \
+  printf 'GET / HTTP/1.0\r\n\r\n' | timeout 60 openssl s_client -connect "127.0.0.1:$accept" -ign_eof -sess_out session \
     -cert a/web1/node.pem -key a/web1/node.pem > resumed 2>&1 || true
   if [[ -s session ]]; then
-    timeout 10 openssl s_client -connect "127.0.0.1:$accept" -sess_in session < /dev/null > resumed 2>&1 || true
+    timeout 60 openssl s_client -connect "127.0.0.1:$accept" -sess_in session < /dev/null > resumed 2>&1 || true
     ! grep -q '^Reused' resumed || fail "a session is resumed"
   fi
   told "TLS 1.2 and resumed sessions are not let in"
@@ -288,9 +288,9 @@ test_server_names() {
 test_strangers() {
   local i fd fds=()
   for i in 1 2 3; do
-    head -c 5000 /dev/urandom | timeout 20 bash -c "cat > /dev/tcp/127.0.0.1/$accept" 2> /dev/null || true
-    printf 'GET / HTTP/1.0\r\n\r\n' | timeout 20 bash -c "cat > /dev/tcp/127.0.0.1/$accept" 2> /dev/null || true
-    printf '\x16\x03\x01\xff\xff' | timeout 20 bash -c "cat > /dev/tcp/127.0.0.1/$accept" 2> /dev/null || true
+    head -c 5000 /dev/urandom | timeout 60 bash -c "cat > /dev/tcp/127.0.0.1/$accept" 2> /dev/null || true
+    printf 'GET / HTTP/1.0\r\n\r\n' | timeout 60 bash -c "cat > /dev/tcp/127.0.0.1/$accept" 2> /dev/null || true
+    printf '\x16\x03\x01\xff\xff' | timeout 60 bash -c "cat > /dev/tcp/127.0.0.1/$accept" 2> /dev/null || true
   done
   greets "$door" || fail "garbage ends it"
   told "garbage ends nothing"
@@ -310,7 +310,7 @@ test_strangers() {
     "$(ps -o rss= --pid "$server" --ppid "$server" | awk '{n += $1} END {print int(n / 1024)}') MB"
   for fd in "${fds[@]}"; do
     # Until the other side ends it.
-    timeout 30 cat <&"$fd" > /dev/null 2>&1 || [[ $? == 1 ]] || fail "a silent connection stays"
+    timeout 300 cat <&"$fd" > /dev/null 2>&1 || [[ $? == 1 ]] || fail "a silent connection stays"
     exec {fd}>&-
   done
   told "silent connections are ended, the last after $((SECONDS - began)) s"
@@ -405,7 +405,7 @@ defaults
   mode tcp
   timeout client 1m
   timeout server 1m
-  timeout connect 1s
+  timeout connect 1m
 listen to_web4
   bind 127.0.0.1:$port
   server web4 unix@$PWD/web4.sock

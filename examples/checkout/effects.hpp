@@ -1,11 +1,11 @@
 #pragma once
 
 #include <gd/event.hpp>
+#include <gd/log.hpp>
 
 #include <libpq-fe.h>
 
 #include <array>
-#include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,7 +33,8 @@ public:
                    4, nullptr, values.data(), nullptr, nullptr, 0),
       PQclear};
     if (PQresultStatus(done.get()) != PGRES_COMMAND_OK)
-      std::cerr << "effects: " << PQerrorMessage(connection_.get());
+      gd::write_to_stderr(std::string{"effects: "}
+                          + PQerrorMessage(connection_.get()));
   }
 
 private:

@@ -2,11 +2,9 @@
 
 #include <gd/instance.hpp>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
 namespace gd {
@@ -387,21 +385,6 @@ std::string describe(const event& what) {
 event_sink all_of(std::vector<event_sink> sinks) {
   return [to = std::move(sinks)](const event& what) {
     for (const auto& tell : to)
-      tell(what);
-  };
-}
-
-event_sink log_to_stderr(severity least) {
-  auto write = [](const event& what) {
-    auto now = std::chrono::floor<std::chrono::milliseconds>(
-      std::chrono::system_clock::now());
-    auto line = fmt::format("{:%FT%T}Z {} gen_durable: {}\n", now,
-                            to_string(level_of(what)),
-                            printable(describe(what)));
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  };
-  return [least, tell = aggregated(write)](const event& what) {
-    if (level_of(what) >= least)
       tell(what);
   };
 }

@@ -413,7 +413,7 @@ CAF_TEST(a graceful stop commits what runs and releases what has not begun) {
   insert(20);
   auto opts = options({x});
   opts.queues = {{"default", 4, 0}};
-  opts.stop_grace = 20s;
+  opts.stop_grace = patience;
   auto engine = start(std::move(opts));
   CAF_REQUIRE(slow.wait_for(4));
   auto stopping = std::async(std::launch::async, [&] { engine.stop(); });

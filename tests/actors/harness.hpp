@@ -175,7 +175,8 @@ struct engine_fixture {
     db.migrate();
   }
 
-  /// Timings that tests can wait for; leases end when a test says so.
+  /// Timings that tests can wait for; leases end when a test says so, and no answer
+  /// depends on how busy this machine is.
   gd::config options(std::vector<machine> machines, std::string node = "a") {
     gd::config x;
     x.database = db.conninfo();
@@ -185,6 +186,7 @@ struct engine_fixture {
     x.heartbeat = 100ms;
     x.poll = 50ms;
     x.reaper = 50ms;
+    x.patience = patience;
     x.on_event = log.sink();
     return x;
   }

@@ -60,14 +60,22 @@ struct lonely_fixture {
     return "127.0.0.1:" + std::to_string(net.port());
   }
 
-  /// Times that tests can wait for.
+  /// Times that tests can wait for; no gateway is taken for lost because it is slow.
   reach_options quick() {
     return {.patience = patience,
-            .connect_timeout = 1s,
+            .answer_within = patience,
+            .connect_timeout = 5s,
             .ping = 100ms,
-            .silence = 600ms,
+            .silence = patience,
             .longest_pause = 200ms,
             .on_event = log.sink()};
+  }
+
+  /// Where one is to be noticed that says nothing.
+  reach_options alert() {
+    auto how = quick();
+    how.silence = 2s;
+    return how;
   }
 
   void reach(std::vector<std::string> addresses, reach_options how) {
@@ -357,7 +365,7 @@ CAF_TEST(
 CAF_TEST(a node that is frozen is given up and does no harm when it goes on) {
   published_node first{db, "a"};
   published_node second{db, "b"};
-  reach({first.address(), second.address()}, quick());
+  reach({first.address(), second.address()}, alert());
   CAF_REQUIRE(log.wait_for<events::gateway_reached>());
   auto id = payment();
   first.send(SIGSTOP);
@@ -377,7 +385,7 @@ CAF_TEST(a node that is frozen is given up and does no harm when it goes on) {
 
 CAF_TEST(a network that holds everything back is noticed and comes back) {
   published_node node{db, "a"};
-  reach(node);
+  reach(node, alert());
   auto id = payment();
   net.hold_requests(true);
   net.hold_answers(true);
@@ -386,7 +394,7 @@ CAF_TEST(a network that holds everything back is noticed and comes back) {
   auto bare = ask<gd::signalled>(gd::signal{.target = id, .name = "y"});
   CAF_CHECK_EQUAL(code_of(bare()), "unknown_fate");
   CAF_CHECK(contains(to_string(log.all<events::gateway_lost>().front().why),
-                     "the gateway has said nothing for 600 ms"));
+                     "the gateway has said nothing for 2000 ms"));
   net.hold_requests(false);
   net.hold_answers(false);
   CAF_CHECK_EQUAL(code_of(dedup()), "ok");
@@ -480,7 +488,7 @@ CAF_TEST(
   start(1);
   reach({"127.0.0.1:" + std::to_string(nets[0].port()),
          "127.0.0.1:" + std::to_string(nets[1].port())},
-        quick());
+        alert());
   auto target = payment();
   std::vector<told> all;
   auto ask_some = [&](int count) {

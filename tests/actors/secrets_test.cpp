@@ -6,6 +6,7 @@
 #include "actors/harness.hpp"
 
 #include <gd/actors/async.hpp>
+#include <gd/log.hpp>
 
 #include <caf/test/unit_test.hpp>
 
@@ -84,15 +85,18 @@ public:
     return out;
   }
 
-  /// CAF prints by an actor of its own: what was said before is there now.
-  void wait_for_printer(caf::actor_system& sys) {
+  /// CAF prints by an actor of its own, and the log by a thread: what was said before
+  /// is there now.
+  void wait_for_printers(caf::actor_system& sys) {
     caf::scoped_actor self{sys};
     caf::aout(self) << "the end of what was said" << std::endl;
+    gd::write_to_stderr("the end of the log\n");
     auto give_up = std::chrono::steady_clock::now() + patience;
-    while (text().find("the end of what was said") == std::string::npos) {
-      need(std::chrono::steady_clock::now() < give_up, "CAF's printer");
-      poll(nullptr, 0, 1);
-    }
+    for (const auto* end : {"the end of what was said", "the end of the log"})
+      while (text().find(end) == std::string::npos) {
+        need(std::chrono::steady_clock::now() < give_up, end);
+        poll(nullptr, 0, 1);
+      }
   }
 
 private:
@@ -408,7 +412,7 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
     db.terminate_engines();
     wait_for<events::node_failed>();
   });
-  output.wait_for_printer(sys);
+  output.wait_for_printers(sys);
   output.restore();
   check_nothing_leaked(output.text());
   // Of all kinds of events hardly one is missing.
@@ -431,7 +435,7 @@ CAF_TEST(no password is logged where a login fails) {
       wait_for<events::disconnected>(before + 1);
     }
   });
-  output.wait_for_printer(sys);
+  output.wait_for_printers(sys);
   output.restore();
   check_nothing_leaked(output.text());
 }

@@ -28,10 +28,8 @@ struct scenario {
   /// Does its harm for about as long as it is told to, and undoes it.
   std::function<void(world&, std::chrono::milliseconds)> harm;
   world_options how{};
-  /// A recovery that takes longer is a failure.
-  std::chrono::seconds recovery{15};
-  /// What remains of the throughput meanwhile, at least.
-  double during = 0;
+  /// Others are done meanwhile.
+  bool goes_on = false;
   /// Nothing is executed twice: no lease is taken from those that have it.
   bool once = false;
 };
@@ -333,8 +331,7 @@ const std::vector<scenario>& scenarios() {
     {"wild_steps",
      "steps that throw, hang, exhaust memory, kill and abort",
      wild_steps,
-     {.wild = true},
-     20s},
+     {.wild = true}},
     {"kill_actors", "actors killed and sockets closed beneath the reactor",
      kill_actors},
     {"wrong_clock",
@@ -345,32 +342,24 @@ const std::vector<scenario>& scenarios() {
      "an idle transaction with an old snapshot",
      pin_snapshot,
      {},
-     15s,
-     0.8},
+     true},
     {"readers",
      "four repeatable-read readers that scan the tables",
      readers,
      {},
-     15s,
-     0.8},
-    {"overload",
-     "more than the workers can do, then drained",
-     overload,
-     {},
-     60s},
+     true},
+    {"overload", "more than the workers can do, then drained", overload},
     {"hot_key",
      "a backlog of 50,000 rows of one partition key",
      hot_key,
      {},
-     15s,
-     0.8},
+     true},
     {"open_transaction",
      "a caller's open transaction has signalled rows whose "
      "steps run",
      open_transaction,
      {},
-     15s,
-     0.8},
+     true},
     {"link_kill",
      "SIGKILL of one worker without a database after the other",
      link_kill,
@@ -399,8 +388,7 @@ const std::vector<scenario>& scenarios() {
      "the synchronous standby stops, for more than a lease, twice",
      sync_gone,
      {.standby = true, .synchronous = true},
-     15s,
-     0,
+     false,
      true},
   };
   return all;
@@ -413,7 +401,7 @@ struct report {
   double before = 0; ///< instances done per second
   double during = 0;
   double after = 0;
-  std::optional<double> recovery; ///< seconds; unset: not in time
+  std::optional<double> recovery; ///< seconds; unset: more than were waited for
 };
 
 std::string now(world& w) {
@@ -430,10 +418,18 @@ double rate(world& w, const std::string& from, const std::string& to) {
   return std::stod(text);
 }
 
+/// Instances of the steady load that were made after a point in time, and are done.
+bool some_done_since(world& w, const std::string& from) {
+  return w.scalar("select exists (select from gen_durable where status = "
+                  "'done' and length(unique_key) < 10 and inserted_at > $1)",
+                  {from})
+         == "t";
+}
+
 /// Waits until it holds; false: not in time. Dead workers are started again.
-bool wait_for(world& w, std::chrono::milliseconds patience,
+bool wait_for(world& w, std::chrono::milliseconds longest,
               const std::function<bool()>& holds) {
-  auto give_up = clock::now() + patience;
+  auto give_up = clock::now() + longest;
   while (!holds()) {
     w.revive_workers();
     if (clock::now() > give_up)
@@ -457,7 +453,7 @@ report play(const scenario& what, unsigned seed, double load,
     for (auto name : {"c", "d"})
       w.start_worker(name);
   w.start_load("load", load);
-  if (!wait_for(w, 30s, [&] {
+  if (!wait_for(w, patience, [&] {
         return w.scalar("select count(distinct node) from effects")
                  == (how.links ? "4" : "2")
                && w.scalar("select count(*) > 100 from gen_durable where "
@@ -475,8 +471,10 @@ report play(const scenario& what, unsigned seed, double load,
   auto end = now(w);
   out.during = rate(w, since, end);
 
+  // What has to hold: it goes on. How fast is told, and asserted of no machine.
+  bool goes_on = wait_for(w, patience, [&] { return some_done_since(w, end); });
   // The first second and a half in which all is as it was.
-  if (wait_for(w, what.recovery, [&] {
+  if (wait_for(w, 15s, [&] {
         auto since_healed = clock::now() - healed;
         return since_healed >= 1500ms
                && rate(w,
@@ -494,7 +492,7 @@ report play(const scenario& what, unsigned seed, double load,
   bool inserted = w.end_inserts();
   if (may_lose(w))
     send_lost_signals(w);
-  bool quiet = wait_for(w, 60s, [&] {
+  bool quiet = wait_for(w, patience, [&] {
     return w.scalar("select count(*) from gen_durable where status not in "
                     "('done', 'failed')")
            == "0";
@@ -506,17 +504,12 @@ report play(const scenario& what, unsigned seed, double load,
       out.found.wrong.push_back(std::move(text));
   };
   wrong(what.once && out.found.repeated > 0, "steps were executed twice");
-  wrong(!accepted, "the sender could not get everything accepted in 60 s");
-  wrong(!inserted, "a worker did not end its own inserts in 15 s");
-  wrong(!quiet, "not everything had ended after 60 s");
+  wrong(!accepted, "the sender could not get everything accepted");
+  wrong(!inserted, "a worker did not end its own inserts");
+  wrong(!quiet, "not everything has ended");
   wrong(!ended, "a worker did not stop when it was told to");
-  wrong(!out.recovery,
-        fmt::format("throughput was not back at 95 % within {} s",
-                    what.recovery.count()));
-  wrong(
-    out.during < what.during * out.before,
-    fmt::format("expected {:.0f} % of the throughput meanwhile, got {:.0f} %",
-                100 * what.during, 100 * out.during / out.before));
+  wrong(!goes_on, "nothing that was made afterwards was done");
+  wrong(what.goes_on && out.during == 0, "nothing was done meanwhile");
   return out;
 }
 
@@ -576,7 +569,7 @@ int main(int argc, char** argv) {
         "{:6.0f}/s\n",
         x->name, r.found.inserts, r.found.signals, r.found.lost,
         r.found.duplicated, r.found.stuck, r.found.repeated,
-        r.recovery ? fmt::format("{:.1f} s", *r.recovery) : "never", r.before,
+        r.recovery ? fmt::format("{:.1f} s", *r.recovery) : "> 15 s", r.before,
         r.during, r.after);
       if (x->how.standby && !x->how.synchronous)
         fmt::print(

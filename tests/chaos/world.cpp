@@ -24,16 +24,19 @@ namespace gd::chaos {
 namespace {
 
 /// Waits until a process has ended, and takes its status; false: not in time.
-bool reap(pid_t pid, std::chrono::milliseconds patience, int& status) {
+bool reap(pid_t pid, int& status) {
   auto fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   pollfd ended{fd, POLLIN, 0};
-  bool in_time = poll(&ended, 1, static_cast<int>(patience.count())) > 0;
+  bool in_time = poll(&ended, 1,
+                      static_cast<int>(
+                        std::chrono::milliseconds{patience}.count()))
+                 > 0;
   close(fd);
   return in_time && waitpid(pid, &status, 0) == pid;
 }
 
 void wait_until(const std::function<bool()>& holds, const char* otherwise) {
-  auto give_up = clock::now() + 30s;
+  auto give_up = clock::now() + patience;
   while (!holds()) {
     if (clock::now() > give_up)
       throw std::runtime_error{otherwise};
@@ -293,7 +296,7 @@ bool world::end_load(const std::string& name) {
   auto pid = processes_.at(name);
   kill(pid, SIGTERM);
   int status = 0;
-  if (!reap(pid, 60s, status))
+  if (!reap(pid, status))
     return false;
   processes_.erase(name);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -308,7 +311,7 @@ bool world::end_inserts() {
       told.push_back(found->second);
     }
   // The last one may be under way, and be stored when everything else has ended.
-  auto give_up = clock::now() + 15s;
+  auto give_up = clock::now() + patience;
   while (!std::all_of(told.begin(), told.end(),
                       [&](auto pid) { return has_ended_inserts(pid); })) {
     if (clock::now() > give_up)
@@ -340,7 +343,7 @@ bool world::end_workers() {
       continue;
     kill(found->second, SIGTERM);
     int status = 0;
-    if (reap(found->second, 30s, status)) {
+    if (reap(found->second, status)) {
       well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
       processes_.erase(found);
     } else {
@@ -437,7 +440,7 @@ void world::terminate_engines() {
 
 test::row_list world::rows(const std::string& sql,
                            const test::session::parameters& params) {
-  auto give_up = clock::now() + 60s;
+  auto give_up = clock::now() + patience;
   while (true) {
     try {
       if (!session_) {

@@ -23,6 +23,9 @@ namespace gd::chaos {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
+/// A guard against hangs: how long anything is waited for that has to happen.
+inline constexpr std::chrono::seconds patience{180};
+
 /// Between the engine and the server, or a worker and the engine: can swallow all bytes,
 /// without a reset.
 class proxy {

@@ -148,6 +148,18 @@ struct fixture {
            + " options='-c synchronous_commit=local'";
   }
 
+  /// Ready. A host that is slow, and no black hole, may be found with the second try.
+  static std::unique_ptr<pq::connection>
+  connected(const pq::options& opts, pq::predecessor before = {}) {
+    auto give_up = std::chrono::steady_clock::now() + gd::test::patience;
+    for (;;) {
+      auto on = std::make_unique<pq::connection>(opts, before);
+      if (on->wait_ready())
+        return on;
+      CAF_REQUIRE(std::chrono::steady_clock::now() < give_up);
+    }
+  }
+
   void until(const std::string& query, const std::string& expected) {
     auto give_up = std::chrono::steady_clock::now() + gd::test::patience;
     while (admin->scalar(query) != expected) {
@@ -440,7 +452,7 @@ CAF_TEST(a duplicate is told by SQL when the standby has the first) {
 
 CAF_TEST(while a session waits for a standby no other takes its place) {
   auto hasty = patient;
-  hasty.statement_timeout = 500ms;
+  hasty.statement_timeout = 2s;
   std::promise<pq::reply> first;
   std::promise<pq::reply> second;
   gd::reactor tested{hasty, 1, [](const gd::event&) {}, [](const gd::error&) {},
@@ -650,17 +662,15 @@ CAF_TEST(a standby that is promoted gives out no id that was lost) {
 CAF_TEST(a host that does not answer does not keep from the next) {
   black_hole off;
   auto opts = quick;
-  opts.connect_timeout = 1s; // of the one that answers, too
+  opts.connect_timeout = 1s; // of the one that answers, too: see `connected`
   opts.database += " host=127.0.0.1," + lonely().host() + " port=" + off.port()
                    + ",5432";
-  pq::connection on{opts};
-  CAF_REQUIRE(on.wait_ready());
-  CAF_CHECK_EQUAL(on.for_next().host, 1u);
-  CAF_CHECK(on.run({{{&append_number, {}}}}).ok());
+  auto on = connected(opts);
+  CAF_CHECK_EQUAL(on->for_next().host, 1u);
+  CAF_CHECK(on->run({{{&append_number, {}}}}).ok());
   CAF_MESSAGE("nor does one that comes behind the one that was found last");
-  pq::connection next{opts, on.for_next()};
-  CAF_REQUIRE(next.wait_ready());
-  CAF_CHECK_EQUAL(next.for_next().host, 1u);
+  auto next = connected(opts, on->for_next());
+  CAF_CHECK_EQUAL(next->for_next().host, 1u);
   CAF_MESSAGE("by a reactor, too");
   std::promise<pq::reply> answered;
   gd::reactor tested{opts, 2, [](const gd::event&) {}, [](const gd::error&) {}};
@@ -673,7 +683,7 @@ CAF_TEST(a host that does not answer does not keep from the next) {
 CAF_TEST(hosts of the environment and of a service are tried in turn as well) {
   black_hole off;
   auto opts = quick;
-  opts.connect_timeout = 1s; // of the one that answers, too
+  opts.connect_timeout = 1s; // of the one that answers, too: see `connected`
   auto hosts = "127.0.0.1," + lonely().host();
   auto ports = off.port() + ",5432";
   auto rest = "dbname=" + name + " user=postgres";
@@ -681,12 +691,7 @@ CAF_TEST(hosts of the environment and of a service are tried in turn as well) {
                 / ("gd_failover_" + std::to_string(getpid()));
   std::ofstream{folder} << "[shop]\nhost=" << hosts << "\nport=" << ports
                         << "\n";
-  auto finds = [&opts] {
-    pq::connection on{opts};
-    auto ready = on.wait_ready();
-    CAF_CHECK_EQUAL(on.for_next().host, 1u);
-    return static_cast<bool>(ready);
-  };
+  auto finds = [&opts] { return connected(opts)->for_next().host == 1u; };
   setenv("PGSERVICEFILE", folder.c_str(), 1);
   opts.database = rest + " service=shop";
   CAF_CHECK(finds());

@@ -99,7 +99,7 @@ public:
   ~process() {
     close_input();
     close_output();
-    close(err_);
+    close_complaints();
     if (pid_ > 0) {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
@@ -132,6 +132,11 @@ public:
   void close_output() {
     if (out_ >= 0)
       close(std::exchange(out_, -1));
+  }
+
+  void close_complaints() {
+    if (err_ >= 0)
+      close(std::exchange(err_, -1));
   }
 
   /// The next line of its stdout.
@@ -1250,6 +1255,32 @@ CAF_TEST(an id is told on stderr where nobody reads it or stdout is closed) {
   CAF_CHECK(contains(gdctl.complained(),
                      "Broken pipe; the instance is "
                        + db.scalar("select max(id) from gen_durable")));
+}
+
+CAF_TEST(a list whose reader has ended ends without a word) {
+  for (const auto& args : {arguments{"list"}, arguments{"stats"},
+                           arguments{"nodes"}, arguments{"--help"}}) {
+    process gdctl{args, env()};
+    gdctl.close_output();
+    CAF_CHECK_EQUAL(gdctl.wait(), -SIGPIPE);
+    CAF_CHECK_EQUAL(gdctl.complained(), "");
+  }
+}
+
+CAF_TEST(a command whose complaints nobody reads ends with the code that it has
+           for them) {
+  process refused{{"insert", "Nobody"}, env()};
+  refused.close_complaints();
+  CAF_CHECK_EQUAL(refused.wait(), 1);
+  process stream{{"insert", "Order", "--file", "-", "--progress"}, env()};
+  stream.close_complaints();
+  for (int i = 0; i < 3; ++i) {
+    stream.type("{}\n");
+    stream.answer();
+  }
+  stream.close_input();
+  CAF_CHECK_EQUAL(stream.wait(), 0);
+  CAF_CHECK_EQUAL(count(), "3");
 }
 
 CAF_TEST(nothing that is shown drives a terminal) {

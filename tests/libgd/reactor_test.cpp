@@ -327,7 +327,7 @@ CAF_TEST(a unit larger than the buffers of the socket is written to its end) {
 
 CAF_TEST(a server that stops answering is given up though nobody was woken) {
   auto opts = db.options();
-  opts.statement_timeout = 1s;
+  opts.statement_timeout = 3s; // the next connection has it, too
   start(1, opts);
   auto backend = static_cast<pid_t>(seen.backends(1).front());
   CAF_REQUIRE_EQUAL(kill(backend, SIGSTOP), 0);
@@ -413,7 +413,7 @@ CAF_TEST(without a server a unit waits for its patience and is not sent) {
   auto opts = db.options();
   opts.database = "host=/nowhere/to/be/found";
   start(1, opts);
-  submit(1, {{call(append_number, 1)}}, 0, 30ms);
+  submit(1, {{call(append_number, 1)}}, 0, 2s);
   submit(2, {{call(append_number, 2)}}, 0, 0ms);
   auto replies = seen.replies(2);
   for (const auto& [n, x] : replies)
@@ -453,8 +453,8 @@ CAF_TEST(
   submit(1, {{call(wait_for_lock, 5)}});
   held.stranger.wait_until_someone_is_blocked();
   submit(2, {{call(append_number, 2)}});
-  submit(3, {{call(append_number, 3)}}, 0, 20ms);
-  submit(4, {{call(append_number, 4)}}, 0, 10ms);
+  submit(3, {{call(append_number, 3)}}, 0, 2s);
+  submit(4, {{call(append_number, 4)}}, 0, 0ms);
   auto replies = seen.replies(2);
   CAF_CHECK_EQUAL(replies[0].first, 4);
   CAF_CHECK_EQUAL(replies[1].first, 3);
@@ -512,9 +512,9 @@ CAF_TEST(what keeps all connections from being made is told once) {
 }
 
 CAF_TEST(who has been connected is not given up) {
-  tested = std::make_unique<gd::reactor>(db.options(), 1, seen.sink(),
-                                         seen.fatal(), 50ms,
-                                         gd::reactor::greeting{}, 10s);
+  tested = std::make_unique<gd::reactor>(
+    db.options(), 1, seen.sink(), seen.fatal(), 50ms, gd::reactor::greeting{},
+    gd::test::patience);
   session{db.conninfo()}.terminate(seen.backends(1).front());
   seen.backends(2);
   session{db.conninfo()}.exec("select pg_sleep(0.1)");

@@ -21,8 +21,8 @@ class Answer:
         return json.loads(self.body)
 
 
-def connect(where, seconds=20):
-    """A port of this machine, or a path."""
+def connect(where, seconds=180):
+    """A port of this machine, or a path. The time is a guard against hangs."""
     if isinstance(where, str):
         there = socket.socket(socket.AF_UNIX)
         there.settimeout(seconds)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How long each view of the page waits, and what it costs PostgreSQL, with GD_PAGE_ROWS instances: alone, and beside a
-drain at full speed.
+drain at full speed. How long is printed; what is asserted, with many rows, is the CPU of a call.
 
     tools/private-postgres run -- tests/page/speed_test.py GDCTL GD_TEST_WORKER
 """
@@ -16,9 +16,8 @@ import time
 import support
 
 ROWS = int(os.environ.get("GD_PAGE_ROWS", "100000"))
-MOST_MS = 50
-# Of PostgreSQL's CPU: only where many rows are, which is not beside other tests.
-MOST_CPU_MS = 5 if ROWS >= 10_000_000 else 1_000
+# Of PostgreSQL's CPU, and only where many rows are, which is not beside other tests.
+MOST_CPU_MS = 5 if ROWS >= 10_000_000 else None
 DRAINED = min(ROWS, 1_000_000)
 CALLS = 40
 
@@ -81,7 +80,7 @@ def measure(there, server, database, target):
     cost = (cpu(database) - before) * 1_000 / CALLS
     median = statistics.median(times)
     print(f"{target}: {median:.1f} ms, at the most {max(times):.1f} ms; PostgreSQL's CPU {cost:.1f} ms", flush=True)
-    return median < MOST_MS and cost < MOST_CPU_MS
+    return MOST_CPU_MS is None or cost < MOST_CPU_MS
 
 
 def main():
@@ -92,18 +91,18 @@ def main():
     try:
         database.sql(FILL)
         server = support.Server(gdctl, database.url, folder)
-        there = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        there = http.client.HTTPConnection("127.0.0.1", server.port, timeout=support.SECONDS)
         print(f"{ROWS} instances:", flush=True)
-        slow = [target for target in VIEWS if not measure(there, server, database, target)]
+        dear = [target for target in VIEWS if not measure(there, server, database, target)]
         left = "select count(*) from gen_durable where fsm = 'Walk' and status <> 'done'"
         drain = support.Process([worker, database.url, "drain", "drain"], database.url, folder)
         database.until("exists (select from gen_durable where status = 'executing')")
         print("beside a drain:", flush=True)
-        slow += [target for target in VIEWS if not measure(there, server, database, target)]
+        dear += [target for target in VIEWS if not measure(there, server, database, target)]
         print(f"{database.value(left)} of {DRAINED} were not drained at the end", flush=True)
         there.close()
-        if slow:
-            raise support.Failed(f"expected less than {MOST_MS} ms, and {MOST_CPU_MS} ms of CPU: {slow}")
+        if dear:
+            raise support.Failed(f"expected less than {MOST_CPU_MS} ms of CPU: {dear}")
     finally:
         if drain:
             drain.kill()

@@ -10,7 +10,7 @@ import tempfile
 import time
 import uuid
 
-SECONDS = 30  # of whatever is waited for
+SECONDS = 180  # of whatever is waited for: a guard against hangs, no measure of the machine
 
 
 class Failed(AssertionError):
@@ -44,7 +44,7 @@ class Database:
         psql = os.path.join(os.environ["GD_TEST_POSTGRES_BIN"], "psql")
         done = subprocess.run(
             [psql, "-XqAt", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", "-"],
-            input=text.encode(), capture_output=True, timeout=120, check=False)
+            input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
         if done.returncode:
             raise Failed(f"{text[:500]}: {done.stderr.decode()[:2000]}")
         return [tuple(line.split("\t")) for line in done.stdout.decode().splitlines()]
@@ -88,7 +88,7 @@ class Database:
 
     def gdctl(self, *arguments):
         done = subprocess.run([self._gdctl, *arguments], env={**os.environ, "GD_DATABASE": self.url},
-                              capture_output=True, timeout=120, check=False)
+                              capture_output=True, timeout=SECONDS, check=False)
         if done.returncode:
             raise Failed(f"gdctl {arguments}: {done.stderr.decode()}")
         return done.stdout.decode()

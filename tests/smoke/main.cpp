@@ -25,7 +25,7 @@
 
 namespace {
 
-constexpr std::chrono::seconds patience{60};
+constexpr std::chrono::seconds patience{180}; // a guard against hangs
 
 template <class T>
 T value(gd::result<T> x) {

@@ -2,13 +2,16 @@
 
 #include <gd/options.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 struct pg_conn;
@@ -18,8 +21,9 @@ struct pg_conn;
 /// it cannot do as it is told.
 namespace gd::test {
 
-/// How long waiting for something goes on before it counts as a failure.
-inline constexpr std::chrono::seconds patience{60};
+/// A guard against hangs: how long waiting for something goes on before it counts as
+/// a failure. Far longer than a slow machine takes; no test says how fast it is.
+inline constexpr std::chrono::seconds patience{180};
 
 /// Locks of partition keys in this database; suites share the server. The locks
 /// that say that nodes live are of two integers.
@@ -106,6 +110,22 @@ private:
   std::unique_ptr<pg_conn, closer> handle_;
   std::int64_t pid_ = 0;
   std::unique_ptr<session> observer_;
+};
+
+/// Counts how often sessions of a database wait for a lock: statements, each once
+/// however long it waits. Looks often, but a wait of milliseconds may be missed.
+class lock_waits {
+public:
+  explicit lock_waits(std::string conninfo);
+  ~lock_waits();
+
+  /// Until now, when it stops to look.
+  std::size_t end();
+
+private:
+  std::atomic<bool> ended_ = false;
+  std::set<std::string> seen_;
+  std::thread looks_;
 };
 
 /// A new, empty database on the server of GD_DATABASE, gone with this object

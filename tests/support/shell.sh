@@ -7,10 +7,10 @@ fail() {
   exit 1
 }
 
-# Tries something until it is so, for a minute at the most.
+# Tries something until it is so. The end after five minutes is a guard against hangs.
 wait_until() {
   local i
-  for ((i = 0; i < 600; ++i)); do
+  for ((i = 0; i < 3000; ++i)); do
     ! "$@" || return 0
     sleep 0.1
   done

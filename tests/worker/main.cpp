@@ -1,8 +1,9 @@
 /// A worker process for tests that kill it. Prints "begin ID STEP ATTEMPT" for
 /// each step that begins, "lost ID" for each lease and "stale ID" for each outcome
-/// that is lost, and runs until SIGTERM. With "short": as one that has little time
-/// (leases of 3 s, 8 slots), with "brief": less (leases of 1.5 s). With "published": its
+/// that is lost, and runs until SIGTERM. With "narrow": has 8 slots, with "brief":
+/// and little time (leases of 1.5 s). With "published": its
 /// gateway is. With "drain": says nothing of steps, and has the intervals that any has.
+/// With "loud": logs whatever happens.
 
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
@@ -82,12 +83,13 @@ gd::machine killer() {
 int main(int argc, char** argv) {
   std::string_view mode = argc == 4 ? argv[3] : "";
   bool is_brief = mode == "brief";
-  bool is_short = mode == "short" || is_brief;
+  bool is_narrow = mode == "narrow" || is_brief;
   bool is_published = mode == "published";
   bool is_drain = mode == "drain";
-  if (argc != 3 && !is_short && !is_published && !is_drain) {
+  bool is_loud = mode == "loud";
+  if (argc != 3 && !is_narrow && !is_published && !is_drain && !is_loud) {
     std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE "
-                         "[short|brief|published|drain]\n");
+                         "[narrow|brief|published|drain|loud]\n");
     return 2;
   }
   gd::config options;
@@ -99,20 +101,18 @@ int main(int argc, char** argv) {
     options.heartbeat = std::chrono::milliseconds{100};
     options.reaper = std::chrono::milliseconds{50};
   }
-  if (is_short) {
+  if (is_narrow)
     options.queues = {{"default", 8}};
-    options.lease = std::chrono::seconds{3};
-    options.heartbeat = std::chrono::seconds{1};
-    options.reaper = std::chrono::seconds{1};
-  }
   if (is_brief) {
     options.lease = std::chrono::milliseconds{1'500};
     options.heartbeat = std::chrono::milliseconds{300};
     options.reaper = std::chrono::milliseconds{200};
   }
-  options.on_event =
-    [is_drain, log = gd::log_to_stderr()](const gd::event& what) {
-    if (is_drain)
+  options.on_event = [is_silent = is_drain || is_loud,
+                      log = gd::log_to_stderr(is_loud ? gd::severity::debug
+                                                      : gd::severity::warning)](
+                       const gd::event& what) {
+    if (is_silent)
       return log(what);
     if (auto* x = std::get_if<gd::events::step_started>(&what)) {
       std::printf("begin %lld %s %d\n", static_cast<long long>(x->id),

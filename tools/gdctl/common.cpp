@@ -54,11 +54,11 @@ int fail(const gd::error& why) {
 }
 
 int print(std::string_view text, int code, std::string_view told) {
-  auto* by_default = std::signal(SIGPIPE, SIG_IGN);
   auto number = write_out(text);
-  std::signal(SIGPIPE, by_default);
   if (number == 0)
     return code;
+  if (number == EPIPE && told.empty()) // as with any command before `head`
+    interruptions::die_of(SIGPIPE);
   auto why = system_error("stdout", number);
   if (!told.empty())
     why.message += fmt::format("; {}", told);

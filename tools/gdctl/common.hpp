@@ -48,7 +48,8 @@ int fail(const gd::error& why);
 
 /// Prints a text of whole lines to stdout, at once, and returns `code`. If it
 /// cannot be written, says so on stderr, together with what must not be lost, and
-/// returns the exit code that goes with that.
+/// returns the exit code that goes with that. Where its reader has ended and nothing
+/// is lost, that is the end, without a word.
 int print(std::string_view text, int code = ok, std::string_view told = {});
 
 gd::error bad_usage(std::string text);

@@ -30,7 +30,6 @@ interruptions::interruptions() {
   note.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &note, nullptr);
   sigaction(SIGTERM, &note, nullptr);
-  signal(SIGPIPE, SIG_IGN);
 }
 
 int interruptions::noted() noexcept {
@@ -168,13 +167,17 @@ void occupy_streams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(fd, F_GETFD) == -1)
       open("/dev/null", O_RDONLY); // gets the lowest number that is free
+  signal(SIGPIPE, SIG_IGN);
 }
 
 int write_out(std::string_view text) {
+  pollfd room{STDOUT_FILENO, POLLOUT, 0};
   while (!text.empty()) {
     auto n = write(STDOUT_FILENO, text.data(), text.size());
     if (n >= 0)
       text.remove_prefix(static_cast<std::size_t>(n));
+    else if (errno == EAGAIN) // who shares it has made it so
+      poll(&room, 1, -1);
     else if (errno != EINTR)
       return errno;
   }

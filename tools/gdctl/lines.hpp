@@ -14,7 +14,7 @@ namespace gdctl {
 
 /// While one of these lives, a first Ctrl-C (or SIGTERM) is noted instead of
 /// ending the program, so that what is under way gets its answers; a second one
-/// ends it. A closed stdout is an error of writing, no signal.
+/// ends it.
 class interruptions {
 public:
   interruptions();
@@ -75,7 +75,8 @@ private:
 };
 
 /// Makes a stream that is closed one that cannot be written to: its number would
-/// be that of the next file or connection, which would get what is printed.
+/// be that of the next file or connection, which would get what is printed. And what
+/// nobody reads any more is an error of writing from here on, no signal.
 void occupy_streams();
 
 /// Writes to stdout, at once. Returns errno, or 0.

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
-
 namespace gd {
+
+/// Says so, which takes a second at the most, and aborts.
+[[noreturn]] void end_of_broken_promise(const char* what, const char* file,
+                                        int line);
 
 /// Ends the process, in all builds, where one part of it breaks what it has
 /// promised to another, and going on would corrupt what is known of rows. Not for
@@ -14,11 +15,8 @@ namespace gd {
 inline void expect(bool holds, const char* what,
                    const char* file = __builtin_FILE(),
                    int line = __builtin_LINE()) {
-  if (holds)
-    return;
-  std::fprintf(stderr, "gen_durable: broken promise: %s (%s:%d)\n", what, file,
-               line);
-  std::abort();
+  if (!holds)
+    end_of_broken_promise(what, file, line);
 }
 
 } // namespace gd

@@ -3,6 +3,8 @@
 #include "common.hpp"
 #include "serve/guard.hpp"
 
+#include <gd/log.hpp>
+
 #include <fmt/format.h>
 
 #include <utility>
@@ -219,9 +221,9 @@ void desk::complain_of(const task& x, const gd::error& why) {
   }
   // Parameters may be names and keys that are nobody's business.
   auto path = x.key.substr(0, x.key.find('?'));
-  complain(fmt::format("gdctl serve: {}: {}\n",
-                       path.empty() ? "a request" : path,
-                       gd::printable(why.message)));
+  gd::write_to_stderr(fmt::format("gdctl serve: {}: {}\n",
+                                  path.empty() ? "a request" : path,
+                                  gd::printable(why.message)));
 }
 
 void desk::tell(const task& x, const answer& told) {

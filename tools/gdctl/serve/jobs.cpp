@@ -2,6 +2,8 @@
 
 #include "common.hpp"
 
+#include <gd/log.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,9 +55,10 @@ void job_worker::run() {
                              [id](const begun& x) { return x.id == id; });
     bool again = !now && gd::retryable(now.error().code);
     if (!now && (!again || !std::exchange(done->told, true)))
-      complain(fmt::format("gdctl serve: job {} {}: {}\n", id,
-                           again ? "is tried again" : "is left to the nodes",
-                           gd::printable(now.error().message)));
+      gd::write_to_stderr(
+        fmt::format("gdctl serve: job {} {}: {}\n", id,
+                    again ? "is tried again" : "is left to the nodes",
+                    gd::printable(now.error().message)));
     auto failed = *done;
     if (again || !now || now->ended_at_us || now->worked_on) // by another
       jobs_.erase(done);

@@ -2,6 +2,8 @@
 
 #include "common.hpp"
 
+#include <gd/log.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,9 +56,10 @@ void sampler::run() {
     if (away
         == static_cast<bool>(now)) { // once when it goes, once when it is back
       away = !now;
-      complain(away ? fmt::format("gdctl serve: the database is away: {}\n",
-                                  gd::printable(now.error().message))
-                    : "gdctl serve: the database is back\n");
+      gd::write_to_stderr(
+        away ? fmt::format("gdctl serve: the database is away: {}\n",
+                           gd::printable(now.error().message))
+             : "gdctl serve: the database is back\n");
     }
     std::unique_lock guard{mutex_};
     if (changed_.wait_for(guard, interval, [this] { return stopped_; }))
