@@ -205,7 +205,7 @@ const std::vector<setting> odd_settings{
   {"datestyle", "\"SQL, DMY\""},
   {"default_statistics_target", "1"},
   {"default_table_access_method", "heap"},
-  {"default_toast_compression", "lz4"},
+  {"default_toast_compression", "pglz"},
   {"default_transaction_deferrable", "on"},
   {"enable_bitmapscan", "off"},
   {"enable_hashagg", "off"},
