@@ -139,10 +139,8 @@ result<client> client::connect(pq::options opts, client_settings how) {
 result<void> client::impl::open() {
   before_ = db_ ? db_->for_next() : before_;
   db_ = std::make_unique<pq::connection>(opts_, before_);
-  auto version = db_->run({{store::schema_version()}, false});
-  auto ok = version.ok()
-              ? store::check_schema(version.results.front(), opts_.schema)
-              : result<void>{*version.failure};
+  auto ok = store::check_schema(db_->run({{store::schema_version()}, false}),
+                                opts_.schema);
   before_ = db_->for_next();
   if (ok)
     return ok;

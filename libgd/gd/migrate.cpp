@@ -31,6 +31,11 @@ constexpr int table_tries = 6;
 /// deadlock_timeout, a second.
 constexpr std::chrono::milliseconds vacuum_wait{3'000};
 
+/// What to do where names of the library's are taken.
+constexpr std::string_view in_the_way
+  = "rename what is in the way, or keep the library's tables in a schema of "
+    "their own (--schema)";
+
 /// One connection that migrates. Whatever it has not committed when it goes is
 /// rolled back by the server.
 class migrator {
@@ -132,6 +137,9 @@ private:
     if (now.version == 0)
       if (auto ok = create_schema(); !ok)
         return ok.error();
+    if (now.version < to)
+      if (auto ok = expect_no_namesake(now.version > 0); !ok)
+        return ok.error();
     int applied = 0;
     for (const auto& x : sql::migrations)
       if (x.number > now.version && x.number <= to) {
@@ -221,6 +229,22 @@ private:
       {}};
   }
 
+  /// One of the name of a function of ours that takes other arguments: calls could mean
+  /// either.
+  result<void> expect_no_namesake(bool installed) {
+    auto rows = ask(store::namesakes(installed));
+    if (!rows)
+      return rows.error();
+    std::string names;
+    for (std::size_t i = 0; i < rows->size(); ++i)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", rows->text(i, 0));
+    if (names.empty())
+      return {};
+    return refuse(fmt::format("functions whose names begin with gd_ are the "
+                              "library's, and there are {}: {}",
+                              names, in_the_way));
+  }
+
   result<void> expect_no_older_node() {
     auto rows = ask(store::older_nodes(newest_schema()));
     if (!rows)
@@ -261,11 +285,16 @@ private:
   }
 
   result<store::schema_state> installed() {
-    auto rows = ask({&sql::schema_version, {}});
-    if (!rows)
-      return rows.error();
-    auto now = store::read_schema_version(*rows);
-    if (!now)
+    auto place = ask({&sql::version_place, {}});
+    if (!place)
+      return place.error();
+    if (place->size() == 0)
+      return store::schema_state{};
+    auto now = place->boolean(0, 0)
+                 ? store::read_schema_version(
+                   db_.run({{store::schema_version()}, false}))
+                 : store::read_schema_comment(place->text(0, 1));
+    if (!now && now.error().code == errc::schema_mismatch)
       return refuse(now.error().message);
     return now;
   }
@@ -287,6 +316,11 @@ private:
     auto why = ok.error();
     why.message = fmt::format("schema {}: migration {} {} {}: {}", schema_,
                               x.number, x.name, direction, why.message);
+    // A relation, a type or a function of that name is there already.
+    for (const auto* taken : {"42P07", "42710", "42723"})
+      if (why.sqlstate == taken)
+        why.message += fmt::format(", and is not the library's: {}",
+                                   in_the_way);
     return why;
   }
 

@@ -20,6 +20,8 @@ struct options {
   std::chrono::milliseconds lock_timeout{10'000};
   /// For each attempt to connect.
   std::chrono::milliseconds connect_timeout{10'000};
+  /// A hot standby will do as well, where all that is asked only reads.
+  bool standby_will_do = false;
 };
 
 } // namespace gd::pq

@@ -67,10 +67,8 @@ public:
     was_ = std::move(*was);
     if (at_.checked_)
       return {};
-    auto version = run({{store::schema_version()}});
-    if (!version.ok())
-      return *version.failure;
-    auto ok = store::check_schema(version.results.front(), at_.how_.schema);
+    auto ok = store::check_schema(run({{store::schema_version()}}),
+                                  at_.how_.schema);
     at_.checked_ = static_cast<bool>(ok);
     return ok;
   }

@@ -73,6 +73,7 @@ create or replace function :"api".gd_status(
   key text default null, key_bytes bytea default null, out status text, out step text) returns setof record
 language sql stable security definer
 set search_path = :"schema", pg_temp
+set row_security = off
 as $$
   select g.status::text, g.step
   from gen_durable g

@@ -10,5 +10,5 @@ grant select (id, fsm, status, awaits, awaits_also, queue, unique_key, unique_sc
   on :"schema".gen_durable to :"role";
 grant select (id, target_id, dedup_key, consumed_at), insert (id, target_id, name, payload, dedup_key, traceparent)
   on :"schema".signals to :"role";
-grant select on :"schema".gen_durable_machines to :"role";
+grant select on :"schema".gen_durable_machines, :"schema".gen_durable_schema to :"role";
 grant usage on sequence :"schema".gen_durable_id_seq, :"schema".signals_id_seq to :"role";

@@ -1,4 +1,5 @@
--- Pins what a connection of ours relies on, and tells what it is connected to.
+-- Pins what a connection of ours relies on, whatever the role or the database has set, and tells what it is connected to. What this
+-- statement itself relies on is in the start packet. synchronous_commit is left as it is: nobody else lowers it.
 -- A pinned plan setting: with sequential scans off, a generic plan that was made while the tables were
 -- empty stays an index plan when they have grown.
 -- $1 text: statement timeout, with unit
@@ -23,7 +24,17 @@ from (
     set_config('timezone', 'UTC', false),
     set_config('datestyle', 'ISO', false),
     set_config('search_path', 'pg_catalog', false),
-    set_config('row_security', 'off', false),
+    set_config('row_security', 'off', false), -- an error in the place of rows that are missing
+    set_config('quote_all_identifiers', 'off', false),
+    set_config('standard_conforming_strings', 'on', false),
+    set_config('transform_null_equals', 'off', false), set_config('array_nulls', 'on', false),
+    set_config('intervalstyle', 'postgres', false), set_config('extra_float_digits', '1', false), set_config('bytea_output', 'hex', false),
+    set_config('exit_on_error', 'off', false),
+    -- Where it is in force, a role without the right to end that is refused: constraints and triggers would not hold.
+    case when current_setting('session_replication_role') <> 'origin'
+         then set_config('session_replication_role', 'origin', false) end,
+    case when current_setting('transaction_timeout', true) is not null -- from 17 on
+         then set_config('transaction_timeout', '0', false) end,
     set_config('statement_timeout', $1::text, false),
     set_config('lock_timeout', $2::text, false),
     set_config('idle_in_transaction_session_timeout', $1::text, false),
@@ -36,6 +47,12 @@ from (
     set_config('gd.session', gen_random_uuid()::text, false),
     set_config('gd.checks_json', 'on', false),
     set_config('enable_seqscan', 'off', false),
+    set_config('enable_indexscan', 'on', false), set_config('enable_indexonlyscan', 'on', false),
+    set_config('enable_bitmapscan', 'on', false), set_config('enable_tidscan', 'on', false),
+    set_config('enable_nestloop', 'on', false), set_config('enable_hashjoin', 'on', false), set_config('enable_mergejoin', 'on', false),
+    set_config('enable_sort', 'on', false), set_config('enable_incremental_sort', 'on', false),
+    set_config('enable_material', 'on', false), set_config('enable_hashagg', 'on', false),
+    set_config('from_collapse_limit', '8', false), set_config('join_collapse_limit', '8', false),
     set_config('plan_cache_mode', 'force_generic_plan', false),
     set_config('jit', 'off', false)
   where pg_backend_pid() = $4::int

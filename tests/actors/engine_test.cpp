@@ -512,8 +512,7 @@ CAF_TEST(
 }
 
 CAF_TEST(an incompatible schema stops the engine with a clear error) {
-  db.rows("comment on table gen_durable is 'gen_durable schema 99, works with "
-          "libraries from 98'");
+  db.note_version(99, 98);
   auto engine = start(options({chain()}));
   CAF_REQUIRE(log.wait_for<events::node_failed>());
   CAF_REQUIRE(log.wait_for<events::node_stopped>());

@@ -408,7 +408,7 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
     wait_until_count("fsm = 'Probe' and queue = 'default' and status = "
                      "'runnable'",
                      0);
-    db.rows("comment on table gen_durable is 's3cr3t'");
+    db.rows("alter table gen_durable_schema rename version to s3cr3t");
     db.terminate_engines();
     wait_for<events::node_failed>();
   });

@@ -444,14 +444,11 @@ CAF_TEST(a schema that does not fit is refused and leaves the transaction) {
   auto newest = gd::newest_schema();
   for (auto [version, from] :
        {std::pair{newest - 1, 1}, std::pair{newest + 1, newest + 1}}) {
-    db.rows("comment on table gen_durable is 'gen_durable schema "
-            + std::to_string(version) + ", works with libraries from "
-            + std::to_string(from) + "'");
+    db.note_version(version, from);
     CAF_CHECK_EQUAL(code_of(tx.insert(row())), errc::schema_mismatch);
     CAF_CHECK_EQUAL(code_of(tx.signal(paid(1))), errc::schema_mismatch);
   }
-  db.rows("comment on table gen_durable is 'gen_durable schema "
-          + std::to_string(newest) + ", works with libraries from 1'");
+  db.note_version(newest, 1);
   CAF_CHECK(tx.insert(row()));
   caller.exec("commit");
   CAF_CHECK_EQUAL(count(), "1");

@@ -5,6 +5,7 @@
 
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
+#include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
@@ -607,8 +608,7 @@ CAF_TEST(a queue is paused and resumed and says by whom and why) {
 
 CAF_TEST(
   a queue is not paused while older libraries may go on picking from it) {
-  db.rows("comment on table gen_durable is"
-          " 'gen_durable schema 26, works with libraries from 20'");
+  db.note_version(gd::newest_schema(), 20);
   auto refused = refusal(client().pause("default"));
   CAF_CHECK(contains(refused, "invalid_argument"));
   CAF_CHECK(contains(refused, "gdctl migrate activate"));

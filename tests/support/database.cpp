@@ -249,6 +249,11 @@ void temporary_database::migrate() {
     throw std::runtime_error{to_string(done.error())};
 }
 
+void temporary_database::note_version(int version, int works_from) {
+  rows("update gen_durable_schema set version = $1::int, works_from = $2::int",
+       {std::to_string(version), std::to_string(works_from)});
+}
+
 void temporary_database::add_silent_node(const std::string& incarnation,
                                          std::int64_t pid) {
   rows("insert into gen_durable_nodes (incarnation, node, host, process, "

@@ -153,6 +153,8 @@ public:
 
   /// Installs the newest schema.
   void migrate();
+  /// Has the schema tell that it is of that version, and works with libraries from that.
+  void note_version(int version, int works_from);
 
   /// For assertions, on a session of the database's own. Names are not
   /// qualified by themselves: the search path is the schema.

@@ -24,7 +24,7 @@ struct graph_options {
 };
 
 int graph(const globals& global, const graph_options& what) {
-  auto db = open_database(global);
+  auto db = open_database(global, does::read);
   if (!db)
     return fail(db.error());
   auto x = db->graph(what.fsm, what.version, what.live);

@@ -75,7 +75,7 @@ int history(const globals& global, const history_options& how) {
   gd::look_up what;
   if (auto ok = read_address(how.which, what.id, what.key); !ok)
     return fail(ok.error());
-  auto db = open_service(global);
+  auto db = open_service(global, does::read);
   if (!db)
     return fail(db.error());
   if (what.key) { // that one is followed, also when it has left its key
@@ -104,7 +104,7 @@ int history(const globals& global, const history_options& how) {
 
 int in_step(const globals& global, const gd::in_step_query& what,
             bool as_json) {
-  auto db = open_service(global);
+  auto db = open_service(global, does::read);
   if (!db)
     return fail(db.error());
   auto rows = (*db)->in_step(what);

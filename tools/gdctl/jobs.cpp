@@ -74,7 +74,7 @@ std::string text_of(const std::vector<gd::job_row>& rows) {
 }
 
 int jobs(const globals& global, bool as_json) {
-  auto db = open_database(global);
+  auto db = open_database(global, does::read);
   if (!db)
     return fail(db.error());
   auto rows = db->jobs();

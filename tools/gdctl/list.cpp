@@ -83,7 +83,7 @@ std::string text_of(const std::vector<gd::list_row>& rows) {
 int list(const globals& global, list_options& opts) {
   if (auto ok = read_filter(opts.which); !ok)
     return fail(ok.error());
-  auto db = open_database(global);
+  auto db = open_database(global, does::read);
   if (!db)
     return fail(db.error());
   auto ask = opts.what;

@@ -79,7 +79,7 @@ std::string text_of(const std::vector<gd::stats_row>& rows) {
 }
 
 int stats(const globals& global, bool as_json) {
-  auto db = open_service(global);
+  auto db = open_service(global, does::read);
   if (!db)
     return fail(db.error());
   auto rows = (*db)->stats();
@@ -115,7 +115,7 @@ std::string text_of(const std::vector<gd::not_served_row>& rows) {
 }
 
 int nodes(const globals& global, bool as_json) {
-  auto db = open_database(global);
+  auto db = open_database(global, does::read);
   if (!db)
     return fail(db.error());
   auto rows = db->nodes();
@@ -132,7 +132,7 @@ int nodes(const globals& global, bool as_json) {
 // -- queues -------------------------------------------------------------------
 
 int queues(const globals& global, bool as_json) {
-  auto db = open_database(global);
+  auto db = open_database(global, does::read);
   if (!db)
     return fail(db.error());
   auto rows = db->queues();
@@ -173,7 +173,7 @@ std::string text_of(const std::vector<machine_line>& lines) {
 }
 
 int machines(const globals& global, bool as_json) {
-  auto db = open_database(global);
+  auto db = open_database(global, does::read);
   if (!db)
     return fail(db.error());
   auto known = db->machines();

@@ -52,7 +52,8 @@ int activate(const gd::pq::options& where, bool anyway) {
   return report(where, 0);
 }
 
-int status(const gd::pq::options& where) {
+int status(gd::pq::options where) {
+  where.standby_will_do = true;
   auto now = gd::migration_status(where);
   if (!now)
     return fail(now.error());

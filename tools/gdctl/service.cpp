@@ -45,20 +45,22 @@ private:
 
 } // namespace
 
-gd::result<std::unique_ptr<service>> open_service(const globals& global) {
+gd::result<std::unique_ptr<service>> open_service(const globals& global,
+                                                  does what) {
   if (!global.gateway.empty())
     return open_gateway(global.gateway);
-  auto db = open_database(global);
+  auto db = open_database(global, what);
   if (!db)
     return db.error();
   return std::unique_ptr<service>{
     std::make_unique<database_service>(std::move(*db))};
 }
 
-gd::result<gd::client> open_database(const globals& global) {
+gd::result<gd::client> open_database(const globals& global, does what) {
   auto where = global.connection();
   if (!where)
     return where.error();
+  where->standby_will_do = what == does::read;
   return gd::client::connect(std::move(*where));
 }
 

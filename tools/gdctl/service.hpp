@@ -46,11 +46,16 @@ public:
   }
 };
 
+/// What a command does: for one that only reads, a hot standby will do.
+enum class does : bool { write, read };
+
 /// The one that the command line names.
-gd::result<std::unique_ptr<service>> open_service(const globals& global);
+gd::result<std::unique_ptr<service>> open_service(const globals& global,
+                                                  does what = does::write);
 
 /// The database, for what no gateway answers.
-gd::result<gd::client> open_database(const globals& global);
+gd::result<gd::client> open_database(const globals& global,
+                                     does what = does::write);
 
 /// An engine's gateway at one of these addresses.
 gd::result<std::unique_ptr<service>>

@@ -76,7 +76,7 @@ int show(const globals& global, const address& which, bool as_json) {
   gd::look_up what;
   if (auto ok = read_address(which, what.id, what.key); !ok)
     return fail(ok.error());
-  auto db = open_service(global);
+  auto db = open_service(global, does::read);
   if (!db)
     return fail(db.error());
   auto found = (*db)->look_up(what);

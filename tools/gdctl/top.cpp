@@ -198,7 +198,7 @@ private:
 
   gd::result<look> look_again() {
     if (!db_) {
-      auto made = open_database(global_);
+      auto made = open_database(global_, does::read);
       if (!made)
         return made.error();
       db_.emplace(std::move(*made));
@@ -344,7 +344,7 @@ int top(const globals& global, const top_options& how) {
                           + json_string(how.interval)));
   bool watches = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1
                  && !how.once && !how.as_json;
-  auto db = open_database(global);
+  auto db = open_database(global, does::read);
   if (!db && watches && db.error().code == gd::errc::unavailable)
     return watch(global, {}, how, *interval);
   if (!db)

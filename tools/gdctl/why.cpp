@@ -29,7 +29,7 @@ int why(const globals& global, const address& which, bool as_json) {
   gd::why_query what;
   if (auto ok = read_address(which, what.id, what.key); !ok)
     return fail(ok.error());
-  auto db = open_service(global);
+  auto db = open_service(global, does::read);
   if (!db)
     return fail(db.error());
   auto found = (*db)->why(what);

@@ -27,6 +27,8 @@ result<void> borrowed::check_connection() const {
     return error{errc::unavailable, "connection: it is lost", {}};
   if (PQpipelineStatus(handle_) != PQ_PIPELINE_OFF)
     return refuse("connection: expected one that is not in pipeline mode");
+  if (auto ok = check_server(PQserverVersion(handle_)); !ok)
+    return ok;
   const char* encoding = PQparameterStatus(handle_, "client_encoding");
   if (encoding == nullptr || std::string_view{encoding} != "UTF8")
     return refuse(fmt::format("connection: expected client_encoding UTF8, got "

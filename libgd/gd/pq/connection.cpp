@@ -19,6 +19,7 @@ connection::connection(options opts, predecessor before)
   if (auto hosts = read_conninfo(opts_.database)) {
     hosts_ = std::move(*hosts);
     host_ %= hosts_.size();
+    tried_ = 1;
     establish();
   } else {
     die(hosts.error());
@@ -31,7 +32,6 @@ connection::~connection() {
 
 void connection::establish() {
   connect_by_ = std::chrono::steady_clock::now() + opts_.connect_timeout;
-  ++tried_;
   // What comes before the user's values yields to them, what comes after wins.
   std::vector<const char*> keys{"keepalives_idle", "keepalives_interval",
                                 "keepalives_count", "tcp_user_timeout",
@@ -42,8 +42,9 @@ void connection::establish() {
     keys.push_back(keyword.c_str());
     values.push_back(value.c_str());
   }
-  keys.insert(keys.end(), {"client_encoding", nullptr});
-  values.insert(values.end(), {"UTF8", nullptr});
+  auto pins = start_options();
+  keys.insert(keys.end(), {"client_encoding", "options", nullptr});
+  values.insert(values.end(), {"UTF8", pins.c_str(), nullptr});
   handle_ = PQconnectStartParams(keys.data(), values.data(), 0);
   if (handle_ == nullptr || PQstatus(handle_) == CONNECTION_BAD)
     return die(last_error());
@@ -56,6 +57,32 @@ void connection::establish() {
   events_ = POLLOUT;
 }
 
+/// What the statement that pins the rest must find: whatever the role or the database
+/// has set, it has its time, and its names are PostgreSQL's. What comes last wins.
+std::string connection::start_options() const {
+  std::string out;
+  for (const auto& [keyword, value] : hosts_[host_])
+    if (keyword == "options")
+      out = value + " ";
+  out += fmt::format("-c statement_timeout={} -c idle_session_timeout=0 "
+                     "-c default_transaction_deferrable=off "
+                     "-c search_path=pg_catalog",
+                     opts_.statement_timeout.count());
+  if (ended_by_transaction_timeout_)
+    out += " -c transaction_timeout=0";
+  return out;
+}
+
+/// True: it is connecting to the same one again. Servers before 17 do not know that
+/// setting, and refuse who names it.
+bool connection::try_without_timeout(const error& why) {
+  if (!pinning_ || ended_by_transaction_timeout_ || why.sqlstate != "25P04")
+    return false;
+  ended_by_transaction_timeout_ = true;
+  establish_again();
+  return true;
+}
+
 /// True: it is connecting to another one, or has died of the last.
 bool connection::try_next_host(const error& why) {
   if (phase_ != phase::connecting || why.code != errc::unavailable
@@ -65,15 +92,20 @@ bool connection::try_next_host(const error& why) {
                            host_of(hosts_[host_]), why.message);
   if (tried_ == hosts_.size())
     return false;
-  PQfinish(std::exchange(handle_, nullptr));
   host_ = (host_ + 1) % hosts_.size();
+  ++tried_;
+  establish_again();
+  return true;
+}
+
+void connection::establish_again() {
+  PQfinish(std::exchange(handle_, nullptr));
   pinning_ = false;
   prepared_.clear();
   awaited_.clear();
   next_ = 0;
   current_ = {};
   establish();
-  return true;
 }
 
 void connection::take_notice(const pg_result* told) {
@@ -95,6 +127,21 @@ error connection::last_error() const {
   if (text.empty())
     text = "the connection is lost";
   return {errc::unavailable, std::move(text), {}};
+}
+
+static error why_no_pooler() {
+  return {errc::schema_mismatch,
+          "a connection pooler stands between this program and the server: "
+          "expected a direct connection, whose session is ours alone",
+          {}};
+}
+
+/// PgBouncer hands on no options that it does not know itself.
+error connection::why_refused() const {
+  auto why = last_error();
+  return why.message.find("unsupported startup parameter") != std::string::npos
+           ? why_no_pooler()
+           : why;
 }
 
 int connection::fd() const {
@@ -182,7 +229,7 @@ void connection::pump() {
       case PGRES_POLLING_OK:
         return pin_session();
       default:
-        return die(last_error());
+        return die(why_refused());
     }
     if (std::chrono::steady_clock::now() >= connect_by_)
       die({errc::unavailable,
@@ -202,11 +249,8 @@ void connection::pump() {
 }
 
 void connection::pin_session() {
-  if (PQserverVersion(handle_) < 140'000)
-    return die({errc::schema_mismatch,
-                fmt::format("the server is PostgreSQL {}, expected 14 or newer",
-                            PQserverVersion(handle_) / 10'000),
-                {}});
+  if (auto ok = check_server(PQserverVersion(handle_)); !ok)
+    return die(ok.error());
   PQsetnonblocking(handle_, 1);
   PQenterPipelineMode(handle_);
   pinning_ = true;
@@ -229,14 +273,12 @@ void connection::finish_pinning(const reply& pinned) {
     return die(*pinned.failure);
   const auto& row = pinned.results.front();
   if (row.size() == 0)
-    return die({errc::schema_mismatch,
-                "a connection pooler stands between this program and the "
-                "server: expected a direct connection, whose session is ours "
-                "alone",
-                {}});
-  if (row.boolean(0, 0))
-    return die(
-      {errc::unavailable, "the server is a standby, and read-only", "25006"});
+    return die(why_no_pooler());
+  if (row.boolean(0, 0) && !opts_.standby_will_do)
+    return die({errc::unavailable,
+                "the server is a standby, and read-only: expected the primary, "
+                "or that this one is promoted",
+                "25006"});
   if (row.text(0, 1) != "UTF8")
     return die({errc::schema_mismatch,
                 fmt::format("the database's encoding is {}, expected UTF8",
@@ -354,7 +396,7 @@ void connection::abandon(error why) {
 }
 
 void connection::die(error why) {
-  if (phase_ == phase::dead || try_next_host(why))
+  if (phase_ == phase::dead || try_without_timeout(why) || try_next_host(why))
     return;
   if (phase_ == phase::connecting && why.code == errc::unavailable
       && !refusals_.empty())

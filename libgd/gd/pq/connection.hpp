@@ -29,7 +29,8 @@ struct predecessor {
 /// One connection, non-blocking, in pipeline mode; at most one unit at a time.
 /// Whoever drives it polls `fd()` for `events()` and calls `pump()`. Where there are
 /// several hosts, it tries one after the other, each for `connect_timeout`: one that
-/// does not answer does not keep it from the next, and a standby is not what it wants.
+/// does not answer does not keep it from the next, and a standby is not what it wants,
+/// unless the options say so.
 class connection {
 public:
   enum class phase : std::uint8_t {
@@ -89,6 +90,9 @@ private:
   enum class expected : std::uint8_t { prepared, result, commit, sync };
 
   void establish();
+  void establish_again();
+  std::string start_options() const;
+  bool try_without_timeout(const error& why);
   bool try_next_host(const error& why);
   void take_notice(const pg_result* told);
   void pin_session();
@@ -101,6 +105,7 @@ private:
   void finish_pipeline();
   void die(error why);
   error last_error() const;
+  error why_refused() const;
 
   options opts_;
   std::vector<conninfo> hosts_;
@@ -110,6 +115,7 @@ private:
   pg_conn* handle_ = nullptr;
   phase phase_ = phase::connecting;
   bool pinning_ = false;
+  bool ended_by_transaction_timeout_ = false;
   bool in_rollback_ = false;
   bool transaction_ = false;
   std::size_t leaves_traces_from_ = 0;

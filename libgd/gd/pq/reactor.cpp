@@ -432,10 +432,8 @@ void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
   result<void> ok;
   if (greeted)
     ok = greet_.heard(lane.index, reply, told.events);
-  else if (!reply.ok())
-    ok = *reply.failure;
   else
-    ok = store::check_schema(reply.results.front(), opts_.schema);
+    ok = store::check_schema(reply, opts_.schema);
   if (!ok)
     return conn.abandon(ok.error());
   if (greet_.say && !greeted) {

@@ -329,24 +329,31 @@ pq::call older_nodes(int version) {
   return make_call(sql::older_nodes, std::int32_t{version});
 }
 
+pq::call namesakes(bool installed) {
+  return make_call(sql::namesakes, installed);
+}
+
 // -- the schema ---------------------------------------------------------------
 
 pq::call schema_version() {
   return make_call(sql::schema_version);
 }
 
-result<void> check_schema(const pq::rows& rows, std::string_view schema) {
+result<void> check_schema(const pq::reply& answer, std::string_view schema) {
   auto newest = std::size(sql::migrations);
   auto refuse = [&](std::string why) {
     return error{
       errc::schema_mismatch, fmt::format("schema {}: {}", schema, why), {}};
   };
-  auto installed = read_schema_version(rows);
+  auto installed = read_schema_version(answer);
+  if (!installed && installed.error().code != errc::schema_mismatch)
+    return installed.error();
   if (!installed)
     return refuse(installed.error().message);
   if (installed->version == 0)
-    return refuse("there is no table gen_durable, expected version "
-                  + std::to_string(newest) + " (gdctl migrate up)");
+    return refuse(fmt::format("there is no table gen_durable_schema, expected "
+                              "version {} (gdctl migrate up)",
+                              newest));
   if (installed->version < static_cast<int>(newest))
     return refuse(fmt::format("it has version {}, this library needs {} "
                               "(gdctl migrate up)",
@@ -359,10 +366,54 @@ result<void> check_schema(const pq::rows& rows, std::string_view schema) {
   return {};
 }
 
-result<schema_state> read_schema_version(const pq::rows& rows) {
-  if (rows.size() == 0)
+namespace {
+
+error why_no_version(const error& why) {
+  if (why.sqlstate == "42703") // no such column
+    return {errc::schema_mismatch,
+            "there is a table gen_durable_schema that is not ours: keep the "
+            "library's tables in a schema of their own (--schema)",
+            why.sqlstate};
+  if (why.sqlstate == "42501")
+    return {why.code,
+            why.message
+              + ": expected a role with the rights that the scripts of "
+                "sql/grants give, and tables without row security",
+            why.sqlstate};
+  return why;
+}
+
+} // namespace
+
+result<schema_state> read_schema_version(const pq::reply& answer) {
+  if (answer.failure && answer.failure->sqlstate == "42P01")
     return schema_state{};
-  auto text = rows.text(0, 0);
+  if (answer.failure)
+    return why_no_version(*answer.failure);
+  auto refuse = [](std::string why) {
+    return error{errc::schema_mismatch, std::move(why), {}};
+  };
+  auto found = read<schema_row>(answer.results.front());
+  if (found.size() != 1)
+    return refuse(fmt::format("gen_durable_schema has {} rows, expected one: "
+                              "delete all but that of the newest migration",
+                              found.size()));
+  const auto& x = found.front();
+  if (!x.hidden.empty())
+    return refuse(fmt::format("row security keeps rows of {} from role {}: "
+                              "expected it to be off (alter table ... disable "
+                              "row level security), or a role that it does not "
+                              "hold for (alter role ... bypassrls)",
+                              x.hidden, x.role));
+  if (x.version == 0)
+    return refuse("gen_durable_schema has no row, as behind a dump without "
+                  "data: expected one with the version and works_from of where "
+                  "the tables come from (gdctl migrate status there): insert "
+                  "it");
+  return schema_state{x.version, x.works_from};
+}
+
+result<schema_state> read_schema_comment(std::string_view text) {
   constexpr std::string_view before = "gen_durable schema ";
   constexpr std::string_view between = ", works with libraries from ";
   schema_state x;
@@ -382,8 +433,9 @@ result<schema_state> read_schema_version(const pq::rows& rows) {
       && text.empty())
     return x;
   return error{errc::schema_mismatch,
-               "there is a table gen_durable whose comment does not tell its "
-               "version: it is not ours, or was not made by gdctl migrate",
+               "there is a table gen_durable without a version of ours: it is "
+               "not ours, or was not made by gdctl migrate: keep the library's "
+               "tables in a schema of their own (--schema)",
                {}};
 }
 

@@ -283,6 +283,9 @@ struct older_node {
   GD_COLUMNS(node, host, process, library);
 };
 
+/// Functions of names of ours that are not ours, or that somebody else's share.
+pq::call namesakes(bool installed);
+
 /// Of `fail_unrunnable`.
 struct unrunnable_row {
   std::int64_t id = 0;
@@ -299,9 +302,23 @@ struct schema_state {
   int version = 0;    ///< 0: not installed
   int works_from = 0; ///< the oldest library version that can work with it
 };
-result<schema_state> read_schema_version(const pq::rows& rows);
+
+/// Of `schema_version`.
+struct schema_row {
+  int version = 0;
+  int works_from = 0;
+  std::string hidden{}; ///< tables of which row security keeps rows from role
+  std::string role{};
+
+  GD_COLUMNS(version, works_from, hidden, role);
+};
+
+/// Of what `schema_version` was answered. An error says what mends it.
+result<schema_state> read_schema_version(const pq::reply& answer);
+/// Of the comment that had it before migration 27.
+result<schema_state> read_schema_comment(std::string_view comment);
 
 /// Ok: this library can work with what `schema_version` has returned.
-result<void> check_schema(const pq::rows& rows, std::string_view schema);
+result<void> check_schema(const pq::reply& answer, std::string_view schema);
 
 } // namespace gd::store

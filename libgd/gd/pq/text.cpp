@@ -1,5 +1,6 @@
 #include <gd/pq/text.hpp>
 
+#include <fmt/format.h>
 #include <libpq-fe.h>
 
 #include <algorithm>
@@ -50,9 +51,8 @@ std::string literal(std::string_view text) {
 /// What there is one of for each host, or one port for all, or none.
 constexpr std::array of_each_host{"host", "hostaddr", "port"};
 
-/// Where libpq goes with a connection string that has a service, or leaves hosts to the
-/// environment: several hosts it would not try as we do.
-conninfo hosts_elsewhere(const std::string& database) {
+/// What libpq makes of a connection string: with what a service or the environment adds.
+conninfo as_libpq_reads(const std::string& database) {
   // Told before there is an attempt, which such a mode does not even begin.
   std::array keys{"dbname", "sslmode", static_cast<const char*>(nullptr)};
   std::array values{database.c_str(), "none",
@@ -61,16 +61,26 @@ conninfo hosts_elsewhere(const std::string& database) {
   auto* all = PQconninfo(refused);
   conninfo out;
   for (auto* x = all; x != nullptr && x->keyword != nullptr; ++x)
-    for (const auto* name : of_each_host)
-      if (std::string_view{x->keyword} == name && x->val != nullptr
-          && x->val[0] != '\0')
-        out.emplace_back(name, x->val);
+    if (x->val != nullptr && x->val[0] != '\0')
+      out.emplace_back(x->keyword, x->val);
   PQconninfoFree(all);
   PQfinish(refused);
-  bool several = std::any_of(out.begin(), out.end(), [](const auto& x) {
-    return x.first != "port" && x.second.find(',') != std::string::npos;
+  return out;
+}
+
+/// Of those, what we do ourselves, and libpq otherwise than we: options, and several hosts.
+conninfo set_elsewhere(const std::string& database) {
+  auto all = as_libpq_reads(database);
+  bool several = std::any_of(all.begin(), all.end(), [](const auto& x) {
+    return (x.first == "host" || x.first == "hostaddr")
+           && x.second.find(',') != std::string::npos;
   });
-  return several ? out : conninfo{};
+  std::erase_if(all, [several](const auto& x) {
+    auto of_hosts = std::find(of_each_host.begin(), of_each_host.end(), x.first)
+                    != of_each_host.end();
+    return x.first != "options" && !(several && of_hosts);
+  });
+  return all;
 }
 
 std::vector<std::string> split(std::string_view list) {
@@ -85,6 +95,22 @@ std::vector<std::string> split(std::string_view list) {
 }
 
 } // namespace
+
+result<void> check_server(int version) {
+  constexpr int oldest = 15;
+  constexpr int newest = 18;
+  auto major = version / 10'000;
+  if (major >= oldest && major <= newest)
+    return {};
+  return error{errc::schema_mismatch,
+               fmt::format("the server is PostgreSQL {}, expected {} to {}: {}",
+                           major, oldest, newest,
+                           major < oldest
+                             ? "upgrade the server"
+                             : "this program is older than the server: update "
+                               "it"),
+               {}};
+}
 
 result<void> check_conninfo(const std::string& database) {
   char* message = nullptr;
@@ -116,7 +142,7 @@ result<std::vector<conninfo>> read_conninfo(const std::string& database) {
     if (x->val != nullptr)
       all.emplace_back(x->keyword, x->val);
   PQconninfoFree(parsed);
-  for (auto& x : hosts_elsewhere(database))
+  for (auto& x : set_elsewhere(database))
     if (std::none_of(all.begin(), all.end(),
                      [&x](const auto& y) { return y.first == x.first; }))
       all.push_back(std::move(x));

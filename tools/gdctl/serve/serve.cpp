@@ -42,7 +42,8 @@ gd::result<serve::access> read_access(const serve::options& opts,
   return out;
 }
 
-gd::result<gd::pq::options> patient(const globals& global) {
+gd::result<gd::pq::options> patient(const globals& global,
+                                    const serve::options& opts) {
   auto out = global.connection();
   if (!out)
     return out;
@@ -50,6 +51,7 @@ gd::result<gd::pq::options> patient(const globals& global) {
   out->statement_timeout = patience;
   out->lock_timeout = patience / 2;
   out->connect_timeout = patience;
+  out->standby_will_do = !opts.allow_writes;
   return out;
 }
 
@@ -73,7 +75,7 @@ void block_signals() {
 }
 
 int serve_page(const globals& global, const serve::options& opts) {
-  auto database = patient(global);
+  auto database = patient(global, opts);
   if (!database)
     return fail(database.error());
   auto at = serve::read_place(opts);
