@@ -13,10 +13,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 using namespace std::literals;
@@ -55,14 +57,26 @@ gd::machine waiting() {
     });
 }
 
-gd::instance run(gd::testing::harness& in, sys_time<microseconds> until) {
+gd::instance park(gd::testing::harness& in, sys_time<microseconds> until) {
   auto made = in.insert(
     {.fsm = "Far", .state = gd::to_json(times_state{until})});
   CAF_REQUIRE(made);
-  CAF_REQUIRE(in.run_for(1h));
+  CAF_REQUIRE(in.drain());
   auto now = in.instance(made->id);
   CAF_REQUIRE(now);
   return *now;
+}
+
+std::string status_of(gd::testing::harness& in, std::int64_t id) {
+  auto now = in.instance(id);
+  CAF_REQUIRE(now);
+  return now->status;
+}
+
+gd::testing::in_database connect(gd::test::temporary_database& db) {
+  auto made = gd::testing::in_database::connect(db.options(), {waiting()});
+  CAF_REQUIRE(made);
+  return std::move(*made);
 }
 
 sys_time<microseconds> end_of(int y) {
@@ -100,26 +114,29 @@ CAF_TEST(a point in time of any type is exact in microseconds or none) {
   CAF_CHECK(!to_microseconds(-1us));
 }
 
-CAF_TEST(
-  a deadline that is far away waits and one that no database keeps is refused) {
+CAF_TEST(a deadline that is far away waits and one that is past fires) {
   gd::test::temporary_database db;
   db.migrate();
   gd::testing::simulation sim{{waiting()}};
-  gd::testing::in_database stored{db.options(), {waiting()}};
+  auto stored = connect(db);
   for (auto* in : std::initializer_list<gd::testing::harness*>{&sim, &stored}) {
+    std::vector<std::int64_t> far;
     for (int y : {2100, 2261, 2263, 2400, 2999, 3001, 9999}) {
       CAF_MESSAGE(y);
-      auto x = run(*in, end_of(y));
+      auto x = park(*in, end_of(y));
       CAF_CHECK_EQUAL(x.status, "awaiting_signal");
       CAF_CHECK_EQUAL(x.deadline_us.value_or(0),
                       end_of(y).time_since_epoch().count());
-      CAF_CHECK(in->signal({x.id, "go"}));
+      far.push_back(x.id);
     }
-    // In the past, and long ago.
-    for (int y : {1969, 1600, 1}) {
-      CAF_MESSAGE(y);
-      CAF_CHECK_EQUAL(run(*in, end_of(y)).status, "done");
-    }
+    std::vector<std::int64_t> past;
+    for (int y : {1969, 1600, 1})
+      past.push_back(park(*in, end_of(y)).id);
+    CAF_REQUIRE(in->run_for(1h));
+    for (auto id : far)
+      CAF_CHECK_EQUAL(status_of(*in, id), "awaiting_signal");
+    for (auto id : past)
+      CAF_CHECK_EQUAL(status_of(*in, id), "done");
   }
 }
 
@@ -147,8 +164,11 @@ CAF_TEST(a deadline that no database keeps is refused with a sentence) {
 CAF_TEST(the clock of a simulation goes on behind the year 2262) {
   gd::testing::simulation sim{{waiting()}, {.start = end_of(2399)}};
   CAF_CHECK(sim.now() == end_of(2399));
-  CAF_CHECK_EQUAL(run(sim, end_of(2400)).status, "awaiting_signal");
-  CAF_CHECK_EQUAL(run(sim, end_of(2399) + 90min).status, "awaiting_signal");
+  auto later = park(sim, end_of(2400)).id;
+  auto soon = park(sim, end_of(2399) + 30min).id;
+  CAF_REQUIRE(sim.run_for(1h));
+  CAF_CHECK_EQUAL(status_of(sim, later), "awaiting_signal");
+  CAF_CHECK_EQUAL(status_of(sim, soon), "done");
   CAF_CHECK(sim.advance_to(sys_days{year{2450} / 1 / 1}));
   CAF_CHECK(sim.now() == sys_days{year{2450} / 1 / 1});
   CAF_CHECK(!sim.advance_to(sys_time<hours>::max()));
@@ -160,7 +180,7 @@ CAF_TEST(the clock of a simulation goes on behind the year 2262) {
 CAF_TEST(times that somebody has written as infinite are shown and wait) {
   gd::test::temporary_database db;
   db.migrate();
-  gd::testing::in_database stored{db.options(), {waiting()}};
+  auto stored = connect(db);
   auto client = gd::client::connect(db.options());
   CAF_REQUIRE(client);
   for (auto at : {"infinity", "-infinity"}) {

@@ -375,7 +375,7 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
   for (auto [name, value] : {std::pair{"patience", how.patience},
                              {"first_pause", how.first_pause},
                              {"stop_grace", how.stop_grace}})
-    if (auto ok = check_time(name, value, {}); !ok)
+    if (auto ok = check_time(name, value, {}, longest_statement); !ok)
       return ok.error();
   if (how.bytes < 1)
     return error{errc::invalid_argument,

@@ -539,7 +539,7 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
                                least_silence.count(), silence.count()));
   for (auto [name, value] :
        {std::pair{"connect: timeout", timeout}, {"connect: silence", silence}})
-    if (auto ok = check_time(name, value, {}); !ok)
+    if (auto ok = check_time(name, value, {}, longest_statement); !ok)
       return ok.error();
   auto until = clock::now() + timeout;
   auto left = [until] {

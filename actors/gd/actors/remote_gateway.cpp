@@ -47,13 +47,13 @@ result<void> check(const std::vector<std::string>& addresses,
         {"answer_within", x.answer_within, milliseconds{1}},
         {"connect_timeout", x.connect_timeout, milliseconds{1}},
         {"ping", x.ping, milliseconds{1}},
-        {"silence", x.silence, 2 * std::min(x.ping, longest_setting)},
+        {"silence", x.silence, 2 * std::min(x.ping, longest_statement)},
         {"longest_pause", x.longest_pause, milliseconds{1}}})
     if (auto ok = check_at_least(name, time.count(), least.count(), " ms"); !ok)
       return ok;
-    else if (time > longest_setting)
+    else if (time > longest_statement)
       return invalid(std::string{name} + ": expected at most "
-                     + std::to_string(longest_setting.count()) + " ms, got "
+                     + std::to_string(longest_statement.count()) + " ms, got "
                      + std::to_string(time.count()) + " ms");
   for (auto [name, number] : {std::pair{"requests", x.requests},
                               {"bytes", x.bytes},
