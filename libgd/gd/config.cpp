@@ -29,6 +29,11 @@ result<void> check_range(std::string_view field, T value, T least, T most) {
     {}};
 }
 
+result<void> check_statement_timeout(milliseconds value) {
+  return check_time("statement_timeout", value, milliseconds{100},
+                    longest_statement);
+}
+
 } // namespace
 
 result<void> config::validate() const {
@@ -49,12 +54,10 @@ result<void> config::validate() const {
         time{"reaper", reaper, 10}, time{"stop_grace", stop_grace, 0},
         time{"patience", patience, 1}, time{"worker_ping", worker_ping, 10},
         time{"worker_silence", worker_silence, 20},
+        time{"connect_timeout", connect_timeout, 100},
         time{"connect_within", connect_within, 0}})
     checks.push_back(check_time(field, value, milliseconds{least}));
-  for (auto [field, value] : {std::pair{"statement_timeout", statement_timeout},
-                              {"connect_timeout", connect_timeout}})
-    checks.push_back(
-      check_time(field, value, milliseconds{100}, longest_statement));
+  checks.push_back(check_statement_timeout(statement_timeout));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
   checks.push_back(check_range("max_crashes", max_crashes, 0, 1'000));
