@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 8600 libgd/gd/pq 5300 libgd/gd/work 9450 actors/gd/actors 12150
-  testing/gd 1720 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600 tools/gdctl/serve 2980
-  sql/turn 680 sql/intake 860 sql/sweep 530 sql/session 250 sql/caller 30
+  libgd/gd 8700 libgd/gd/pq 5320 libgd/gd/work 9450 actors/gd/actors 12170
+  testing/gd 1730 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600 tools/gdctl/serve 2980
+  sql/turn 680 sql/intake 870 sql/sweep 530 sql/session 250 sql/caller 30
   sql/testing 30 sql/parts 860)
 while(budgets)
   list(POP_FRONT budgets folder budget)

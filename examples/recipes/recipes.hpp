@@ -30,7 +30,7 @@ struct nightly_state {
 };
 
 /// The next 03:00 UTC after `now`.
-inline instant next_night(std::chrono::system_clock::time_point now) {
+inline instant next_night(instant now) {
   auto today = std::chrono::floor<std::chrono::days>(now);
   return now < today + 3h ? today + 3h : today + std::chrono::days{1} + 3h;
 }
@@ -79,7 +79,7 @@ inline gd::machine survey(std::function<void(const std::string&)> remind) {
   using context = gd::context<survey_state>;
   return gd::define<survey_state, survey_step>("Survey", 1)
     .step(begin, [](context& ctx) {
-      ctx.state.due = std::chrono::floor<std::chrono::microseconds>(ctx.now()) + 24h;
+      ctx.state.due = ctx.now() + 24h;
       ctx.state.ends = ctx.state.due + 6 * 24h;
       return gd::next(ask, ctx.state);
     })

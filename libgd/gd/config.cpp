@@ -2,6 +2,7 @@
 
 #include <gd/pq/store.hpp>
 #include <gd/pq/text.hpp>
+#include <gd/time.hpp>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -28,15 +29,9 @@ result<void> check_range(std::string_view field, T value, T least, T most) {
     {}};
 }
 
-result<void> check_time(std::string_view field, milliseconds value,
-                        milliseconds least) {
-  constexpr milliseconds most = std::chrono::hours{24 * 365};
-  if (value >= least && value <= most)
-    return {};
-  return error{errc::invalid_argument,
-               fmt::format("{}: expected {} to {} ms, got {}", field,
-                           least.count(), most.count(), value.count()),
-               {}};
+result<void> check_statement_timeout(milliseconds value) {
+  return check_time("statement_timeout", value, milliseconds{100},
+                    longest_statement);
 }
 
 } // namespace
@@ -59,10 +54,10 @@ result<void> config::validate() const {
         time{"reaper", reaper, 10}, time{"stop_grace", stop_grace, 0},
         time{"patience", patience, 1}, time{"worker_ping", worker_ping, 10},
         time{"worker_silence", worker_silence, 20},
-        time{"statement_timeout", statement_timeout, 100},
         time{"connect_timeout", connect_timeout, 100},
         time{"connect_within", connect_within, 0}})
     checks.push_back(check_time(field, value, milliseconds{least}));
+  checks.push_back(check_statement_timeout(statement_timeout));
   checks.push_back(check_range("jitter", jitter, 0.0, 1.0));
   checks.push_back(check_range("sweep_backoff", sweep_backoff, 1, 1'000));
   checks.push_back(check_range("max_crashes", max_crashes, 0, 1'000));

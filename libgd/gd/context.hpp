@@ -61,7 +61,7 @@ public:
   /// shows. Of what runs without a pick of its own (a row that begins as it is inserted,
   /// a step that runs ahead) what that clock showed last, and the time since. In a test,
   /// the test kit's clock.
-  std::chrono::system_clock::time_point now() const noexcept {
+  std::chrono::sys_time<std::chrono::microseconds> now() const noexcept {
     return now_;
   }
 
@@ -160,7 +160,7 @@ private:
   }
 
   std::int32_t crashes_ = 0;
-  std::chrono::system_clock::time_point now_{};
+  std::chrono::sys_time<std::chrono::microseconds> now_{};
   std::type_index step_type_ = typeid(void); ///< of the machine's steps
   std::string wake_reason_{};
   std::string traceparent_{};

@@ -167,7 +167,10 @@ std::chrono::milliseconds backoff(std::int32_t failures,
   thread_local std::minstd_rand random{std::random_device{}()};
   auto full = static_cast<double>(base.count())
               * std::exp2(std::min(std::max(failures, 0), 62));
-  full = std::min(full, static_cast<double>(most.count()));
+  // What is longer, no outcome takes.
+  constexpr auto longest
+    = std::chrono::duration_cast<std::chrono::milliseconds>(longest_delay);
+  full = std::min(full, static_cast<double>(std::min(most, longest).count()));
   std::uniform_real_distribution<double> part{0.5, 1.0};
   return std::chrono::milliseconds{
     static_cast<std::int64_t>(full * part(random))};

@@ -327,9 +327,12 @@ public:
   /// years), of all its instances: a signal with such a key is accepted again. For
   /// instances that live for ever; by default keys are remembered for as long as their
   /// instance is there. Engines do that in small portions, some time later.
-  machine_builder forget_dedup_after(std::chrono::microseconds age) && {
-    built_.forget_dedup_after = age;
-    if (age < std::chrono::seconds{1} || age > longest_delay)
+  template <class Rep, class Period>
+  machine_builder
+  forget_dedup_after(std::chrono::duration<Rep, Period> age) && {
+    auto us = to_microseconds(age);
+    built_.forget_dedup_after = std::chrono::microseconds{us.value_or(0)};
+    if (*built_.forget_dedup_after < std::chrono::seconds{1})
       built_.problem = error{errc::invalid_argument,
                              built_.title()
                                + ": dedup keys are forgotten after 1 s to 100 "
@@ -342,20 +345,24 @@ public:
   /// signals and their history; by default they are kept for ever. With 0 they go as they
   /// end, unless what has made or signalled them may still be sent again: a few times the
   /// `patience` of the configuration. Begins when the schema is activated.
-  machine_builder keep(std::chrono::microseconds time) && {
+  template <class Rep, class Period>
+  machine_builder keep(std::chrono::duration<Rep, Period> time) && {
     return std::move(*this)
       .keep(final_status::done, time)
       .keep(final_status::failed, time);
   }
 
   /// The same of those that have ended so: `.keep(gd::final_status::failed, 90 * 24h)`.
-  machine_builder keep(final_status how, std::chrono::microseconds time) && {
-    (how == final_status::done ? built_.keep_done : built_.keep_failed) = time;
-    if (time < std::chrono::microseconds{0} || time > longest_delay)
+  template <class Rep, class Period>
+  machine_builder keep(final_status how,
+                       std::chrono::duration<Rep, Period> time) && {
+    auto us = to_microseconds(time);
+    (how == final_status::done ? built_.keep_done : built_.keep_failed)
+      = std::chrono::microseconds{us.value_or(0)};
+    if (!us)
       built_.problem = error{errc::invalid_argument,
                              built_.title()
-                               + ": instances are kept for 0 to 100 years, got "
-                               + std::to_string(time.count()) + " us",
+                               + ": instances are kept for 0 to 100 years",
                              {}};
     return std::move(*this);
   }

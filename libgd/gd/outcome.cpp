@@ -24,6 +24,12 @@ error outcome::out_of_range(std::string_view what) {
           {}};
 }
 
+error outcome::out_of_years(std::string_view what) {
+  return {errc::invalid_argument,
+          std::string{what} + ": expected the years 0 to 9999",
+          {}};
+}
+
 error outcome::not_next() {
   return {errc::invalid_argument, "after: expected an outcome of next", {}};
 }

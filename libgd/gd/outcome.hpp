@@ -66,6 +66,9 @@ public:
   /// The problem of a duration that is none, or longer than `longest_delay`.
   static error out_of_range(std::string_view what);
 
+  /// The problem of a point in time that the database does not keep.
+  static error out_of_years(std::string_view what);
+
   /// The problem of `after` for anything but `next`.
   static error not_next();
 };
@@ -183,9 +186,14 @@ public:
     return std::move(*this);
   }
 
-  /// As `timeout`, at a point in time.
-  parked until(std::chrono::system_clock::time_point t) && {
+  /// As `timeout`, at a point in time, of the years 0 to 9999, with microseconds. (A
+  /// `system_clock::time_point` itself ends in the year 2262: later times are a
+  /// `sys_time` of microseconds, or `sys_days`.)
+  template <class Duration>
+  parked until(std::chrono::sys_time<Duration> t) && {
     until_us = to_microseconds(t);
+    if (!until_us)
+      problem = outcome::out_of_years("the time of await");
     return std::move(*this);
   }
 

@@ -3,6 +3,7 @@
 #include <gd/client.hpp>
 #include <gd/gauges.hpp>
 #include <gd/pq/complaints.hpp>
+#include <gd/time.hpp>
 
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
@@ -40,6 +41,8 @@ prometheus::MetricFamily family_of(const gauge& x) {
 class board {
 public:
   explicit board(database_options how) : how_(std::move(how)) {
+    how_.limit = std::min(how_.limit, longest_setting); // as good as for ever
+    how_.shown_for = std::min(how_.shown_for, longest_setting);
     auto& most = how_.database.statement_timeout;
     most = std::min(most, how_.limit);
     how_.database.connect_timeout = std::min(how_.database.connect_timeout,
@@ -54,9 +57,9 @@ public:
     if (!self->asking_ && !begin(self))
       return {};
     // Whoever comes late to an answer that does not come, does not wait as long again.
-    bool in_time = self->changed_.wait_until(
-      guard, self->asked_at_ + self->how_.limit,
-      [&] { return !self->asking_; });
+    bool in_time = self->changed_.wait_until(guard,
+                                             self->asked_at_ + self->how_.limit,
+                                             [&] { return !self->asking_; });
     return in_time && self->answered_at_ >= self->asked_at_ ? self->shown_
                                                             : families{};
   }

@@ -26,8 +26,11 @@ begin
   from gd_insert(
     fsm => gd_insert.fsm, state => gd_insert.state, delay => gd_insert.delay, partition_key => gd_insert.partition_key,
     unique_key => gd_insert.unique_key, unique_scope => gd_insert.unique_scope) r;
-exception when sqlstate 'MV005' then
-  raise exception 'unique_key: an instance of another machine has it' using errcode = 'MV005';
+exception
+  when sqlstate 'MV005' then
+    raise exception 'unique_key: an instance of another machine has it' using errcode = 'MV005';
+  when sqlstate '55000' then
+    raise exception 'id: new instances would get ids that others have: the tables'' owner has to run gdctl check' using errcode = '55000';
 end
 $$;
 

@@ -7,7 +7,8 @@
 with followed as materialized (
   select f.timeline from :"schema".gd_follow_timeline() f
 ), ids as materialized (
-  select pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass as sequence,
+  select coalesce(pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id'),
+                  :"schema".gd_refuse_ids('gen_durable'))::regclass as sequence,
     (extract(epoch from clock_timestamp()) * 1000000)::bigint as drawn_us
   from followed
 )

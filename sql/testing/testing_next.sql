@@ -13,5 +13,5 @@ from (
   from :"schema".gen_durable g
   where g.status in ('executing', 'awaiting_signal')
 ) w
-where w.at > statement_timestamp()
-  or w.at > greatest(w.written, 'epoch'::timestamptz + $4::bigint * interval '1 microsecond')
+where w.at < 'infinity' and (w.at > statement_timestamp()
+  or w.at > greatest(w.written, 'epoch'::timestamptz + $4::bigint * interval '1 microsecond'))

@@ -6,6 +6,7 @@
 #include <gd/machine.hpp>
 #include <gd/options.hpp>
 #include <gd/registry.hpp>
+#include <gd/time.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -97,7 +98,7 @@ public:
   /// The clock that the test moves, which steps see as `ctx.now()`: a simulation's, or the
   /// database's, as far as it was advanced. Throws `bad_result` if the database does not
   /// tell it.
-  virtual std::chrono::system_clock::time_point now() const = 0;
+  virtual std::chrono::sys_time<std::chrono::microseconds> now() const = 0;
 
   /// Runs the step of the most urgent eligible row; false: no row is eligible.
   gd::result<bool> step();
@@ -224,12 +225,16 @@ public:
 
   /// The simulated clock, which steps see as `ctx.now()`. It stands still but for
   /// `advance` and its kin.
-  std::chrono::system_clock::time_point now() const noexcept override {
+  std::chrono::sys_time<std::chrono::microseconds>
+  now() const noexcept override {
     return now_;
   }
 
   /// Lets time pass until the clock shows that. An error: it is past that already.
-  gd::result<void> advance_to(std::chrono::system_clock::time_point when);
+  template <class Duration>
+  gd::result<void> advance_to(std::chrono::sys_time<Duration> when) {
+    return advance_to_us(to_microseconds(when));
+  }
 
 protected:
   /// \cond
@@ -258,6 +263,7 @@ private:
   };
 
   gd::result<void> added() override;
+  gd::result<void> advance_to_us(std::optional<std::int64_t> when_us);
 
   /// As `insert_new` and `insert` store it.
   row make_row(store::insert_row what) const;
@@ -339,7 +345,7 @@ public:
   gd::result<signalled> signal(gd::signal what) override;
   gd::result<transitioned> transition(gd::transition what) override;
   gd::result<gd::instance> look_up(const gd::look_up& what) override;
-  std::chrono::system_clock::time_point now() const override;
+  std::chrono::sys_time<std::chrono::microseconds> now() const override;
 
 private:
   struct lane;

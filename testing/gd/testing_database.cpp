@@ -131,7 +131,7 @@ gd::result<gd::instance> in_database::look_up(const gd::look_up& what) {
   return client_->look_up(what);
 }
 
-std::chrono::system_clock::time_point in_database::now() const {
+std::chrono::sys_time<microseconds> in_database::now() const {
   auto stored = microseconds{run({&sql::testing_now, {}})->integer(0, 0)};
   return std::chrono::sys_time<microseconds>{stored + advanced_};
 }

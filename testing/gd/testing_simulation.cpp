@@ -56,6 +56,10 @@ void forget_awaited(instance& x) {
 
 simulation::simulation(std::vector<machine> machines, simulation_settings how)
   : harness(how.limits), now_(how.start) {
+  if (!to_microseconds(now_))
+    problem_ = {errc::invalid_argument,
+                "start: expected a time of the years 0 to 9999",
+                {}};
   for (auto& x : machines)
     if (auto ok = add(std::move(x)); !ok && !problem_)
       problem_ = ok.error();
@@ -332,8 +336,12 @@ gd::result<void> simulation::pass(microseconds by) {
 }
 
 gd::result<void>
-simulation::advance_to(std::chrono::system_clock::time_point when) {
-  return advance(std::chrono::floor<microseconds>(when) - now_);
+simulation::advance_to_us(std::optional<std::int64_t> when_us) {
+  if (!when_us)
+    return error{errc::invalid_argument,
+                 "expected to advance to a time of the years 0 to 9999",
+                 {}};
+  return advance(microseconds{*when_us - now_us()});
 }
 
 // -- steps --------------------------------------------------------------------

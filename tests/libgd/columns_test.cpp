@@ -4,6 +4,7 @@
 
 #define CAF_SUITE columns
 
+#include <gd/check.hpp>
 #include <gd/instance.hpp>
 #include <gd/json_codecs.hpp>
 #include <gd/operate.hpp>
@@ -139,6 +140,8 @@ columns_by read_by_name() {
     {&sql::fail_unrunnable, columns_of<store::unrunnable_row>()},
     {&sql::draw_ids, columns_of<store::drawn_id>()},
     {&sql::insert_claimed, columns_of<store::claimed_row>()},
+    {&sql::check, columns_of<gd::finding>()},
+    {&sql::repair, {"repaired"}},
     {&sql::inserted, columns_of<store::inserted_row>()},
     {&sql::signal, columns_of<store::signal_row>()},
     {&sql::signal_named, columns_of<store::signal_row>()},
@@ -171,6 +174,7 @@ const std::set<const sql::statement*> not_by_name{
   &sql::resume,        &sql::lock_job,
   &sql::unlock_job,    &sql::work_on_job,
   &sql::cancel_job,    &sql::upgrade,
+  &sql::check_ids,
 };
 
 struct cleared {

@@ -753,17 +753,28 @@ CAF_TEST(a replay and a timeout take up to 100 years
       }),
       "outcome await of step begin: the timeout of await"));
   }
-  // Any time that the clock knows.
+  // Any time that the clock knows, and any that a state can hold.
+  auto until = [&](auto t) {
+    return why_failed([&] { return gd::await("say", text_state{}).until(t); });
+  };
+  auto latest = [&] {
+    return std::stoll(db.scalar("select (extract(epoch from max(deadline)) * "
+                                "1000000)::bigint::text from gen_durable"));
+  };
   using system_clock = std::chrono::system_clock;
   for (auto t : {system_clock::time_point::min(), system_clock::time_point{},
                  system_clock::time_point::max()})
-    CAF_CHECK_EQUAL(
-      why_failed([&] { return gd::await("say", text_state{}).until(t); }),
-      "did not fail");
-  auto expected = gd::to_microseconds(system_clock::time_point::max());
-  CAF_CHECK_EQUAL(db.scalar("select (extract(epoch from max(deadline)) * "
-                            "1000000)::bigint::text from gen_durable"),
-                  std::to_string(expected));
+    CAF_CHECK_EQUAL(until(t), "did not fail");
+  CAF_CHECK_EQUAL(latest(),
+                  gd::to_microseconds(system_clock::time_point::max()).value());
+  CAF_CHECK_EQUAL(until(gd::earliest_time), "did not fail");
+  CAF_CHECK_EQUAL(until(gd::latest_time), "did not fail");
+  CAF_CHECK_EQUAL(latest(), gd::latest_time.time_since_epoch().count());
+  for (auto t :
+       {gd::earliest_time - microseconds{1}, gd::latest_time + microseconds{1},
+        decltype(gd::latest_time)::max(), decltype(gd::latest_time)::min()})
+    CAF_CHECK(contains(until(t), "outcome await of step begin: the time of "
+                                 "await: expected the years 0 to 9999"));
 }
 
 // -- attempts -----------------------------------------------------------------

@@ -100,6 +100,7 @@ void add_jobs(CLI::App& app, const globals& global, action& chosen);
 void add_verbs(CLI::App& app, const globals& global, action& chosen);
 void add_tls(CLI::App& app, action& chosen);
 void add_top(CLI::App& app, const globals& global, action& chosen);
+void add_check(CLI::App& app, const globals& global, action& chosen);
 void add_serve(CLI::App& app, const globals& global, action& chosen);
 
 /// A whole number, as the command line gives it. `what` begins the error's sentence.

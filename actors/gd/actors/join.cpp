@@ -5,6 +5,7 @@
 #include <gd/actors/remote.hpp>
 #include <gd/actors/sockets.hpp>
 
+#include <gd/time.hpp>
 #include <gd/work/link_worker.hpp>
 
 #include <caf/all.hpp>
@@ -371,6 +372,11 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
     return error{errc::invalid_argument, "join: expected an address", {}};
   if (auto ok = check_network(sys, "join"); !ok)
     return ok.error();
+  for (auto [name, value] : {std::pair{"patience", how.patience},
+                             {"first_pause", how.first_pause},
+                             {"stop_grace", how.stop_grace}})
+    if (auto ok = check_time(name, value, {}, longest_statement); !ok)
+      return ok.error();
   if (how.bytes < 1)
     return error{errc::invalid_argument,
                  "bytes: expected at least 1, got " + std::to_string(how.bytes),

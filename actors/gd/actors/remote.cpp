@@ -5,6 +5,7 @@
 #include <gd/actors/held_gateway.hpp>
 #include <gd/actors/hints.hpp>
 #include <gd/actors/node.hpp>
+#include <gd/time.hpp>
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
@@ -536,6 +537,10 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
     return invalid(fmt::format("connect: expected a silence of at least {} ms, "
                                "got {} ms",
                                least_silence.count(), silence.count()));
+  for (auto [name, value] :
+       {std::pair{"connect: timeout", timeout}, {"connect: silence", silence}})
+    if (auto ok = check_time(name, value, {}, longest_statement); !ok)
+      return ok.error();
   auto until = clock::now() + timeout;
   auto left = [until] {
     return std::max(

@@ -5,8 +5,11 @@
 #include <gd/actors/remote.hpp>
 #include <gd/actors/sockets.hpp>
 
+#include <gd/time.hpp>
+
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <string_view>
@@ -44,10 +47,14 @@ result<void> check(const std::vector<std::string>& addresses,
         {"answer_within", x.answer_within, milliseconds{1}},
         {"connect_timeout", x.connect_timeout, milliseconds{1}},
         {"ping", x.ping, milliseconds{1}},
-        {"silence", x.silence, 2 * x.ping},
+        {"silence", x.silence, 2 * std::min(x.ping, longest_statement)},
         {"longest_pause", x.longest_pause, milliseconds{1}}})
     if (auto ok = check_at_least(name, time.count(), least.count(), " ms"); !ok)
       return ok;
+    else if (time > longest_statement)
+      return invalid(std::string{name} + ": expected at most "
+                     + std::to_string(longest_statement.count()) + " ms, got "
+                     + std::to_string(time.count()) + " ms");
   for (auto [name, number] : {std::pair{"requests", x.requests},
                               {"bytes", x.bytes},
                               {"open", x.open}})

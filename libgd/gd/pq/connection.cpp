@@ -2,6 +2,7 @@
 
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
+#include <gd/time.hpp>
 
 #include <fmt/format.h>
 #include <libpq-fe.h>
@@ -14,9 +15,22 @@
 
 namespace gd::pq {
 
+/// Zero, where it is allowed, is without a limit.
+static result<void> check_timeouts(const options& x) {
+  for (auto [name, value] :
+       {std::pair{"statement_timeout", x.statement_timeout},
+        {"lock_timeout", x.lock_timeout},
+        {"connect_timeout", x.connect_timeout}})
+    if (auto ok = check_time(name, value, {}, longest_statement); !ok)
+      return ok;
+  return {};
+}
+
 connection::connection(options opts, predecessor before)
   : opts_(std::move(opts)), host_(before.host), left_behind_(before.backend) {
-  if (auto hosts = read_conninfo(opts_.database)) {
+  if (auto ok = check_timeouts(opts_); !ok) {
+    die(ok.error());
+  } else if (auto hosts = read_conninfo(opts_.database)) {
     hosts_ = std::move(*hosts);
     host_ %= hosts_.size();
     tried_ = 1;
@@ -437,13 +451,16 @@ result<void> connection::wait_ready(int end_fd) {
     if (until != clock::time_point::max()) {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         until - clock::now());
-      patience = static_cast<int>(std::max(left.count() + 1, std::int64_t{0}));
+      patience = static_cast<int>(
+        std::clamp<std::int64_t>(left.count() + 1, 0, 60'000));
     }
     if (poll(ready.data(), ready.size(), patience) != 0) {
       if (ready[1].revents != 0)
         die({errc::stopped, "nobody waits for the connection", {}});
       else
         pump();
+    } else if (clock::now() < until) {
+      continue; // poll waits for no more than a minute
     } else if (phase_ == phase::connecting) {
       die({errc::unavailable,
            "the server does not answer the connection attempt",

@@ -444,6 +444,10 @@ pq::call draw_ids(std::size_t count) {
   return make_call(sql::draw_ids, static_cast<std::int32_t>(count));
 }
 
+pq::call check_ids(std::string_view table) {
+  return make_call(sql::check_ids, table);
+}
+
 std::vector<std::int64_t> read_ids(const pq::rows& rows) {
   std::vector<std::int64_t> xs;
   auto id = rows.column("id");

@@ -537,6 +537,8 @@ struct insert_row {
 };
 
 pq::call draw_ids(std::size_t count);
+/// Fails if new ids of that table would be others', with a sentence: before a draw.
+pq::call check_ids(std::string_view table);
 struct drawn_id {
   std::int64_t id = 0;
   std::int64_t drawn_us = 0;
@@ -564,13 +566,13 @@ pq::call insert_ledger(const row_refs<insert_row>& rows);
 pq::call inserted(const row_refs<insert_row>& rows);
 struct inserted_row { ///< in no order
   std::int64_t id = 0;
-  /// Another's row under the same id is not meant.
-  bool found = false;
+  bool found = false; ///< it is there
+  bool taken = false; ///< another's row is
   /// The instance that has its unique key, if it is not there.
   std::optional<std::int64_t> holder{};
   std::string holder_fsm{}; ///< that one's machine
 
-  GD_COLUMNS(id, found, holder, holder_fsm);
+  GD_COLUMNS(id, found, taken, holder, holder_fsm);
 };
 
 pq::call lock_targets(const row_refs<signal>& signals);

@@ -64,8 +64,7 @@ context_base execution::make_context() const {
   ctx.step = row_.step;
   ctx.attempt = row_.attempt;
   ctx.crashes_ = std::min(row_.crashes, row_.attempt);
-  ctx.now_ = std::chrono::system_clock::time_point{
-    std::chrono::microseconds{row_.now_us}};
+  ctx.now_ = decltype(ctx.now_){std::chrono::microseconds{row_.now_us}};
   ctx.step_type_ = machine_->step_type;
   ctx.wake_reason_ = row_.wake_reason;
   ctx.traceparent_ = traceparent_;

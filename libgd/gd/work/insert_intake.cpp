@@ -30,6 +30,8 @@ milliseconds unique_group_wait(std::size_t rows, std::size_t bytes) {
 }
 /// Ids that are another row's are drawn again, so many times.
 constexpr int id_tries_at_most = 4;
+/// From then on it is looked whether their sequence stands behind the rows.
+constexpr int id_tries_unchecked = 1;
 /// How long ids are kept. A server that has lost its last moments (a failover)
 /// draws them for others, too.
 constexpr std::chrono::seconds ids_last{1};
@@ -37,6 +39,14 @@ constexpr std::chrono::seconds ids_last{1};
 error key_locked(std::string sqlstate = {}) {
   return {errc::busy, "unique_key: another transaction is inserting it",
           std::move(sqlstate)};
+}
+
+error ids_taken(std::int64_t id) {
+  return {errc::rejected,
+          fmt::format("instance {}: another has the id that was drawn, as with "
+                      "all before it",
+                      id),
+          {}};
 }
 
 /// Whether it may be picked at once, as far as can be told.
@@ -114,6 +124,11 @@ std::optional<pq::unit> insert_intake::begin(clock::time_point now) {
     if (missing <= ids_.size())
       return send(missing);
     drawing_ = true;
+    if (std::any_of(group_.entries.begin(), group_.entries.end(),
+                    [](const auto& x) {
+      return x.id_tries > id_tries_unchecked;
+        }))
+      work.calls.push_back(store::check_ids("gen_durable"));
     work.calls.push_back(store::draw_ids(missing - ids_.size()));
   } else if (!unresolved_.empty()) {
     auto n = std::min(unresolved_.size(), how_.rows);
@@ -425,10 +440,12 @@ void insert_intake::read_group(report& to, std::vector<entry> group,
                    {}});
     } else if (auto holder = found->second.holder) {
       answer(to, x, answer_of_holder(x.row, *holder, found->second.holder_fsm));
+    } else if (found->second.taken && ++x.id_tries > id_tries_at_most) {
+      answer(to, x, ids_taken(x.row.id));
     } else {
       // Whoever had its key has left it since; or the id is another's: a server
       // that had lost its last moments has drawn it again, and lost what may
-      // have been stored under it.
+      // have been stored under it; or the sequence stands behind the rows.
       x.row.id = 0;
       x.row.resent = false;
       ids_.clear();

@@ -78,6 +78,9 @@ std::optional<pq::unit> target_intake<Kind>::begin(clock::time_point now) {
   bool waits = group_.alone || group_.unsure();
   if (waits)
     work.calls.push_back(store::lock_timeout(stranger_wait));
+  if (std::any_of(group_.entries.begin(), group_.entries.end(),
+                  [](const auto& x) { return x.met_another; }))
+    work.calls.push_back(store::check_ids(Kind::ids_of));
   Kind::add_calls(work, xs, how_.limits, waits);
   under_way_ = true;
   return work;
@@ -122,7 +125,12 @@ template <class Kind>
 void target_intake<Kind>::fail(report& to, std::vector<entry> group,
                                const error& why, clock::time_point now,
                                bool withdrawn) {
-  if (why.code == errc::rejected) {
+  if (!Kind::ids_of.empty() && why.sqlstate == "23505"
+      && !group.front().met_another) {
+    for (auto& x : group)
+      x.met_another = true;
+    waiting_.retry(std::move(group));
+  } else if (why.code == errc::rejected) {
     if (auto guilty = waiting_.split(std::move(group)))
       answer(to, *guilty, why);
   } else if (why.code == errc::busy

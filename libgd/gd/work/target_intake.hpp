@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gd {
@@ -65,6 +66,8 @@ private:
     std::int64_t number;
     /// Sent before, with unknown fate.
     bool resent = false;
+    /// The id that was drawn for it was another's, or another row was in the way.
+    bool met_another = false;
     /// A stranger may be inserting its target's unique key.
     bool may_wait = false;
     int locked_tries = 0;
@@ -99,6 +102,8 @@ struct signal_kind {
   using answer = signalled;
   using row = store::signal_row;
 
+  /// Whose ids it draws.
+  static constexpr std::string_view ids_of = "signals";
   /// Stored twice at worst, if it has no dedup key.
   static constexpr bool resends = true;
 
@@ -132,6 +137,7 @@ struct transition_kind {
   using answer = transitioned;
   using row = store::transition_row;
 
+  static constexpr std::string_view ids_of{}; ///< none
   /// The second time it would find a row that has moved: by itself, or another.
   static constexpr bool resends = false;
 
