@@ -1,7 +1,8 @@
 /// A worker process for tests that kill it. Prints "begin ID STEP ATTEMPT" for
 /// each step that begins, "lost ID" for each lease and "stale ID" for each outcome
 /// that is lost, and runs until SIGTERM. With "short": as one that has little time
-/// (leases of 3 s, 8 slots), with "brief": less (leases of 1.5 s). With "published": its
+/// (leases of 3 s, 8 slots), with "brief": less (leases of 1.5 s), with "unpolled": the
+/// same, and a poll of an hour. With "published": its
 /// gateway is. With "drain": says nothing of steps, and has the intervals that any has.
 
 #include <gd/actors/engine.hpp>
@@ -81,13 +82,14 @@ gd::machine killer() {
 
 int main(int argc, char** argv) {
   std::string_view mode = argc == 4 ? argv[3] : "";
-  bool is_brief = mode == "brief";
+  bool is_unpolled = mode == "unpolled";
+  bool is_brief = mode == "brief" || is_unpolled;
   bool is_short = mode == "short" || is_brief;
   bool is_published = mode == "published";
   bool is_drain = mode == "drain";
   if (argc != 3 && !is_short && !is_published && !is_drain) {
     std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE "
-                         "[short|brief|published|drain]\n");
+                         "[short|brief|unpolled|published|drain]\n");
     return 2;
   }
   gd::config options;
@@ -110,6 +112,8 @@ int main(int argc, char** argv) {
     options.heartbeat = std::chrono::milliseconds{300};
     options.reaper = std::chrono::milliseconds{200};
   }
+  if (is_unpolled)
+    options.poll = std::chrono::hours{1};
   options.on_event =
     [is_drain, log = gd::log_to_stderr()](const gd::event& what) {
     if (is_drain)
