@@ -356,6 +356,23 @@ CAF_TEST(suspects that cannot be taken are not looked for again and again) {
   CAF_CHECK_EQUAL(count("status = 'done'"), "3");
 }
 
+CAF_TEST(what ends the process in the middle of a trial is known to be its) {
+  begin_with_open_steps();
+  insert(1);
+  spawn_picker({"default", 4, 10});
+  settle();
+  pass(home->config.heartbeat); // it may run beside a trial
+  insert_suspects(1);
+  settle();
+  CAF_REQUIRE_EQUAL(open.size(), 2u);
+  CAF_CHECK_EQUAL(rows.scalar("select instance_id from gen_durable_crashes "
+                              "where not known"),
+                  "2");
+  pass(home->config.heartbeat);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable_crashes"), "0");
+  open.clear();
+}
+
 CAF_TEST(a suspect that makes its pick fail is told and those behind it run) {
   for (int slots : {4, 64}) // one at once, or eight
     for (const auto* key : {"null", "'key ' || id"}) {

@@ -115,7 +115,7 @@ CAF_TEST(one queue looks at a time and nobody while a suspect has a trial) {
   CAF_CHECK_EQUAL(most("b"), (numbers{2, 1}));
 }
 
-CAF_TEST(who is to wait for another queue's look is told when that is over) {
+CAF_TEST(who is to wait for the look of another queue is told when it is over) {
   enter("a", 8);
   enter("b", 8);
   CAF_REQUIRE(here.look("a", now));
