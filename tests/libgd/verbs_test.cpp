@@ -610,7 +610,7 @@ CAF_TEST(a queue is paused and resumed and says by whom and why) {
 CAF_TEST(
   a queue is not paused while older libraries may go on picking from it) {
   db.rows("comment on table gen_durable is"
-          " 'gen_durable schema 26, works with libraries from 20'");
+          " 'gen_durable schema 27, works with libraries from 20'");
   auto refused = refusal(client().pause("default"));
   CAF_CHECK(contains(refused, "invalid_argument"));
   CAF_CHECK(contains(refused, "gdctl migrate activate"));
