@@ -62,6 +62,7 @@ severity level_of(const event& what) {
       [](const sweep_ended&) { return severity::debug; },
       [](const requests_answered&) { return severity::debug; },
       [](const pick_recovered&) { return severity::info; },
+      [](const exonerated&) { return severity::info; },
       [](const deadlines_fired&) { return severity::info; },
       [](const returned& e) { return level_by(e.blocked); },
       [](const instances_deleted& e) { return level_by(e.put_off); },
@@ -233,6 +234,12 @@ std::string text_of(const sweep_ended& e) {
 
 std::string text_of(const reaped& e) {
   return fmt::format("{} rows returned after their lease", e.rows);
+}
+
+std::string text_of(const exonerated& e) {
+  return fmt::format("{} rows are charged with fewer ends of their processes: "
+                     "it is known who has caused these",
+                     e.rows);
 }
 
 std::string text_of(const deadlines_fired& e) {

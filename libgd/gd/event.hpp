@@ -202,6 +202,11 @@ struct sweep_ended {
 struct reaped {
   std::size_t rows = 0; ///< how many
 };
+/// Rows are charged with fewer ends of their processes, since it has come to light who has
+/// caused these: most of them are suspects no more, and begin as all others.
+struct exonerated {
+  std::size_t rows = 0; ///< how many
+};
 /// Parked rows whose deadline has passed are runnable.
 struct deadlines_fired {
   std::size_t rows = 0; ///< how many
@@ -375,7 +380,7 @@ using event = std::variant<
   events::engine_joined, events::engine_lost, events::gateway_reached,
   events::gateway_lost, events::instances_deleted, events::turn_ended,
   events::sweep_ended, events::requests_answered, events::not_replicated,
-  events::ids_raised>;
+  events::ids_raised, events::exonerated>;
 
 /// Gets all events. Called from any thread, several at once; must not throw or
 /// block for long.

@@ -60,6 +60,7 @@ GD_COUNTED(sessions_ended);
 GD_COUNTED(sessions_not_ended);
 GD_COUNTED(not_replicated);
 GD_COUNTED(ids_raised);
+GD_COUNTED(exonerated);
 GD_COUNTED(sweep_skipped);
 GD_COUNTED(actor_restarted);
 GD_COUNTED(peer_cut_off);

@@ -13,7 +13,7 @@ picked as (
   where g.ctid = any(array(select c.tuple from claimed c))
   returning g.id, g.fsm, g.fsm_version,
     case when octet_length(g.step) <= 1025 then g.step else left(g.step, 1025) end as step, -- left copies what it does not cut
-    g.state, g.attempt, g.crashes, g.trials, g.wake_reason, g.priority, g.eligible_at, g.partition_key,
+    g.state, g.attempt, g.crashes + coalesce(g.excused, 0) as crashes, g.trials, g.wake_reason, g.priority, g.eligible_at, g.partition_key,
     case when g.unique_key is null then null
          when pg_column_size(g.unique_scope) <= 64 and cardinality(g.unique_scope) <= 5 then g.unique_scope::text[]
          else '{runnable,awaiting_signal,done,failed}' end as unique_scope, g.history, nullif(g.seq, 0) as seq, left(g.traceparent, 55) as traceparent,

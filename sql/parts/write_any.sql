@@ -15,9 +15,10 @@ checked as materialized (
       result = case h.outcome when 'done' then h.result::jsonb when 'finish' then '{}' else g.result end,
       last_error = case when h.outcome = 'release' then g.last_error else h.error end,
       attempt = case when h.moves or h.outcome = 'await' then 0
-                     when h.outcome = 'replay' then least(greatest(g.attempt - g.crashes, 0), 2147483646) + 1
+                     when h.outcome = 'replay' then least(greatest(g.attempt - g.crashes - coalesce(g.excused, 0), 0), 2147483646) + 1
                      else g.attempt end,
       crashes = case when h.outcome = 'release' then g.crashes else 0 end,
+      excused = case when h.outcome = 'release' then g.excused end,
       trials = case when h.outcome = 'release' then g.trials else 0 end,
       eligible_at = case h.outcome when 'next' then clock_timestamp()
                                    when 'replay' then clock_timestamp() + h.delay_us * interval '1 microsecond'

@@ -1,28 +1,39 @@
--- Returns rows whose lease is over: one more attempt, and one more crash where their process has gone and crashes count.
+-- Returns rows whose lease is over: one more attempt, and one more crash where their process has gone, crashes count, and no other
+-- row is known to have caused it.
 -- As many rows as the limit: there may be more.
 -- A row whose unique key would be taken again by that is left to return_row.
 -- A row for each: its id, queue, and, if it has one, its partition key with the token of the lease that is over.
--- $1 int limit, $2 bigint[] ids to leave alone
-with expired as materialized (
-  select g.id, g.locked_by,
+-- $1 int limit, $2 bigint[] ids to leave alone, $3 int from how many trials on a row is not run again; 0: it always is
+with most as (
+  select $3::int as trials
+), expired as materialized (
+  select g.*, case when g.crashed then g.crashed_before || g.process else g.crashed_before end as crashed_in
+  from (
+    select g.id, g.locked_by, g.attempt, g.crashes, g.excused, g.trials, coalesce(
 -- include parts/crashed.sql
-    as crashed
-  from :"schema".gen_durable g
-  where g.status = 'executing' and g.lease_expires_at < statement_timestamp()
-    and g.id not in (select unnest($2::bigint[]))
-    and not (
+      , false) as crashed,
+-- include parts/crashed_before.sql
+      as crashed_before,
+-- include parts/process_of.sql
+      as process
+    from :"schema".gen_durable g
+    where g.status = 'executing' and g.lease_expires_at < statement_timestamp()
+      and g.id not in (select unnest($2::bigint[]))
+      and not (
 -- include parts/owed.sql
-    )
-  order by g.lease_expires_at
-  limit $1::int
-  for no key update skip locked
-), reaped as (
+      )
+    order by g.lease_expires_at
+    limit $1::int
+    for no key update skip locked) g
+),
+-- include parts/verdicts.sql
+, reaped as (
   update :"schema".gen_durable g
   set status = 'runnable', seq = g.seq + 1, attempt = least(g.attempt, 2147483646) + 1,
-      crashes = least(g.crashes, 2147483646)
-        + case when g.id in (select e.id from expired e where e.crashed) then 1 else 0 end,
+      crashes = v.crashes, excused = nullif(v.excused, 0), crashed_in = nullif(v.crashed_in, '{}'),
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
-  where g.id = any(array(select id from expired))
+  from verdict v
+  where g.id = any(array[v.id])
   returning g.id, g.queue, g.partition_key, g.wake_reason,
 -- include parts/entered.sql
 ), ledger as (

@@ -3,18 +3,30 @@
 -- May wait for a stranger's insert of the key: alone, behind lock_timeout.
 -- A row: its id, queue, whether it is runnable now, and, if its lease was over, its partition key and that lease's token.
 -- No row: there is nothing left to do, or a stranger holds the row's lock.
--- $1 bigint id, $2 bool whether leases may be reaped
-with held as materialized (
-  select g.id, g.status, g.locked_by, g.status = 'executing' and
+-- $1 bigint id, $2 bool whether leases may be reaped, $3 int as $3 of reap
+with most as (
+  select $3::int as trials
+), held as materialized (
+  select g.id, g.status, g.locked_by, g.attempt, g.crashes, g.excused, g.trials, coalesce(
 -- include parts/crashed.sql
-    as crashed,
+    , false) as crashed,
+-- include parts/crashed_before.sql
+    as crashed_before,
+-- include parts/process_of.sql
+    as process,
     not exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key) as free
   from :"schema".gen_durable g
   where g.id = $1::bigint
     and (g.status = 'awaiting_signal' and (g.wake_reason is not null or g.deadline <= statement_timestamp())
          or $2::bool and g.status = 'executing' and g.lease_expires_at < statement_timestamp())
   for no key update skip locked
-), returned as (
+), expired as materialized (
+  select h.*, case when h.crashed then h.crashed_before || h.process else h.crashed_before end as crashed_in
+  from held h
+  where h.free and h.status = 'executing'
+),
+-- include parts/verdicts.sql
+, returned as (
   update :"schema".gen_durable g
   set status = case when h.free then 'runnable' else g.status end,
       seq = g.seq + case when h.free and h.status = 'executing' then 1 else 0 end, -- else it is a wake-up
@@ -23,12 +35,15 @@ with held as materialized (
       deadline = case when h.free or h.status = 'executing' or g.wake_reason is not null then g.deadline end, -- owed from now on
       wake_reason = case when h.status = 'awaiting_signal' then coalesce(g.wake_reason, 'timeout') else g.wake_reason end,
       attempt = case when h.free and h.status = 'executing' then least(g.attempt, 2147483646) + 1 else g.attempt end,
-      crashes = least(g.crashes, 2147483646) + case when h.free and h.crashed then 1 else 0 end,
+      crashes = coalesce(v.crashes, g.crashes),
+      excused = case when v.id is null then g.excused else nullif(v.excused, 0) end,
+      crashed_in = case when v.id is null then g.crashed_in else nullif(v.crashed_in, '{}') end,
       eligible_at = case when h.free and h.status = 'awaiting_signal' then clock_timestamp() else g.eligible_at end,
       locked_by = case when not h.free then g.locked_by end,
       lease_expires_at = case when not h.free and h.status = 'executing' then clock_timestamp() + interval '5 seconds' end,
       updated_at = clock_timestamp()
   from held h
+  left join verdict v on v.id = h.id
   where g.id = any(array[h.id])
   returning g.id, g.queue, g.partition_key, h.free, h.status, h.locked_by, h.locked_by as token, 'reap' as outcome,
     g.step as from_step, g.wake_reason, null::text as reason, null::jsonb as metadata,

@@ -127,6 +127,51 @@ CAF_TEST(a sweep of leases forgets as many pages of dedup keys as are old) {
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from signals"), "4000");
 }
 
+CAF_TEST(who is convicted exonerates in the same sweep all that shared it) {
+  insert(2'500);
+  rows.rows("update gen_durable set attempt = 2, crashes = 2, crashed_in = "
+            "array(select hashtextextended(x, 0) from unnest('{b/1,b/2}'::"
+            "text[]) x)");
+  rows.rows("update gen_durable set status = 'executing', trials = 5, attempt "
+            "= 6, locked_by = 'b/3/1', lease_expires_at = now() - interval "
+            "'1 s' where id = 1000");
+  home->config.reaper = 1s;
+  home->config.poll = 1h;
+  spawn_reaper();
+  spawn_picker({"default", 4, 10});
+  finish_all();
+  pass(1s);
+  auto told = log.all<events::exonerated>();
+  CAF_REQUIRE_EQUAL(told.size(), 1u);
+  CAF_CHECK(told.front().rows > 1'000);
+  CAF_CHECK_EQUAL(count("status = 'runnable' and crashes > 0"), "0");
+  CAF_MESSAGE("which are picked at once, and the guilty one is failed");
+  CAF_CHECK_EQUAL(count("status = 'done'"), "2499");
+  CAF_CHECK_EQUAL(count("status = 'failed'"), "1");
+  CAF_MESSAGE("and nobody looks for them again");
+  pass(10s);
+  CAF_CHECK_EQUAL(log.all<events::exonerated>().size(), 1u);
+}
+
+CAF_TEST(a sweep goes on where who has convicted a row has gone) {
+  insert(2);
+  rows.rows("update gen_durable set attempt = 2, crashes = 2, crashed_in = "
+            "'{1,2}'; insert into gen_durable_crashes (process, instance_id, "
+            "known, open) values (1, 99, true, true), (2, 99, true, true)");
+  home->config.reaper = 1s;
+  spawn_reaper();
+  sched.advance_time(1s);
+  sched.run();
+  while (!next_is("gd_exonerate"))
+    turn();
+  db->drop_one(gd::errc::unavailable);
+  sched.run();
+  finish_all();
+  CAF_CHECK_EQUAL(count("crashes = 2"), "2");
+  pass(2s);
+  CAF_CHECK_EQUAL(count("crashes = 0 and excused = 2"), "2");
+}
+
 CAF_TEST(a sweep deletes as many pages of instances as are over) {
   insert_ended(2'500);
   insert(1);

@@ -302,6 +302,77 @@ CAF_TEST(suspects of a large node run beside others and few at once) {
   open.clear();
 }
 
+CAF_TEST(suspects that have ended let the next begin without a poll) {
+  home->config.poll = 1h;
+  for (const auto* key : {"null", "'key ' || id % 3"})
+    for (int slots : {4, 16}) {
+      CAF_MESSAGE(slots << " slots, " << key);
+      rows.rows("truncate gen_durable restart identity cascade");
+      insert_suspects(60);
+      insert_suspects(20, 3);
+      rows.rows("update gen_durable set partition_key = "s + key);
+      auto picker = spawn_picker({"default", slots, 10});
+      finish_all();
+      CAF_CHECK_EQUAL(count("status = 'done'"), "80");
+      anon_send_exit(picker, caf::exit_reason::kill);
+      sched.run();
+      finish_all();
+    }
+}
+
+CAF_TEST(suspects of two queues let each other begin without a poll) {
+  home->config.poll = 1h;
+  insert_suspects(40);
+  insert_suspects(40, 2, 0, "other");
+  spawn_picker({"default", 4, 10});
+  spawn_picker({"other", 4, 10}, {3});
+  finish_all();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "80");
+}
+
+CAF_TEST(suspects that have run for a heartbeat let the next begin without a
+           poll) {
+  begin_with_open_steps();
+  home->config.poll = 1h;
+  insert_suspects(20);
+  spawn_picker({"default", 16, 10});
+  finish_all();
+  CAF_CHECK_EQUAL(open.size(), 2u);
+  pass(home->config.heartbeat);
+  CAF_CHECK_EQUAL(open.size(), 10u);
+  open.clear();
+}
+
+CAF_TEST(suspects that cannot be taken are not looked for again and again) {
+  insert_suspects(3, 2);
+  session stranger{rows.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable for update");
+  spawn_picker({"default", 16, 10});
+  finish_all();
+  CAF_CHECK_LESS(db->submitted, 10);
+  stranger.exec("rollback");
+  settle();
+  CAF_CHECK_EQUAL(count("status = 'done'"), "3");
+}
+
+CAF_TEST(what ends the process in the middle of a trial is known to be its) {
+  begin_with_open_steps();
+  insert(1);
+  spawn_picker({"default", 4, 10});
+  settle();
+  pass(home->config.heartbeat); // it may run beside a trial
+  insert_suspects(1);
+  settle();
+  CAF_REQUIRE_EQUAL(open.size(), 2u);
+  CAF_CHECK_EQUAL(rows.scalar("select instance_id from gen_durable_crashes "
+                              "where not known"),
+                  "2");
+  pass(home->config.heartbeat);
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable_crashes"), "0");
+  open.clear();
+}
+
 CAF_TEST(a suspect that makes its pick fail is told and those behind it run) {
   for (int slots : {4, 64}) // one at once, or eight
     for (const auto* key : {"null", "'key ' || id"}) {

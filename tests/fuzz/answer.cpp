@@ -4,6 +4,7 @@
 #include <gd/operate.hpp>
 #include <gd/pq/rows.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_crashes.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_operate.hpp>
 #include <gd/pq/store_reads.hpp>
@@ -122,11 +123,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::candidate, store::shown_row, store::lost_key, store::held_key,
     store::inbox_row, store::beat, store::ending_lease, store::moved_row,
     store::reaped_row, store::returning_row, store::returned_row,
-    store::silent_session, store::foreign_session, store::known_machine,
-    store::changed_machine, store::replaced_machine, store::older_node,
-    store::unrunnable_row, gd::machine_row, gd::node_row, gd::not_served_row,
-    store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
-    gd::stats_row, gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
+    store::open_crash, store::exonerated_page, store::silent_session,
+    store::foreign_session, store::known_machine, store::changed_machine,
+    store::replaced_machine, store::older_node, store::unrunnable_row,
+    gd::machine_row, gd::node_row, gd::not_served_row, store::drawn_id,
+    store::claimed_row, store::inserted_row, store::signal_row, gd::stats_row,
+    gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
     store::looked_queue, gd::job_row, store::open_job_row, store::upgrade_row,
     store::listed_row, store::failed_row, store::noted_row, store::trimmed_to,
     store::forgotten_to, store::drawn_machine, gd::count_row, gd::activity>(

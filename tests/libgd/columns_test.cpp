@@ -10,6 +10,7 @@
 #include <gd/operate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_crashes.hpp>
 #include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_operate.hpp>
@@ -100,6 +101,8 @@ columns_by read_by_name() {
     {&sql::heartbeat, columns_of<store::beat>()},
     {&sql::locked_leases, columns_of<store::ending_lease>()},
     {&sql::reap, columns_of<store::reaped_row>()},
+    {&sql::open_crashes, columns_of<store::open_crash>()},
+    {&sql::exonerate, columns_of<store::exonerated_page>()},
     {&sql::wake_due, columns_of<store::moved_row>()},
     {&sql::due, {"id"}},
     {&sql::last_ids, columns_of<store::last_ids_row>()},

@@ -183,6 +183,7 @@ const std::vector<const sql::statement*> exempt{&sql::begin,
                                                 &sql::leave_nodes,
                                                 &sql::follow_timeline,
                                                 &sql::forget_nodes,
+                                                &sql::open_crashes,
                                                 &sql::silent_sessions,
                                                 &sql::end_silent_session,
                                                 &sql::foreign_sessions,
@@ -309,9 +310,10 @@ struct million_rows {
     };
     const auto* suspects = "'node/1/99', 1000, 60000000, 'default', 500, "
                            "'{Order,Other}', '{1,7}', '{500}', '{}', '{}'";
-    auto suspected = "update " + db.schema()
-                     + ".gen_durable set crashes = 2 where id = any(" + due
-                     + "::bigint[])";
+    auto suspected
+      = "update " + db.schema()
+        + ".gen_durable set crashes = 2, crashed_in = '{1,2}' where id = any("
+        + due + "::bigint[])";
     // One with a unique key and a history; once, it has been done before.
     auto kept = "insert into " + db.schema()
                 + ".gen_durable (id, fsm, step, unique_key, unique_scope, "
@@ -457,7 +459,7 @@ struct million_rows {
        .before = suspected},
       {.what = &sql::note_trials,
        .arguments = running + ", " + tokens + ", " + each("1", "int") + ", "
-                    + each("0", "int"),
+                    + each("'a worker'", "text") + ", 777777",
        .pages_per_row = 60},
       {.what = &sql::show,
        .arguments = running + ", 1000, " + tokens + ", 100000000, 16777216",
@@ -566,7 +568,11 @@ struct million_rows {
       {.what = &sql::locked_leases,
        .arguments = "500, 30000000, 0, 0",
        .pages_per_row = 40},
-      {.what = &sql::reap, .arguments = "500, '{}'", .pages_per_row = 40},
+      {.what = &sql::reap, .arguments = "500, '{}', 5", .pages_per_row = 40},
+      {.what = &sql::exonerate,
+       .arguments = "'{1,2}', '', '', 0, 0, '-infinity', 0, 100",
+       .pages_per_row = 60,
+       .before = suspected},
       {.what = &sql::trim_ledger,
        .arguments = "'Order', 'collect', 500000, 500, 100",
        .pages_per_row = 40},
@@ -583,7 +589,7 @@ struct million_rows {
        .pages_per_row = 5},
       {.what = &sql::due, .arguments = "500", .pages_per_row = 5},
       {.what = &sql::return_row,
-       .arguments = "777777, true",
+       .arguments = "777777, true, 5",
        .rows = 1,
        .pages_per_row = 30},
       // Finds rows by token among those that execute: once in a while, after a

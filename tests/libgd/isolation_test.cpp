@@ -115,6 +115,35 @@ CAF_TEST(one queue looks at a time and nobody while a suspect has a trial) {
   CAF_CHECK_EQUAL(most("b"), (numbers{2, 1}));
 }
 
+CAF_TEST(who is to wait for the look of another queue is told when it is over) {
+  enter("a", 8);
+  enter("b", 8);
+  CAF_REQUIRE(here.look("a", now));
+  here.looked("a", {}, now);
+  CAF_CHECK(told.empty());
+  CAF_REQUIRE(here.look("a", now));
+  CAF_CHECK(!here.look("b", now));
+  here.looked("a", {}, now);
+  CAF_CHECK_EQUAL(told, (std::vector{"a"s, "b"s}));
+}
+
+CAF_TEST(all are told when a suspect has run for a heartbeat) {
+  enter("a", 16);
+  CAF_CHECK(here.clears_at() == clock_type::time_point::max());
+  take("a", 1);
+  now += 5s;
+  take("a", 1);
+  CAF_CHECK(here.clears_at() == now + 15s);
+  auto before = here.changes();
+  here.clear(now + 14s);
+  CAF_CHECK(told.empty());
+  CAF_CHECK_EQUAL(here.changes(), before);
+  here.clear(now + 15s);
+  CAF_CHECK_EQUAL(told, std::vector{"a"s});
+  CAF_CHECK(here.changes() != before);
+  CAF_CHECK(here.clears_at() == now + 20s);
+}
+
 CAF_TEST(a trial begins when all queues are at rest and after a heartbeat at the
            latest) {
   enter("a", 4);

@@ -116,12 +116,13 @@ struct fixture : gd::test::opened_database {
     auto id = db.scalar(
       "insert into gen_durable (fsm, step, status, state, queue, priority,"
       " partition_key, seq, history, ledger_step, awaits, deadline,"
-      " wake_reason, eligible_at, attempt, crashes, trials, last_error, result,"
+      " wake_reason, eligible_at, attempt, crashes, excused, trials, "
+      "last_error, result,"
       " locked_by, lease_expires_at, unique_key, unique_scope)"
       " select 'Order', 'ship', s, '{\"n\": 3}', 'default', 7, 'customer', 3,"
       " 2, 'ship', case s when 'awaiting_signal' then 'paid' end,"
       " now() + interval '1 h', case when s <> 'awaiting_signal' then"
-      " 'timeout' end, now() + interval '2 h', 4, 2, 1, 'no stock', case s"
+      " 'timeout' end, now() + interval '2 h', 4, 2, 1, 1, 'no stock', case s"
       " when 'done' then jsonb '{\"ok\": true}' end, case s when 'executing'"
       " then 'node/1/1' end, case s when 'executing' then now() + interval"
       " '1 min' end, nullif($2, '')::bytea, $3::durable_status[]"
@@ -218,7 +219,7 @@ CAF_TEST(who is due or parked or finished is put back and begins anew there) {
     CAF_CHECK_EQUAL(now->status, "runnable");
     CAF_CHECK_EQUAL(
       of(id, "concat_ws(' ', status, step, ledger_step, state, seq, attempt,"
-             " crashes, trials)"),
+             " crashes, excused, trials)"),
       "runnable pay pay {\"n\": 1} 4 0 0 0");
     CAF_CHECK_EQUAL(
       of(id, "num_nulls(result, last_error, awaits, deadline, wake_reason,"
@@ -740,9 +741,10 @@ CAF_TEST(a fork begins at that step and state and is on its own) {
     CAF_CHECK(!made->duplicate);
     CAF_CHECK(made->id != id);
     CAF_CHECK_EQUAL(
-      of(made->id, "concat_ws(' ', fsm, fsm_version, status, step, ledger_step,"
-                   " state, seq, attempt, crashes, trials, queue, priority,"
-                   " partition_key, history)"),
+      of(made->id,
+         "concat_ws(' ', fsm, fsm_version, status, step, ledger_step,"
+         " state, seq, attempt, crashes, excused, trials, queue, priority,"
+         " partition_key, history)"),
       "Order 1 runnable pay pay {\"n\": 1} 0 0 0 0 default 7 customer 2");
     CAF_CHECK_EQUAL(of(made->id, "num_nulls(result, last_error, awaits,"
                                  " deadline, wake_reason, locked_by,"

@@ -529,11 +529,13 @@ CAF_TEST(a transition and a deadline in any order are one move) {
 
 CAF_TEST(where a transition leads to the row is as its machine says) {
   auto& caller = connect();
-  auto used = "attempt = 3, crashes = 1, trials = 1, last_error = 'e',"
-              " wake_reason = 'timeout', deadline = now() + interval '1 day',"
-              " eligible_at = now() + interval '1 day'"s;
-  constexpr auto rest = "attempt, crashes, trials, last_error, wake_reason,"
-                        " locked_by, seq, ledger_step = step";
+  auto used
+    = "attempt = 3, crashes = 1, excused = 1, trials = 1, last_error = 'e',"
+      " wake_reason = 'timeout', deadline = now() + interval '1 day',"
+      " eligible_at = now() + interval '1 day'"s;
+  constexpr auto rest
+    = "attempt, crashes, excused, trials, last_error, wake_reason,"
+      " locked_by, seq, ledger_step = step";
   auto id = instance("pay", "runnable", used);
   caller.exec("select gd_transition($1::bigint, 'collect')", {text(id)});
   CAF_CHECK_EQUAL(of(id, "step, status, awaits, deadline"), "collect runnable");

@@ -105,12 +105,13 @@ struct fixture : gd::test::opened_database {
     auto id = db.scalar(
       "insert into gen_durable (fsm, step, status, state, seq, history,"
       " ledger_step, awaits, awaits_also, deadline, wake_reason, eligible_at,"
-      " attempt, crashes, trials, last_error, locked_by, lease_expires_at,"
+      " attempt, crashes, excused, trials, last_error, locked_by, "
+      "lease_expires_at,"
       " unique_key, unique_scope) select 'Order', $2, s, '{\"n\": 3}', 3, 2,"
       " $2, case s when 'awaiting_signal' then 'paid' end, case s when"
       " 'awaiting_signal' then '{x}'::text[] end, now() + interval '1 h', case"
       " when s <> 'awaiting_signal' then 'timeout' end, now() + case s when"
-      " 'runnable' then interval '2 h' else '-1 h' end, 4, 2, 1, 'no stock',"
+      " 'runnable' then interval '2 h' else '-1 h' end, 4, 2, 1, 1, 'no stock',"
       " case s when 'executing' then 'node/1/1' end, case s when 'executing'"
       " then now() + interval '1 min' end, nullif($3, '')::bytea,"
       " $4::durable_status[] from (values ($1::durable_status)) x (s)"
@@ -178,9 +179,10 @@ CAF_TEST(
   CAF_CHECK_EQUAL(now->seq, 4);
   CAF_CHECK_EQUAL(now->status, "runnable");
   CAF_CHECK(!now->executed);
-  CAF_CHECK_EQUAL(of(id, "status, step, state, attempt, crashes, trials,"
-                         " wake_reason, deadline is not null, eligible_at <="
-                         " now(), last_error"),
+  CAF_CHECK_EQUAL(of(id,
+                     "status, step, state, attempt, crashes, excused, trials,"
+                     " wake_reason, deadline is not null, eligible_at <="
+                     " now(), last_error"),
                   "runnable pay {\"n\": 3} 0 0 0 timeout t t no stock");
   CAF_CHECK_EQUAL(entry(id),
                   "retry pay>pay 0 by ann the bank is back {\"n\": 3}");

@@ -1,7 +1,7 @@
 /// A worker process for tests that kill it. Prints "begin ID STEP ATTEMPT" for
 /// each step that begins, "lost ID" for each lease and "stale ID" for each outcome
 /// that is lost, and runs until SIGTERM. With "narrow": has 8 slots, with "brief":
-/// and little time (leases of 1.5 s). With "published": its
+/// and little time (leases of 1.5 s), with "unpolled": and a poll of an hour. With "published": its
 /// gateway is. With "drain": says nothing of steps, and has the intervals that any has.
 /// With "loud": logs whatever happens.
 
@@ -82,14 +82,15 @@ gd::machine killer() {
 
 int main(int argc, char** argv) {
   std::string_view mode = argc == 4 ? argv[3] : "";
-  bool is_brief = mode == "brief";
+  bool is_unpolled = mode == "unpolled";
+  bool is_brief = mode == "brief" || is_unpolled;
   bool is_narrow = mode == "narrow" || is_brief;
   bool is_published = mode == "published";
   bool is_drain = mode == "drain";
   bool is_loud = mode == "loud";
   if (argc != 3 && !is_narrow && !is_published && !is_drain && !is_loud) {
     std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE "
-                         "[narrow|brief|published|drain|loud]\n");
+                         "[narrow|brief|unpolled|published|drain|loud]\n");
     return 2;
   }
   gd::config options;
@@ -108,6 +109,8 @@ int main(int argc, char** argv) {
     options.heartbeat = std::chrono::milliseconds{300};
     options.reaper = std::chrono::milliseconds{200};
   }
+  if (is_unpolled)
+    options.poll = std::chrono::hours{1};
   options.on_event = [is_silent = is_drain || is_loud,
                       log = gd::log_to_stderr(is_loud ? gd::severity::debug
                                                       : gd::severity::warning)](

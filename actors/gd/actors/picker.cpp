@@ -268,6 +268,8 @@ void picker_actor::drive() {
     collect_ended();
     expire_limits();
     release_late();
+    if (turn_.sees_suspects())
+      home_->isolation->clear(now());
     see_to_trials();
     begin_transactions();
   } while (steps_->tell_at(turn_.missing()));
@@ -323,6 +325,8 @@ void picker_actor::arm() {
     at = std::min({at, trial_->until, trial_begins_at()});
   if (!notes_.empty() && notes_sent_.empty())
     at = std::min(at, notes_at_);
+  if (turn_.sees_suspects())
+    at = std::min(at, home_->isolation->clears_at());
   if (at >= wake_at_)
     return;
   wake_at_ = at;

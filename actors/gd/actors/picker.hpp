@@ -60,6 +60,7 @@ private:
   /// Of trials, to be written on its row, but not for ever.
   struct pending_note : store::trials_note {
     clock::time_point until{};
+    bool begins = false; ///< its trial
   };
 
   /// Where to tell what is left, and until when to wait.
@@ -167,7 +168,8 @@ private:
   void end_trial();
   void cancel_trial();
   void abandon_trial();
-  void note(const lease& of, std::int32_t trials, std::int32_t crashes = 0);
+  void note(const lease& of, std::int32_t trials,
+            std::optional<std::string> worker = std::nullopt);
   void write_notes();
   void send_notes();
   void on_notes_written(const pq::reply& reply);

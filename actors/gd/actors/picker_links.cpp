@@ -109,7 +109,7 @@ void picker_actor::read_link(link_desk::report& x) {
       if (!x.process_gone)
         return;
       bool alone = is_on_trial(found->under);
-      note(*found->under, found->trials + (alone ? 1 : 0), 1);
+      note(*found->under, found->trials + (alone ? 1 : 0), found->away->link);
       if (alone) // it has not survived it
         end_trial();
       return;

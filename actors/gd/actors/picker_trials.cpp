@@ -131,6 +131,7 @@ void picker_actor::note_trial() {
   }
   trial_->now = trial::stage::noting;
   note(*trial_->under, trial_->row->row().trials + 1);
+  notes_.back().begins = true;
 }
 
 void picker_actor::begin_trial() {
@@ -187,13 +188,14 @@ void picker_actor::abandon_trial() {
 
 // -- notes --------------------------------------------------------------------
 
+/// `worker`: whose process has ended.
 void picker_actor::note(const lease& of, std::int32_t trials,
-                        std::int32_t crashes) {
+                        std::optional<std::string> worker) {
   std::erase_if(notes_, [&of](const auto& x) {
     return x.id == of.id && x.token == of.token;
   });
-  notes_.push_back(
-    {{of.id, of.token, trials, crashes}, now() + home_->config.lease});
+  notes_.push_back({{of.id, of.token, trials, std::move(worker)},
+                    now() + home_->config.lease});
 }
 
 void picker_actor::write_notes() {
@@ -210,10 +212,13 @@ void picker_actor::send_notes() {
   });
   notes_sent_.assign(notes_.begin(), behind);
   notes_.erase(notes_.begin(), behind);
-  submit(
-    this, *home_->db, lanes_.front(),
-    pq::unit{{store::note_trials({notes_sent_.begin(), notes_sent_.end()})}},
-    notes_ticket);
+  auto begins = std::find_if(notes_sent_.begin(), notes_sent_.end(),
+                             [](const auto& x) { return x.begins; });
+  auto who = begins != notes_sent_.end() ? begins->id : 0;
+  submit(this, *home_->db, lanes_.front(),
+         pq::unit{
+           {store::note_trials({notes_sent_.begin(), notes_sent_.end()}, who)}},
+         notes_ticket);
 }
 
 void picker_actor::on_notes_written(const pq::reply& reply) {

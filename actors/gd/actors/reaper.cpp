@@ -202,8 +202,9 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
       for (auto& job : store::read<store::open_job_row>(reply.results[2]))
         begin_job(job);
       read_silent(store::read<store::silent_session>(reply.results.back()));
-      forgotten_pages_ = 0;
-      return forget();
+      return exonerate(store::read<store::open_crash>(reply.results[3]));
+    case stage::excuse:
+      return read_exonerated(reply);
     case stage::forget:
       return read_forgotten(reply);
     case stage::end_one:
@@ -263,6 +264,8 @@ void reaper_actor::fail(sweep what, const error& why) {
     return return_next(what);
   }
   // What else the sweep does is not for the sake of these.
+  if (at.under_way == stage::excuse)
+    return end_exonerating();
   if (at.under_way == stage::forget || at.under_way == stage::end_one)
     return end_next();
   pause(what);
@@ -320,7 +323,8 @@ void reaper_actor::move_batch(sweep what) {
   std::vector<std::int64_t> leave_alone;
   for (const auto& [id, until] : locked_)
     leave_alone.push_back(id);
-  send(what, stage::batch, {{store::reap(batch_rows, leave_alone)}});
+  send(what, stage::batch,
+       {{store::reap(batch_rows, leave_alone, home_->config.max_crashes)}});
 }
 
 void reaper_actor::read_batch(sweep what, const pq::reply& reply) {
@@ -393,7 +397,8 @@ void reaper_actor::return_next(sweep what) {
     bool lease_too = may_reap() && !locked_.contains(id);
     return send(
       what, stage::one_row,
-      {{store::lock_timeout(single_wait), store::return_row(id, lease_too)}});
+      {{store::lock_timeout(single_wait),
+        store::return_row(id, lease_too, home_->config.max_crashes)}});
   }
   if (what == sweep::deadlines && in_time(what) && (parked_ || expired_))
     return find_singles();
@@ -432,7 +437,7 @@ void reaper_actor::look_for_silent() {
   send(sweep::leases, stage::silent,
        {{store::forget_nodes(),
          store::trim_ledger(trimmed_, trimmed_instances, trimmed_entries),
-         store::open_job(home_->machines->keys()),
+         store::open_job(home_->machines->keys()), store::open_crashes(),
          store::silent_sessions(home_->incarnation)},
         false});
 }

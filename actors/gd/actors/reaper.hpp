@@ -4,6 +4,7 @@
 
 #include <gd/pq/complaints.hpp>
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_crashes.hpp>
 #include <gd/pq/store_nodes.hpp>
 #include <gd/pq/store_operate.hpp>
 
@@ -49,7 +50,8 @@ private:
     find,    ///< rows whose unique key another may have
     list,    ///< rows that a batch was refused for
     one_row, ///< one of these, by itself
-    silent,  ///< sessions of silent nodes; and old entries of the ledger
+    silent, ///< sessions of silent nodes; old entries of the ledger; known crashes
+    excuse,  ///< suspects that are charged with those
     forget,  ///< dedup keys
     end_one, ///< one of these
     served,  ///< which machines are served, and what waits for nobody
@@ -98,6 +100,10 @@ private:
   void read_row(sweep what, const pq::reply& reply);
   void look_for_silent();
   void read_silent(std::vector<store::silent_session> found);
+  void exonerate(const std::vector<store::open_crash>& open);
+  void exonerate_page();
+  void read_exonerated(const pq::reply& reply);
+  void end_exonerating();
   void forget();
   void read_forgotten(const pq::reply& reply);
   void end_next();
@@ -147,6 +153,11 @@ private:
   /// Those of nodes that were silent for so long.
   std::deque<store::silent_session> silent_;
   std::size_t ended_ = 0;
+  /// Processes that a row is known to have ended, where the last page of suspects ended
+  /// that may be charged with that, too, and how many were in this sweep.
+  std::vector<std::int64_t> open_crashes_;
+  store::exonerated_page exonerated_to_{};
+  std::size_t exonerated_ = 0;
   /// Where the last page of instances ended of whose histories old entries go: a
   /// page in each sweep.
   store::trimmed_to trimmed_{};

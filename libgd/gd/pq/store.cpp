@@ -167,11 +167,12 @@ pq::call unlock_keys(const std::vector<key_hold>& holds) {
 
 // -- trials -------------------------------------------------------------------
 
-pq::call note_trials(const std::vector<trials_note>& notes) {
+pq::call note_trials(const std::vector<trials_note>& notes,
+                     std::int64_t begins) {
   return make_call(sql::note_trials, column(notes, &trials_note::id),
                    column(notes, &trials_note::token),
                    column(notes, &trials_note::trials),
-                   column(notes, &trials_note::crashes));
+                   column(notes, &trials_note::worker), begins);
 }
 
 // -- outcomes -----------------------------------------------------------------
@@ -407,9 +408,9 @@ pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
   return make_call(sql::locked_leases, limit, soon, after.at_us2000, after.id);
 }
 
-pq::call reap(std::int32_t limit,
-              const std::vector<std::int64_t>& leave_alone) {
-  return make_call(sql::reap, limit, leave_alone);
+pq::call reap(std::int32_t limit, const std::vector<std::int64_t>& leave_alone,
+              std::int32_t most) {
+  return make_call(sql::reap, limit, leave_alone, most);
 }
 
 pq::call wake_due(std::int32_t limit) {
@@ -426,8 +427,8 @@ pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
                    expired.id);
 }
 
-pq::call return_row(std::int64_t id, bool leases) {
-  return make_call(sql::return_row, id, leases);
+pq::call return_row(std::int64_t id, bool leases, std::int32_t most) {
+  return make_call(sql::return_row, id, leases, most);
 }
 
 pq::call sweep_lock(std::string_view sweep) {

@@ -309,10 +309,12 @@ struct trials_note {
   std::int64_t id = 0;
   std::string token{};
   std::int32_t trials = 0;
-  std::int32_t crashes = 0; ///< to be added
+  /// The process of a worker that has ended while it ran the row: its incarnation.
+  std::optional<std::string> worker{};
 };
-/// Each id once.
-pq::call note_trials(const std::vector<trials_note>& notes);
+/// Each id once. `begins`: whose trial begins; zero: nobody's.
+pq::call note_trials(const std::vector<trials_note>& notes,
+                     std::int64_t begins = 0);
 /// Who is left out is locked, or deleted.
 struct noted_row {
   std::int64_t id = 0;
@@ -461,8 +463,10 @@ struct ending_lease : page_end {
   GD_COLUMNS(at_us2000, id, locked, waits);
 };
 
+/// `most`: who has had as many trials has caused all its crashes; zero: nobody has.
 pq::call reap(std::int32_t limit,
-              const std::vector<std::int64_t>& leave_alone = {});
+              const std::vector<std::int64_t>& leave_alone = {},
+              std::int32_t most = 0);
 pq::call wake_due(std::int32_t limit);
 
 struct moved_row {
@@ -494,7 +498,7 @@ struct returning_row {
   GD_COLUMNS(id, expired_us2000);
 };
 
-pq::call return_row(std::int64_t id, bool leases);
+pq::call return_row(std::int64_t id, bool leases, std::int32_t most = 0);
 struct returned_row : reaped_row {
   bool runnable = false; ///< false: another has its unique key
 

@@ -22,7 +22,8 @@ namespace gd {
 /// crashes, an eighth of the slots to the power of c - 1. A suspect that has an
 /// outcome, or has run for a heartbeat, is cleared: it does not count any more, and
 /// doubles that number, until all slots may begin with suspects (after a power
-/// failure all rows are). A process that begins knows of none.
+/// failure all rows are), and lets the next begin at once. A process that begins knows
+/// of none.
 /// Where the number is one, the suspect has a *trial*: nothing that began within a
 /// heartbeat runs beside it, and nothing else begins. If its process ends then, it is
 /// to blame. Shared by the pickers of a node, tells each what the others do.
@@ -39,7 +40,8 @@ public:
   // -- queues -----------------------------------------------------------------
 
   /// `tell` is called from any thread when a trial begins or is over, when a suspect
-  /// has ended, and, of the queue that has the trial, when another has come to rest.
+  /// has ended or is cleared, when a look is over for which the queue has waited, and, of
+  /// the queue that has the trial, when another has come to rest.
   void enter(const std::string& queue, std::int32_t slots,
              clock::duration heartbeat, std::function<void()> tell) {
     std::lock_guard guard{mutex_};
@@ -55,6 +57,7 @@ public:
                   [&queue](const auto& x) { return x.second.queue == queue; });
     if (looks_ == queue)
       looks_.reset();
+    ++changes_;
     if (trial_ && trial_->queue == queue)
       let_go();
     tell_all();
@@ -68,11 +71,11 @@ public:
   std::optional<std::vector<std::int32_t>> look(const std::string& queue,
                                                 clock::time_point now) {
     std::lock_guard guard{mutex_};
-    if (looks_ || trial_)
+    if (looks_ || trial_) {
+      waits_ = waits_ || looks_;
       return std::nullopt;
-    for (auto& [id, x] : suspects_)
-      if (!x.cleared && x.began && *x.began + heartbeat_ <= now)
-        clear(x);
+    }
+    clear_old(now);
     auto begun = static_cast<std::int32_t>(
       std::count_if(suspects_.begin(), suspects_.end(),
                     [](const auto& x) { return !x.second.cleared; }));
@@ -95,6 +98,7 @@ public:
                                     clock::time_point now) {
     std::lock_guard guard{mutex_};
     looks_.reset();
+    bool waits = std::exchange(waits_, false);
     std::optional<std::size_t> on_trial;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       suspects_[rows[i].id] = {.queue = queue};
@@ -106,9 +110,33 @@ public:
       held_ = true;
       for (auto& [name, x] : queues_)
         x.rests_at = clock::time_point::max();
-      tell_all();
     }
+    if (on_trial || waits)
+      tell_all();
     return on_trial;
+  }
+
+  /// Counts what makes room for suspects: whoever has looked in vain looks again when
+  /// there was more.
+  std::uint64_t changes() const noexcept {
+    return changes_;
+  }
+
+  /// When the next suspect will have run for a heartbeat; max(): none runs. It is cleared
+  /// by `clear`, then.
+  clock::time_point clears_at() const {
+    std::lock_guard guard{mutex_};
+    auto at = clock::time_point::max();
+    for (const auto& [id, x] : suspects_)
+      if (!x.cleared && x.began)
+        at = std::min(at, *x.began + heartbeat_);
+    return at;
+  }
+
+  void clear(clock::time_point now) {
+    std::lock_guard guard{mutex_};
+    if (clear_old(now))
+      tell_all();
   }
 
   /// The step of one that was taken begins.
@@ -128,6 +156,7 @@ public:
     if (well && !found->second.cleared)
       clear(found->second);
     suspects_.erase(found);
+    ++changes_;
     tell_all();
   }
 
@@ -205,11 +234,24 @@ private:
   void clear(suspect& x) {
     x.cleared = true;
     growth_ = std::min(2 * growth_, slots());
+    ++changes_;
+  }
+
+  /// Those that have run for a heartbeat. Returns whether there were some.
+  bool clear_old(clock::time_point now) {
+    bool some = false;
+    for (auto& [id, x] : suspects_)
+      if (!x.cleared && x.began && *x.began + heartbeat_ <= now) {
+        clear(x);
+        some = true;
+      }
+    return some;
   }
 
   void let_go() {
     trial_.reset();
     held_ = false;
+    ++changes_;
   }
 
   void tell_all() {
@@ -226,6 +268,9 @@ private:
   std::int32_t growth_ = 1;
   /// Who is looking for suspects.
   std::optional<std::string> looks_;
+  /// Another queue has wanted to, meanwhile.
+  bool waits_ = false;
+  std::atomic<std::uint64_t> changes_ = 0;
   std::optional<trial> trial_;
   std::atomic<bool> held_ = false;
 };

@@ -102,14 +102,8 @@ std::optional<turn::started> turn::begin(std::int32_t want,
           || pick_suspects(next, work, suspects ? want : 0, first, now))) {
     outcomes_next_ = waiting_.has_due(now);
   } else {
-    if (!unlocks_.empty() && first) {
-      // First: unlocking takes effect at once, whatever becomes of the transaction.
-      // If the connection is lost, so are its locks.
-      work.add(store::unlock_keys(unlocks_));
-      for (const auto& x : unlocks_)
-        how_.keys->remove(x.key);
-      unlocks_.clear();
-    }
+    if (first)
+      add_unlocks(work);
     if (auto tokens = lost_.take(now); !tokens.empty())
       next.at.release = work.add(store::release_lost(tokens));
     // Rows with a key are picked where their locks live; what is less urgent does
@@ -133,6 +127,17 @@ std::optional<turn::started> turn::begin(std::int32_t want,
   next.under_way = true;
   return started{static_cast<std::size_t>(free - flights_.begin()),
                  std::move(work), next.at.pick >= 0};
+}
+
+/// First: unlocking takes effect at once, whatever becomes of the transaction. If the
+/// connection is lost, so are its locks.
+void turn::add_unlocks(pq::unit& work) {
+  if (unlocks_.empty())
+    return;
+  work.add(store::unlock_keys(unlocks_));
+  for (const auto& x : unlocks_)
+    how_.keys->remove(x.key);
+  unlocks_.clear();
 }
 
 bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,

@@ -44,7 +44,8 @@ public:
     /// Of the whole node.
     std::shared_ptr<key_table> keys = std::make_shared<key_table>();
     std::shared_ptr<isolation> suspects = std::make_shared<isolation>();
-    /// How long suspects are not looked for after none could be taken.
+    /// How long suspects are not looked for after none could be taken, unless something
+    /// has changed since.
     std::chrono::milliseconds pause_without_suspects{100};
     /// Transactions at the same time, each on its own connection. 1 or 2.
     std::size_t flights = 1;
@@ -95,12 +96,14 @@ public:
   /// in each poll, and when such rows are known to have come.
   void look_everywhere() {
     plan_.look_everywhere();
+    in_vain_until_ = {};
   }
 
   /// A key that came with a picked row may go: the row's outcome is committed or
   /// lost, and the step's function has returned.
   void unlock(store::key_hold hold) {
     unlocks_.push_back(std::move(hold));
+    in_vain_until_ = {}; // the key's next row may be a suspect
   }
 
   /// Rows may be under this lease token of which nobody knows. The server may still
@@ -290,6 +293,8 @@ private:
     bool suspects = false;
     /// `isolation::looked` is to be called when it has ended.
     bool looks = false;
+    /// `isolation::changes` when it began.
+    std::uint64_t changes = 0;
     layout at{};
     pick_plan::one pick{};
     std::string token{};
@@ -306,6 +311,8 @@ private:
   void add_careful(flight& next, pq::unit& work, std::int32_t want,
                    const std::vector<std::int32_t>& most,
                    clock::time_point now);
+  void add_unlocks(pq::unit& work);
+  bool may_look_for_suspects(clock::time_point now) const;
   bool pick_suspects(flight& next, pq::unit& work, std::int32_t want,
                      bool first, clock::time_point now);
   void write_outcomes(flight& next, pq::unit& work, bool may_pick,
@@ -366,9 +373,12 @@ private:
   clock::time_point no_pick_before_{};
   /// Before when nothing is erased: something refers to what should have been.
   clock::time_point no_erase_before_{};
-  /// See `sees_suspects`; and before when they are not looked for again.
+  /// See `sees_suspects`; and before when they are not looked for again: after a
+  /// failure, and where none could be taken, as long as there are no more changes.
   bool suspects_ = false;
   clock::time_point suspects_at_{};
+  clock::time_point in_vain_until_{};
+  std::uint64_t changes_then_ = 0;
 };
 
 } // namespace gd

@@ -92,10 +92,17 @@ void turn::add_careful(flight& next, pq::unit& work, std::int32_t want,
   careful.begin();
 }
 
+/// Not for a while after it was in vain, unless one has ended or was cleared since.
+bool turn::may_look_for_suspects(clock::time_point now) const {
+  return now >= suspects_at_
+         && (now >= in_vain_until_
+             || how_.suspects->changes() != changes_then_);
+}
+
 bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
                          bool first, clock::time_point now) {
   // Where the locks of keys live: some of the rows may have one.
-  if (!first || now < no_pick_before_ || now < suspects_at_)
+  if (!first || now < no_pick_before_ || !may_look_for_suspects(now))
     return false;
   if (careful_suspects_.next() == careful_picks::step::fail) {
     next.suspects = true;
@@ -105,6 +112,7 @@ bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
   if (!suspects_ || want <= 0)
     return false;
   // Also for each careful pick: other queues may have taken some since the last.
+  next.changes = how_.suspects->changes();
   auto most = how_.suspects->look(how_.queue, now);
   if (!most)
     return false;
@@ -114,6 +122,7 @@ bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
     add_careful(next, work, want, *most, now);
     return true;
   }
+  add_unlocks(work);
   next.token = draw_token();
   next.pick.wanted = want;
   next.pick.keyed = true;
@@ -197,8 +206,10 @@ void turn::read_suspects(const flight& x, const pq::reply& reply, report& to,
   to.token = x.token;
   read_keys(x, reply, to, now);
   to.full = true; // others may be waiting
-  if (to.picked.empty() && !careful_suspects_.active())
-    suspects_at_ = now + how_.pause_without_suspects;
+  if (to.picked.empty() && !careful_suspects_.active()) {
+    in_vain_until_ = now + how_.pause_without_suspects;
+    changes_then_ = x.changes;
+  }
 }
 
 /// Whatever has become of it: nobody else looks for suspects until then.

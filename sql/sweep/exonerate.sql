@@ -1,0 +1,53 @@
+-- Takes these ends of processes off the suspects that are charged with them, a page of all suspects in the order of
+-- gen_durable_suspects: another row has caused them. With less than two left they are none any more. Who has died in trials of its
+-- own stays one. Behind the last page these ends are not looked for again; who is locked then stays charged until its next reap.
+-- $1 bigint[] processes; $2 text queue, $3 text machine, $4 int version, $5 int priority, $6 text when it is due and
+-- $7 bigint id of the last suspect of the page before; $8 int limit
+-- A row: the last suspect of this page; how many it had, as many as the limit: there may be more; and how many of these are
+-- charged with less. No row: there was none.
+with page as materialized (
+  select g.id, g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at,
+    (g.trials = 0 and g.crashed_in && $1::bigint[]) is true as shares
+  from :"schema".gen_durable g
+  where g.status = 'runnable' and g.crashes >= 2
+    and (g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id)
+      > ($2::text, $3::text, $4::int, $5::int, $6::text::timestamptz, $7::bigint)
+  order by g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id
+  limit $8::int
+), held as materialized (
+  select g.id, g.crashes, g.crashed_in, array(
+    select p.process
+    from unnest(g.crashed_in) with ordinality as p (process, nth)
+    where p.process not in (select unnest($1::bigint[]))
+    order by p.nth) as stays
+  from (select p.id from page p where p.shares order by p.id) p
+  cross join lateral (
+    select g.id, g.crashes,
+-- include parts/crashed_before.sql
+      as crashed_in
+    from :"schema".gen_durable g
+    where g.id = p.id and g.status = 'runnable' and g.crashes >= 2 and g.trials = 0
+    for no key update skip locked
+  ) g
+), exonerated as (
+  update :"schema".gen_durable g
+  set crashes = h.crashes - cardinality(h.crashed_in) + cardinality(h.stays),
+      excused = coalesce(g.excused, 0) + cardinality(h.crashed_in) - cardinality(h.stays), crashed_in = nullif(h.stays, '{}'),
+      updated_at = clock_timestamp()
+  from held h
+  where g.id = any(array[h.id]) and cardinality(h.stays) < cardinality(h.crashed_in)
+  returning g.id
+), closed as (
+  update :"schema".gen_durable_crashes c
+  set open = false
+  where c.ctid = any(array(
+    select c.ctid
+    from :"schema".gen_durable_crashes c
+    where c.open and c.process = any($1::bigint[]) and (select count(*) from page) < $8::int
+    for no key update skip locked))
+)
+select left(p.queue, 1025) as queue, left(p.fsm, 1025) as fsm, p.fsm_version as version, p.priority::int as priority, p.eligible_at::text as eligible_at, p.id,
+  (select count(*) from page) as looked_at, (select count(*) from exonerated) as exonerated
+from page p
+order by p.queue desc, p.fsm desc, p.fsm_version desc, p.priority desc, p.eligible_at desc, p.id desc
+limit 1
