@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 8250 libgd/gd/pq 5140 libgd/gd/work 9450 actors/gd/actors 12150
-  testing/gd 1720 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600 tools/gdctl/serve 2980
-  sql/turn 680 sql/intake 860 sql/sweep 530 sql/session 230 sql/caller 30
+  libgd/gd 8250 libgd/gd/pq 5170 libgd/gd/work 9450 actors/gd/actors 12240
+  testing/gd 1720 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600 tools/gdctl/serve 3010
+  sql/turn 680 sql/intake 860 sql/sweep 545 sql/session 230 sql/caller 30
   sql/testing 30 sql/parts 860)
 while(budgets)
   list(POP_FRONT budgets folder budget)
