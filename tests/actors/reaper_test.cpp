@@ -118,7 +118,8 @@ CAF_TEST(what a trigger refuses is told once in the words of the server) {
   rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
             "lease_expires_at = now() - interval '1 s' where id = 3");
   rows.rows("insert into gen_durable_nodes (incarnation, node, host, process, "
-            "library, lease, slots) values ($1, 'a', 'h', 1, '1', '1 min', 4)",
+            "library, lease, slots, queues, machines) values ($1, 'a', 'h', 1, "
+            "'1', '1 min', 4, '[]', '[]')",
             {home->incarnation});
   rows.rows("create function refuse() returns trigger language plpgsql as $$ "
             "begin raise exception 'not this one'; end $$; "

@@ -112,8 +112,8 @@ CAF_TEST(a name is known that a machine or a node or a row or a pause has) {
   CAF_CHECK(contains(unknown({.fsm = "Order", .step = "shipp"}),
                      "; did you mean ship?"));
   db.rows("insert into gen_durable_nodes (incarnation, node, host, process,"
-          " library, lease, slots, queues) values ('n/a', 'n', 'h', 1, '1',"
-          " '1 min', 4, '[{\"name\": \"served\"}]')");
+          " library, lease, slots, queues, machines) values ('n/a', 'n', 'h',"
+          " 1, '1', '1 min', 4, '[{\"name\": \"served\"}]', '[]')");
   CAF_CHECK_EQUAL(unknown({.queue = "served"}), "");
   db.rows("insert into gen_durable_queues values ('paused', now())");
   CAF_CHECK_EQUAL(unknown({.queue = "paused"}), "");
