@@ -93,9 +93,9 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 8700 libgd/gd/pq 5390 libgd/gd/work 9450 actors/gd/actors 12270
-  testing/gd 1730 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600 tools/gdctl/serve 2980
-  sql/turn 700 sql/intake 870 sql/sweep 640 sql/session 250 sql/caller 30
+  libgd/gd 8700 libgd/gd/pq 5450 libgd/gd/work 9450 actors/gd/actors 12380
+  testing/gd 1730 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600 tools/gdctl/serve 3010
+  sql/turn 700 sql/intake 870 sql/sweep 660 sql/session 250 sql/caller 30
   sql/testing 30 sql/parts 890)
 while(budgets)
   list(POP_FRONT budgets folder budget)

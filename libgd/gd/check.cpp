@@ -39,8 +39,8 @@ result<pq::rows> ask(pq::connection& db, const pq::unit& work) {
 result<void> look_at_schema(pq::connection& db, const std::string& schema) {
   if (auto ok = check_name("schema", schema, {.name = 63}); !ok)
     return ok;
-  auto version = ask(db, {{store::schema_version()}, false});
-  return version ? store::check_schema(*version, schema) : version.error();
+  return store::check_schema(db.run({{store::schema_version()}, false}),
+                             schema);
 }
 
 } // namespace

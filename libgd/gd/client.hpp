@@ -127,12 +127,17 @@ public:
 
   /// Lets nothing begin in a queue, on all nodes, until it is resumed: within some 100
   /// ms (`config::look`), or a `poll`. What runs there ends. Errors: `invalid_argument`,
-  /// also where older libraries may work, which would go on.
+  /// also where older libraries may work, which would go on; `not_found`: no node serves
+  /// it, and nothing is in it, unless `force` says that it is meant.
   result<void> pause(const std::string& queue,
                      const std::optional<std::string>& reason = {},
-                     const std::optional<std::string>& by = {});
-  /// False: it was not paused.
-  result<bool> resume(const std::string& queue);
+                     const std::optional<std::string>& by = {},
+                     bool force = false);
+  /// False: it was not paused. Error: `not_found`, as of `pause`.
+  result<bool> resume(const std::string& queue, bool force = false);
+  /// Whether a machine, its version, a step or a queue of the filter is one that nobody
+  /// has: then a sentence that names what may have been meant. Empty: all are known.
+  result<std::optional<std::string>> unknown(const filter& names);
   /// The queues that are served, paused, or have something runnable or executing. So many
   /// instances are counted at the most, of all queues together. Asked again, it tells up to
   /// a minute late that one has come back which is due for longer than those it knew.
@@ -146,7 +151,7 @@ public:
   result<list_page> list(const list_query& what);
 
   /// Makes a bulk command, and returns its number: nodes work it off, or `work_on`.
-  /// Error: `invalid_argument`.
+  /// Errors: `invalid_argument`; `not_found`, for names that nobody has (see `command`).
   result<std::int64_t> begin_job(const bulk_command& what);
   /// Works off some of a job, unless somebody else does: false in `worked_on` then means
   /// that it has ended. `not_found`: there is no such job.

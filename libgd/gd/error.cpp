@@ -97,6 +97,8 @@ errc code_of_sqlstate(std::string_view sqlstate) noexcept {
     return errc::key_of_another_machine;
   if (sqlstate == "MV006")
     return errc::key_taken;
+  if (sqlstate == "MV008")
+    return errc::not_found;
   auto of_class = sqlstate.substr(0, 2);
   if (of_class == "22" || of_class == "23" || of_class == "54"
       || of_class == "P0")

@@ -35,6 +35,9 @@ std::string_view to_string(severity level) noexcept {
 }
 
 error without_data(error why) {
+  if (why.sqlstate
+      == "P0001") // words of the application's, as what steps throw
+    return why;
   if (why.code == errc::rejected)
     why.message = "refused for the data of a row, which the message may repeat";
   else if (why.code == errc::codec)
@@ -64,7 +67,7 @@ severity level_of(const event& what) {
       [](const pick_recovered&) { return severity::info; },
       [](const exonerated&) { return severity::info; },
       [](const deadlines_fired&) { return severity::info; },
-      [](const returned& e) { return level_by(e.blocked); },
+      [](const returned& e) { return level_by(e.blocked + e.refused); },
       [](const instances_deleted& e) { return level_by(e.put_off); },
       [](const given_back&) { return severity::debug; },
       [](const sweep_skipped&) { return severity::debug; },
@@ -253,9 +256,16 @@ std::string text_of(const instances_deleted& e) {
 }
 
 std::string text_of(const returned& e) {
-  return fmt::format("{} rows with a unique key returned, {} left: another "
-                     "has their key",
-                     e.runnable, e.blocked);
+  return fmt::format("{} rows returned one by one, {} left whose unique key "
+                     "another has, {} that the database refuses",
+                     e.runnable, e.blocked, e.refused);
+}
+
+std::string text_of(const row_refused& e) {
+  auto times = e.times > 1 ? fmt::format(" ({} times)", e.times) : "";
+  return fmt::format("instance {}: the database refuses what {} does with it, "
+                     "which tries again: {}{}",
+                     e.id, e.what, to_string(e.why), times);
 }
 
 std::string text_of(const sessions_ended& e) {

@@ -211,11 +211,24 @@ struct exonerated {
 struct deadlines_fired {
   std::size_t rows = 0; ///< how many
 };
-/// Rows that were to become runnable, but whose unique key might be another's
-/// by now.
+/// Rows that were to become runnable, tried one by one: their unique key might be another's
+/// by now, or the database has refused them together. As long as nothing else comes of it,
+/// told again after a minute, two, four, up to an hour.
 struct returned {
   std::size_t runnable = 0; ///< now runnable
-  std::size_t blocked = 0;  ///< left as they are, to be tried again
+  std::size_t blocked = 0;  ///< left as they are: another has their key
+  std::size_t refused
+    = 0; ///< the same: the database refuses it, see `row_refused`
+};
+/// The database refuses what a sweep does with a row, for a trigger or a constraint of the
+/// application's, for example; it is tried again. Each reason is told once, and then after a
+/// minute, two, four, up to an hour. `gd::why` tells it of each of the rows.
+struct row_refused {
+  std::string_view what{}; ///< the sweep's name
+  std::int64_t id = 0;     ///< the instance, or the last of several
+  error why{};             ///< what the server says, without a row's data
+  /// How often that has happened since it was told last.
+  std::size_t times = 1;
 };
 /// Instances were deleted that had been kept for as long as their machine says.
 struct instances_deleted {
@@ -371,10 +384,10 @@ using event = std::variant<
   events::step_over_limit, events::step_returned_late, events::lease_lost,
   events::turn_failed, events::pick_lost, events::pick_recovered,
   events::sweep_failed, events::reaped, events::deadlines_fired,
-  events::returned, events::sessions_ended, events::sessions_not_ended,
-  events::given_back, events::sweep_skipped, events::actor_restarted,
-  events::peer_cut_off, events::machine_replaced, events::machine_changed,
-  events::machine_withdrawn, events::queue_not_served,
+  events::returned, events::row_refused, events::sessions_ended,
+  events::sessions_not_ended, events::given_back, events::sweep_skipped,
+  events::actor_restarted, events::peer_cut_off, events::machine_replaced,
+  events::machine_changed, events::machine_withdrawn, events::queue_not_served,
   events::version_not_served, events::trial_begun, events::more_like_it,
   events::worker_joined, events::worker_refused, events::worker_gone,
   events::engine_joined, events::engine_lost, events::gateway_reached,

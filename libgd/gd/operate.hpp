@@ -8,11 +8,16 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// \file
 /// What operators ask and do: plain structs, as those of `gd/instance.hpp`.
 namespace gd {
+
+/// The SQLSTATE of what is refused because nobody has a name that it is about: what
+/// `command::force` does all the same.
+inline constexpr std::string_view unknown_name = "MV008";
 
 /// Asks why an instance is where it is.
 struct why_query {
@@ -32,7 +37,7 @@ struct why {
   std::string status{};     ///< as in `instance`
   /// finished, failed; executes, left_behind, lease_over; owed; waits, overdue, rests;
   /// delayed, no_node, version_unknown, queue_unserved, queue_paused, row_locked, behind,
-  /// key_locked, suspect or due.
+  /// key_locked, suspect or due; or refused, by the database, as a node was told.
   std::string cause{};
   std::string sentence{}; ///< the same for people; it also says what to do
   json details{};         ///< what the sentence tells, as members of an object
@@ -73,9 +78,12 @@ struct command {
   std::int32_t to_version = 0; ///< of `upgrade`
   /// Of `upgrade`: from the names of steps to those of that version; others keep theirs.
   std::map<std::string, std::string> to_steps{};
+  /// Names that nobody has are meant: else a queue that no node serves and nothing is in,
+  /// or of a `bulk_command` a filter that names one, is refused as `not_found`.
+  bool force = false;
 
   GD_STATE(command, what, target, queue, priority, reason, by, key, to_version,
-           to_steps);
+           to_steps, force);
 };
 
 /// The answer to a command: it is done.

@@ -2,16 +2,23 @@
 
 #include "support/database.hpp"
 #include "support/process.hpp"
+#include "support/server.hpp"
+
+#include <gd/migrate.hpp>
 
 #include <caf/test/unit_test.hpp>
 
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 using namespace std::literals;
@@ -34,11 +41,28 @@ public:
 
   /// The most memory that it has ever had, in MiB.
   long peak() const {
+    auto told = status("VmHWM:");
+    return told.empty() ? -1 : std::stol(told) / 1024;
+  }
+
+  /// Until it would end by that signal.
+  void wait_until_default(int signal) const {
+    auto until = std::chrono::steady_clock::now() + patience;
+    auto bit = 1ull << (signal - 1);
+    while ((std::stoull(status("SigCgt:"), nullptr, 16) & bit) != 0) {
+      CAF_REQUIRE(std::chrono::steady_clock::now() < until);
+      std::this_thread::yield();
+    }
+  }
+
+private:
+  /// What the system tells of it under that name.
+  std::string status(std::string_view name) const {
     std::ifstream in{"/proc/" + std::to_string(pid()) + "/status"};
     for (std::string line; std::getline(in, line);)
-      if (line.starts_with("VmHWM:"))
-        return std::stol(line.substr(6)) / 1024;
-    return -1;
+      if (line.starts_with(name))
+        return line.substr(name.size());
+    return {};
   }
 };
 
@@ -126,7 +150,7 @@ CAF_TEST(the rows of a killed process come back after their leases with one more
   wait_until_count("status = 'executing' and locked_by like 'a/%'", "5");
   CAF_CHECK_EQUAL(a.end(SIGKILL), -1);
   worker b{db, "b"};
-  db.wait_until("select count(*) from gen_durable_machines", "4");
+  db.wait_until("select count(*) from gen_durable_machines", "5");
   // Living leases are nobody else's.
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
                             "'executing' and locked_by like 'a/%'"),
@@ -315,6 +339,92 @@ CAF_TEST(a process that is stopped under load releases all rows) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
                             "'executing' or attempt > 0"),
                   "0");
+}
+
+CAF_TEST(a process whose terminal goes ends as after SIGTERM) {
+  insert("Walk", "one", 2'000);
+  worker a{db, "a"};
+  db.wait_until("select count(*) > 100 from gen_durable where status = 'done'",
+                "t");
+  CAF_CHECK_EQUAL(a.end(SIGHUP), 0);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
+                            "'executing' or attempt > 0"),
+                  "0");
+}
+
+CAF_TEST(a process that was started by nohup goes on without its terminal) {
+  std::signal(SIGHUP, SIG_IGN); // is inherited
+  worker a{db, "a"};
+  std::signal(SIGHUP, SIG_DFL);
+  db.wait_until("select count(*) from gen_durable_machines", "5");
+  a.send(SIGHUP);
+  insert("Walk", "one", 10);
+  wait_until_count("status = 'done'", "10");
+  CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
+}
+
+CAF_TEST(a second signal ends a process at once and its rows come back) {
+  insert("Hang", "hang", 3);
+  worker a{db, "a"};
+  wait_until_count("status = 'executing'", "3");
+  insert("Walk", "one", 1);
+  wait_until_count("status = 'done'", "1");
+  a.send(SIGTERM); // it waits for its steps
+  a.wait_until_default(SIGTERM);
+  CAF_CHECK_EQUAL(a.end(SIGTERM), -1);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where status = "
+                            "'executing'"),
+                  "3");
+  worker b{db, "b"};
+  db.rows("update gen_durable set lease_expires_at = now() - interval '1 s' "
+          "where status = 'executing'");
+  wait_until_count("status = 'done'", "4");
+  CAF_CHECK_EQUAL(b.end(SIGTERM), 0);
+}
+
+CAF_TEST(
+  a server whose clock steps ahead loses nothing and enters nothing twice) {
+  auto offset
+    = std::filesystem::path{std::getenv("GD_TEST_POSTGRES_DATA")}.parent_path()
+      / "clock";
+  auto set_clock = [&](const std::string& to) {
+    std::ofstream{offset} << to << '\n';
+    std::filesystem::permissions(offset, std::filesystem::perms{0644});
+  };
+  const std::map<std::string, std::string> faked{
+    {"LD_PRELOAD", "/usr/$LIB/faketime/libfaketimeMT.so.1"},
+    {"FAKETIME_TIMESTAMP_FILE", offset},
+    {"FAKETIME_CACHE_DURATION", "1"},
+    {"DONT_FAKE_MONOTONIC", "1"}};
+  set_clock("+0");
+  for (const auto& [name, value] : faked)
+    setenv(name.c_str(), value.c_str(), 1);
+  auto own = server::make();
+  for (const auto& [name, value] : faked)
+    unsetenv(name.c_str());
+  CAF_REQUIRE(gd::migrate_up({.database = own.conninfo()}));
+  session by{own.conninfo()};
+  auto wait_until = [&by](const std::string& condition) {
+    auto until = std::chrono::steady_clock::now() + patience;
+    while (by.scalar("select " + condition) != "t")
+      CAF_REQUIRE(std::chrono::steady_clock::now() < until);
+  };
+  by.exec("insert into gen_durable (fsm, step) select 'Count', 'more' from "
+          "generate_series(1, 300)");
+  process a{{GD_TEST_WORKER, own.conninfo(), "a", "short"}};
+  process b{{GD_TEST_WORKER, own.conninfo(), "b", "short"}};
+  wait_until("sum(seq) > 500 from gen_durable");
+  auto before = by.scalar("select now()");
+  set_clock("+2h");
+  wait_until("clock_timestamp() > timestamptz '" + before
+             + "' + interval '1 h'");
+  wait_until("bool_and(status = 'done') from gen_durable");
+  // Each outcome counts once: of a lease that seemed over, the next one's.
+  CAF_CHECK_EQUAL(by.scalar("select count(*) from gen_durable where (result ->>"
+                            " 'n')::int = 20 and seq >= 20 and crashes = 0"),
+                  "300");
+  CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
+  CAF_CHECK_EQUAL(b.end(SIGTERM), 0);
 }
 
 // -- rows that end their process ----------------------------------------------

@@ -102,13 +102,57 @@ CAF_TEST(a sweep of leases sends no sweep of deadlines back to its beginning) {
   sched.run();
   while (db->waiting())
     turn();
-  CAF_CHECK(!log.all<events::sweep_failed>().empty());
+  CAF_CHECK(!log.all<events::row_refused>().empty());
   db->deliver();
   sched.run();
   CAF_CHECK_EQUAL(db->next(), "nothing");
   auto told = log.all<events::returned>();
   CAF_REQUIRE(!told.empty());
   CAF_CHECK_EQUAL(told.back().blocked, 1u);
+}
+
+CAF_TEST(what a trigger refuses is told once in the words of the server) {
+  insert(3);
+  rows.rows("update gen_durable set status = 'awaiting_signal', awaits = 'x', "
+            "deadline = now() - interval '1 s' where id <= 2");
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s' where id = 3");
+  rows.rows("insert into gen_durable_nodes (incarnation, node, host, process, "
+            "library, lease, slots, queues, machines) values ($1, 'a', 'h', 1, "
+            "'1', '1 min', 4, '[]', '[]')",
+            {home->incarnation});
+  rows.rows("create function refuse() returns trigger language plpgsql as $$ "
+            "begin raise exception 'not this one'; end $$; "
+            "create trigger refuse before update on gen_durable for each row "
+            "when (new.id <> 2) execute function refuse()");
+  home->config.poll = 1s;
+  home->config.reaper = 1s;
+  spawn_reaper();
+  for (int sweep = 0; sweep < 40; ++sweep)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
+  auto told = log.all<events::row_refused>();
+  CAF_REQUIRE_EQUAL(told.size(), 2u); // one of each sweep, in this minute
+  for (const auto& x : told) {
+    CAF_CHECK_EQUAL(x.why.message, "not this one");
+    CAF_CHECK(x.id != 2);
+  }
+  CAF_CHECK(log.all<events::sweep_failed>().empty());
+  for (const auto& x : log.all<events::returned>())
+    CAF_CHECK_EQUAL(x.blocked, 0u);
+  CAF_CHECK_LESS(log.all<events::returned>().size(), 5u);
+  // And to whoever asks why.
+  CAF_CHECK_EQUAL(
+    rows.scalar("select string_agg(r ->> 'id' || ' ' || (r ->> 'why'), ', ' "
+                "order by r ->> 'id') from gen_durable_nodes n cross join "
+                "jsonb_array_elements(n.refused) r where n.incarnation = $1",
+                {home->incarnation}),
+    "1 the sweep of deadlines: not this one [P0001], "
+    "3 the sweep of leases: not this one [P0001]");
+  for (int sweep = 0; sweep < 60; ++sweep)
+    pass(1s);
+  CAF_REQUIRE_EQUAL(log.all<events::row_refused>().size(), 4u);
+  CAF_CHECK_GREATER(log.all<events::row_refused>().back().times, 10u);
 }
 
 CAF_TEST(a sweep of leases forgets as many pages of dedup keys as are old) {

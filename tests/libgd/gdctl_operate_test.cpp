@@ -2,7 +2,7 @@
 
 #define CAF_SUITE gdctl_operate
 
-#include <support/database.hpp>
+#include <support/gdctl.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -24,48 +24,18 @@
 
 using namespace std::literals;
 
-using gd::test::temporary_database;
-
 namespace {
-
-struct ended {
-  int code = 0;
-  std::string said; ///< to both streams
-};
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-struct fixture {
-  std::string server = std::getenv("GD_DATABASE");
-  temporary_database db;
-
+struct fixture : gd::test::database_of_gdctl {
   fixture() {
-    db.migrate();
-    setenv("GD_DATABASE", db.conninfo().c_str(), 1);
     db.rows("insert into gen_durable (fsm, step, status, last_error, queue)"
             " select 'Order', 'pay', case when n % 2 = 0 then 'failed' else"
             " 'runnable' end::durable_status, case when n % 2 = 0 then"
             " 'no stock' end, 'mail' from generate_series(1, 10) n");
-  }
-
-  ~fixture() {
-    setenv("GD_DATABASE", server.c_str(), 1);
-  }
-
-  ended run(const std::string& arguments) {
-    auto* out = popen((GD_GDCTL " " + arguments + " 2>&1").c_str(), "r");
-    if (out == nullptr)
-      throw std::runtime_error{"no process"};
-    ended x;
-    std::array<char, 4'096> some;
-    while (auto n = fread(some.data(), 1, some.size(), out))
-      x.said.append(some.data(), n);
-    auto status = pclose(out);
-    x.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    CAF_MESSAGE(arguments << ": " << x.code << "\n" << x.said);
-    return x;
   }
 
   /// In a process of its own.
@@ -377,7 +347,7 @@ CAF_TEST(one instance is tried again and stopped and moved) {
   CAF_CHECK(contains(x.said, "expected failed, got runnable"));
   CAF_CHECK_EQUAL(run("stop 2 --reason poison").code, 0);
   CAF_CHECK_EQUAL(count("id = 2 and last_error = 'poison'"), "1");
-  CAF_CHECK_EQUAL(run("move 1 --to slow --priority -3").code, 0);
+  CAF_CHECK_EQUAL(run("move 1 --to slow --priority -3 --force").code, 0);
   CAF_CHECK_EQUAL(count("queue = 'slow' and priority = -3"), "1");
   CAF_CHECK_EQUAL(run("move 1").code, 2);
   CAF_CHECK_EQUAL(run("run-now 1").code, 0);

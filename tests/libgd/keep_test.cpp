@@ -422,7 +422,7 @@ CAF_TEST(what fails and gets another queue keeps its time) {
   make_known(parcels().keep(gd::final_status::failed, 1h));
   auto id = instance("1 h", false, "runnable");
   db.rows("select gd_stop($1::bigint)", {text(id)});
-  db.rows("select gd_requeue($1::bigint, 'slow')", {text(id)});
+  db.rows("select gd_requeue($1::bigint, 'slow', force => true)", {text(id)});
   CAF_CHECK_EQUAL(goes_in(id), "3600");
 }
 

@@ -245,7 +245,7 @@ CAF_TEST(a move gives what does not execute another queue or priority) {
   for (const auto* status : {"runnable", "awaiting_signal", "failed"}) {
     auto id = instance(status);
     auto now = by.operate(
-      {.what = act::move, .target = id, .queue = "slow", .by = "ann"});
+      {.what = act::move, .target = id, .queue = "slow", .by = "ann", .force = true});
     CAF_REQUIRE(now);
     CAF_CHECK_EQUAL(now->status, status);
     CAF_CHECK_EQUAL(of(id, "status, queue, priority, seq"),
@@ -320,7 +320,7 @@ CAF_TEST(an instance is named by its key and SQL users have the same verbs) {
   CAF_CHECK_EQUAL(now->id, id);
   CAF_CHECK_EQUAL(db.scalar("select gd_stop(key => 'order 42', by => 'ann')"),
                   "5");
-  CAF_CHECK_EQUAL(db.scalar("select gd_requeue($1, 'slow')", {text(id)}), "6");
+  CAF_CHECK_EQUAL(db.scalar("select gd_requeue($1, 'slow', force => true)", {text(id)}), "6");
   CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {text(id)}), "7");
   db.rows("update gen_durable set eligible_at = now() + interval '1 h'");
   CAF_CHECK_EQUAL(db.scalar("select gd_run_now(key_bytes => 'order 42')"), "8");
@@ -426,7 +426,7 @@ CAF_TEST(of a verb and a pick the second finds what the first has made) {
     store::read_pick(run(engine, store::pick(look("node/1/1")), false))
       .rows.size(),
     1u);
-  move.start("select gd_requeue($1, 'slow')", {text(first)});
+  move.start("select gd_requeue($1, 'slow', force => true)", {text(first)});
   move.wait_until_blocked_by(engine.backend());
   run(engine, {&gd::sql::commit, {}}, false);
   CAF_CHECK_EQUAL(end_of(move), "MV003");
@@ -439,7 +439,7 @@ CAF_TEST(of a verb and a pick the second finds what the first has made) {
           " $1",
           {text(second)});
   move.exec("begin");
-  move.exec("select gd_requeue($1, 'slow')", {text(second)});
+  move.exec("select gd_requeue($1, 'slow', force => true)", {text(second)});
   CAF_CHECK(
     store::read_pick(run(engine, store::pick(look("node/1/2")))).rows.empty());
   move.exec("commit");
@@ -515,7 +515,7 @@ CAF_TEST(of two verbs the second judges what the first has made) {
   CAF_CHECK_EQUAL(of(id, "status, seq"), "runnable 4");
   first.exec("begin");
   first.exec("select gd_stop($1)", {text(id)});
-  second.start("select gd_requeue($1, 'slow')", {text(id)});
+  second.start("select gd_requeue($1, 'slow', force => true)", {text(id)});
   second.wait_until_blocked_by(first);
   first.exec("commit");
   CAF_CHECK_EQUAL(end_of(second), "6");
@@ -557,7 +557,7 @@ CAF_TEST(what is tried again or let run is announced to engines that look) {
   };
   for (const auto* sql :
        {"select gd_retry($1)", "select gd_stop($1)", "select gd_retry($1)",
-        "select gd_requeue($1, 'slow')"}) {
+        "select gd_requeue($1, 'slow', force => true)"}) {
     static auto id = instance("failed");
     auto before = ids();
     db.rows(sql, {text(id)});
@@ -570,7 +570,7 @@ CAF_TEST(functions and operators that fit better than those of PostgreSQL
   auto id = instance("failed", "pay", "k", "{runnable}");
   gd::test::define_traps(db);
   CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {text(id)}), "4");
-  CAF_CHECK_EQUAL(db.scalar("select gd_requeue(key => 'k', queue => 'q')"),
+  CAF_CHECK_EQUAL(db.scalar("select gd_requeue(key => 'k', queue => 'q', force => true)"),
                   "5");
   CAF_CHECK_EQUAL(db.scalar("select gd_stop($1)", {text(id)}), "6");
   db.rows("select gd_pause('q')");

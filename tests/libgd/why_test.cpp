@@ -4,9 +4,11 @@
 // what to do, and as data. What comes first to be mended is told first.
 
 #include <gd/client.hpp>
+#include <gd/migrate.hpp>
 #include <gd/pq/text.hpp>
 
 #include <support/database.hpp>
+#include <support/server.hpp>
 #include <support/traps.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -341,6 +343,162 @@ CAF_TEST(a row that a transaction keeps locked is told with its session) {
   CAF_CHECK_EQUAL(cause(id, "picks it"), "due");
 }
 
+CAF_TEST(of several who have locked a row the one is told that is in the way) {
+  start("mars");
+  auto id = add();
+  session refers{db.conninfo()};
+  refers.exec("begin");
+  refers.exec("select from gen_durable where id = $1 for key share",
+              {text(id)});
+  session holds{db.conninfo()};
+  holds.exec("begin");
+  holds.exec("select from gen_durable where id = $1 for no key update",
+             {text(id)});
+  CAF_CHECK_EQUAL(
+    cause(id, {"a transaction of session " + text(holds.pid()),
+               "has locked its row: wait for its end, or end it"}),
+    "row_locked");
+  holds.exec("rollback");
+  // Whoever merely refers to it, next to another who did, keeps nobody from picking it.
+  CAF_CHECK_EQUAL(cause(id, "picks it"), "due");
+}
+
+CAF_TEST(a lock behind a savepoint is told with whoever may have it) {
+  start("mars");
+  auto id = add();
+  session holds{db.conninfo()};
+  auto lock = [&](session& by, std::int64_t which) {
+    by.exec("begin; savepoint s");
+    by.exec("select from gen_durable where id = $1 for update", {text(which)});
+    by.exec("release s");
+  };
+  lock(holds, id);
+  CAF_CHECK_EQUAL(cause(id, "session " + text(holds.pid())), "row_locked");
+  CAF_CHECK_EQUAL(detail(why(id), "session"), text(holds.pid()));
+  session other{db.conninfo()};
+  lock(other, add());
+  CAF_CHECK_EQUAL(
+    cause(id, {"session " + text(holds.pid()), "session " + text(other.pid()),
+               "one of these, ", "a lock behind a savepoint tells no more"}),
+    "row_locked");
+}
+
+CAF_TEST(
+  a prepared transaction that has locked a row is told with what ends it) {
+  auto own = gd::test::server::make("max_prepared_transactions = 2");
+  CAF_REQUIRE(gd::migrate_up({.database = own.conninfo()}));
+  session by{own.conninfo()};
+  auto id = std::stoll(by.scalar("insert into gen_durable (fsm, step, status,"
+                                 " awaits) values ('Order', 'pay',"
+                                 " 'awaiting_signal', 'x') returning id"));
+  auto hold = [&](const std::string& name, const std::string& first) {
+    by.exec("begin; " + first + "select from gen_durable where id = " + text(id)
+            + " for update");
+    by.exec("prepare transaction '" + name + "'");
+  };
+  auto client = gd::client::connect(
+    {.database = own.conninfo(), .lock_timeout = 50ms});
+  CAF_REQUIRE(client);
+  for (const auto* first : {"", "savepoint s; "}) {
+    hold("left behind", first);
+    auto told = client->why({.id = id});
+    CAF_REQUIRE(told);
+    CAF_CHECK_EQUAL(told->cause, "waits");
+    for (const auto* part :
+         {"the prepared transaction 'left behind' of role postgres",
+          "in database postgres (rollback prepared 'left behind'"})
+      CAF_CHECK(contains(told->sentence, part));
+    CAF_CHECK(contains(told->details.text(), "\"prepared\": \"left behind\""));
+    auto refused = client->operate({.what = gd::act::stop, .target = id});
+    CAF_REQUIRE(!refused);
+    CAF_CHECK_EQUAL(refused.error().code, errc::busy);
+    CAF_CHECK(
+      contains(refused.error().message, "rollback prepared 'left behind'"));
+    by.exec("rollback prepared 'left behind'");
+  }
+  CAF_CHECK(client->operate({.what = gd::act::stop, .target = id}));
+}
+
+CAF_TEST(a verb that a stranger is in the way of says who that is) {
+  auto id = add("status", "'failed'");
+  session stranger{db.conninfo()};
+  stranger.exec("set application_name = 'bob'");
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id = $1 for update", {text(id)});
+  auto how = db.options();
+  how.lock_timeout = 50ms;
+  auto client = gd::client::connect(how);
+  CAF_REQUIRE(client);
+  for (auto what : {gd::act::retry, gd::act::move}) {
+    auto refused = client->operate(
+      {.what = what, .target = id, .queue = "slow", .force = true});
+    CAF_REQUIRE(!refused);
+    CAF_CHECK_EQUAL(refused.error().code, errc::busy);
+    CAF_CHECK(contains(refused.error().message,
+                       "session " + text(stranger.pid()) + " (bob)"));
+  }
+  CAF_CHECK_EQUAL(cause(id, {"has failed", "(bob) has locked its row"}),
+                  "failed");
+}
+
+CAF_TEST(what a stranger keeps from being woken or reaped is told as locked) {
+  start("mars");
+  auto overdue = add("status, awaits, deadline",
+                     "'awaiting_signal', 'paid', now() - interval '1 s'");
+  auto over = executing("venus", "-1 s");
+  session stranger{db.conninfo()};
+  stranger.exec("begin; select from gen_durable for no key update");
+  auto by = "a transaction of session " + text(stranger.pid());
+  CAF_CHECK_EQUAL(cause(overdue, {"is to run since 20", by}), "row_locked");
+  CAF_CHECK_EQUAL(cause(over, {"node venus, which is gone", by}), "row_locked");
+}
+
+CAF_TEST(what is owed is told as that although its node is gone) {
+  start("mars");
+  auto has = add("unique_key, unique_scope", "'order 42', '{runnable}'");
+  auto keyed = [&](const std::string& node, const std::string& until) {
+    return executing(node, until, ", unique_key, unique_scope, wake_reason",
+                     ", 'order 42', '{runnable}', 'signal'");
+  };
+  // Sweeps extend its lease for as long as it is.
+  CAF_CHECK_EQUAL(cause(keyed("venus", "4 s"), "instance " + text(has)),
+                  "owed");
+  // It executes well, whoever has the key that it has left.
+  CAF_CHECK_EQUAL(cause(keyed("mars", "1 min"), "executes step pay"),
+                  "executes");
+  auto due = add("status, awaits, deadline, unique_key, unique_scope",
+                 "'awaiting_signal', 'x', now() - interval '1 s', 'order 42',"
+                 " '{runnable}'");
+  CAF_CHECK_EQUAL(cause(due, "instance " + text(has)), "owed");
+}
+
+CAF_TEST(what the database refuses is told in the words of the server) {
+  start("mars");
+  auto overdue = add("status, awaits, deadline",
+                     "'awaiting_signal', 'paid', now() - interval '1 s'");
+  auto due = add();
+  auto refuse = [this](std::int64_t id, const std::string& ago) {
+    db.rows("update gen_durable_nodes set refused = jsonb_build_array("
+            "jsonb_build_object('id', $1::bigint, 'why', 'the sweep of"
+            " deadlines: not this one [P0001]', 'at_us', gd_us(now() -"
+            " $2::interval)))",
+            {text(id), ago});
+  };
+  refuse(overdue, "0 s");
+  CAF_CHECK_EQUAL(
+    cause(overdue, {"is to run since 20", "as node mars was told",
+                    "(the sweep of deadlines: not this one [P0001])"}),
+    "refused");
+  refuse(due, "0 s");
+  CAF_CHECK_EQUAL(cause(due, "not this one"), "refused");
+  refuse(due, "1 min"); // before its row was changed last
+  CAF_CHECK_EQUAL(cause(due, "picks it"), "due");
+  refuse(due, "0 s");
+  nodes.erase("mars"); // and what it knew with it
+  start("venus");
+  db.wait_until("select cause from gd_why(" + text(due) + ")", "due");
+}
+
 CAF_TEST(a command that is shown is one for a shell whatever its names are) {
   auto hostile = [this](const std::string& name) {
     return db.scalar("select gd_shell_text($1)", {name});
@@ -394,6 +552,8 @@ CAF_TEST(
   db.rows("insert into gen_durable_nodes (incarnation, node, host, process,"
           " library, lease, slots, queues, machines, sessions) values ('x', '',"
           " '', 0, '', '-1 s', 0, '7', '\"a\"', '{}')");
+  db.rows("update gen_durable_nodes set refused = '[7, {\"id\": \"x\","
+          " \"at_us\": \"y\"}]'");
   db.rows("update gen_durable_machines set outside = '[1]'");
   CAF_CHECK_EQUAL(cause(id, "picks it"), "due");
   auto rests = add("status, awaits", "'awaiting_signal', ''");

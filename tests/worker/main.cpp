@@ -25,9 +25,15 @@ GD_ENUM(hang_step, hang);
 GD_ENUM(walk_step, one, two, three);
 GD_ENUM(doze_step, doze);
 GD_ENUM(kill_step, kill);
+GD_ENUM(count_step, more);
 
 struct nothing {
   GD_STATE(nothing);
+};
+
+struct counted {
+  int n = 0;
+  GD_STATE(counted, n);
 };
 
 struct attempts {
@@ -78,6 +84,18 @@ gd::machine killer() {
     [](gd::context<nothing>&) -> gd::outcome { std::abort(); });
 }
 
+/// Counts to twenty, 5 ms each.
+gd::machine count() {
+  return gd::define<counted, count_step>("Count", 1)
+    .step(count_step::more, [](gd::context<counted>& ctx) -> gd::outcome {
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+      counted now{ctx.state.n + 1};
+      if (now.n == 20)
+        return gd::done(now);
+      return gd::next(count_step::more, now);
+    });
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -96,7 +114,7 @@ int main(int argc, char** argv) {
   gd::config options;
   options.database = argv[1];
   options.node = argv[2];
-  options.machines = {hang(), walk(), doze(), killer()};
+  options.machines = {hang(), walk(), doze(), killer(), count()};
   if (!is_drain) {
     options.poll = std::chrono::milliseconds{50};
     options.heartbeat = std::chrono::milliseconds{100};

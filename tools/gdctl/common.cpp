@@ -4,6 +4,7 @@
 
 #include <gd/instance.hpp>
 #include <gd/json.hpp>
+#include <gd/operate.hpp>
 #include <gd/time.hpp>
 
 #include <CLI/CLI.hpp>
@@ -49,6 +50,8 @@ void complain(std::string_view text) {
 
 int fail(const gd::error& why) {
   auto state = why.sqlstate.empty() ? "" : fmt::format(" [{}]", why.sqlstate);
+  if (why.sqlstate == gd::unknown_name)
+    state = "; --force does it all the same";
   complain(fmt::format("gdctl: {}{}\n", gd::printable(why.message), state));
   return exit_code_of(why.code);
 }
@@ -100,11 +103,40 @@ gd::result<std::int64_t> parse_number(std::string_view what,
                                                        : json_string(text)));
 }
 
-std::string no_number(const std::string& text) {
+static std::string check_whole(const std::string& text, std::int64_t low,
+                               std::int64_t high, const std::string& expected) {
   if (text.empty()) // as any option that is
     return {};
-  auto number = parse_number("expected a whole", text);
-  return number ? std::string{} : number.error().message;
+  auto number = parse_number(expected, text);
+  if (number && *number >= low && *number <= high)
+    return {};
+  return number ? fmt::format("{} number, got {}", expected, *number)
+                : number.error().message;
+}
+
+CLI::Validator whole(std::int64_t low, std::int64_t high) {
+  auto expected = fmt::format("expected {} to {}, as a whole", low, high);
+  return {[=](const std::string& text) {
+    return check_whole(text, low, high, expected);
+          },
+          fmt::format("INT in [{} - {}]", low, high)};
+}
+
+CLI::Validator whole() {
+  using bounds = std::numeric_limits<std::int64_t>;
+  return {[](const std::string& text) {
+    return check_whole(text, bounds::min(), bounds::max(), "expected a whole");
+          },
+          ""};
+}
+
+CLI::Validator version_number() {
+  constexpr auto most = std::numeric_limits<std::int32_t>::max();
+  return {[](const std::string& text) {
+    return check_whole(text, 1, most,
+                       "expected a version, 1 or more, as a whole");
+          },
+          ""};
 }
 
 gd::result<std::int64_t> parse_id(std::string_view text) {

@@ -14,6 +14,7 @@
 
 namespace CLI {
 class App;
+class Validator;
 } // namespace CLI
 
 namespace gdctl {
@@ -107,9 +108,13 @@ void add_serve(CLI::App& app, const globals& global, action& chosen);
 gd::result<std::int64_t> parse_number(std::string_view what,
                                       std::string_view text);
 
-/// A check of such an option: what is wrong with it, or nothing. (CLI takes a number that
-/// is too large for the largest.)
-std::string no_number(const std::string& text);
+/// A check of such an option. (CLI takes a number that is too large for the largest, and of
+/// others it says that it could not convert them.)
+CLI::Validator whole(std::int64_t low, std::int64_t high);
+/// A number of instances, or of their histories.
+CLI::Validator whole();
+/// A machine's version.
+CLI::Validator version_number();
 
 /// An instance's id, as the command line gives it.
 gd::result<std::int64_t> parse_id(std::string_view text);

@@ -73,6 +73,9 @@ public:
   gd::result<std::vector<gd::stats_row>> stats() override {
     return rows_of(ask<gd::stats>(gd::stats_query{}));
   }
+  gd::result<std::optional<std::string>> unknown(const gd::filter&) override {
+    return std::optional<std::string>{};
+  }
 
 private:
   /// Asks all at once, and waits for all answers: each comes.

@@ -29,7 +29,8 @@ int graph(const globals& global, const graph_options& what) {
     return fail(db.error());
   auto x = db->graph(what.fsm, what.version, what.live);
   if (!x)
-    return fail(x.error());
+    return fail(db->unknown({.fsm = what.fsm, .version = what.version}),
+                x.error());
   return print(what.mermaid ? gd::to_mermaid(*x)
                : what.dot   ? gd::to_dot(*x)
                             : gd::to_text(*x));
@@ -45,7 +46,7 @@ void add_graph(CLI::App& app, const globals& global, action& chosen) {
   sub
     ->add_option("--version", opts->version,
                  "Its version; default: what inserts take")
-    ->check(CLI::PositiveNumber);
+    ->check(version_number());
   auto* mermaid = sub->add_flag("--mermaid", opts->mermaid,
                                 "As a flowchart of Mermaid's");
   sub->add_flag("--dot", opts->dot, "As a digraph for Graphviz")

@@ -116,7 +116,9 @@ int in_step(const globals& global, const gd::in_step_query& what,
                      : fmt::format("{}  v{}  {}  seq {}  {}\n", x.id, x.version,
                                    gd::printable(x.status), x.seq,
                                    time_text(x.updated_at_us));
-  return print(lines);
+  if (auto code = print(lines); code != ok || !rows->empty())
+    return code;
+  return nothing_found((*db)->unknown({.fsm = what.fsm, .step = what.step}));
 }
 
 } // namespace
@@ -155,8 +157,9 @@ void add_in_step(CLI::App& app, const globals& global, action& chosen) {
   auto* before = sub
                    ->add_option("--before", opts->before,
                                 "Only instances with ids below this one")
-                   ->check(no_number);
+                   ->check(whole());
   sub->add_option("--limit", opts->what.limit, "How many, the newest first")
+    ->check(whole(1, 1'000))
     ->capture_default_str();
   sub->add_flag("--json", opts->as_json, "A JSON object per line");
   describe(*sub, "Of machines that ask for history.",

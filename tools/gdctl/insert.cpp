@@ -5,14 +5,17 @@
 #include "service.hpp"
 
 #include <gd/json.hpp>
+#include <gd/operate.hpp>
 #include <gd/state.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -47,11 +50,52 @@ struct label {
   GD_STATE(label, ref);
 };
 
+/// Which queues somebody has, of those that rows name: each is asked about once.
+class known_queues {
+public:
+  known_queues(service& db, bool force) : db_(db), force_(force) {
+    // nop
+  }
+
+  /// What is wrong with a row's queue. Of a machine that nobody knows either, it may be the
+  /// first row of all: that is told, and done.
+  gd::result<void> check(const gd::insert& x) {
+    if (x.queue.empty() || force_ || !told_.insert({x.fsm, x.queue}).second)
+      return refusal_of(x);
+    auto which = db_.unknown({.queue = x.queue});
+    if (!which || !*which)
+      return {};
+    auto machine = db_.unknown({.fsm = x.fsm});
+    if (machine && *machine)
+      complain(fmt::format("gdctl: {}\n", gd::printable(**which)));
+    else
+      refused_.emplace(std::pair{x.fsm, x.queue}, **which);
+    return refusal_of(x);
+  }
+
+private:
+  using names = std::pair<std::string, std::string>;
+
+  gd::result<void> refusal_of(const gd::insert& x) const {
+    auto found = refused_.find({x.fsm, x.queue});
+    if (found == refused_.end())
+      return {};
+    return gd::error{gd::errc::not_found, found->second,
+                     std::string{gd::unknown_name}};
+  }
+
+  service& db_;
+  bool force_;
+  std::set<names> told_;
+  std::map<names, std::string> refused_;
+};
+
 struct options {
   row defaults;
   std::optional<std::string> state;
   std::string file;
   bool progress = false;
+  bool force = false;
 };
 
 template <class T>
@@ -106,14 +150,19 @@ gd::result<gd::insert> complete(row x, const row& defaults) {
   return made;
 }
 
-parsed_line<gd::insert> parse(std::string_view text, const row& defaults) {
+parsed_line<gd::insert> parse(std::string_view text, const row& defaults,
+                              known_queues& queues) {
   auto x = gd::from_json_strict<row>(text);
   if (!x) {
     auto known = gd::from_json<label>(text);
     return {known ? known->ref : std::nullopt, x.error()};
   }
   auto ref = x->ref;
-  return {std::move(ref), complete(std::move(*x), defaults)};
+  auto made = complete(std::move(*x), defaults);
+  if (made)
+    if (auto ok = queues.check(*made); !ok)
+      made = ok.error();
+  return {std::move(ref), std::move(made)};
 }
 
 std::string answer_text(const gd::inserted& x) {
@@ -121,14 +170,19 @@ std::string answer_text(const gd::inserted& x) {
                      x.duplicate ? ",\"duplicate\":true" : "");
 }
 
-int insert_one(service& db, const row& what) {
+int insert_one(service& db, const row& what, known_queues& queues) {
   auto request = complete({}, what);
   if (!request)
     return fail(request.error());
+  if (auto ok = queues.check(*request); !ok)
+    return fail(ok.error());
+  auto names = gd::filter{.fsm = request->fsm, .version = request->version};
   auto answer = db.insert(std::move(*request));
   if (!answer) {
     // What is wrong is the row, not how gdctl was called.
-    auto code = fail(answer.error());
+    bool unknown = answer.error().code == gd::errc::unknown_machine;
+    auto code = unknown ? fail(db.unknown(names), answer.error())
+                        : fail(answer.error());
     return code == usage ? refused : code;
   }
   return print(
@@ -138,7 +192,9 @@ int insert_one(service& db, const row& what) {
 }
 
 int run(const globals& global, options opts) {
-  opts.defaults.state = gd::json::raw(opts.state.value_or("{}"));
+  auto state = opts.state.value_or("{}");
+  drop_mark(state);
+  opts.defaults.state = gd::json::raw(std::move(state));
   std::optional<line_reader> input;
   if (!opts.file.empty()) {
     auto opened = line_reader::open(opts.file);
@@ -149,10 +205,11 @@ int run(const globals& global, options opts) {
   auto db = open_service(global);
   if (!db)
     return fail(db.error());
+  known_queues queues{**db, opts.force};
   if (!input)
-    return insert_one(**db, opts.defaults);
+    return insert_one(**db, opts.defaults, queues);
   bulk_job<gd::insert, gd::inserted> job{
-    [&](std::string_view text) { return parse(text, opts.defaults); },
+    [&](std::string_view text) { return parse(text, opts.defaults, queues); },
     [&](std::vector<gd::insert> rows) {
     return (*db)->insert_all(std::move(rows));
     },
@@ -171,13 +228,15 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
   auto* fsm = sub->add_option("FSM", x.fsm, "The machine's name");
   sub->add_option("--state", opts->state,
                   "A JSON object; fields left out take their defaults");
-  sub->add_option(
-    "--version", x.version,
-    "The machine's version; default: the pinned one, or what is served");
+  sub
+    ->add_option(
+      "--version", x.version,
+      "The machine's version; default: the pinned one, or what is served")
+    ->check(version_number());
   sub->add_option("--step", x.step, "Default: the machine's initial step");
   sub->add_option("--queue", x.queue, "Default: the machine's queue");
-  sub->add_option("--priority", x.priority,
-                  "Lower is more urgent, -32768 to 32767; default: 0");
+  sub->add_option("--priority", x.priority, "Lower is more urgent; default: 0")
+    ->check(whole(-32'768, 32'767));
   auto* delay = sub->add_option("--delay", x.delay,
                                 "Do not start before: 250ms, 10s, 5m, 2h, 60d");
   sub
@@ -200,6 +259,8 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
                  ->add_option("--file", opts->file,
                               "Many instances, as JSON Lines; - is stdin")
                  ->type_name("FILE");
+  sub->add_flag("--force", opts->force,
+                "Also in a queue that nobody has: it is meant");
   sub->add_flag("--progress", opts->progress,
                 "Tell the progress even if stderr is no terminal");
   describe(

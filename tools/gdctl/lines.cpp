@@ -1,5 +1,7 @@
 #include "lines.hpp"
 
+#include "common.hpp"
+
 #include <fmt/format.h>
 
 #include <fcntl.h>
@@ -24,12 +26,20 @@ volatile std::sig_atomic_t noted_signal = 0;
 
 // -- interruptions ------------------------------------------------------------
 
+bool ignores_hangup() noexcept {
+  struct sigaction now {};
+  sigaction(SIGHUP, nullptr, &now);
+  return now.sa_handler == SIG_IGN;
+}
+
 interruptions::interruptions() {
   struct sigaction note {};
   note.sa_handler = [](int signal) { noted_signal = signal; };
   note.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &note, nullptr);
   sigaction(SIGTERM, &note, nullptr);
+  if (!ignores_hangup())
+    sigaction(SIGHUP, &note, nullptr);
 }
 
 int interruptions::noted() noexcept {
@@ -119,6 +129,16 @@ std::optional<line_reader::line> line_reader::take_line() {
   line next{++number_, {}, skipping_ || end - start_ > longest_line};
   if (!next.too_long)
     next.text = buffer_.substr(start_, end - start_);
+  if (next.number == 1)
+    drop_mark(next.text);
+  if (next.number == 1
+      && (next.text.starts_with("\xff\xfe")
+          || next.text.starts_with("\xfe\xff"))) {
+    failure_ = bad_usage(name_ + ": expected UTF-8, got UTF-16");
+    ended_ = true;
+    start_ = scanned_ = buffer_.size();
+    return std::nullopt;
+  }
   skipping_ = false;
   start_ = scanned_ = std::min(end + 1, buffer_.size());
   return next;
@@ -126,12 +146,12 @@ std::optional<line_reader::line> line_reader::take_line() {
 
 bool line_reader::readable(bool wait) const {
   // Between a look at the flag and the wait a signal would be missed.
-  sigset_t both;
+  sigset_t these;
   sigset_t before;
-  sigemptyset(&both);
-  sigaddset(&both, SIGINT);
-  sigaddset(&both, SIGTERM);
-  sigprocmask(SIG_BLOCK, &both, &before);
+  sigemptyset(&these);
+  for (auto number : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&these, number);
+  sigprocmask(SIG_BLOCK, &these, &before);
   pollfd input{fd_, POLLIN, 0};
   timespec at_once{};
   int n = 0;
@@ -182,6 +202,11 @@ int write_out(std::string_view text) {
       return errno;
   }
   return 0;
+}
+
+void drop_mark(std::string& text) {
+  if (text.starts_with(byte_order_mark))
+    text.erase(0, byte_order_mark.size());
 }
 
 gd::error system_error(std::string_view name, int number) {

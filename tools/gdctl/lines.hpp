@@ -12,7 +12,10 @@
 /// Streams of lines: in, out, and how they are interrupted.
 namespace gdctl {
 
-/// While one of these lives, a first Ctrl-C (or SIGTERM) is noted instead of
+/// Whether the terminal may go: the program was started by nohup.
+bool ignores_hangup() noexcept;
+
+/// While one of these lives, a first Ctrl-C (or SIGTERM, or SIGHUP) is noted instead of
 /// ending the program, so that what is under way gets its answers; a second one
 /// ends it.
 class interruptions {
@@ -81,6 +84,12 @@ void occupy_streams();
 
 /// Writes to stdout, at once. Returns errno, or 0.
 int write_out(std::string_view text);
+
+/// What editors and shells of some systems put in front of UTF-8.
+inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
+/// A file's text without that.
+void drop_mark(std::string& text);
 
 /// What the system says of a file.
 gd::error system_error(std::string_view name, int number);

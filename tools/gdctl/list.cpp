@@ -25,7 +25,7 @@ bool filter_options::empty() const {
 void add_filter(CLI::App& to, filter_options& opts) {
   to.add_option("--machine", opts.which.fsm, "Those of this machine");
   to.add_option("--machine-version", opts.which.version, "Of this version")
-    ->check(CLI::PositiveNumber);
+    ->check(version_number());
   to.add_option("--step", opts.which.step, "At this step");
   to.add_option("--status", opts.which.status, "In this status")
     ->check(CLI::IsMember(statuses));
@@ -106,6 +106,8 @@ int list(const globals& global, list_options& opts) {
   else
     text = text_of(rows);
   auto code = print(text);
+  if (rows.empty() && !ask.before && code == ok)
+    return nothing_found(db->unknown(ask.which));
   if (ask.before)
     complain(
       fmt::format("gdctl: there may be more: --before {}\n", *ask.before));
@@ -121,9 +123,9 @@ void add_list(CLI::App& app, const globals& global, action& chosen) {
   auto* before = sub
                    ->add_option("--before", opts->before,
                                 "Only instances with ids below this one")
-                   ->check(no_number);
+                   ->check(whole());
   sub->add_option("--limit", opts->what.limit, "How many")
-    ->check(CLI::Range(1, 1'000))
+    ->check(whole(1, 1'000))
     ->capture_default_str();
   sub->add_flag("--json", opts->as_json, "A JSON object for each");
   describe(

@@ -197,7 +197,8 @@ int retire(const globals& global, const named_version& what) {
   if (!db)
     return fail(db.error());
   if (auto ok = db->retire(what.fsm, what.version, !what.undo); !ok)
-    return fail(ok.error());
+    return fail(db->unknown({.fsm = what.fsm, .version = what.version}),
+                ok.error());
   return print(fmt::format("{} v{} {}\n", gd::printable(what.fsm), what.version,
                            what.undo
                              ? "takes inserts again"
@@ -209,7 +210,8 @@ int pin(const globals& global, const named_version& what) {
   if (!db)
     return fail(db.error());
   if (auto ok = db->pin(what.fsm, what.undo ? 0 : what.version); !ok)
-    return fail(ok.error());
+    return fail(db->unknown({.fsm = what.fsm, .version = what.version}),
+                ok.error());
   auto takes = what.undo ? "what is served" : fmt::format("v{}", what.version);
   return print(fmt::format("{}: inserts that name no version take {}\n",
                            gd::printable(what.fsm), takes));
@@ -221,7 +223,7 @@ void add_retire(CLI::App& to, const globals& global, action& chosen) {
   sub->add_option("MACHINE", opts->fsm, "Its name")->required();
   sub->add_option("VERSION", opts->version, "Its version")
     ->required()
-    ->check(CLI::PositiveNumber);
+    ->check(version_number());
   sub->add_flag("--undo", opts->undo, "Let it take them again");
   describe(*sub, "Its instances go on.", {"gdctl machines retire Checkout 2"});
   sub->callback([opts, &global, &chosen] {
@@ -235,7 +237,7 @@ void add_pin(CLI::App& to, const globals& global, action& chosen) {
     "pin", "Let inserts that name no version take this one");
   sub->add_option("MACHINE", opts->fsm, "Its name")->required();
   auto* version = sub->add_option("VERSION", opts->version, "Its version")
-                    ->check(CLI::PositiveNumber);
+                    ->check(version_number());
   auto* undo = sub->add_flag("--undo", opts->undo,
                              "Let them take what is served");
   describe(

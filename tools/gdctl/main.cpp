@@ -10,10 +10,39 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 
 namespace {
+
+/// A variable that a shell does not know must not mean "any"; and what is no text would be
+/// refused by whom it gets to, in words of its own.
+gd::result<void> check_given(const std::string& name,
+                             const std::string& value) {
+  if (value.empty())
+    return gdctl::bad_usage(name + ": expected a value, got nothing");
+  auto clean = gd::clean_text(value, value.size());
+  auto at = std::mismatch(value.begin(), value.end(), clean.begin(),
+                          clean.end())
+              .first;
+  if (at == value.end())
+    return {};
+  return gdctl::bad_usage(
+    fmt::format("{}: expected UTF-8, got byte 0x{:02x} at offset {}", name,
+                static_cast<unsigned char>(*at), at - value.begin()));
+}
+
+gd::result<void> check_given(const CLI::App& command) {
+  for (const auto* option : command.get_options())
+    for (const auto& value : option->results())
+      if (auto ok = check_given(option->get_name(), value); !ok)
+        return ok;
+  for (const auto* sub : command.get_subcommands())
+    if (auto ok = check_given(*sub); !ok)
+      return ok;
+  return {};
+}
 
 int refuse(const CLI::App& app, const CLI::ParseError& why) {
   if (why.get_exit_code() == 0) { // --help, --version
@@ -21,6 +50,8 @@ int refuse(const CLI::App& app, const CLI::ParseError& why) {
     app.exit(why, text);
     return gdctl::print(text.str());
   }
+  if (auto ok = check_given(app); !ok)
+    return gdctl::fail(ok.error());
   std::string message = why.what();
   if (auto rest = app.remaining();
       !rest.empty() && app.get_subcommands().empty())
@@ -31,22 +62,6 @@ int refuse(const CLI::App& app, const CLI::ParseError& why) {
   gdctl::complain(fmt::format("gdctl: {}\nRun with --help for more.\n",
                               gd::printable(message)));
   return gdctl::usage;
-}
-
-/// A variable that a shell does not know must not mean "any".
-gd::result<void> check_given(const CLI::App& command) {
-  for (const auto* sub : command.get_subcommands()) {
-    for (const auto* option : sub->get_options())
-      for (const auto& value : option->results())
-        if (value.empty())
-          return gd::error{gd::errc::invalid_argument,
-                           option->get_name()
-                             + ": expected a value, got nothing",
-                           {}};
-    if (auto ok = check_given(*sub); !ok)
-      return ok;
-  }
-  return {};
 }
 
 } // namespace

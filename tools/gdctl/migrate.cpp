@@ -89,6 +89,7 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
             "gdctl migrate down --to 0 --with-instances   (drops all)"});
   auto* up = sub->add_subcommand("up", "Install what is missing");
   up->add_option("--to", *to, "The last migration to install")
+    ->check(whole(0, gd::newest_schema()))
     ->capture_default_str();
   describe(*up, "", {"gdctl migrate up"});
   up->callback([=, &global, &chosen] {
@@ -100,6 +101,7 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
     ->add_option("--to", *to,
                  "The last migration to keep; 0 removes everything, with "
                  "all instances")
+    ->check(whole(0, gd::newest_schema()))
     ->required();
   auto with_instances = std::make_shared<bool>(false);
   down->add_flag("--with-instances", *with_instances,

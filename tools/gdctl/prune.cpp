@@ -19,6 +19,9 @@ namespace gdctl {
 
 namespace {
 
+/// As of `gd::prune`.
+constexpr std::int64_t shortest_age = 60'000'000;
+
 struct prune_options {
   gd::prune what{};
   std::string older_than{};
@@ -65,6 +68,10 @@ public:
     return sum_.looked == 0;
   }
 
+  bool found_nothing() const noexcept {
+    return sum_.found == 0;
+  }
+
   bool all_well() const noexcept {
     return sum_.refused == 0;
   }
@@ -82,6 +89,9 @@ int prune(const globals& global, prune_options& opts) {
   auto age = parse_delay("--older-than", opts.older_than);
   if (!age)
     return fail(age.error());
+  if (*age < shortest_age)
+    return fail(bad_usage("--older-than: expected 1m at least, got "
+                          + json_string(opts.older_than)));
   opts.what.age_us = *age;
   auto db = open_database(global);
   if (!db)
@@ -103,6 +113,9 @@ int prune(const globals& global, prune_options& opts) {
     if (!page && all.is_empty())
       return fail(page.error());
     auto code = print(all.line(), all.all_well() ? ok : refused);
+    if (page && all.found_nothing() && code == ok)
+      code = nothing_found(
+        db->unknown({.fsm = opts.what.fsm, .version = opts.what.version}));
     if (!page)
       return fail(page.error());
     if (stopped != 0)
@@ -126,7 +139,7 @@ void add_prune(CLI::App& app, const globals& global, action& chosen) {
   sub
     ->add_option("--version", opts->what.version,
                  "Of this version of it; default: of any")
-    ->check(CLI::PositiveNumber)
+    ->check(version_number())
     ->needs(fsm);
   sub
     ->add_option("--status", opts->what.status,
@@ -135,12 +148,12 @@ void add_prune(CLI::App& app, const globals& global, action& chosen) {
   sub
     ->add_option("--page", opts->what.page,
                  "How many instances one transaction looks at")
-    ->check(CLI::Range(1, 10'000))
+    ->check(whole(1, 10'000))
     ->capture_default_str();
   sub
     ->add_option("--after", opts->what.after,
                  "Begins behind this instance: to go on with")
-    ->check(no_number);
+    ->check(whole());
   sub->add_flag("--dry-run", opts->what.only_count,
                 "Only count them, delete nothing");
   sub->add_flag("--progress", opts->progress,

@@ -20,6 +20,7 @@ struct options {
   address which;
   std::string seq;
   Request what;
+  bool force = false; ///< of a fork
 };
 
 template <class Request>
@@ -52,6 +53,9 @@ int fork(const globals& global, options<gd::fork>& opts) {
   auto db = open_database(global);
   if (!db)
     return fail(db.error());
+  if (auto which = db->unknown({.queue = opts.what.queue});
+      which && *which && !opts.force)
+    return fail({gd::errc::not_found, **which, std::string{gd::unknown_name}});
   auto made = db->fork(opts.what);
   if (!made)
     return fail(made.error());
@@ -96,6 +100,8 @@ void add_fork(CLI::App& app, const globals& global, action& chosen) {
   add_arguments(*sub, *opts);
   sub->add_option("--queue", opts->what.queue,
                   "Where it is picked; default: that one's");
+  sub->add_flag("--force", opts->force,
+                "Also in a queue that nobody has: it is meant");
   describe(
     *sub,
     "With the step and the state that the other one had then, which goes on as "

@@ -38,6 +38,10 @@ public:
   gd::result<std::vector<gd::stats_row>> stats() override {
     return db_.stats();
   }
+  gd::result<std::optional<std::string>>
+  unknown(const gd::filter& names) override {
+    return db_.unknown(names);
+  }
 
 private:
   gd::client db_;
@@ -62,6 +66,18 @@ gd::result<gd::client> open_database(const globals& global, does what) {
     return where.error();
   where->standby_will_do = what == does::read;
   return gd::client::connect(std::move(*where));
+}
+
+int nothing_found(const unknown_name& which) {
+  if (!which || !*which)
+    return ok;
+  return fail({gd::errc::not_found, **which, {}});
+}
+
+int fail(const unknown_name& which, gd::error why) {
+  if (which && *which)
+    why.message = **which;
+  return fail(why);
 }
 
 } // namespace gdctl

@@ -8,6 +8,7 @@
 #include <gd/operate.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,9 @@ public:
   virtual gd::result<std::vector<gd::in_step_row>>
   in_step(const gd::in_step_query& what) = 0;
   virtual gd::result<std::vector<gd::stats_row>> stats() = 0;
+  /// As `gd::client::unknown`; a gateway, which is not asked for that, knows all.
+  virtual gd::result<std::optional<std::string>>
+  unknown(const gd::filter& names) = 0;
 
   gd::result<gd::inserted> insert(gd::insert what) {
     std::vector<gd::insert> one;
@@ -56,6 +60,15 @@ gd::result<std::unique_ptr<service>> open_service(const globals& global,
 /// The database, for what no gateway answers.
 gd::result<gd::client> open_database(const globals& global,
                                      does what = does::write);
+
+/// Of names that somebody has typed: which of them nobody has.
+using unknown_name = gd::result<std::optional<std::string>>;
+
+/// Where nothing was found: says that on stderr, if it is so, and returns the exit code.
+int nothing_found(const unknown_name& which);
+
+/// As `fail`: that says more than an error about the same name.
+int fail(const unknown_name& which, gd::error why);
 
 /// An engine's gateway at one of these addresses.
 gd::result<std::unique_ptr<service>>

@@ -9,7 +9,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -146,24 +148,51 @@ std::string answer_text(const gd::signalled& x) {
                      x.duplicate ? "duplicate" : "accepted");
 }
 
+/// What lies in an inbox until somebody takes it may be there for ever: tells what the
+/// instance waits for in its place, which may be what was meant.
+void tell_awaited(service& db, const gd::look_up& whom,
+                  const std::string& name) {
+  auto now = db.look_up(whom);
+  if (!now || now->status != "awaiting_signal" || !now->awaits)
+    return;
+  auto names = now->awaits_also;
+  names.insert(names.begin(), *now->awaits);
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    return;
+  complain(fmt::format(
+    "gdctl: {} is stored, and instance {} {}: it lies in the inbox until a "
+    "step takes it\n",
+    gd::printable(name), now->id,
+    now->awaits->empty()
+      ? "rests at step " + gd::printable(now->step)
+      : "waits for "
+          + gd::printable(fmt::format("{}", fmt::join(names, "|")))));
+}
+
 int send_one(service& db, const options& opts) {
   auto request = complete(opts.one, opts, {});
   if (!request)
     return fail(request.error());
   auto head = target_label(*request).substr(1);
+  gd::look_up whom{.id = request->target, .key = request->key};
+  auto name = request->name;
   auto answer = db.signal(std::move(*request));
   if (!answer) {
     // What is wrong is the signal, not how gdctl was called.
     auto code = fail(answer.error());
     return code == usage ? refused : code;
   }
+  if (!answer->duplicate)
+    tell_awaited(db, whom, name);
   return print(fmt::format("{{{}{}}}\n", head, answer_text(*answer)), ok,
                answer->duplicate ? "the signal is a duplicate"
                                  : "the signal is accepted");
 }
 
 int run(const globals& global, options opts) {
-  opts.one.payload = gd::json::raw(opts.payload.value_or("{}"));
+  auto payload = opts.payload.value_or("{}");
+  drop_mark(payload);
+  opts.one.payload = gd::json::raw(std::move(payload));
   if (opts.file.empty()) {
     std::int64_t id = 0;
     auto& one = opts.one;

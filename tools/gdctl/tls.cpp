@@ -61,6 +61,7 @@ gd::result<std::string> read_file(const fs::path& from) {
   std::string text{std::istreambuf_iterator<char>{in}, {}};
   if (!in.good() && !in.eof())
     return system_error(from.string(), errno);
+  drop_mark(text);
   return text;
 }
 
@@ -331,7 +332,7 @@ void add_init(CLI::App& to, action& chosen) {
     ->required();
   sub->add_option("--days", opts->days, "How long it lasts")
     ->capture_default_str()
-    ->check(CLI::Range(1, longest_days));
+    ->check(whole(1, longest_days));
   sub->add_flag("--replace", opts->replace,
                 "Also if one is there, whose nodes get in no more then");
   describe(*sub, "Keep DIR on one host, and not on one that runs a tunnel.",
@@ -384,10 +385,10 @@ void add_node(CLI::App& to, action& chosen) {
     ->add_option("--connections", opts->what.connections,
                  "That it accepts, all together")
     ->capture_default_str()
-    ->check(CLI::Range(1, 100'000));
+    ->check(whole(1, 100'000));
   sub->add_option("--days", opts->days, "How long the certificate lasts")
     ->capture_default_str()
-    ->check(CLI::Range(1, longest_days));
+    ->check(whole(1, longest_days));
   sub->add_flag("--renew", opts->renew, "Another key and certificate, no more");
   sub->add_flag("--replace", opts->replace,
                 "Also what is there already: all of it");

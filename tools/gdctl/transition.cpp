@@ -1,4 +1,5 @@
 #include "common.hpp"
+#include "lines.hpp"
 #include "pages.hpp"
 #include "service.hpp"
 
@@ -28,10 +29,12 @@ int run(const globals& global, options opts) {
   if (auto ok = read_address(opts.which, what.target, what.key); !ok)
     return fail(ok.error());
   auto named = address_json("target", what.target, what.key);
-  if (opts.state)
-    what.state = gd::json::raw(*opts.state);
-  if (opts.metadata)
-    what.metadata = gd::json::raw(*opts.metadata);
+  for (auto [given, json] : {std::pair{&opts.state, &what.state},
+                             std::pair{&opts.metadata, &what.metadata}})
+    if (*given) {
+      drop_mark(**given);
+      *json = gd::json::raw(std::move(**given));
+    }
   auto db = open_service(global);
   if (!db)
     return fail(db.error());
@@ -59,7 +62,7 @@ void add_transition(CLI::App& app, const globals& global, action& chosen) {
   sub
     ->add_option("--seq", x.seq,
                  "Only if it has made so many transitions, as gdctl show says")
-    ->check(no_number);
+    ->check(whole());
   sub->add_option("--state", opts->state, "Its new state, JSON");
   sub->add_option("--metadata", opts->metadata, "For its history, JSON");
   sub->add_option("--reason", x.reason, "Why, for its history");

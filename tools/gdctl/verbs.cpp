@@ -29,6 +29,9 @@ struct verb_options {
   bool detach = false;
 };
 
+constexpr const char* force_help
+  = "Also for names that nobody has: they are meant";
+
 struct verb {
   gd::act what;
   std::string_view name;
@@ -95,15 +98,18 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
   CLI::Option* priority = nullptr;
   if (x.what == gd::act::move) {
     sub->add_option("--to", opts->all.what.queue, "The queue that they go to");
-    priority = sub->add_option("--priority", opts->priority,
-                               "The priority that they get; lower is more "
-                               "urgent");
+    priority = sub
+                 ->add_option("--priority", opts->priority,
+                              "The priority that they get; lower is more "
+                              "urgent")
+                 ->check(whole(-32'768, 32'767));
   }
   bool upgrades = x.what == gd::act::upgrade;
   if (upgrades) {
     sub
       ->add_option("--to-version", opts->all.what.to_version,
                    "The version of their machine that they go to")
+      ->check(version_number())
       ->required();
     sub
       ->add_option("--map", opts->steps,
@@ -116,6 +122,7 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
                   "Who does it, for the history; default: the database's user");
   sub->add_flag("--dry-run", opts->all.dry_run,
                 "Only count those that fit a filter");
+  sub->add_flag("--force", opts->all.what.force, force_help);
   sub->add_flag("--detach", opts->detach,
                 "Leave those that fit a filter to the nodes: see gdctl jobs");
   describe(*sub,
@@ -143,26 +150,25 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
   });
 }
 
-int pause(const globals& global, const std::string& queue,
-          const gd::command& why) {
+int pause(const globals& global, const gd::command& what) {
   auto db = open_database(global);
   if (!db)
     return fail(db.error());
-  if (auto ok = db->pause(queue, why.reason, why.by); !ok)
+  if (auto ok = db->pause(what.queue, what.reason, what.by, what.force); !ok)
     return fail(ok.error());
   return print(fmt::format("queue {} is paused: nothing begins there; what "
                            "runs ends\n",
-                           gd::printable(queue)));
+                           gd::printable(what.queue)));
 }
 
-int resume(const globals& global, const std::string& queue) {
+int resume(const globals& global, const gd::command& what) {
   auto db = open_database(global);
   if (!db)
     return fail(db.error());
-  auto was = db->resume(queue);
+  auto was = db->resume(what.queue, what.force);
   if (!was)
     return fail(was.error());
-  return print(fmt::format("queue {} {}\n", gd::printable(queue),
+  return print(fmt::format("queue {} {}\n", gd::printable(what.queue),
                            *was ? "goes on" : "was not paused"));
 }
 
@@ -218,31 +224,30 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
 }
 
 void add_pause(CLI::App& app, const globals& global, action& chosen) {
-  struct pause_options {
-    std::string queue;
-    gd::command why;
-  };
-  auto opts = std::make_shared<pause_options>();
+  auto opts = std::make_shared<gd::command>();
   auto* sub = app.add_subcommand("pause", "Let nothing begin in a queue");
   sub->add_option("QUEUE", opts->queue, "Its name")->required();
-  sub->add_option("--reason", opts->why.reason, "Why");
-  sub->add_option("--by", opts->why.by, "Who; default: the database's user");
+  sub->add_option("--reason", opts->reason, "Why");
+  sub->add_option("--by", opts->by, "Who; default: the database's user");
+  sub->add_flag("--force", opts->force, force_help);
   describe(*sub,
            "On all nodes, until gdctl resume. Steps that run end; what they "
-           "lead to waits.",
+           "lead to waits.\nA queue that no node serves and nothing is in is "
+           "refused, unless --force says that\nit is meant.",
            {"gdctl pause mail --reason 'the relay is down'"});
   sub->callback([=, &global, &chosen] {
-    chosen = [opts, &global] { return pause(global, opts->queue, opts->why); };
+    chosen = [opts, &global] { return pause(global, *opts); };
   });
 }
 
 void add_resume(CLI::App& app, const globals& global, action& chosen) {
-  auto queue = std::make_shared<std::string>();
+  auto opts = std::make_shared<gd::command>();
   auto* sub = app.add_subcommand("resume", "Let a paused queue go on");
-  sub->add_option("QUEUE", *queue, "Its name")->required();
+  sub->add_option("QUEUE", opts->queue, "Its name")->required();
+  sub->add_flag("--force", opts->force, force_help);
   describe(*sub, "", {"gdctl resume mail"});
   sub->callback([=, &global, &chosen] {
-    chosen = [queue, &global] { return resume(global, *queue); };
+    chosen = [opts, &global] { return resume(global, *opts); };
   });
 }
 

@@ -199,17 +199,22 @@ std::optional<error> engine::failed() const {
 
 result<void> engine::run_until_signal() {
   signal_fd = impl_->wake_fd;
+  constexpr std::array ends{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, ends.size()> before{};
   struct sigaction action {};
-  struct sigaction old_int {};
-  struct sigaction old_term {};
   action.sa_handler = gd_on_signal;
-  sigaction(SIGINT, &action, &old_int);
-  sigaction(SIGTERM, &action, &old_term);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    sigaction(ends[i], nullptr, &before[i]);
+    // Under nohup the terminal may go.
+    if (ends[i] != SIGHUP || before[i].sa_handler != SIG_IGN)
+      sigaction(ends[i], &action, nullptr);
+  }
   pollfd ready{impl_->wake_fd, POLLIN, 0};
   while (poll(&ready, 1, -1) < 1)
     ; // interrupted: the handler has written by now
-  sigaction(SIGINT, &old_int, nullptr);
-  sigaction(SIGTERM, &old_term, nullptr);
+  // A second one finds what was there: by default it ends the process at once.
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    sigaction(ends[i], &before[i], nullptr);
   signal_fd = -1;
   stop();
   if (auto why = failed())

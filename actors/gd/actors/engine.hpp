@@ -47,7 +47,9 @@ public:
   /// connection in time); nullopt while it runs.
   std::optional<error> failed() const;
 
-  /// Blocks until SIGINT or SIGTERM arrives or the engine gives up, then stops.
+  /// Blocks until SIGINT, SIGTERM or SIGHUP (but under nohup) arrives or the engine gives
+  /// up, then stops. A second one meanwhile does what it did before: by default it ends the
+  /// process at once, and what runs is left to its leases.
   /// An error: it gave up.
   result<void> run_until_signal();
 

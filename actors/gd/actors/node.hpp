@@ -14,6 +14,7 @@
 #include <gd/work/key.hpp>
 #include <gd/work/lease.hpp>
 #include <gd/work/link_desk.hpp>
+#include <gd/work/refused_rows.hpp>
 
 #include <array>
 #include <atomic>
@@ -220,6 +221,7 @@ struct node {
   actor_directory children;
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   told_steps slow_steps;
+  refused_rows refused;
   std::shared_ptr<database> db;
 
   /// The reactor's lane beside those of `connections`: what takes long, and

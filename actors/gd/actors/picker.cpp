@@ -179,6 +179,8 @@ void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
   for (const auto& x : report.unpickable) {
     auto why = without_data(x.why);
     home_->tell(events::row_unusable{x.row.id, why, x.what});
+    if (x.what != events::row_unusable::fate::failed)
+      home_->refused.note(x.row.id, "a pick", x.why, system().clock().now());
     if (x.what == events::row_unusable::fate::failed)
       home_->tell(events::instance_failed{x.run, "its row cannot be picked: "
                                                    + why.message});

@@ -1,7 +1,6 @@
 #include <gd/actors/reaper.hpp>
 
 #include <gd/pq/store.hpp>
-#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_operate.hpp>
 
 #include <caf/all.hpp>
@@ -39,13 +38,6 @@ constexpr std::int32_t trimmed_entries = 100;
 /// by the next at once, up to so many.
 constexpr std::int32_t forgotten_signals = 5'000;
 constexpr std::int32_t forgotten_pages = 20;
-/// Instances that are deleted together, and how many such pages at once; and how long
-/// each waits for strangers who have locked a signal of theirs.
-constexpr std::int32_t erased_rows = 1'000;
-constexpr std::int32_t erased_pages = 20;
-constexpr milliseconds erase_wait{10};
-/// The sweep that one node does for all, whatever the configuration says of the others.
-constexpr std::string_view expiry = "expiry";
 
 template <class Rows>
 std::vector<std::string> queues_of(Rows& rows) {
@@ -73,7 +65,9 @@ caf::behavior reaper_actor::make_behavior() {
       finish_job(*x.reply);
     else if (x.ticket == upgrade_ticket)
       judge_upgrade(*x.reply);
-    else
+    else if (x.ticket == note_ticket && !x.reply->ok())
+      home_->refused.not_written();
+    else if (x.ticket != note_ticket)
       finish(static_cast<sweep>(x.ticket), *x.reply);
     },
     };
@@ -230,8 +224,11 @@ void reaper_actor::fail(sweep what, const error& why) {
   // Something refers to one of them: that is told in the end.
   bool referred = at.under_way == stage::erase
                   && (why.code == errc::busy || why.code == errc::rejected);
+  // For one of its rows, maybe: that is told by each of them.
+  bool by_each = at.under_way == stage::one_row
+                 || (at.under_way == stage::batch && !at.refused);
   if (why.code != errc::stopped && why.code != errc::unavailable && !locked
-      && !referred)
+      && !referred && !(by_each && !lost))
     home_->tell(events::sweep_failed{title(what), without_data(why)});
   if (lost) {
     at.singles.clear();
@@ -243,15 +240,17 @@ void reaper_actor::fail(sweep what, const error& why) {
   if (at.under_way == stage::erase) {
     auto guilty = std::move(to_erase_.back());
     to_erase_.pop_back();
-    if (guilty.size() == 1)
+    if (guilty.size() == 1) {
+      if (why.code != errc::busy)
+        refuse(what, guilty.front(), why);
       return put_off(guilty);
+    }
     store::push_halves(to_erase_, guilty);
     return erase_next();
   }
   if (at.under_way == stage::put_off)
     return erase_next();
-  if (at.under_way == stage::batch && !at.refused) {
-    // For one of its rows: each by itself.
+  if (by_each && at.under_way == stage::batch) {
     at.refused = true;
     if (what == sweep::deadlines)
       return send(sweep::deadlines, stage::list,
@@ -260,7 +259,9 @@ void reaper_actor::fail(sweep what, const error& why) {
     return return_next(what);
   }
   if (at.under_way == stage::one_row) {
-    ++at.returned.blocked;
+    ++(locked ? at.returned.blocked : at.returned.refused);
+    if (!locked)
+      refuse(what, at.single, why);
     return return_next(what);
   }
   // What else the sweep does is not for the sake of these.
@@ -269,6 +270,20 @@ void reaper_actor::fail(sweep what, const error& why) {
   if (at.under_way == stage::forget || at.under_way == stage::end_one)
     return end_next();
   pause(what);
+}
+
+void reaper_actor::refuse(sweep what, std::int64_t id, const error& why) {
+  auto now = system().clock().now();
+  home_->refused.note(id, title(what), why, now);
+  auto reason = fmt::format("{}: {}", title(what), why.message);
+  if (auto times = complaints_.note(reason, now); times > 0)
+    home_->tell(events::row_refused{title(what), id, without_data(why), times});
+}
+
+void reaper_actor::note_refused() {
+  if (auto rows = home_->refused.news(system().clock().now()))
+    submit(this, *home_->db, database::control_lane,
+           {{store::note_refused(home_->incarnation, *rows)}}, note_ticket);
 }
 
 // -- leases that end ----------------------------------------------------------
@@ -392,13 +407,13 @@ void reaper_actor::return_next(sweep what) {
   auto& at = of(what);
   // One at a time, so that heartbeats come in between.
   if (!at.singles.empty() && in_time(what)) {
-    auto id = at.singles.front();
+    at.single = at.singles.front();
     at.singles.pop_front();
-    bool lease_too = may_reap() && !locked_.contains(id);
+    bool lease_too = may_reap() && !locked_.contains(at.single);
     return send(
       what, stage::one_row,
       {{store::lock_timeout(single_wait),
-        store::return_row(id, lease_too, home_->config.max_crashes)}});
+        store::return_row(at.single, lease_too, home_->config.max_crashes)}});
   }
   if (what == sweep::deadlines && in_time(what) && (parked_ || expired_))
     return find_singles();
@@ -409,7 +424,11 @@ void reaper_actor::return_next(sweep what) {
     expired_ = expired_.value_or(store::page_end{});
   }
   auto summary = std::exchange(at.returned, {});
-  if (summary.runnable + summary.blocked > 0)
+  auto told = fmt::format("{}: {}, {}", title(what), summary.blocked,
+                          summary.refused);
+  if (summary.runnable > 0
+      || (summary.blocked + summary.refused > 0
+          && complaints_.note(told, system().clock().now()) > 0))
     home_->tell(summary);
   at.refused = false;
   if (what == sweep::leases)
@@ -509,61 +528,8 @@ void reaper_actor::read_served(const pq::reply& reply) {
   pause(sweep::leases);
 }
 
-// -- what has ended -----------------------------------------------------------
-
-void reaper_actor::look_for_expired() {
-  send(sweep::expired, stage::expired,
-       {{store::sweep_lock(expiry), store::expired(erased_rows, expired_to_)},
-        false});
-}
-
-void reaper_actor::read_expired(const pq::reply& reply) {
-  if (!reply.results.front().boolean(0, 0))
-    return pause(sweep::expired);
-  auto page = store::read<store::expired_row>(reply.results.back());
-  more_expired_ = page.size() >= static_cast<std::size_t>(erased_rows);
-  expired_to_ = more_expired_ ? page.back() : store::page_end{};
-  if (!page.empty()) {
-    auto& ids = to_erase_.emplace_back();
-    for (const auto& x : page)
-      ids.push_back(x.id);
-  }
-  erase_next();
-}
-
-void reaper_actor::erase_next() {
-  bool goes_on = in_time(sweep::expired);
-  if (!to_erase_.empty() && goes_on)
-    return send(
-      sweep::expired, stage::erase,
-      {{store::lock_timeout(erase_wait), store::erase(to_erase_.back())}});
-  if (to_erase_.empty() && more_expired_ && goes_on
-      && ++expired_pages_ < erased_pages)
-    return look_for_expired();
-  to_erase_.clear();
-  auto did = std::exchange(deleted_, {});
-  of(sweep::expired).found = did.deleted + did.put_off > 0;
-  if (of(sweep::expired).found)
-    home_->tell(did);
-  pause(sweep::expired);
-}
-
-void reaper_actor::read_erased(const pq::reply& reply) {
-  to_erase_.pop_back();
-  auto did = store::read_one<store::erased_row>(reply.results.back())
-               .value_or(store::erased_row{});
-  deleted_.deleted += static_cast<std::size_t>(did.erased);
-  if (!did.kept.empty())
-    return put_off(did.kept);
-  erase_next();
-}
-
-void reaper_actor::put_off(const std::vector<std::int64_t>& ids) {
-  deleted_.put_off += ids.size();
-  send(sweep::expired, stage::put_off, {{store::put_off(ids)}, false});
-}
-
 void reaper_actor::pause(sweep what) {
+  note_refused();
   auto& at = of(what);
   home_->tell(events::sweep_ended{
     title(what), std::chrono::duration_cast<std::chrono::microseconds>(

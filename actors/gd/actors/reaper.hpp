@@ -64,8 +64,9 @@ private:
     stage under_way = stage::lock;
     clock::time_point began{};
     clock::time_point sent{}; ///< the unit under way
-    /// To be returned one by one, the first of them now.
+    /// To be returned one by one, the first of them next; and the one under way.
     std::deque<std::int64_t> singles{};
+    std::int64_t single = 0;
     /// Those that a batch was refused for are singles, too.
     bool refused = false;
     events::returned returned{};
@@ -78,6 +79,7 @@ private:
   static constexpr auto job_ticket = static_cast<std::uint64_t>(sweep::expired)
                                      + 1;
   static constexpr std::uint64_t upgrade_ticket = job_ticket + 1;
+  static constexpr std::uint64_t note_ticket = upgrade_ticket + 1;
 
   static std::string_view title(sweep what);
   progress& of(sweep what);
@@ -89,6 +91,8 @@ private:
   void send(sweep what, stage next, pq::unit work);
   void finish(sweep what, const pq::reply& reply);
   void fail(sweep what, const error& why);
+  void refuse(sweep what, std::int64_t id, const error& why);
+  void note_refused();
   void look_for_locked();
   void read_look(const pq::reply& reply);
   void move_batch(sweep what);
@@ -176,7 +180,7 @@ private:
   bool more_expired_ = false;
   std::vector<std::vector<std::int64_t>> to_erase_;
   events::instances_deleted deleted_{};
-  /// What nobody serves.
+  /// What nobody serves; and what sweeps cannot do with rows.
   complaints complaints_;
   /// Nodes of which it was told that their sessions cannot be ended.
   std::set<std::string> told_;

@@ -279,6 +279,11 @@ pq::call register_session(const node_record& what) {
     static_cast<std::int32_t>(std::size(sql::migrations)), what.address);
 }
 
+pq::call note_refused(const std::string& incarnation,
+                      const std::vector<refused_row>& rows) {
+  return make_call(sql::note_refused, incarnation, to_json(rows).text());
+}
+
 pq::call node_lock(const std::string& incarnation,
                    std::chrono::milliseconds wait) {
   return make_call(sql::node_lock, incarnation, std::int64_t{wait.count()});

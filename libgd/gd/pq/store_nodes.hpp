@@ -210,6 +210,17 @@ struct node_record {
 };
 /// For each session of a node, before it does anything else.
 pq::call register_session(const node_record& what);
+/// A row that the database has refused to do something with.
+struct refused_row {
+  std::int64_t id = 0;
+  std::string why{};         ///< what the server has said, and to whom
+  std::int64_t since_us = 0; ///< so long ago
+
+  GD_STATE(refused_row, id, why, since_us);
+};
+/// For `why`.
+pq::call note_refused(const std::string& incarnation,
+                      const std::vector<refused_row>& rows);
 /// `wait`: for an older session of the same node to end.
 pq::call node_lock(const std::string& incarnation,
                    std::chrono::milliseconds wait);

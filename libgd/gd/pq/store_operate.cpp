@@ -42,10 +42,13 @@ std::vector<std::int64_t> one(const std::optional<T>& number) {
                 : std::vector<std::int64_t>{};
 }
 
+std::optional<std::int32_t> version_of(const filter& x) {
+  return x.version == 0 ? std::nullopt : std::optional{x.version};
+}
+
 void add_filter(pq::params& to, const filter& x) {
-  auto version = x.version == 0 ? std::nullopt : std::optional{x.version};
   to.add(one(x.fsm))
-    .add(one(version))
+    .add(one(version_of(x)))
     .add(one(x.step))
     .add(one(x.status))
     .add(one(x.queue))
@@ -68,19 +71,30 @@ pq::call unread(std::int64_t instance, std::int32_t limit) {
 pq::call operate(const command& what) {
   return make_call(sql::operate, to_string(what.what), what.target,
                    pq::one_key(what.key), what.queue, one(what.priority),
-                   why_text(what.reason), what.by.value_or(""));
+                   why_text(what.reason), what.by.value_or(""), what.force);
 }
 
 // -- queues -------------------------------------------------------------------
 
 pq::call pause(const std::string& queue,
                const std::optional<std::string>& reason,
-               const std::optional<std::string>& by) {
-  return make_call(sql::pause, queue, why_text(reason), by.value_or(""));
+               const std::optional<std::string>& by, bool force) {
+  return make_call(sql::pause, queue, why_text(reason), by.value_or(""), force);
 }
 
-pq::call resume(const std::string& queue) {
-  return make_call(sql::resume, queue);
+pq::call resume(const std::string& queue, bool force) {
+  return make_call(sql::resume, queue, force);
+}
+
+pq::call unknown(const filter& names) {
+  return make_call(sql::unknown, one(names.queue), one(names.fsm),
+                   one(version_of(names)), one(names.step));
+}
+
+std::optional<std::string> read_unknown(const pq::rows& rows) {
+  if (rows.is_null(0, 0))
+    return std::nullopt;
+  return std::string{rows.text(0, 0)};
 }
 
 pq::call queue_looks::ask(std::int32_t most) {
@@ -163,7 +177,8 @@ pq::call begin_job(const bulk_command& what) {
     .add(one(to.to_version == 0 ? std::nullopt : std::optional{to.to_version}))
     .add(to.to_steps.empty() ? "" : to_json(to.to_steps).text())
     .add(one(to.target == 0 ? std::nullopt : std::optional{to.target}))
-    .add(pq::one_key(to.key));
+    .add(pq::one_key(to.key))
+    .add(to.force);
   return x;
 }
 

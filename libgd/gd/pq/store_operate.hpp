@@ -29,9 +29,12 @@ pq::call operate(const command& what);
 
 pq::call pause(const std::string& queue,
                const std::optional<std::string>& reason,
-               const std::optional<std::string>& by);
+               const std::optional<std::string>& by, bool force);
 /// Its only cell: whether the queue was paused.
-pq::call resume(const std::string& queue);
+pq::call resume(const std::string& queue, bool force);
+/// Which of a filter's names nobody has.
+pq::call unknown(const filter& names);
+std::optional<std::string> read_unknown(const pq::rows& rows);
 /// A queue, or, if `fronts` is there, what the next look may begin with.
 struct looked_queue : queue_row {
   std::optional<std::string> fronts{};

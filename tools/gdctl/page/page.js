@@ -542,7 +542,8 @@ const verbs = {
   move: {
     name: "Move", fits: movable,
     fields: () => [field("queue", "To queue", {maxlength: 255}),
-      field("priority", "Priority", {type: "number", min: -32768, max: 32767}), reason()],
+      field("priority", "Priority", {type: "number", min: -32768, max: 32767}),
+      field("force", "Also to a queue that nobody has", {type: "checkbox"}), reason()],
     effect: "To another queue, or another priority; lower is more urgent.",
   },
   upgrade: {
@@ -577,6 +578,7 @@ function body_of(verb, x) {
   const body = {verb};
   for (const [name, text] of Object.entries(x))
     if (text !== "") body[name] = name === "priority" || name === "to_version" ? Number(text) : text;
+  if (body.force) body.force = true; // of a checkbox
   if (body.to_steps)
     body.to_steps = Object.fromEntries(body.to_steps.split(",").map(pair => {
       const [, from, to] = pair.match(/^\s*(.+?)\s*=\s*(.+?)\s*$/) ?? [];
@@ -884,21 +886,23 @@ views.set("instances", (self, main) => {
     load: async stop => {
       const all = [];
       let next = self.query.before;
+      let unknown; // which name of the filter nobody has
       for (let i = 0; i < most_pages; ++i) {
         const page = await ask("instances?" + parameters({...filter, before: next, limit: page_rows - all.length}),
           {stop});
         all.push(...page.rows);
         next = page.next;
+        unknown = page.unknown;
         if (!next || all.length >= page_rows) break;
       }
-      return {rows: all, next};
+      return {rows: all, next, unknown};
     },
     draw: x => {
       self.rows = x.rows;
       for (const id of chosen) if (!x.rows.some(y => y.id === id)) chosen.delete(id);
       put(rows, writes(bulk(filter, chosen)), list(x.rows, chosen),
         x.rows.length === 0 && h("p", {class: "faint", "data-key": "none"},
-          x.next ? "None here; there may be more below." : "None."),
+          x.next ? "None here; there may be more below." : x.unknown ? data(x.unknown) : "None."),
         h("p", {class: "row", "data-key": "pages"}, self.query.before && instances(filter, "Newest"),
           x.next ? h("a", {href: "#" + path_of("instances", {...filter, before: x.next}), id: "older"}, "Older")
             : h("span", {class: "faint"}, "There is no more.")));

@@ -215,7 +215,12 @@ gd::result<std::string> instances(gd::client& db, const parameters& how) {
   auto found = db.list(*what);
   if (!found)
     return found.error();
-  return with_line_break(shape_of(*found));
+  auto text = shape_of(*found);
+  if (text && found->rows.empty() && !found->next)
+    if (auto which = db.unknown(what->which); which && *which)
+      *text = with_members(std::move(*text),
+                           ",\"unknown\":" + json_string(**which));
+  return with_line_break(std::move(text));
 }
 
 gd::result<std::string> instance(gd::client& db, const parameters& how) {

@@ -248,6 +248,7 @@ gd::result<std::string> read_token(const std::string& path) {
                      "alone may read (chmod 600), got "
                      + json_string(path));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  drop_mark(text);
   while (text.ends_with('\n') || text.ends_with('\r'))
     text.pop_back();
   bool printable = std::all_of(text.begin(), text.end(),

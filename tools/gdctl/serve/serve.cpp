@@ -55,22 +55,30 @@ gd::result<gd::pq::options> patient(const globals& global,
   return out;
 }
 
-/// Until a signal ends it, which all threads have blocked.
+/// What ends it.
+sigset_t ends() {
+  sigset_t these;
+  sigemptyset(&these);
+  for (auto number : {SIGINT, SIGTERM})
+    sigaddset(&these, number);
+  if (!ignores_hangup())
+    sigaddset(&these, SIGHUP);
+  return these;
+}
+
+/// Until a signal ends it, which all threads have blocked. A second one ends the program
+/// at once.
 void run(serve::http_server& server) {
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGINT);
-  sigaddset(&ends, SIGTERM);
+  auto these = ends();
   timespec second{.tv_sec = 1, .tv_nsec = 0};
-  while (sigtimedwait(&ends, nullptr, &second) < 0)
+  while (sigtimedwait(&these, nullptr, &second) < 0)
     server.cut_slow();
+  pthread_sigmask(SIG_UNBLOCK, &these, nullptr);
 }
 
 void block_signals() {
-  sigset_t these;
-  sigemptyset(&these);
-  for (auto number : {SIGINT, SIGTERM, SIGPIPE})
-    sigaddset(&these, number);
+  auto these = ends();
+  sigaddset(&these, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &these, nullptr);
 }
 

@@ -2,6 +2,7 @@
 
 #include "common.hpp"
 #include "filter.hpp"
+#include "lines.hpp"
 #include "serve/query.hpp"
 #include "serve/shape.hpp"
 
@@ -52,10 +53,11 @@ struct verb_shape {
   std::optional<std::string> reason{};
   std::optional<std::string> by{};
   std::optional<bool> dry_run{};
+  std::optional<bool> force{};
 
   GD_STATE(verb_shape, verb, id, key, key_hex, filter, queue, priority,
            to_version, to_steps, seq, name, payload, dedup_key, job, reason, by,
-           dry_run);
+           dry_run, force);
 };
 
 namespace {
@@ -77,15 +79,15 @@ made ok_with(const gd::result<T>& x) {
 
 /// The members that a verb takes beside its own name.
 const std::map<std::string, std::set<std::string_view>, std::less<>> verb_takes{
-  {"retry", {"target", "filter", "why"}},
-  {"stop", {"target", "filter", "why"}},
-  {"run-now", {"target", "filter", "why"}},
-  {"move", {"target", "filter", "why", "queue", "priority"}},
-  {"upgrade", {"target", "filter", "why", "to_version", "to_steps"}},
+  {"retry", {"target", "filter", "why", "force"}},
+  {"stop", {"target", "filter", "why", "force"}},
+  {"run-now", {"target", "filter", "why", "force"}},
+  {"move", {"target", "filter", "why", "queue", "priority", "force"}},
+  {"upgrade", {"target", "filter", "why", "to_version", "to_steps", "force"}},
   {"rewind", {"target", "why", "seq"}},
   {"signal", {"target", "name", "payload", "dedup_key"}},
-  {"pause", {"queue", "why"}},
-  {"resume", {"queue"}},
+  {"pause", {"queue", "why", "force"}},
+  {"resume", {"queue", "force"}},
   {"cancel", {"job"}},
 };
 
@@ -101,7 +103,7 @@ gd::result<void> check_members(const verb_shape& x) {
     std::string_view part; ///< of `verb_takes`
     bool is;
   };
-  const std::array<given, 16> all{
+  const std::array<given, 17> all{
     {{"id", "target", x.id.has_value()},
      {"key", "target", x.key.has_value()},
      {"key_hex", "target", x.key_hex.has_value()},
@@ -117,7 +119,8 @@ gd::result<void> check_members(const verb_shape& x) {
      {"job", "job", x.job.has_value()},
      {"reason", "why", x.reason.has_value()},
      {"by", "why", x.by.has_value()},
-     {"dry_run", "filter", x.dry_run.has_value()}}};
+     {"dry_run", "filter", x.dry_run.has_value()},
+     {"force", "force", x.force.has_value()}}};
   for (const auto& one : all)
     if (one.is && !found->second.contains(one.part))
       return bad_usage(
@@ -197,6 +200,7 @@ gd::result<gd::bulk_command> read_command(const verb_shape& x) {
     out.which = std::move(*which);
   }
   read_why(x, what);
+  what.force = x.force.value_or(false);
   what.queue = x.queue.value_or("");
   what.priority = x.priority;
   if (what.what == gd::act::move)
@@ -262,13 +266,14 @@ gd::result<errand> queue_of(const verb_shape& x) {
   bool pause = x.verb == "pause";
   gd::command why;
   read_why(x, why);
+  why.force = x.force.value_or(false);
   return errand{[=](gd::client& db) -> made {
     bool changed = true;
     if (pause) {
-      if (auto ok = db.pause(queue, why.reason, why.by); !ok)
+      if (auto ok = db.pause(queue, why.reason, why.by, why.force); !ok)
         return ok.error();
     } else {
-      auto was = db.resume(queue);
+      auto was = db.resume(queue, why.force);
       if (!was)
         return was.error();
       changed = *was;
@@ -290,6 +295,8 @@ gd::result<errand> cancel_of(const verb_shape& x) {
 } // namespace
 
 gd::result<errand> read_verb(std::string_view json, job_worker& worker) {
+  if (json.starts_with(byte_order_mark))
+    json.remove_prefix(byte_order_mark.size());
   auto x = gd::from_json_strict<verb_shape>(json);
   if (!x)
     return x.error();

@@ -1,0 +1,206 @@
+// What gdctl says of words that cannot be meant: names that nobody has, numbers out of
+// bounds, bytes that are no text, and files that begin with a byte order mark.
+
+#define CAF_SUITE gdctl_words
+
+#include <support/gdctl.hpp>
+
+#include <caf/test/dsl.hpp>
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+using namespace std::literals;
+
+namespace {
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct fixture : gd::test::database_of_gdctl {
+  fixture() {
+    db.rows("insert into gen_durable_machines (fsm, version, initial_step,"
+            " queue, steps, served) values ('Order', 1, 'pay', 'mail',"
+            " '{pay,ship}', true)");
+    db.rows("insert into gen_durable (fsm, step, queue, status, awaits) values"
+            " ('Order', 'pay', 'mail', 'awaiting_signal', 'paid')");
+  }
+
+  /// Its exit code, and what it does not say.
+  std::string told(const std::string& arguments, int code,
+                   const std::string& part) {
+    auto x = run(arguments);
+    if (x.code != code)
+      return "exit code " + std::to_string(x.code) + ": " + x.said;
+    return contains(x.said, part) ? "" : x.said;
+  }
+
+  std::string count(const std::string& of) {
+    return db.scalar("select count(*) from " + of);
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(gdctl_words_tests, fixture)
+
+CAF_TEST(a queue that nobody has is told with the one that may be meant) {
+  auto meant = "did you mean mail?; --force does it all the same"s;
+  for (const auto* verb :
+       {"pause mial", "resume mial", "move 1 --to mial", "stop --queue mial",
+        "move --machine Order --to mial", "insert Order --queue mial",
+        "pause 'mail '"})
+    CAF_CHECK_EQUAL(told(verb, 5, meant), "");
+  CAF_CHECK_EQUAL(count("gen_durable_queues"), "0");
+  CAF_CHECK_EQUAL(count("gen_durable where queue = 'mail'"), "1");
+  CAF_CHECK_EQUAL(told("list --queue mial", 5, "did you mean mail?"), "");
+  CAF_CHECK_EQUAL(told("list --queue mail --status failed", 0, "id"), "");
+  for (const auto* verb :
+       {"pause later --force", "resume later --force", "resume mail",
+        "stop --queue later --force", "insert Order --queue later --force",
+        "move 1 --to later2 --force"})
+    CAF_CHECK_EQUAL(told(verb, 0, ""), "");
+}
+
+CAF_TEST(
+  machines and versions and steps that nobody has are told the same way) {
+  auto meant = "did you mean Order?"s;
+  for (const auto* verb :
+       {"list --machine Odrer", "in-step Odrer pay", "graph Odrer",
+        "machines pin Odrer 1", "machines retire Odrer 1",
+        "stop --machine Odrer", "prune --older-than 1d --machine Odrer",
+        "upgrade --machine Odrer"
+        " --to-version 2"}) {
+    auto x = run(verb);
+    CAF_CHECK(x.code != 0);
+    CAF_CHECK(contains(x.said, meant));
+  }
+  CAF_CHECK_EQUAL(told("insert Odrer", 1, meant), "");
+  CAF_CHECK_EQUAL(told("list --step pya", 5, "did you mean pay?"), "");
+  CAF_CHECK_EQUAL(told("in-step Order pya", 5, "did you mean pay?"), "");
+  CAF_CHECK_EQUAL(told("in-step Order ship", 0, ""), "");
+  CAF_CHECK_EQUAL(
+    told("list --machine Order --machine-version 7", 5, "; known are 1"), "");
+  CAF_CHECK_EQUAL(told("graph Order --version 7", 1, "; known are 1"), "");
+}
+
+CAF_TEST(
+  lines of a file that name a queue that nobody has are refused by themselves) {
+  auto x = run("insert Order --file - <<'EOF'\n{\"queue\": \"mial\"}\n{}\n"
+               "{\"queue\": \"mial\"}\nEOF\n");
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK(contains(x.said, "\"line\":1,\"error\":\"queue: no node serves "
+                             "mial"));
+  CAF_CHECK(contains(x.said, "\"code\":\"not_found\""));
+  CAF_CHECK_EQUAL(count("gen_durable"), "2");
+}
+
+CAF_TEST(the first row of a machine that nobody knows is told and made) {
+  CAF_CHECK_EQUAL(told("insert Other --step go --queue elsewhere", 0,
+                       "queue: no node serves elsewhere"),
+                  "");
+  CAF_CHECK_EQUAL(count("gen_durable where queue = 'elsewhere'"), "1");
+}
+
+CAF_TEST(a signal that its instance does not wait for is stored and told) {
+  CAF_CHECK_EQUAL(
+    told("signal 1 payd", 0, "payd is stored, and instance 1 waits for paid"),
+    "");
+  auto x = run("signal 1 paid");
+  CAF_CHECK_EQUAL(x.said, "{\"target\":1,\"answer\":\"accepted\"}\n");
+  CAF_CHECK_EQUAL(count("signals"), "2");
+}
+
+CAF_TEST(numbers out of bounds are told with their bounds) {
+  auto priority = "--priority: expected -32768 to 32767, as a whole number, "
+                  "got "s;
+  CAF_CHECK_EQUAL(told("insert Order --priority 40000", 2, priority + "40000"),
+                  "");
+  CAF_CHECK_EQUAL(told("insert Order --priority 1.5", 2, priority + "\"1.5\""),
+                  "");
+  CAF_CHECK_EQUAL(told("move 1 --priority 99999999999999999999", 2, priority),
+                  "");
+  for (const auto* version :
+       {"insert Order --version 0", "insert Order --version 4294967297",
+        "graph Order --version -1", "list --machine-version x",
+        "machines pin Order 0", "upgrade 1 --to-version 0",
+        "prune --older-than 1d --machine Order --version 0"})
+    CAF_CHECK_EQUAL(told(version, 2, "expected a version, 1 or more"), "");
+  for (const auto* limit : {"list --limit 0", "in-step Order pay --limit 1001"})
+    CAF_CHECK_EQUAL(told(limit, 2, "--limit: expected 1 to 1000"), "");
+  CAF_CHECK_EQUAL(told("migrate up --to 4711", 2, "--to: expected 0 to "), "");
+  CAF_CHECK_EQUAL(told("list --before x", 2, "--before: expected a whole"), "");
+}
+
+CAF_TEST(a time that is too short to delete by is told with the shortest) {
+  CAF_CHECK_EQUAL(told("prune --older-than 1s", 2,
+                       "--older-than: expected 1m at least, got \"1s\""),
+                  "");
+  CAF_CHECK_EQUAL(told("prune --older-than 1m", 0, "\"looked\":1"), "");
+}
+
+CAF_TEST(bytes that are no text are told with their option and place) {
+  auto bad = "\"$(printf 'a\\377')\""s;
+  auto text = "expected UTF-8, got byte 0xff at offset 1"s;
+  for (const auto* command :
+       {"list --machine", "list --failure", "graph", "in-step", "in-step Order",
+        "machines pin", "machines retire", "stop --queue", "pause", "resume",
+        "signal 1", "insert", "insert Order --state", "transition 1",
+        "retry 1 --by", "show --key", "--schema"}) {
+    auto rest = command == "machines pin"s || command == "machines retire"s
+                  ? " 1"
+                : command == "in-step"s  ? " pay"
+                : command == "--schema"s ? " stats"
+                                         : "";
+    CAF_CHECK_EQUAL(told(command + " "s + bad + rest, 2, text), "");
+  }
+  // Wherever it stands: no option has it.
+  CAF_CHECK_EQUAL(run(bad).code, 2);
+}
+
+CAF_TEST(options that are given nothing are told before anything else) {
+  CAF_CHECK_EQUAL(
+    told("stop --queue ''", 2, "--queue: expected a value, got nothing"), "");
+  CAF_CHECK_EQUAL(
+    told("retry --key ''", 2, "--key: expected a value, got nothing"), "");
+  CAF_CHECK_EQUAL(
+    told("list --limit ''", 2, "--limit: expected a value, got nothing"), "");
+  CAF_CHECK_EQUAL(count("gen_durable where status = 'failed'"), "0");
+}
+
+CAF_TEST(a state with something behind it is told with its place) {
+  auto x = run("insert Order --state '{\"a\":1} x'");
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK(contains(x.said, "state: $: "));
+  CAF_CHECK(contains(x.said, "got trailing content"));
+  CAF_CHECK(!contains(x.said, "22P02"));
+}
+
+CAF_TEST(files and arguments may begin with a byte order mark) {
+  auto mark = "\xef\xbb\xbf"s;
+  auto name = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR")
+                                               : "/tmp"s;
+  name += "/gdctl_words." + std::to_string(getpid());
+  auto write = [&](const std::string& text) { std::ofstream{name} << text; };
+  write(mark + "{\"ref\": \"a\"}\n{\"ref\": \"b\"}\n");
+  auto x = run("insert Order --file " + name);
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "\"ref\":\"a\",\"line\":1,\"id\":"));
+  write(mark + x.said); // as inserted.jsonl may have been written anew
+  auto lines = run("signal --targets " + name + " --file - <<'EOF'\n" + mark
+                   + "{\"ref\": \"a\", \"name\": \"paid\"}\nEOF\n");
+  CAF_CHECK_EQUAL(lines.code, 0);
+  write(mark + "{}");
+  CAF_CHECK_EQUAL(told("insert Order --state \"$(cat " + name + ")\"", 0, ""),
+                  "");
+  CAF_CHECK_EQUAL(
+    told("signal 1 paid --payload \"$(cat " + name + ")\"", 0, ""), "");
+  write("\xff\xfe{\0}\0\n\0"s);
+  CAF_CHECK_EQUAL(
+    told("insert Order --file " + name, 2, "expected UTF-8, got UTF-16"), "");
+  unlink(name.c_str());
+}
+
+CAF_TEST_FIXTURE_SCOPE_END()
