@@ -52,8 +52,8 @@ start() { # node, version, seconds of a lease, queues
   "$mess" "$@" >> "$1.out" 2>> "$1.log" &
   pids+=($!)
 }
-order() { # number, item, options of insert
-  "$gdctl" insert Order --unique-key "order $1" --unique-scope \
+order() { # number, item, options of insert; whatever the queue: orders come from elsewhere
+  "$gdctl" insert Order --force --unique-key "order $1" --unique-scope \
     runnable,executing,awaiting_signal,done,failed \
     --state "{\"item\": \"$2\"}" "${@:3}" 2>> insert.log > inserted
 }

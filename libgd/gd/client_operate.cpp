@@ -22,11 +22,10 @@ namespace gd {
 
 result<void> check_names(
   std::initializer_list<std::pair<std::string_view, std::string_view>> given) {
-  // Longer ones than ours: of rows that somebody else has made.
+  // Whatever text it is: of rows that somebody else has made.
   for (const auto& [what, name] : given)
-    if (!name.empty())
-      if (auto ok = check_name(what, name, {.name = 1'024}); !ok)
-        return ok;
+    if (clean_text(name, name.size()) != name)
+      return check_name(what, name, {.name = 1'024});
   return {};
 }
 
@@ -123,7 +122,7 @@ result<void> client::pause(const std::string& queue,
 }
 
 result<bool> client::resume(const std::string& queue, bool force) {
-  if (auto ok = check_name("queue", queue, {}); !ok)
+  if (auto ok = check_names({{"queue", queue}}); !ok)
     return ok.error();
   auto rows = impl_->ask({{store::resume(queue, force)}});
   if (!rows)
@@ -134,6 +133,10 @@ result<bool> client::resume(const std::string& queue, bool force) {
 result<std::optional<std::string>> client::unknown(const filter& names) {
   if (auto ok = check_filter(names); !ok)
     return ok.error();
+  // Nobody can have such a one, which is the better reason.
+  if (!names.queue.empty())
+    if (auto ok = check_name("queue", names.queue, {.name = 1'024}); !ok)
+      return ok.error();
   return read_by(store::read_unknown, impl_->read(store::unknown(names)));
 }
 

@@ -35,9 +35,6 @@ std::string_view to_string(severity level) noexcept {
 }
 
 error without_data(error why) {
-  if (why.sqlstate
-      == "P0001") // words of the application's, as what steps throw
-    return why;
   if (why.code == errc::rejected)
     why.message = "refused for the data of a row, which the message may repeat";
   else if (why.code == errc::codec)

@@ -132,6 +132,24 @@ std::size_t quoted_size(std::string_view text) {
   return std::min(i + 1, text.size());
 }
 
+/// Whether something stands behind an array or object at the front of a text that could not
+/// be parsed: then the parser may take that for its missing end.
+bool has_more(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto c = text[i];
+    if (c == '"')
+      i += quoted_size(text.substr(i)) - 1;
+    else if (c == '{' || c == '[')
+      ++depth;
+    else if ((c == '}' || c == ']') && --depth == 0)
+      return i + 1 < text.size();
+    else if (depth == 0)
+      return false;
+  }
+  return false;
+}
+
 /// Turns a document into nodes and checks all of it on the way. The nesting
 /// of walk() is bounded by `max_json_depth`.
 class parse_run {
@@ -154,13 +172,14 @@ public:
       return malformed(at, "nothing");
     simdjson::padded_string_view padded{buffer.data(), text.size(),
                                         buffer.size()};
+    auto ok = result<void>{};
     if (auto why = parser.iterate(padded).get(source_))
-      return malformed(at, why);
-    if (auto res = walk(source_, at); !res)
-      return res;
-    if (doc_.nodes.front().raw.size() != text_.size())
+      ok = malformed(at, why);
+    else
+      ok = walk(source_, at);
+    if (ok ? doc_.nodes.front().raw.size() != text_.size() : has_more(text_))
       return at.expected("one JSON document", "trailing content");
-    return {};
+    return ok;
   }
 
 private:

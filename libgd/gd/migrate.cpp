@@ -181,6 +181,8 @@ private:
                                   std::chrono::milliseconds users) {
     if (auto ok = ask(store::lock_timeout(vacuums)); !ok)
       return ok.error();
+    if (auto ok = db_.execute(sql::lock_definition.text); !ok)
+      return ok;
     if (auto ok = db_.execute(sql::activate.text); !ok)
       return ok;
     if (auto ok = ask(store::lock_timeout(users)); !ok)

@@ -27,6 +27,7 @@ inline constexpr std::chrono::milliseconds longest_statement{
 /// them.
 inline constexpr std::chrono::sys_time<std::chrono::microseconds> earliest_time
   = std::chrono::sys_days{std::chrono::year{0} / 1 / 1};
+/// The last of them.
 inline constexpr std::chrono::sys_time<std::chrono::microseconds> latest_time
   = std::chrono::sys_days{std::chrono::year{10'000} / 1 / 1}
     - std::chrono::microseconds{1};

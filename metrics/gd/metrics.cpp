@@ -61,6 +61,7 @@ GD_COUNTED(sessions_not_ended);
 GD_COUNTED(not_replicated);
 GD_COUNTED(ids_raised);
 GD_COUNTED(exonerated);
+GD_COUNTED(row_refused);
 GD_COUNTED(sweep_skipped);
 GD_COUNTED(actor_restarted);
 GD_COUNTED(peer_cut_off);

@@ -15,7 +15,7 @@ known as materialized (
     offset 0
   ) c
 ), verdict as materialized (
-  select e.id, e.crashed, e.trials, e.attempt, v.crashed_in,
+  select e.id, e.locked_by as token, e.crashed, e.trials, e.attempt, v.crashed_in,
     least(e.crashes, 2147483646) + e.crashed::int - cardinality(e.crashed_in) + cardinality(v.crashed_in) as crashes,
     coalesce(e.excused, 0) + cardinality(e.crashed_in) - cardinality(v.crashed_in) as excused,
     e.crashed_in[cardinality(e.crashed_in)] as process

@@ -19,7 +19,8 @@ language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 begin
-  update gen_durable_schema s set version = gd_note_version.version;
+  update gen_durable_schema s
+  set version = gd_note_version.version, works_from = least(s.works_from, gd_note_version.version);
 end
 $$;
 

@@ -91,6 +91,7 @@ create function :"schema".gd_unknown(
   queue text default null, fsm text default null, version int default null, step text default null) returns text
 language sql stable
 set jit = off
+set enable_seqscan = off
 begin atomic
   select format(w.sentence, left(w.name, 255)) || case
     when w.kind = 'version' then coalesce('; known are ' || nullif(array_to_string(k.known, ', '), ''), '')

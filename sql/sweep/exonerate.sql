@@ -22,13 +22,14 @@ with page as materialized (
     order by p.nth) as stays
   from (select p.id from page p where p.shares order by p.id) p
   cross join lateral (
-    select g.id, g.crashes,
+    select g.id, g.status, g.crashes, g.trials,
 -- include parts/crashed_before.sql
       as crashed_in
     from :"schema".gen_durable g
-    where g.id = p.id and g.status = 'runnable' and g.crashes >= 2 and g.trials = 0
+    where g.id = p.id
     for no key update skip locked
   ) g
+  where g.status = 'runnable' and g.crashes >= 2 and g.trials = 0
 ), exonerated as (
   update :"schema".gen_durable g
   set crashes = h.crashes - cardinality(h.crashed_in) + cardinality(h.stays),

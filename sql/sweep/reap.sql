@@ -34,18 +34,16 @@ with most as (
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   from verdict v
   where g.id = any(array[v.id])
-  returning g.id, g.queue, g.partition_key, g.wake_reason,
+  returning g.id, g.queue, g.partition_key, g.wake_reason, v.token,
 -- include parts/entered.sql
 ), ledger as (
 -- include parts/enter.sql
   from (
-    select r.*, 'reap' as outcome, r.step as from_step, e.locked_by as token, null as reason, null::jsonb as metadata
+    select r.*, 'reap' as outcome, r.step as from_step, null as reason, null::jsonb as metadata
     from reaped r
-    join expired e on e.id = r.id
     where r.history > 0) a
 -- include parts/entered_again.sql
 )
 select r.id, left(r.queue, 1025) as queue, left(r.partition_key, 4096) as partition_key,
-  case when r.partition_key is not null then left(e.locked_by, 2048) end as token
+  case when r.partition_key is not null then left(r.token, 2048) end as token
 from reaped r
-join expired e on e.id = r.id

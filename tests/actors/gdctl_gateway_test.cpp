@@ -90,8 +90,8 @@ CAF_TEST(a gateway answers gdctl as the database does) {
   CAF_CHECK_EQUAL(made.text, "{\"id\":1}\n");
   CAF_CHECK_EQUAL(made.code, 0);
   same(node, "insert Payment --unique-key 'pay/1'");
-  CAF_CHECK_EQUAL(ask(node, "signal --key pay/1 hello --dedup d").text,
-                  "{\"key\":\"pay/1\",\"answer\":\"accepted\"}\n");
+  CAF_CHECK(contains(ask(node, "signal --key pay/1 hello --dedup d").text,
+                     "{\"key\":\"pay/1\",\"answer\":\"accepted\"}\n"));
   same(node, "signal 1 hello --dedup d");
   same(node, "signal 99 hello");
   same(node, "signal 1 ''");

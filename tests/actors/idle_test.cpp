@@ -96,7 +96,7 @@ CAF_TEST(an idle node asks once per queue and poll interval beside its sweeps) {
     {"0: wake_due returning", 120},
     {"0: locked_leases", 4},
     {"0: reap", 4},
-    {"0: forget_nodes trim_ledger open_job silent_sessions", 4},
+    {"0: forget_nodes trim_ledger open_job open_crashes silent_sessions", 4},
     {"0: forget_dedup", 4},
     {"0: sweep_lock expired", 4},
     {"0: lock_timeout machines_lock "
@@ -126,7 +126,7 @@ CAF_TEST(sweeps that find nothing come at longer intervals if they may) {
     {"0: wake_due returning", 122},
     {"0: locked_leases", 5},
     {"0: reap", 5},
-    {"0: forget_nodes trim_ledger open_job silent_sessions", 5},
+    {"0: forget_nodes trim_ledger open_job open_crashes silent_sessions", 5},
     {"0: forget_dedup", 5},
     {"0: sweep_lock expired", 5},
     {"0: lock_timeout machines_lock "

@@ -111,10 +111,11 @@ struct fixture : engine_fixture {
     const std::string left = " from gen_durable where id in (1, 2)";
     // A few seconds are left of theirs when they are locked, unless a beat comes first.
     do
-      caller.exec("rollback; update gen_durable set lease_expires_at = "
-                  "clock_timestamp() + interval '3 s' where id in (1, 2); "
-                  "begin; select from gen_durable where id in (1, 2) for "
-                  "update");
+      caller.exec(
+        "rollback; begin; update gen_durable set lease_expires_at = "
+        "clock_timestamp() + interval '3 s' where id in (1, 2); "
+        "commit; begin; select from gen_durable where id in (1, 2) for "
+        "update");
     while (caller.scalar("select max(lease_expires_at) > clock_timestamp() + "
                          "interval '3 s'"
                          + left)

@@ -47,7 +47,7 @@ struct pause_fixture : picker_fixture {
   }
 
   void pause() {
-    rows.rows("select gd_pause('default', 'for a test')");
+    rows.rows("select gd_pause('default', 'for a test', force => true)");
     look();
   }
 
@@ -145,7 +145,7 @@ CAF_TEST_FIXTURE_SCOPE_END()
 CAF_TEST_FIXTURE_SCOPE(pause_engine_tests, engine_fixture)
 
 CAF_TEST(an engine that starts does not touch a queue that is paused) {
-  db.rows("select gd_pause('default')");
+  db.rows("select gd_pause('default', force => true)");
   insert(3);
   auto engine = start(options({probe{}}));
   CAF_REQUIRE(log.wait_for<events::node_started>());
@@ -162,7 +162,7 @@ CAF_TEST(instances that run ahead go back to a queue that is paused) {
   probe machine;
   machine.first = [this, &home](probe_context& ctx) -> gd::outcome {
     session by{db.conninfo()};
-    by.exec("select gd_pause('default')");
+    by.exec("select gd_pause('default', force => true)");
     while (!home->paused.contains("default"))
       std::this_thread::yield();
     return gd::next(probe_step::second, ctx.state);

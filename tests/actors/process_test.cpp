@@ -411,8 +411,8 @@ CAF_TEST(
   };
   by.exec("insert into gen_durable (fsm, step) select 'Count', 'more' from "
           "generate_series(1, 300)");
-  process a{{GD_TEST_WORKER, own.conninfo(), "a", "short"}};
-  process b{{GD_TEST_WORKER, own.conninfo(), "b", "short"}};
+  process a{{GD_TEST_WORKER, own.conninfo(), "a", "brief"}};
+  process b{{GD_TEST_WORKER, own.conninfo(), "b", "brief"}};
   wait_until("sum(seq) > 500 from gen_durable");
   auto before = by.scalar("select now()");
   set_clock("+2h");

@@ -388,12 +388,12 @@ CAF_TEST(nothing that steps and the database refuse is logged with its data) {
     // Sweeps and picks that a trigger fails.
     put_with("wake s3cr3t", "status, awaits, deadline",
              "'awaiting_signal', 'x', now()");
-    wait_for<events::sweep_failed>();
+    wait_for<events::row_refused>();
     db.rows("delete from gen_durable where state ->> 'note' like 'wake%'");
-    auto before = log.all<events::sweep_failed>().size();
+    auto before = log.all<events::row_refused>().size();
     put_with("reap s3cr3t", "status, locked_by, lease_expires_at",
              "'executing', 'n/1/1', now() - interval '1 s'");
-    wait_for<events::sweep_failed>(before + 2);
+    wait_for<events::row_refused>(before + 1);
     put("pick s3cr3t");
     wait_for<events::turn_failed>();
     db.rows("drop trigger picky on gen_durable");

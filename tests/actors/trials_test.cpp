@@ -343,6 +343,25 @@ CAF_TEST(suspects that have run for a heartbeat let the next begin without a
   open.clear();
 }
 
+CAF_TEST(suspects that wait for a slot begin without a poll when there is one) {
+  begin_with_open_steps();
+  home->config.poll = 1h;
+  insert(4);
+  auto picker = spawn_picker({"default", 4, 10});
+  finish_all();
+  pass(home->config.heartbeat);
+  insert_suspects(1);
+  anon(picker, hint{true});
+  sched.run();
+  finish_all();
+  CAF_CHECK_EQUAL(open.size(), 4u);
+  open.front().finish(gd::done());
+  sched.run();
+  finish_all();
+  CAF_CHECK_EQUAL(open.size(), 5u);
+  open.clear();
+}
+
 CAF_TEST(suspects that cannot be taken are not looked for again and again) {
   insert_suspects(3, 2);
   session stranger{rows.conninfo()};

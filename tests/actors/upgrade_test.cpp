@@ -272,7 +272,7 @@ CAF_TEST(only a node that has both versions does it) {
   CAF_REQUIRE(job);
   // Behind it another job, by which one sees that the node has passed over the first.
   auto other = db.scalar("select gd_begin_job('move', fsm => 'Parcel', to_queue"
-                         " => 'slow')");
+                         " => 'slow', force => true)");
   auto only_new = start(options({second()}, "b"));
   db.wait_until("select ended_at is not null from gen_durable_jobs where id = "
                   + other,

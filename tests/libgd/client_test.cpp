@@ -925,7 +925,7 @@ CAF_TEST(a read waits for a lock once and not as often as for a server) {
   auto opts = db.options();
   opts.lock_timeout = 2s;
   auto client = connect(opts);
-  gd::test::lock_waits waits{db.conninfo()};
+  gd::test::long_lock_waits waits{db.conninfo()};
   auto rows = client.queues();
   CAF_REQUIRE(!rows);
   CAF_CHECK(rows.error().code == errc::busy);

@@ -177,7 +177,7 @@ const std::set<const sql::statement*> not_by_name{
   &sql::resume,        &sql::lock_job,
   &sql::unlock_job,    &sql::work_on_job,
   &sql::cancel_job,    &sql::upgrade,
-  &sql::check_ids,
+  &sql::check_ids,     &sql::unknown,
 };
 
 struct cleared {

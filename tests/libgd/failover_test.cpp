@@ -753,8 +753,11 @@ CAF_TEST(a standby is passed over and the primary is found wherever it is) {
   pq::connection none{with(standby.host())};
   auto why = none.wait_ready();
   CAF_REQUIRE(!why);
-  CAF_CHECK_EQUAL(to_string(why.error()), "gd::unavailable: the server is a "
-                                          "standby, and read-only [25006]");
+  CAF_CHECK_EQUAL(to_string(why.error()),
+                  "gd::unavailable: the server is a "
+                  "standby, and read-only: expected the "
+                  "primary, or that this one is promoted "
+                  "[25006]");
 }
 
 CAF_TEST(a server that has become read - only is left) {

@@ -625,8 +625,8 @@ CAF_TEST(an instance is put back to an entry and another begins there) {
   CAF_CHECK(contains(run({"history", id}).out,
                      "  rewind   ship -> start  by ann  (wrong address)  "
                      "{\"seq\": 0}  {\"order\": 42}\n"));
-  auto made = run(
-    {"fork", id, "0", "--queue", "slow", "--reason", "what if", "--by", "ann"});
+  auto made = run({"fork", id, "0", "--queue", "slow", "--force", "--reason",
+                   "what if", "--by", "ann"});
   CAF_CHECK_EQUAL(made.code, 0);
   auto other = std::to_string(line_of(made.out).id);
   CAF_CHECK_EQUAL(made.out, "{\"id\":" + other + "}\n");
@@ -746,13 +746,14 @@ CAF_TEST(a graph takes the version that inserts take or one that is named) {
   db.rows("update gen_durable_machines set pinned = version = 1");
   CAF_CHECK(run({"graph", "Order"}).out.starts_with("Order v1, "));
   for (auto& [args, what] :
-       {std::pair{arguments{"graph", "Nobody"}, "Nobody"s},
+       {std::pair{arguments{"graph", "Nobody"},
+                  "machine: no node has made Nobody known"s},
         std::pair{arguments{"graph", "Order", "--version", "3"},
-                  "Order v3"s}}) {
+                  "version: no node has made v3 of that machine known"s}}) {
     auto x = run(args);
     CAF_CHECK_EQUAL(x.code, 1);
     CAF_CHECK_EQUAL(x.out, "");
-    CAF_CHECK_EQUAL(x.err, "gdctl: no node has made " + what + " known\n");
+    CAF_CHECK(x.err.starts_with("gdctl: " + what));
   }
 }
 
@@ -860,7 +861,7 @@ CAF_TEST(a row that is refused says why) {
        std::vector<std::pair<arguments, std::string>>{
          {{"insert", "Nobody"}, "Nobody"},
          {{"insert", "Order", "--step", "strat"}, "start|ship"},
-         {{"insert", "Order", "--version", "3"}, "got 3"},
+         {{"insert", "Order", "--version", "3"}, "3"},
          {{"insert", "Order", "--state", "{"}, "state: "},
          {{"insert", "Order", "--state", "[]"}, "expected object"},
          {{"signal", "42", "paid"}, "42"},
@@ -1009,7 +1010,7 @@ CAF_TEST(a key of another machine is refused) {
 // -- many ---------------------------------------------------------------------
 
 CAF_TEST(every line has its answer in order) {
-  auto x = run({"insert", "Order", "--file", "-", "--priority", "7"},
+  auto x = run({"insert", "Order", "--file", "-", "--priority", "7", "--force"},
                "{\"ref\": \"a\"}\n"
                "\n"
                "{\"ref\": \"b\", \"state\": {\"order\": 42}, \"priority\": 1}\n"

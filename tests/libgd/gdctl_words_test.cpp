@@ -7,6 +7,9 @@
 
 #include <caf/test/dsl.hpp>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -20,7 +23,16 @@ bool contains(const std::string& text, std::string_view part) {
 }
 
 struct fixture : gd::test::database_of_gdctl {
+  std::filesystem::path folder = std::filesystem::temp_directory_path()
+                                 / ("gdctl_words." + std::to_string(getpid()));
+
+  ~fixture() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+
   fixture() {
+    std::filesystem::create_directory(folder);
     db.rows("insert into gen_durable_machines (fsm, version, initial_step,"
             " queue, steps, served) values ('Order', 1, 'pay', 'mail',"
             " '{pay,ship}', true)");
@@ -35,6 +47,14 @@ struct fixture : gd::test::database_of_gdctl {
     if (x.code != code)
       return "exit code " + std::to_string(x.code) + ": " + x.said;
     return contains(x.said, part) ? "" : x.said;
+  }
+
+  /// A file with that text.
+  std::string file_of(const std::string& text,
+                      const std::string& name = "file") {
+    auto path = folder / name;
+    std::ofstream{path, std::ios::binary} << text;
+    return path;
   }
 
   std::string count(const std::string& of) {
@@ -88,8 +108,8 @@ CAF_TEST(
 
 CAF_TEST(
   lines of a file that name a queue that nobody has are refused by themselves) {
-  auto x = run("insert Order --file - <<'EOF'\n{\"queue\": \"mial\"}\n{}\n"
-               "{\"queue\": \"mial\"}\nEOF\n");
+  auto name = file_of("{\"queue\": \"mial\"}\n{}\n{\"queue\": \"mial\"}\n");
+  auto x = run("insert Order --file " + name);
   CAF_CHECK_EQUAL(x.code, 1);
   CAF_CHECK(contains(x.said, "\"line\":1,\"error\":\"queue: no node serves "
                              "mial"));
@@ -180,17 +200,16 @@ CAF_TEST(a state with something behind it is told with its place) {
 
 CAF_TEST(files and arguments may begin with a byte order mark) {
   auto mark = "\xef\xbb\xbf"s;
-  auto name = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR")
-                                               : "/tmp"s;
-  name += "/gdctl_words." + std::to_string(getpid());
-  auto write = [&](const std::string& text) { std::ofstream{name} << text; };
+  auto name = file_of("");
+  auto write = [this](const std::string& text) { file_of(text); };
   write(mark + "{\"ref\": \"a\"}\n{\"ref\": \"b\"}\n");
   auto x = run("insert Order --file " + name);
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK(contains(x.said, "\"ref\":\"a\",\"line\":1,\"id\":"));
   write(mark + x.said); // as inserted.jsonl may have been written anew
-  auto lines = run("signal --targets " + name + " --file - <<'EOF'\n" + mark
-                   + "{\"ref\": \"a\", \"name\": \"paid\"}\nEOF\n");
+  auto lines = run(
+    "signal --targets " + name + " --file - < "
+    + file_of(mark + "{\"ref\": \"a\", \"name\": \"paid\"}\n", "lines"));
   CAF_CHECK_EQUAL(lines.code, 0);
   write(mark + "{}");
   CAF_CHECK_EQUAL(told("insert Order --state \"$(cat " + name + ")\"", 0, ""),
@@ -200,7 +219,6 @@ CAF_TEST(files and arguments may begin with a byte order mark) {
   write("\xff\xfe{\0}\0\n\0"s);
   CAF_CHECK_EQUAL(
     told("insert Order --file " + name, 2, "expected UTF-8, got UTF-16"), "");
-  unlink(name.c_str());
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

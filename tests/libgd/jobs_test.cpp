@@ -217,7 +217,7 @@ CAF_TEST(each verb passes over the statuses that it is not for and tells what ex
     CAF_REQUIRE(job);
     return work_off(by, *job);
   };
-  auto moved = run({.what = act::move, .queue = "slow"});
+  auto moved = run({.what = act::move, .queue = "slow", .force = true});
   CAF_CHECK_EQUAL(moved.changed, 22);
   CAF_CHECK_EQUAL(moved.refused, 2);
   CAF_CHECK(contains(moved.last_refusal.value_or(""), "instance 7: expected"));

@@ -476,7 +476,7 @@ CAF_TEST(an activation that waits for a transaction holds up nobody and gives
   session writer{db.conninfo()};
   writer.exec("set statement_timeout = '3 min'"); // a guard against hangs
   using real = std::chrono::steady_clock;
-  auto until = real::now() + patience;
+  auto until = real::now() + gd::test::patience;
   int inserted = 0;
   while (activation.wait_for(0s) != std::future_status::ready) {
     CAF_REQUIRE(real::now() < until);

@@ -127,7 +127,7 @@ struct fixture : gd::test::opened_database {
            " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 31u);
+    CAF_REQUIRE_EQUAL(xs.size(), 33u);
     return xs;
   }
 
@@ -975,6 +975,9 @@ CAF_TEST(no crash counts until the schema is activated) {
 CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
   auto id = executing();
   db.rows("update gen_durable set lease_expires_at = now() - interval '1 ms'");
+  auto process = db.scalar(
+    "select to_jsonb(array[hashtextextended(regexp_replace(locked_by,"
+    " '/[^/]*$', ''), 0)])::text from gen_durable");
   check(
     id,
     [&] {
@@ -987,6 +990,7 @@ CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {
      {"seq", "1"},
      {"attempt", "5"},
      {"crashes", "1"},
+     {"crashed_in", process},
      {"locked_by", std::nullopt},
      {"lease_expires_at", std::nullopt},
      {"updated_at", moment{}}});
@@ -1327,6 +1331,8 @@ CAF_TEST(an insert leaves the row as given and everything else at its default) {
                         {"partition_key", std::nullopt},
                         {"attempt", "0"},
                         {"crashes", "0"},
+                        {"crashed_in", std::nullopt},
+                        {"excused", std::nullopt},
                         {"trials", "0"},
                         {"last_error", std::nullopt},
                         {"locked_by", std::nullopt},

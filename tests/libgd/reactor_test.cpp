@@ -454,7 +454,7 @@ CAF_TEST(
   held.stranger.wait_until_someone_is_blocked();
   submit(2, {{call(append_number, 2)}});
   submit(3, {{call(append_number, 3)}}, 0, 2s);
-  submit(4, {{call(append_number, 4)}}, 0, 0ms);
+  submit(4, {{call(append_number, 4)}}, 0, 1ms);
   auto replies = seen.replies(2);
   CAF_CHECK_EQUAL(replies[0].first, 4);
   CAF_CHECK_EQUAL(replies[1].first, 3);

@@ -465,7 +465,8 @@ CAF_TEST(who operates has the verbs and is named by them) {
   CAF_CHECK_EQUAL(told(by->pause("default")), "");
   CAF_CHECK_EQUAL(told(by->resume("default")), "");
   auto job = by->begin_job(
-    {.what = {.what = gd::act::move, .queue = "q"}, .which = {.fsm = "Order"}});
+    {.what = {.what = gd::act::move, .queue = "q", .force = true},
+     .which = {.fsm = "Order"}});
   CAF_REQUIRE_EQUAL(told(job), "");
   CAF_CHECK_EQUAL(told(by->work_on(*job)), "");
   CAF_CHECK_EQUAL(admin.scalar("select queue from gen_durable"), "q");

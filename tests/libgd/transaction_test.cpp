@@ -656,7 +656,7 @@ CAF_TEST(the functions have the rights of whoever calls them) {
             "grant select, insert on signals to "
           + app
           + ";"
-            "grant select on gen_durable_machines to "
+            "grant select on gen_durable_machines, gen_durable_schema to "
           + app
           + ";"
             "grant usage on sequence gen_durable_id_seq,"
@@ -738,10 +738,11 @@ CAF_TEST(what a stranger holds is busy after one wait) {
   std::vector<gd::insert> rows;
   for (int i = 0; i < 500; ++i)
     rows.push_back(keyed("key " + std::to_string(i)));
-  gd::test::lock_waits waits{db.conninfo()};
+  gd::test::long_lock_waits waits{db.conninfo()};
   auto answers = tx.insert_all(rows);
-  // The halves of the group do not wait as long again, down to the row.
-  CAF_CHECK_LESS_OR_EQUAL(waits.end(), 1u);
+  // The halves of the group do not wait as long again, down to the row: that would be
+  // nine more.
+  CAF_CHECK_LESS(waits.end(), 5u);
   auto sent = tx.signal_all({paid(held), paid(open), paid(held)});
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (code_of(answers[i]) != (i == 300 ? errc::busy : errc{}))

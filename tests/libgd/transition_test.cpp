@@ -983,7 +983,8 @@ CAF_TEST(a role needs the rights that are documented and no others) {
   admin.exec("create role " + app + " login");
   admin.exec("grant usage on schema public to " + app
              + "; grant select, update on gen_durable to " + app
-             + "; grant select on gen_durable_machines to " + app);
+             + "; grant select on gen_durable_machines, gen_durable_schema to "
+             + app);
   {
     session caller{db.conninfo(name)};
     auto id = instance("submitted", "awaiting_signal",

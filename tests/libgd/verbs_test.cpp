@@ -244,8 +244,11 @@ CAF_TEST(a move gives what does not execute another queue or priority) {
   auto by = client();
   for (const auto* status : {"runnable", "awaiting_signal", "failed"}) {
     auto id = instance(status);
-    auto now = by.operate(
-      {.what = act::move, .target = id, .queue = "slow", .by = "ann", .force = true});
+    auto now = by.operate({.what = act::move,
+                           .target = id,
+                           .queue = "slow",
+                           .by = "ann",
+                           .force = true});
     CAF_REQUIRE(now);
     CAF_CHECK_EQUAL(now->status, status);
     CAF_CHECK_EQUAL(of(id, "status, queue, priority, seq"),
@@ -269,7 +272,8 @@ CAF_TEST(each verb refuses the statuses that it is not for and changes nothing) 
     for (const auto& status : statuses) {
       auto id = instance(status);
       auto before = of(id, "gen_durable::text");
-      auto now = by.operate({.what = what, .target = id, .queue = "slow"});
+      auto now = by.operate(
+        {.what = what, .target = id, .queue = "slow", .force = true});
       CAF_MESSAGE(to_string(what) << " " << status << ": " << refusal(now));
       CAF_REQUIRE(!now);
       CAF_CHECK_EQUAL(now.error().code, errc::transition_conflict);
@@ -320,7 +324,8 @@ CAF_TEST(an instance is named by its key and SQL users have the same verbs) {
   CAF_CHECK_EQUAL(now->id, id);
   CAF_CHECK_EQUAL(db.scalar("select gd_stop(key => 'order 42', by => 'ann')"),
                   "5");
-  CAF_CHECK_EQUAL(db.scalar("select gd_requeue($1, 'slow', force => true)", {text(id)}), "6");
+  CAF_CHECK_EQUAL(
+    db.scalar("select gd_requeue($1, 'slow', force => true)", {text(id)}), "6");
   CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {text(id)}), "7");
   db.rows("update gen_durable set eligible_at = now() + interval '1 h'");
   CAF_CHECK_EQUAL(db.scalar("select gd_run_now(key_bytes => 'order 42')"), "8");
@@ -570,8 +575,9 @@ CAF_TEST(functions and operators that fit better than those of PostgreSQL
   auto id = instance("failed", "pay", "k", "{runnable}");
   gd::test::define_traps(db);
   CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {text(id)}), "4");
-  CAF_CHECK_EQUAL(db.scalar("select gd_requeue(key => 'k', queue => 'q', force => true)"),
-                  "5");
+  CAF_CHECK_EQUAL(
+    db.scalar("select gd_requeue(key => 'k', queue => 'q', force => true)"),
+    "5");
   CAF_CHECK_EQUAL(db.scalar("select gd_stop($1)", {text(id)}), "6");
   db.rows("select gd_pause('q')");
   db.rows("select gd_resume('q')");

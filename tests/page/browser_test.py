@@ -109,7 +109,7 @@ class Views(Case):
 
     @classmethod
     def order(cls, item, *options):
-        said = cls.database.gdctl("insert", "Order", "--state", json.dumps({"item": item}), *options)
+        said = cls.database.gdctl("insert", "Order", "--force", "--state", json.dumps({"item": item}), *options)
         return json.loads(said)["id"]
 
     def status(self, one):

@@ -244,7 +244,7 @@ class Verbs(Case):
 
     def test_by_key(self):
         self.do({"verb": "move", "key": "order 2", "priority": 3})
-        self.do({"verb": "move", "key_hex": b"order 2".hex(), "queue": "other"})
+        self.do({"verb": "move", "key_hex": b"order 2".hex(), "queue": "other", "force": True})
         self.assertEqual(self.row(2, "queue, priority"), ("other", "3"))
 
     def test_run_now(self):
@@ -252,7 +252,7 @@ class Verbs(Case):
         self.assertEqual(self.row(2, "eligible_at <= now()"), ("t",))
 
     def test_move(self):
-        self.do({"verb": "move", "id": "6", "queue": "slow", "priority": -3})
+        self.do({"verb": "move", "id": "6", "queue": "slow", "priority": -3, "force": True})
         self.assertEqual(self.row(6, "queue, priority"), ("slow", "-3"))
         self.assertIn("queue, or priority", self.do({"verb": "move", "id": "6"}, 400)["error"])
 
@@ -743,7 +743,7 @@ class Slow(Case):
                     "and application_name = 'gdctl serve' and wait_event = 'PgSleep'")
         self.database.until(f"({sleeping}) = 3")
         for n in range(5):
-            self.assertTrue(self.do({"verb": "pause", "queue": f"mail {n}"})["paused"])
+            self.assertTrue(self.do({"verb": "pause", "queue": f"mail {n}", "force": True})["paused"])
             for target in ("/api/machines", "/api/jobs", "/readyz"):
                 self.assertEqual(self.get(target).status, 200, target)
         # Those who ask for much have their turn for minutes.

@@ -191,24 +191,25 @@ void session::terminate(std::int64_t pid) {
 
 // -- databases ----------------------------------------------------------------
 
-lock_waits::lock_waits(std::string conninfo)
+long_lock_waits::long_lock_waits(std::string conninfo)
   : looks_([this, conninfo = std::move(conninfo)] {
       session observer{conninfo};
       while (!ended_)
         for (const auto& one :
              observer.exec("select format('%s %s', pid, query_start) from "
                            "pg_stat_activity where wait_event_type = 'Lock' "
-                           "and datname = current_database()"))
+                           "and datname = current_database() and "
+                           "clock_timestamp() - query_start > '1 s'"))
           seen_.insert(one.at(0).value());
     }) {
   // nop
 }
 
-lock_waits::~lock_waits() {
+long_lock_waits::~long_lock_waits() {
   end();
 }
 
-std::size_t lock_waits::end() {
+std::size_t long_lock_waits::end() {
   ended_ = true;
   if (looks_.joinable())
     looks_.join();

@@ -112,12 +112,12 @@ private:
   std::unique_ptr<session> observer_;
 };
 
-/// Counts how often sessions of a database wait for a lock: statements, each once
-/// however long it waits. Looks often, but a wait of milliseconds may be missed.
-class lock_waits {
+/// Counts statements of a database that have waited for a lock for longer than a
+/// second, each once.
+class long_lock_waits {
 public:
-  explicit lock_waits(std::string conninfo);
-  ~lock_waits();
+  explicit long_lock_waits(std::string conninfo);
+  ~long_lock_waits();
 
   /// Until now, when it stops to look.
   std::size_t end();

@@ -272,6 +272,10 @@ void picker_actor::drive() {
     release_late();
     if (turn_.sees_suspects())
       home_->isolation->clear(now());
+    if (suspects_wait_ && may_run_suspects()) {
+      suspects_wait_ = false;
+      look_again();
+    }
     see_to_trials();
     begin_transactions();
   } while (steps_->tell_at(turn_.missing()));
@@ -302,11 +306,14 @@ void picker_actor::begin_transactions() {
     // A flush takes a pick along: it costs little in a transaction anyway. But
     // a few outcomes that leave nothing to pick need not wait for it.
     bool pick = look_again_ || turn_.crowded() || turn_.plenty();
+    bool suspects = turn_.sees_suspects() && may_run_suspects();
+    suspects_wait_ = turn_.sees_suspects() && !suspects;
     auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t, room(),
-                            turn_.sees_suspects() && may_run_suspects());
+                            suspects);
     if (!next)
       return;
-    look_again_ = !next->picks && (look_again_ || pick_follows_);
+    look_again_ = next->leaves_suspects
+                  || (!next->picks && (look_again_ || pick_follows_));
     pace_.began(next->flight, t);
     sent_at_[next->flight] = t;
     picks_[next->flight] = next->picks ? home_->claims->look(queue_.name) : 0;

@@ -199,6 +199,8 @@ private:
   std::array<clock::time_point, 2> sent_at_{};
   /// There may be more to pick than the last pick took.
   bool look_again_ = true;
+  /// Suspects wait for a slot.
+  bool suspects_wait_ = false;
   /// A transaction that does not pick is to be followed by one that does.
   bool pick_follows_ = false;
   /// The last pick that has ended left nothing that could have been taken.

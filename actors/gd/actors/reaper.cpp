@@ -1,6 +1,7 @@
 #include <gd/actors/reaper.hpp>
 
 #include <gd/pq/store.hpp>
+#include <gd/pq/store_ends.hpp>
 #include <gd/pq/store_operate.hpp>
 
 #include <caf/all.hpp>

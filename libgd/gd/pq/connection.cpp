@@ -87,10 +87,11 @@ std::string connection::start_options() const {
   return out;
 }
 
-/// True: it is connecting to the same one again. Servers before 17 do not know that
-/// setting, and refuse who names it.
-bool connection::try_without_timeout(const error& why) {
-  if (!pinning_ || ended_by_transaction_timeout_ || why.sqlstate != "25P04")
+/// True: it is connecting to the same one again, as the session has ended before it could
+/// pin anything. Servers before 17 do not know that setting, and refuse who names it.
+bool connection::try_without_timeout() {
+  if (!pinning_ || !has_transaction_timeout_ || ended_by_transaction_timeout_
+      || PQstatus(handle_) != CONNECTION_BAD)
     return false;
   ended_by_transaction_timeout_ = true;
   establish_again();
@@ -265,6 +266,7 @@ void connection::pump() {
 void connection::pin_session() {
   if (auto ok = check_server(PQserverVersion(handle_)); !ok)
     return die(ok.error());
+  has_transaction_timeout_ = PQserverVersion(handle_) >= 170'000;
   PQsetnonblocking(handle_, 1);
   PQenterPipelineMode(handle_);
   pinning_ = true;
@@ -410,7 +412,7 @@ void connection::abandon(error why) {
 }
 
 void connection::die(error why) {
-  if (phase_ == phase::dead || try_without_timeout(why) || try_next_host(why))
+  if (phase_ == phase::dead || try_without_timeout() || try_next_host(why))
     return;
   if (phase_ == phase::connecting && why.code == errc::unavailable
       && !refusals_.empty())

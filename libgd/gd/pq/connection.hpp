@@ -92,7 +92,7 @@ private:
   void establish();
   void establish_again();
   std::string start_options() const;
-  bool try_without_timeout(const error& why);
+  bool try_without_timeout();
   bool try_next_host(const error& why);
   void take_notice(const pg_result* told);
   void pin_session();
@@ -118,6 +118,7 @@ private:
   bool ended_by_transaction_timeout_ = false;
   bool in_rollback_ = false;
   bool transaction_ = false;
+  bool has_transaction_timeout_ = false; ///< the server, which is 17 or newer
   std::size_t leaves_traces_from_ = 0;
   short events_ = 0;
   std::int64_t backend_ = 0;

@@ -19,10 +19,8 @@
 #include <vector>
 
 namespace gd {
-
 class lease;
-
-} // namespace gd
+}
 
 namespace gd::pq {
 

@@ -350,6 +350,9 @@ result<void> check_schema(const pq::reply& answer, std::string_view schema) {
     return error{
       errc::schema_mismatch, fmt::format("schema {}: {}", schema, why), {}};
   };
+  // Of the connection: it says nothing of the schema.
+  if (!answer.ok() && answer.failure->code == errc::schema_mismatch)
+    return *answer.failure;
   auto installed = read_schema_version(answer);
   if (!installed && installed.error().code != errc::schema_mismatch)
     return installed.error();

@@ -125,8 +125,10 @@ std::optional<turn::started> turn::begin(std::int32_t want,
                    || next.careful == careful_picks::step::ask);
   work.transaction = !alone;
   next.under_way = true;
+  bool leaves_suspects = want > 0 && suspects && suspects_ && !next.looks
+                         && !(apart && first) && may_look_for_suspects(now);
   return started{static_cast<std::size_t>(free - flights_.begin()),
-                 std::move(work), next.at.pick >= 0};
+                 std::move(work), next.at.pick >= 0, leaves_suspects};
 }
 
 /// First: unlocking takes effect at once, whatever becomes of the transaction. If the

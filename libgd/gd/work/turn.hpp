@@ -118,6 +118,8 @@ public:
     pq::unit work{};
     /// Not every transaction that might pick does.
     bool picks = false;
+    /// It would have looked for suspects, and could not: the next one is to.
+    bool leaves_suspects = false;
   };
 
   /// The next transaction, which picks at most `want` rows, or shows as many bytes

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t connections = 4;
+constexpr std::size_t looking_connections = 4;
 /// Of a rank.
 constexpr std::size_t most_tasks = 200;
 /// Less than a page waits for its answer.
@@ -67,7 +67,7 @@ answer told(const gd::error& why) {
 }
 
 desk::desk(gd::pq::options database) : database_(std::move(database)) {
-  for (std::size_t i = 0; i < connections; ++i)
+  for (std::size_t i = 0; i < looking_connections; ++i)
     threads_.emplace_back([this] { run(); });
 }
 
@@ -152,7 +152,7 @@ desk::rank desk::first() const {
   for (auto of : {verb, look_at_all})
     if (!tasks_[of].empty())
       return of;
-  bool more = looking_at_some_ + 1 < connections;
+  bool more = looking_at_some_ + 1 < looking_connections;
   return more && !tasks_[look_at_some].empty() ? look_at_some : ranks;
 }
 
