@@ -52,9 +52,9 @@ result<void> check(const std::vector<std::string>& addresses,
     if (auto ok = check_at_least(name, time.count(), least.count(), " ms"); !ok)
       return ok;
     else if (time > longest_statement)
-      return invalid(std::string{name} + ": expected at most "
-                     + std::to_string(longest_statement.count()) + " ms, got "
-                     + std::to_string(time.count()) + " ms");
+      return reach_error(std::string{name} + ": expected at most "
+                         + std::to_string(longest_statement.count())
+                         + " ms, got " + std::to_string(time.count()) + " ms");
   for (auto [name, number] : {std::pair{"requests", x.requests},
                               {"bytes", x.bytes},
                               {"open", x.open}})
