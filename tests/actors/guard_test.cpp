@@ -4,6 +4,7 @@
 #include "actors/peers.hpp"
 #include "support/basp.hpp"
 
+#include <gd/actors/guard.hpp>
 #include <gd/actors/remote.hpp>
 
 #include <gd/work/link_codec.hpp>
@@ -11,7 +12,9 @@
 #include <caf/io/all.hpp>
 #include <caf/test/unit_test.hpp>
 
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -24,6 +27,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace guard_suite {
 
 using namespace gd::test;
 
@@ -448,11 +453,97 @@ struct guard_fixture {
   }
 };
 
+/// A guard between two ends that tests hold: a peer that has been greeted, and CAF's.
+struct between_ends {
+  gd::actors::guard between;
+  gd::actors::descriptor peer;
+  gd::actors::descriptor caf;
+
+  between_ends() {
+    auto rules = std::make_shared<gd::actors::basp_rules>(
+      gd::actors::basp_rules{.serves = true,
+                             .self = {},
+                             .published = {portal},
+                             .messages = gd::actors::gateway_requests(),
+                             .most_bytes = 1 << 20});
+    auto [its_peer, ours] = gd::actors::socket_pair();
+    auto [its_caf, theirs] = gd::actors::socket_pair();
+    between.adopt(std::move(its_peer), std::move(its_caf),
+                  {.messages = rules,
+                   .new_alias = [] { return gd::actors::basp_node{}; },
+                   .ended = [](const gd::actors::basp_node&) {}},
+                  patience, std::make_shared<std::atomic<bool>>(false));
+    peer = std::move(ours);
+    caf = std::move(theirs);
+    say(peer, {.what = basp::client_handshake, .payload = basp::node(1)});
+    CAF_REQUIRE(hears(caf));
+  }
+
+  static constexpr std::uint64_t portal = 77;
+
+  static void say(const gd::actors::descriptor& at, const basp::message& x) {
+    auto bytes = x.bytes();
+    CAF_CHECK_EQUAL(send(at.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+                    static_cast<ssize_t>(bytes.size()));
+  }
+
+  /// Whether a message comes that is no sign of life.
+  static bool hears(const gd::actors::descriptor& at) {
+    auto read = [&at](std::size_t most) {
+      std::string got(most, '\0');
+      std::size_t size = 0;
+      for (ssize_t n = 1; n > 0 && size<most; size += n> 0 ? n : 0) {
+        pollfd waits{at.get(), POLLIN, 0};
+        poll(&waits, 1, static_cast<int>(milliseconds{patience}.count()));
+        n = recv(at.get(), got.data() + size, most - size, 0);
+      }
+      got.resize(size);
+      return got;
+    };
+    for (;;) {
+      auto header = read(32);
+      if (header.size() < 32)
+        return false;
+      auto size = raw_node::number_at(header, 4, 4);
+      if (read(size).size() < size)
+        return false;
+      if (header[0] != basp::heartbeat)
+        return true;
+    }
+  }
+};
+
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
 } // namespace
+
+// Both ends: what takes nothing more is written to again and again, and what it says is
+// in between each time.
+CAF_TEST(who takes nothing any more is heard to its end) {
+  const basp::message request{
+    .what = basp::direct,
+    .data = basp::async | 1,
+    .source = 55,
+    .receiver = between_ends::portal,
+    .payload = basp::content("gd::insert_all", nobody_asked)};
+  const basp::message answer{
+    .what = basp::direct,
+    .data = basp::response | basp::async | 1,
+    .source = between_ends::portal,
+    .receiver = 55,
+    .payload = basp::content("gd::inserted_all", nobody_asked)};
+  for (bool peer_is_deaf : {true, false}) {
+    between_ends x;
+    shutdown((peer_is_deaf ? x.peer : x.caf).get(), SHUT_RD);
+    for (int i = 0; i < 100; ++i) {
+      x.say(x.caf, answer);
+      x.say(x.peer, request);
+      CAF_REQUIRE(x.hears(peer_is_deaf ? x.caf : x.peer));
+    }
+  }
+}
 
 CAF_TEST_FIXTURE_SCOPE(guard_tests, guard_fixture)
 
@@ -761,3 +852,5 @@ CAF_TEST(nodes that come and go leave nothing behind) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace guard_suite

@@ -58,12 +58,16 @@ public:
     at_ = 0;
   }
 
-  /// How many it has taken; -1: it takes none any more.
-  ssize_t write_to(int fd) {
-    auto n = send(fd, bytes_.data() + at_, size(), MSG_NOSIGNAL);
-    if (n < 0)
-      return errno == EAGAIN || errno == EINTR ? 0 : -1;
-    at_ += static_cast<std::size_t>(n);
+  /// How many it has taken. Whoever takes none any more may still have said something
+  /// before: its end is found by reading, behind that.
+  std::size_t write_to(int fd) {
+    auto sent = send(fd, bytes_.data() + at_, size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR)
+      clear();
+    if (sent < 0)
+      return 0;
+    auto n = static_cast<std::size_t>(sent);
+    at_ += n;
     if (empty() && bytes_.capacity() > most_held)
       clear();
     else if (empty() || at_ >= most_held)
@@ -313,7 +317,7 @@ void guard::wait() {
       read_peer(x, now);
     // What has just been read goes on at once.
     write_peer(x, now);
-    write_caf(x, now);
+    write_caf(x);
   }
   if (waits[1].revents != 0)
     accept_some(now);
@@ -466,20 +470,15 @@ void guard::read_caf(link& x, clock::time_point now) {
 }
 
 void guard::write_peer(link& x, clock::time_point now) {
-  if (x.peer && !x.to_peer.empty()) {
-    auto n = x.to_peer.write_to(x.peer.get());
-    if (n < 0)
-      return lose_peer(x, now);
-    if (n > 0)
-      x.said = now;
-  }
+  if (x.peer && !x.to_peer.empty() && x.to_peer.write_to(x.peer.get()) > 0)
+    x.said = now;
   if (x.closing && !x.caf && x.to_peer.empty())
     x.peer.reset();
 }
 
-void guard::write_caf(link& x, clock::time_point now) {
-  if (x.caf && !x.to_caf.empty() && x.to_caf.write_to(x.caf.get()) < 0)
-    lose_caf(x, now);
+void guard::write_caf(link& x) {
+  if (x.caf && !x.to_caf.empty())
+    x.to_caf.write_to(x.caf.get());
 }
 
 // -- ending -------------------------------------------------------------------

@@ -101,7 +101,7 @@ private:
   void read_peer(link& x, clock::time_point now);
   void read_caf(link& x, clock::time_point now);
   void write_peer(link& x, clock::time_point now);
-  void write_caf(link& x, clock::time_point now);
+  static void write_caf(link& x);
   void keep_to_times(link& x, clock::time_point now);
   void keep_to_bytes(clock::time_point now);
   /// The peer is gone, or is to go.
