@@ -10,6 +10,8 @@
 
 #include <caf/test/unit_test.hpp>
 
+namespace any_schema_suite {
+
 using namespace gd::test;
 using namespace std::string_literals;
 using namespace std::string_literals;
@@ -170,3 +172,5 @@ CAF_TEST(a role that owns its schema and nothing else runs everything) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace any_schema_suite

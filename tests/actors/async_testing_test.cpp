@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+namespace async_testing_suite {
+
 using namespace std::literals;
 
 GD_ENUM(errand_step, ask, tell);
@@ -356,3 +358,5 @@ CAF_TEST(actors that still wait end with the simulation) {
   }
   CAF_CHECK(kept.expired());
 }
+
+} // namespace async_testing_suite

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace basp_filter_suite {
+
 using namespace gd::test;
 
 namespace {
@@ -796,3 +798,5 @@ CAF_TEST(messages of other parts pass where they are added) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace basp_filter_suite

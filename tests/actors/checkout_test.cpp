@@ -5,6 +5,8 @@
 
 #include <caf/test/unit_test.hpp>
 
+namespace checkout_suite {
+
 using namespace gd::test;
 
 namespace {
@@ -72,3 +74,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace checkout_suite

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace claims_suite {
+
 using namespace gd::test;
 using namespace gd::actors;
 using gd::claim_desk;
@@ -793,3 +795,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace claims_suite

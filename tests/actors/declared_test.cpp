@@ -8,6 +8,8 @@
 
 #include <caf/test/dsl.hpp>
 
+namespace declared_engine_suite {
+
 using namespace gd::test;
 using namespace std::string_literals;
 namespace events = gd::events;
@@ -97,3 +99,5 @@ CAF_TEST(a machine that insists and does not declare is not started) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace declared_engine_suite

@@ -10,6 +10,8 @@
 
 #include <caf/test/dsl.hpp>
 
+namespace deploys_suite {
+
 using namespace gd::test;
 using namespace gd::actors;
 using namespace std::string_literals;
@@ -570,3 +572,5 @@ CAF_TEST(a stranger who holds the lock of the machines holds up no sweep) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace deploys_suite

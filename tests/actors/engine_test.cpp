@@ -8,6 +8,8 @@
 #include <atomic>
 #include <set>
 
+namespace engine_suite {
+
 using namespace gd::test;
 using gd::errc;
 namespace events = gd::events;
@@ -604,3 +606,5 @@ CAF_TEST(the gateway tells why and names who is not there) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace engine_suite

@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace failures_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 using namespace gd::actors;
@@ -394,3 +396,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace failures_suite

@@ -18,6 +18,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace gdctl_gateway_suite {
+
 using namespace gd::test;
 
 namespace {
@@ -188,3 +190,5 @@ CAF_TEST(what a gateway does not do is told in a sentence) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace gdctl_gateway_suite

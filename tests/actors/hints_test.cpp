@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace hints_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 using namespace gd::actors;
@@ -438,3 +440,5 @@ CAF_TEST(what is advertised is a loopback address with a port) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace hints_suite

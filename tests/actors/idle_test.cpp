@@ -14,6 +14,8 @@
 
 #include <caf/test/dsl.hpp>
 
+namespace idle_suite {
+
 using namespace gd::test;
 using namespace gd::actors;
 
@@ -136,3 +138,5 @@ CAF_TEST(sweeps that find nothing come at longer intervals if they may) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace idle_suite

@@ -29,6 +29,8 @@
 #include <thread>
 #include <vector>
 
+namespace join_suite {
+
 using namespace gd::test;
 namespace events = gd::events;
 
@@ -544,3 +546,5 @@ CAF_TEST(a wrong address is told at once) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace join_suite

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+namespace look_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 using namespace gd::actors;
@@ -372,3 +374,5 @@ CAF_TEST(looks that fail come at longer intervals and the next one tells all) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace look_suite

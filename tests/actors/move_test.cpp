@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+namespace moves_suite {
+
 using namespace gd::test;
 using namespace gd::actors;
 using gd::errc;
@@ -236,3 +238,5 @@ CAF_TEST(an instance is named by the unique key that it has) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace moves_suite

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace node_keys_suite {
+
 using namespace gd::test;
 using namespace std::string_literals;
 
@@ -270,3 +272,5 @@ CAF_TEST(rows that the engine returns wait for their unique key) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace node_keys_suite

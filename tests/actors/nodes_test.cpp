@@ -10,6 +10,8 @@
 
 #include <caf/test/dsl.hpp>
 
+namespace nodes_suite {
+
 using namespace gd::test;
 using namespace gd::actors;
 using namespace std::string_literals;
@@ -402,3 +404,5 @@ CAF_TEST(a node that says just then that it lives is not forgotten) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace nodes_suite

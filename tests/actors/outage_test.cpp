@@ -17,6 +17,8 @@
 #include <semaphore>
 #include <set>
 
+namespace outage_suite {
+
 using namespace gd::test;
 using gd::errc;
 namespace events = gd::events;
@@ -603,3 +605,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace outage_suite

@@ -18,6 +18,8 @@
 #include <string>
 #include <utility>
 
+namespace outputs_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 
@@ -140,3 +142,5 @@ CAF_TEST(a worker goes on when its log is full or closed) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace outputs_suite

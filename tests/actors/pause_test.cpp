@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+namespace pause_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 using namespace gd::actors;
@@ -192,3 +194,5 @@ CAF_TEST(a job that nobody works on is worked off by a node) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace pause_suite

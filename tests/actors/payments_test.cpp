@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace payments_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 
@@ -184,3 +186,5 @@ CAF_TEST(every ledger is a path to where its row stands although
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace payments_suite

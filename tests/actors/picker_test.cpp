@@ -17,6 +17,8 @@
 #include <optional>
 #include <set>
 
+namespace picker_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 using namespace gd::actors;
@@ -1134,3 +1136,5 @@ CAF_TEST(rows that cannot be read end failed and the others run) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace picker_suite

@@ -21,6 +21,8 @@
 #include <thread>
 #include <vector>
 
+namespace process_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 
@@ -509,3 +511,5 @@ CAF_TEST(nobody is failed when healthy nodes are killed or the power fails) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace process_suite

@@ -29,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+namespace reach_suite {
+
 using namespace gd::test;
 
 namespace {
@@ -638,3 +640,5 @@ CAF_TEST(what cannot be reached is refused with a sentence) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace reach_suite

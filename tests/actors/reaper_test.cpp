@@ -16,6 +16,8 @@
 #include <string>
 #include <utility>
 
+namespace reaper_suite {
+
 using namespace gd::test;
 using namespace gd::actors;
 namespace events = gd::events;
@@ -429,3 +431,5 @@ CAF_TEST(leases are reaped a heartbeat behind the first look whatever the
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace reaper_suite

@@ -22,6 +22,8 @@
 #include <thread>
 #include <vector>
 
+namespace remote_suite {
+
 using namespace gd::test;
 
 namespace {
@@ -766,3 +768,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace remote_suite

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+namespace resting_nodes_suite {
+
 using namespace gd::test;
 using namespace std::string_literals;
 namespace events = gd::events;
@@ -123,3 +125,5 @@ CAF_TEST(what others have left where none runs is put in its place) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace resting_nodes_suite

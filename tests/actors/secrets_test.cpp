@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace secrets_suite {
+
 using namespace gd::test;
 using gd::errc;
 namespace events = gd::events;
@@ -441,3 +443,5 @@ CAF_TEST(no password is logged where a login fails) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace secrets_suite

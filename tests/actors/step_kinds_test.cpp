@@ -15,6 +15,8 @@
 #include <mutex>
 #include <stdexcept>
 
+namespace step_kinds_suite {
+
 using namespace gd::test;
 namespace events = gd::events;
 
@@ -727,3 +729,5 @@ CAF_TEST(a step cannot be asynchronous and blocking and its limit is positive) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace step_kinds_suite

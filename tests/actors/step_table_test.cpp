@@ -13,6 +13,8 @@
 #include <optional>
 #include <utility>
 
+namespace step_table_suite {
+
 using namespace std::literals;
 using gd::actors::step_table;
 
@@ -175,3 +177,5 @@ CAF_TEST(what is taken back from the runners is no longer there) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace step_table_suite

@@ -9,6 +9,8 @@
 
 #include <caf/test/unit_test.hpp>
 
+namespace supervisor_suite {
+
 using namespace gd::test;
 using namespace gd::actors;
 namespace events = gd::events;
@@ -180,3 +182,5 @@ CAF_TEST(a request that the dying gateway had taken is answered) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace supervisor_suite

@@ -13,6 +13,8 @@
 
 #include <memory>
 
+namespace traceparent_suite {
+
 using namespace gd::test;
 using gd::errc;
 namespace events = gd::events;
@@ -223,3 +225,5 @@ CAF_TEST(what a stranger has written there is cut and harms nothing) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace traceparent_suite

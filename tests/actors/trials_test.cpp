@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace trials_suite {
+
 using namespace std::literals;
 using namespace gd::test;
 using namespace gd::actors;
@@ -462,3 +464,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace trials_suite

@@ -14,6 +14,8 @@
 #include <string>
 #include <utility>
 
+namespace upgrade_suite {
+
 using namespace gd::test;
 using namespace std::string_literals;
 namespace events = gd::events;
@@ -38,20 +40,24 @@ struct fragile {
 
 } // namespace
 
+} // namespace upgrade_suite
+
 template <>
-struct gd::json_codec<fragile> {
-  static result<void> write(std::string& out, const fragile& x,
+struct gd::json_codec<upgrade_suite::fragile> {
+  static result<void> write(std::string& out, const upgrade_suite::fragile& x,
                             const json_path& at) {
     return write_json(out, x.text, at);
   }
 
-  static result<void> read(const json_value& in, fragile& x) {
+  static result<void> read(const json_value& in, upgrade_suite::fragile& x) {
     if (in.text() == "thrown")
       throw std::runtime_error{"it broke"};
     x.text = in.text();
     return {};
   }
 };
+
+namespace upgrade_suite {
 
 namespace {
 
@@ -364,3 +370,5 @@ CAF_TEST(many go in pages and a killed node leaves none half done) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace upgrade_suite

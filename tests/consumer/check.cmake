@@ -103,8 +103,9 @@ elseif(WAY STREQUAL "pkg_config")
   endforeach()
 
 elseif(WAY STREQUAL "add_subdirectory")
-  # Not optimized, whatever is tested here: it compiles the library once more.
-  configure(core core "-DGD_SOURCE=${SOURCE}" -DGD_BUILD_ACTORS=OFF ${no_caf})
+  # Not optimized, and several sources at once: it compiles the library once more.
+  configure(core core "-DGD_SOURCE=${SOURCE}" -DGD_BUILD_ACTORS=OFF
+            -DCMAKE_UNITY_BUILD=ON ${no_caf})
   run("${CMAKE_COMMAND}" --build "${DIR}/core")
   must_print("${DIR}/core/core" "${core_prints}")
   configure(all "${COMPONENTS}" "-DGD_SOURCE=${SOURCE}")

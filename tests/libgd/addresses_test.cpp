@@ -31,6 +31,8 @@
 #include <utility>
 #include <vector>
 
+namespace addresses_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -838,3 +840,5 @@ CAF_TEST(what depends on the functions of before still works) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace addresses_suite

@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+namespace answers_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -253,3 +255,5 @@ CAF_TEST(text for a terminal has nothing that drives it) {
   CAF_CHECK_EQUAL(gd::printable("\xc3\xa9 \xf0\x9f\x98\x80 \xe2\x80\x93"),
                   "\xc3\xa9 \xf0\x9f\x98\x80 \xe2\x80\x93");
 }
+
+} // namespace answers_suite

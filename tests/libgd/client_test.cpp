@@ -25,6 +25,8 @@
 #include <utility>
 #include <vector>
 
+namespace client_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -935,3 +937,5 @@ CAF_TEST(a read waits for a lock once and not as often as for a server) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace client_suite

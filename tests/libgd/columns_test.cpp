@@ -35,6 +35,8 @@
 #include <tuple>
 #include <vector>
 
+namespace columns_suite {
+
 namespace sql = gd::sql;
 namespace store = gd::store;
 
@@ -243,3 +245,5 @@ CAF_TEST(a summary of a pick has the members that are read from it) {
                 || (!keyed && name == "last_key"));
   }
 }
+
+} // namespace columns_suite

@@ -20,6 +20,8 @@
 #include <string>
 #include <string_view>
 
+namespace copies_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -232,3 +234,5 @@ CAF_TEST(a hot standby can be read and who writes there is told what it is) {
   CAF_REQUIRE_EQUAL(told(found), "");
   CAF_CHECK(!reader->insert({.fsm = "Order", .step = "pay", .queue = "q"}));
 }
+
+} // namespace copies_suite

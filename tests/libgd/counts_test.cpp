@@ -14,6 +14,8 @@
 #include <string>
 #include <utility>
 
+namespace counts_suite {
+
 using gd::test::temporary_database;
 
 namespace {
@@ -275,3 +277,5 @@ CAF_TEST(versions share what is counted) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace counts_suite

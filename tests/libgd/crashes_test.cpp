@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+namespace crashes_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -406,3 +408,5 @@ CAF_TEST(what is known of crashes goes after a day) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace crashes_suite

@@ -36,6 +36,8 @@ struct sale {
 
 } // namespace declaring
 
+namespace declared_suite {
+
 namespace {
 
 using declaring::other_step;
@@ -405,3 +407,5 @@ CAF_TEST(a definition tells steps and transitions as sets) {
   CAF_CHECK(gd::store::definition(known[1])
             == (steps{"pay", "ship", "cancelled"}));
 }
+
+} // namespace declared_suite

@@ -20,6 +20,8 @@
 #include <variant>
 #include <vector>
 
+namespace event_suite {
+
 using namespace std::literals;
 
 namespace events = gd::events;
@@ -259,3 +261,5 @@ CAF_TEST(what is no warning is passed on whatever there is of it) {
   CAF_CHECK_EQUAL(log.all<events::node_failed>().size(), 100u);
   CAF_CHECK_EQUAL(log.all<events::given_back>().size(), 100u);
 }
+
+} // namespace event_suite

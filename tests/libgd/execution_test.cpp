@@ -75,6 +75,8 @@ struct gd::json_codec<parcels::digits> {
   }
 };
 
+namespace execution_suite {
+
 namespace {
 
 using gd::store::verb;
@@ -1051,3 +1053,5 @@ CAF_TEST(a limit is named in the unit that shows it) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace execution_suite

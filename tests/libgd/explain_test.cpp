@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+namespace explain_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -1088,3 +1090,5 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
     CAF_CHECK_GREATER_OR_EQUAL(cost, 400);
   }
 }
+
+} // namespace explain_suite

@@ -39,6 +39,8 @@
 #include <variant>
 #include <vector>
 
+namespace failover_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -778,3 +780,5 @@ CAF_TEST(a server that has become read - only is left) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace failover_suite

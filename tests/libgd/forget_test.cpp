@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+namespace forget_suite {
+
 using namespace std::literals;
 
 GD_ENUM(account_step, listen);
@@ -191,3 +193,5 @@ CAF_TEST(an age that is none is a problem of the machine) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace forget_suite

@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace gauges_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -169,3 +171,5 @@ CAF_TEST(queues beyond so many count together) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace gauges_suite

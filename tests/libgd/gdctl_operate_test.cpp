@@ -22,6 +22,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace gdctl_operate_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -481,3 +483,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace gdctl_operate_suite

@@ -51,6 +51,8 @@ struct answer_line {
 
 } // namespace printed
 
+namespace gdctl_suite {
+
 namespace {
 
 bool contains(const std::string& text, std::string_view part) {
@@ -1337,3 +1339,5 @@ CAF_TEST(a server that goes away for good ends the stream) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace gdctl_suite

@@ -14,6 +14,8 @@
 #include <string>
 #include <utility>
 
+namespace gdctl_words_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -222,3 +224,5 @@ CAF_TEST(files and arguments may begin with a byte order mark) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace gdctl_words_suite

@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+namespace ids_suite {
+
 using namespace std::literals;
 
 GD_ENUM(ids_step, begin);
@@ -350,3 +352,5 @@ CAF_TEST(a check finds what a partial restore leaves out) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace ids_suite

@@ -26,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+namespace interleaving_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -1596,3 +1598,5 @@ CAF_TEST(an insert that is sent again inserts once) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace interleaving_suite

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+namespace isolation_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -177,3 +179,5 @@ CAF_TEST(a queue that goes takes its suspects and its trial along) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace isolation_suite

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+namespace jobs_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -356,3 +358,5 @@ CAF_TEST(a job that is cancelled stops where it is) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace jobs_suite

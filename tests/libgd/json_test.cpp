@@ -45,6 +45,8 @@ struct order {
 
 } // namespace shop
 
+namespace json_suite {
+
 namespace {
 
 using shop::item;
@@ -123,21 +125,25 @@ struct celsius {
 
 } // namespace
 
+} // namespace json_suite
+
 template <>
-struct gd::json_codec<celsius> {
-  static result<void> write(std::string& out, const celsius& x,
+struct gd::json_codec<json_suite::celsius> {
+  static result<void> write(std::string& out, const json_suite::celsius& x,
                             const json_path& at) {
     return write_json(out, std::to_string(static_cast<int>(x.degrees)) + "C",
                       at);
   }
 
-  static result<void> read(const json_value& in, celsius& x) {
+  static result<void> read(const json_value& in, json_suite::celsius& x) {
     if (in.type() != json_type::string || !in.text().ends_with('C'))
       return in.expected("degrees like \"21C\"");
     x.degrees = std::stod(std::string{in.text()});
     return {};
   }
 };
+
+namespace json_suite {
 
 namespace {
 
@@ -793,3 +799,5 @@ CAF_TEST(a large document decodes) {
   CAF_CHECK(survives(xs));
   CAF_CHECK(survives(std::string(300'000, '\n')));
 }
+
+} // namespace json_suite

@@ -25,6 +25,8 @@
 #include <utility>
 #include <vector>
 
+namespace keep_suite {
+
 using namespace std::literals;
 
 GD_ENUM(parcel_step, pack, wait, delivered);
@@ -661,3 +663,5 @@ CAF_TEST(a prune that cannot be is refused) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace keep_suite

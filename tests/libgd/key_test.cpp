@@ -26,6 +26,8 @@
 #include <string>
 #include <vector>
 
+namespace key_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -726,3 +728,5 @@ CAF_TEST(random picks of three nodes never overlap within a key) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace key_suite

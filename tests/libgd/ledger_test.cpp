@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+namespace ledger_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -614,3 +616,5 @@ CAF_TEST(entries that an instance has left behind keep nobody from going on) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace ledger_suite

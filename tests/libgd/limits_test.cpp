@@ -30,6 +30,8 @@
 #include <utility>
 #include <vector>
 
+namespace limits_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -808,3 +810,5 @@ CAF_TEST(an attempt that cannot grow stays and fails no batch) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace limits_suite

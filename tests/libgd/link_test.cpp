@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+namespace link_suite {
+
 using namespace std::literals;
 
 using gd::link_host;
@@ -930,3 +932,5 @@ CAF_TEST(an engine that closes gets back what has not begun
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace link_suite

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace migrate_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -600,3 +602,5 @@ CAF_TEST(nobody stores a row that nobody could run) {
   }
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "0");
 }
+
+} // namespace migrate_suite

@@ -14,6 +14,8 @@
 #include <optional>
 #include <string>
 
+namespace names_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -237,3 +239,5 @@ CAF_TEST(functions that fit better than those of PostgreSQL do not tell names) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace names_suite

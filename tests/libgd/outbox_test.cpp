@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+namespace outbox_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -677,3 +679,5 @@ CAF_TEST(whatever happens each request is answered once and truly) {
   for (int seed = 1; seed <= seeds(); ++seed)
     world{static_cast<std::uint64_t>(seed)}.run(300);
 }
+
+} // namespace outbox_suite

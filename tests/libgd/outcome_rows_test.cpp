@@ -26,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+namespace outcome_rows_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -1557,3 +1559,5 @@ CAF_TEST(a look up shows the row as it is) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace outcome_rows_suite

@@ -31,6 +31,8 @@ struct flow {
 
 } // namespace typed
 
+namespace outcome_types_suite {
+
 namespace {
 
 using gd::store::verb;
@@ -274,3 +276,5 @@ CAF_TEST(a duration that cannot be is told by replay and await) {
   CAF_CHECK(gd::await("go", flow{}).timeout(-1s).problem);
   CAF_CHECK(!gd::replay(flow{}, 1s).problem);
 }
+
+} // namespace outcome_types_suite

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <limits>
 
+namespace pace_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -184,3 +186,5 @@ CAF_TEST(as much is picked as there is memory for and for a free slot a row) {
   x.pace.shown(1, 300);
   CAF_CHECK_EQUAL(x.pace.wanted({}), 2);
 }
+
+} // namespace pace_suite

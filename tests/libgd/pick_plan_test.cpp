@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace pick_plan_suite {
+
 using namespace std::literals;
 using gd::pick_plan;
 namespace store = gd::store;
@@ -194,3 +196,5 @@ CAF_TEST(lost picks are looked for until their lease has passed) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace pick_plan_suite

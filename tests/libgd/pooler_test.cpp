@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace pooler_suite {
+
 using gd::errc;
 using gd::test::patience;
 using gd::test::session;
@@ -114,3 +116,5 @@ CAF_TEST(who is refused leaves nothing behind in the session of others) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace pooler_suite

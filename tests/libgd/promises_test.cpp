@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+namespace promises_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -247,3 +249,5 @@ CAF_TEST(of two workers that compete for a payment one wins and the other is tol
 #endif
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace promises_suite

@@ -33,6 +33,8 @@
 #include <variant>
 #include <vector>
 
+namespace reactor_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -806,3 +808,5 @@ CAF_TEST(an alarm needs no connection and none is rung after a stop) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace reactor_suite

@@ -8,6 +8,8 @@
 
 #include <string>
 
+namespace refused_rows_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -75,3 +77,5 @@ CAF_TEST(of many rows the last ones are known) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace refused_rows_suite

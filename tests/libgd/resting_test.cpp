@@ -47,6 +47,8 @@ struct order {
 
 } // namespace resting
 
+namespace resting_suite {
+
 namespace {
 
 namespace store = gd::store;
@@ -807,3 +809,5 @@ CAF_TEST(what rests outlives a way back and forth of the schema) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace resting_suite

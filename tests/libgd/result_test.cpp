@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+namespace result_suite {
+
 namespace {
 
 using number = gd::result<std::string>;
@@ -62,3 +64,5 @@ CAF_TEST(what a result holds can be moved out of it) {
   auto out = *std::move(x);
   CAF_CHECK_EQUAL(*out, 7);
 }
+
+} // namespace result_suite

@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+namespace rewind_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -899,3 +901,5 @@ CAF_TEST(what others define in the schema is not run by who rewinds) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace rewind_suite

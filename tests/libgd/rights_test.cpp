@@ -22,6 +22,8 @@
 #include <string>
 #include <vector>
 
+namespace rights_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -594,3 +596,5 @@ CAF_TEST(who may not draw ids of signals moves all the same) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace rights_suite

@@ -39,6 +39,8 @@
 #include <utility>
 #include <vector>
 
+namespace schedules_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -1960,3 +1962,5 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     CAF_CHECK_LESS_OR_EQUAL(found[i]->actions.size(), 8u);
   }
 }
+
+} // namespace schedules_suite

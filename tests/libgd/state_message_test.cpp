@@ -87,6 +87,8 @@ CAF_ADD_TYPE_ID(cargo, (gd::json))
 
 CAF_END_TYPE_ID_BLOCK(cargo)
 
+namespace state_message_suite {
+
 namespace {
 
 using namespace cargo;
@@ -249,3 +251,5 @@ CAF_TEST(a described struct can be rendered) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace state_message_suite

@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+namespace strangers_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -1064,3 +1066,5 @@ CAF_TEST(poison that is taken apart does not hold up what is not poisoned) {
       static_cast<void>(waiting.split(std::move(group.entries)));
   }
 }
+
+} // namespace strangers_suite

@@ -35,6 +35,8 @@ struct order {
 
 } // namespace surroundings
 
+namespace surroundings_suite {
+
 namespace {
 
 using gd::errc;
@@ -598,3 +600,5 @@ CAF_TEST(a trigger has the row security that it sets itself) {
   by.exec(insert);
   CAF_CHECK_EQUAL(db.scalar("select count(*) from audit"), "1");
 }
+
+} // namespace surroundings_suite

@@ -28,6 +28,8 @@
 #include <utility>
 #include <vector>
 
+namespace testing_suite {
+
 using namespace std::literals;
 
 GD_ENUM(puppet_step, first, second, third);
@@ -1061,3 +1063,5 @@ CAF_TEST(children are made once and counted once whatever crashes) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace testing_suite

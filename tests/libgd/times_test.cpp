@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+namespace times_suite {
+
 using namespace std::literals;
 
 GD_ENUM(times_step, wait);
@@ -230,3 +232,5 @@ CAF_TEST(a pause between tries is one that can be waited for) {
   auto most = gd::backoff(62, milliseconds::max(), milliseconds::max());
   CAF_CHECK(most >= gd::longest_delay / 2 && most <= gd::longest_delay);
 }
+
+} // namespace times_suite

@@ -34,6 +34,8 @@
 #include <utility>
 #include <vector>
 
+namespace transaction_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -1471,3 +1473,5 @@ CAF_TEST(a shop without an engine has orders and instances together) {
 #endif
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace transaction_suite

@@ -33,6 +33,8 @@
 #include <utility>
 #include <vector>
 
+namespace transitions_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -1371,3 +1373,5 @@ CAF_TEST(
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace transitions_suite

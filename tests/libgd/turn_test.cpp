@@ -23,6 +23,8 @@
 #include <string_view>
 #include <vector>
 
+namespace turn_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -1112,3 +1114,5 @@ CAF_TEST(what applied before its connection died is unknown when sent again) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace turn_suite

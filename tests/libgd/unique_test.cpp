@@ -24,6 +24,8 @@
 #include <thread>
 #include <vector>
 
+namespace unique_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -623,3 +625,5 @@ CAF_TEST(the blocked do not stand before those that can return ) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace unique_suite

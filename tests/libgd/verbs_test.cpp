@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+namespace verbs_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -645,3 +647,5 @@ CAF_TEST(queues tell what is due in them and who serves them) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace verbs_suite

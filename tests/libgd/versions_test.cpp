@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace versions_suite {
+
 using namespace std::literals;
 
 using gd::errc;
@@ -366,3 +368,5 @@ CAF_TEST(what waits and nobody serves is found whatever lies in the table) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace versions_suite

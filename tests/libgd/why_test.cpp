@@ -20,6 +20,8 @@
 #include <string>
 #include <utility>
 
+namespace why_suite {
+
 using namespace std::literals;
 
 namespace {
@@ -575,3 +577,5 @@ CAF_TEST(functions that fit better than those of PostgreSQL are not called) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace why_suite

@@ -27,6 +27,8 @@
 #include <variant>
 #include <vector>
 
+namespace metrics_suite {
+
 using namespace std::literals;
 
 namespace events = gd::events;
@@ -459,3 +461,5 @@ CAF_TEST(what a step costs in the sink) {
   auto now = all.now();
   CAF_CHECK_EQUAL(now[of_step("step_wait_seconds_count")], times);
 }
+
+} // namespace metrics_suite

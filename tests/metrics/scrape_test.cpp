@@ -27,6 +27,8 @@
 #include <string>
 #include <vector>
 
+namespace scrape_suite {
+
 using namespace std::literals;
 
 namespace events = gd::events;
@@ -326,3 +328,5 @@ CAF_TEST(metrics that go while the database is asked leave nobody waiting) {
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
+
+} // namespace scrape_suite

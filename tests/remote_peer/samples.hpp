@@ -124,18 +124,18 @@ public:
       x = xs[below(xs.size())];
     } else if constexpr (std::is_same_v<T, std::string>) {
       x = sample_texts()[below(sample_texts().size())];
-    } else if constexpr (detail::is_optional<T>) {
+    } else if constexpr (gd::detail::is_optional<T>) {
       x.reset();
       if (filled())
         fill(x.emplace());
-    } else if constexpr (detail::sequence<T>) {
+    } else if constexpr (gd::detail::sequence<T>) {
       x.clear();
       if (filled())
         for (x.resize(1 + below(3)); auto& item : x)
           fill(item);
     } else {
       std::apply([this](auto&... fields) { (fill(fields), ...); },
-                 detail::fields_of(x));
+                 gd::detail::fields_of(x));
     }
   }
 
@@ -196,22 +196,22 @@ std::string show(const T& x) {
     return std::to_string(static_cast<int>(x));
   } else if constexpr (std::is_arithmetic_v<T>) {
     return std::to_string(x);
-  } else if constexpr (detail::is_optional<T>) {
+  } else if constexpr (gd::detail::is_optional<T>) {
     return x ? show(*x) : "none";
-  } else if constexpr (detail::sequence<T>) {
+  } else if constexpr (gd::detail::sequence<T>) {
     std::string text = "[";
     for (const auto& item : x)
       text += (text.size() > 1 ? ", " : "") + show(item);
     return text + "]";
   } else {
     std::string text = "{";
-    auto name = detail::names_of<T>.begin();
+    auto name = gd::detail::names_of<T>.begin();
     auto add = [&](const auto& field) {
       text += (text.size() > 1 ? ", " : "") + std::string{*name++} + ": "
               + show(field);
     };
     std::apply([&](const auto&... fields) { (add(fields), ...); },
-               detail::fields_of(x));
+               gd::detail::fields_of(x));
     return text + "}";
   }
 }
