@@ -1,6 +1,7 @@
 #include "support/database.hpp"
 
 #include <gd/migrate.hpp>
+#include <gd/migrations.hpp>
 
 #include <libpq-fe.h>
 #include <poll.h>
@@ -8,6 +9,8 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
+#include <mutex>
 #include <random>
 
 namespace gd::test {
@@ -77,6 +80,65 @@ std::string unique_name() {
   return "gd_test_" + std::to_string(getpid()) + "_" + std::to_string(++counter)
          + "_" + std::to_string(std::random_device{}());
 }
+
+/// A database with the newest schema, which is made once for all tests on this server.
+const std::string& migrated() {
+  static const auto name = [] {
+    std::string text;
+    for (const auto& x : sql::migrations)
+      text += x.up;
+    auto found = "gd_migrated_"
+                 + std::to_string(std::hash<std::string>{}(text));
+    session on_server{server({})};
+    if (on_server.scalar("select count(*) from pg_database where datname = $1",
+                         {found})
+        == "1")
+      return found;
+    auto mine = unique_name();
+    on_server.exec("create database " + quoted_name(mine));
+    if (auto done = migrate_up({.database = server({{"dbname", mine}})}); !done)
+      throw std::runtime_error{to_string(done.error())};
+    try {
+      on_server.exec("alter database " + quoted_name(mine) + " rename to "
+                     + quoted_name(found));
+    } catch (const sql_error&) { // another process was first
+      on_server.exec("drop database " + quoted_name(mine));
+    }
+    return found;
+  }();
+  return name;
+}
+
+/// Drops databases while the next test runs already: the server writes all that it has to
+/// the disk for each.
+class dropper {
+public:
+  ~dropper() {
+    finish();
+  }
+
+  void drop(const std::string& name) {
+    std::lock_guard held{mutex_};
+    finish();
+    on_server_ = std::make_unique<session>(server({}));
+    on_server_->start("drop database if exists " + quoted_name(name)
+                      + " with (force)");
+  }
+
+private:
+  void finish() noexcept {
+    try {
+      if (on_server_)
+        on_server_->finish();
+    } catch (const std::exception&) {
+      // The cluster is a test's own and goes next.
+    }
+    on_server_.reset();
+  }
+
+  std::mutex mutex_;
+  std::unique_ptr<session> on_server_;
+};
 
 [[noreturn]] void out_of_patience(const std::string& what) {
   throw std::runtime_error{what + ": did not happen within "
@@ -218,21 +280,30 @@ std::size_t long_lock_waits::end() {
 
 temporary_database::temporary_database(std::string schema)
   : schema_(std::move(schema)), name_(unique_name()) {
-  session{server({})}.exec("create database " + quoted_name(name_));
+  // nop
 }
 
 temporary_database::~temporary_database() {
+  static dropper all;
   inspector_.reset();
   try {
-    session{server({})}.exec("drop database if exists " + quoted_name(name_)
-                             + " with (force)");
+    if (made_)
+      all.drop(name_);
   } catch (const std::exception&) {
     // The cluster is a test's own and goes next.
   }
 }
 
+void temporary_database::make(const std::string& like) const {
+  if (std::exchange(made_, true))
+    return;
+  session{server({})}.exec("create database " + quoted_name(name_)
+                           + " template " + quoted_name(like));
+}
+
 std::string temporary_database::conninfo(const std::string& user,
                                          const std::string& password) const {
+  make();
   std::vector<std::pair<std::string, std::string>> replaced{{"dbname", name_}};
   if (!user.empty())
     replaced.emplace_back("user", user);
@@ -246,6 +317,8 @@ pq::options temporary_database::options() const {
 }
 
 void temporary_database::migrate() {
+  if (!made_ && schema_ == "public")
+    return make(migrated());
   if (auto done = migrate_up(options()); !done)
     throw std::runtime_error{to_string(done.error())};
 }

@@ -141,7 +141,8 @@ public:
   /// `password` replace those of GD_DATABASE if not empty.
   std::string conninfo(const std::string& user = {},
                        const std::string& password = {}) const;
-  const std::string& name() const noexcept {
+  const std::string& name() const {
+    make();
     return name_;
   }
   const std::string& schema() const noexcept {
@@ -151,7 +152,8 @@ public:
   /// What the library wants to know to connect.
   pq::options options() const;
 
-  /// Installs the newest schema.
+  /// Installs the newest schema: of a database that nobody has asked for anything yet, by
+  /// making it a copy of one that has it.
   void migrate();
   /// Has the schema tell that it is of that version, and works with libraries from that.
   void note_version(int version, int works_from);
@@ -173,10 +175,13 @@ public:
   void add_silent_node(const std::string& incarnation, std::int64_t pid);
 
 private:
+  /// Once, when it is asked for.
+  void make(const std::string& like = "template1") const;
   session& inspector();
 
   std::string schema_;
   std::string name_;
+  mutable bool made_ = false;
   std::unique_ptr<session> inspector_;
 };
 
