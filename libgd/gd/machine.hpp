@@ -430,7 +430,7 @@ public:
   /// moves it (`transaction::transition`, `client::transition`) to one of these steps:
   /// `.rest(submitted, {paid, cancelled})`. It takes no slot of an engine; signals do not
   /// wake it.
-  machine_builder rest(Step which, step_list to) && {
+  machine_builder rest(Step which, const step_list& to) && {
     detail::define_resting(built_, static_cast<std::size_t>(which), to, {});
     return std::move(*this);
   }
@@ -438,7 +438,8 @@ public:
   /// The same with a deadline: `.rest(submitted, {paid}, {.after = 30 * 24h, .then =
   /// expired})`. When it has passed, by the database's clock, an engine goes on with
   /// that step; nothing need be open to others then.
-  machine_builder rest(Step which, step_list to, rest_deadline deadline) && {
+  machine_builder rest(Step which, const step_list& to,
+                       rest_deadline deadline) && {
     detail::define_resting(
       built_, static_cast<std::size_t>(which), to,
       {.after = deadline.after,
@@ -457,7 +458,7 @@ public:
   /// Lets something outside move an instance from this step, which has a function, to
   /// one of these, as long as the function does not run: `.outside(await_pay,
   /// {cancelled})`. By default it can do that from no step but those that rest.
-  machine_builder outside(Step which, step_list to) && {
+  machine_builder outside(Step which, const step_list& to) && {
     detail::open_outside(built_, static_cast<std::size_t>(which), to);
     return std::move(*this);
   }
@@ -472,7 +473,7 @@ public:
   /// The same with a list of the steps that it may go to, whichever step has failed:
   /// `.on_error({.to = {cancelled}}, f)`.
   template <class F>
-  machine_builder on_error(handler_options how, F f) && {
+  machine_builder on_error(const handler_options& how, F f) && {
     static_assert(
       std::is_invocable_r_v<outcome, F&, const failure&, context<State>&>,
       "a handler is an outcome(const gd::failure&, gd::context<State>&)");

@@ -91,7 +91,7 @@ link_host::settings link_settings(const config& cfg) {
 
 /// A session is known to the other nodes before it takes a key's lock, and the
 /// machines are before any of their rows is picked.
-reactor::greeting greeting_of(std::shared_ptr<registration> who) {
+reactor::greeting greeting_of(const std::shared_ptr<registration>& who) {
   return {
     [who](std::size_t lane) {
     return who->greeting(lane, milliseconds{1'000});

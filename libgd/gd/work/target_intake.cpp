@@ -173,7 +173,7 @@ error target_intake<Kind>::target_locked(const entry& x) {
 
 template <class Kind>
 std::vector<typename target_intake<Kind>::answered>
-target_intake<Kind>::give_up(std::uint64_t last, error why) {
+target_intake<Kind>::give_up(std::uint64_t last, const error& why) {
   report out;
   auto late = [last](const auto& x) { return x.ticket <= last; };
   for (const auto& x : waiting_.remove_if(late))

@@ -47,7 +47,7 @@ public:
   report finish(pq::reply reply, clock::time_point now, bool withdrawn = false);
 
   /// Answers requests up to `last` that wait to be sent.
-  std::vector<answered> give_up(std::uint64_t last, error why);
+  std::vector<answered> give_up(std::uint64_t last, const error& why);
 
   /// The oldest ticket of the unit under way.
   std::uint64_t oldest_sent() const;

@@ -22,7 +22,7 @@ public:
   job_worker(const job_worker&) = delete;
   job_worker& operator=(const job_worker&) = delete;
 
-  void take(std::int64_t job, bool dry_run);
+  void take(std::int64_t id, bool dry_run);
 
 private:
   void run();
