@@ -81,32 +81,28 @@ std::string unique_name() {
          + "_" + std::to_string(std::random_device{}());
 }
 
-/// A database with the newest schema, which is made once for all tests on this server.
-const std::string& migrated() {
-  static const auto name = [] {
-    std::string text;
-    for (const auto& x : sql::migrations)
-      text += x.up;
-    auto found = "gd_migrated_"
-                 + std::to_string(std::hash<std::string>{}(text));
-    session on_server{server({})};
-    if (on_server.scalar("select count(*) from pg_database where datname = $1",
-                         {found})
-        == "1")
-      return found;
-    auto mine = unique_name();
-    on_server.exec("create database " + quoted_name(mine));
-    if (auto done = migrate_up({.database = server({{"dbname", mine}})}); !done)
-      throw std::runtime_error{to_string(done.error())};
-    try {
-      on_server.exec("alter database " + quoted_name(mine) + " rename to "
-                     + quoted_name(found));
-    } catch (const sql_error&) { // another process was first
-      on_server.exec("drop database " + quoted_name(mine));
-    }
+/// A database with the newest schema, which is made once for all tests on a server.
+std::string migrated() {
+  std::string text;
+  for (const auto& x : sql::migrations)
+    text += x.up;
+  auto found = "gd_migrated_" + std::to_string(std::hash<std::string>{}(text));
+  session on_server{server({})};
+  if (on_server.scalar("select count(*) from pg_database where datname = $1",
+                       {found})
+      == "1")
     return found;
-  }();
-  return name;
+  auto mine = unique_name();
+  on_server.exec("create database " + quoted_name(mine));
+  if (auto done = migrate_up({.database = server({{"dbname", mine}})}); !done)
+    throw std::runtime_error{to_string(done.error())};
+  try {
+    on_server.exec("alter database " + quoted_name(mine) + " rename to "
+                   + quoted_name(found));
+  } catch (const sql_error&) { // another process was first
+    on_server.exec("drop database " + quoted_name(mine));
+  }
+  return found;
 }
 
 /// Drops databases while the next test runs already: the server writes all that it has to
