@@ -25,6 +25,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -458,7 +459,9 @@ struct between_ends {
   gd::actors::descriptor peer;
   gd::actors::descriptor caf;
 
-  between_ends() {
+  /// Its thread stands still for as long as `stall` when the peer greets.
+  explicit between_ends(milliseconds silence = patience,
+                        milliseconds stall = milliseconds{0}) {
     auto rules = std::make_shared<gd::actors::basp_rules>(
       gd::actors::basp_rules{.serves = true,
                              .self = {},
@@ -469,8 +472,13 @@ struct between_ends {
     auto [its_caf, theirs] = gd::actors::socket_pair();
     between.adopt(std::move(its_peer), std::move(its_caf),
                   {.messages = rules,
-                   .new_alias = [] { return gd::actors::basp_node{}; },
-                   .ended = [](const gd::actors::basp_node&) {}},
+                   .new_alias =
+                     [stall] {
+      std::this_thread::sleep_for(stall);
+      return gd::actors::basp_node{};
+                   },
+                   .ended = [](const gd::actors::basp_node&) {},
+                   .silence = silence},
                   patience, std::make_shared<std::atomic<bool>>(false));
     peer = std::move(ours);
     caf = std::move(theirs);
@@ -518,15 +526,23 @@ bool contains(const std::string& text, std::string_view part) {
 
 } // namespace
 
+const basp::message a_request{
+  .what = basp::direct,
+  .data = basp::async | 1,
+  .source = 55,
+  .receiver = between_ends::portal,
+  .payload = basp::content("gd::insert_all", nobody_asked)};
+
+CAF_TEST(a guard that stood still takes nobody for silent) {
+  constexpr milliseconds silence{5'000};
+  between_ends x{silence, silence + 1s};
+  x.say(x.peer, a_request);
+  CAF_CHECK(x.hears(x.caf));
+}
+
 // Both ends: what takes nothing more is written to again and again, and what it says is
 // in between each time.
 CAF_TEST(who takes nothing any more is heard to its end) {
-  const basp::message request{
-    .what = basp::direct,
-    .data = basp::async | 1,
-    .source = 55,
-    .receiver = between_ends::portal,
-    .payload = basp::content("gd::insert_all", nobody_asked)};
   const basp::message answer{
     .what = basp::direct,
     .data = basp::response | basp::async | 1,
@@ -538,7 +554,7 @@ CAF_TEST(who takes nothing any more is heard to its end) {
     shutdown((peer_is_deaf ? x.peer : x.caf).get(), SHUT_RD);
     for (int i = 0; i < 100; ++i) {
       x.say(x.caf, answer);
-      x.say(x.peer, request);
+      x.say(x.peer, a_request);
       CAF_REQUIRE(x.hears(peer_is_deaf ? x.caf : x.peer));
     }
   }

@@ -17,8 +17,11 @@ namespace gd::test {
 /// tests/movers, which runs payments.
 class published_node : public process {
 public:
-  published_node(const temporary_database& db, const std::string& name)
-    : published_node({GD_MOVERS, "steps", db.conninfo(), name, "publish"}) {
+  published_node(const temporary_database& db, const std::string& name,
+                 std::chrono::seconds gateways_patience
+                 = std::chrono::seconds{1})
+    : published_node({GD_MOVERS, "steps", db.conninfo(), name,
+                      std::to_string(gateways_patience.count())}) {
     // nop
   }
 

@@ -1,10 +1,11 @@
 /// Moves payments at random, from outside and by their steps, for tests that kill it.
 ///
-///   gd_movers steps DATABASE NODE [publish]       an engine, until SIGTERM
+///   gd_movers steps DATABASE NODE [PATIENCE]      an engine, until SIGTERM
 ///   gd_movers move DATABASE NAME CLIENTS SEED     until nothing is left to move
 ///
-/// With "publish" it prints "published at 127.0.0.1:PORT". Of each transition that it was told has
-/// happened it prints "moved ID SEQ STEP"; of what must not happen, "error ...".
+/// With a patience, in seconds, its gateway has that, and it prints "published at 127.0.0.1:PORT".
+/// Of each transition that it was told has happened it prints "moved ID SEQ STEP"; of what must not
+/// happen, "error ...".
 
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -70,10 +72,10 @@ gd::machine payment() {
 }
 
 int run_steps(const std::string& where, const std::string& node,
-              bool publishes) {
+              std::optional<std::chrono::seconds> patience) {
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
-  if (publishes)
+  if (patience)
     gd::actors::add_network_to(cfg);
   caf::actor_system sys{cfg};
   auto engine = gd::actors::start(sys, {.database = where,
@@ -84,12 +86,12 @@ int run_steps(const std::string& where, const std::string& node,
                                         .heartbeat = 500ms,
                                         .poll = 20ms,
                                         .reaper = 100ms,
-                                        .patience = 1s});
+                                        .patience = patience.value_or(1s)});
   if (!engine) {
     std::fprintf(stderr, "%s\n", to_string(engine.error()).c_str());
     return EXIT_FAILURE;
   }
-  if (publishes) {
+  if (patience) {
     auto place = gd::actors::publish(*engine, {.port = 0});
     if (!place) {
       std::fprintf(stderr, "%s\n", to_string(place.error()).c_str());
@@ -168,9 +170,10 @@ int run_moves(const std::string& where, const std::string& name, int clients,
 int main(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
   if (args.size() == 3 && args[0] == "steps")
-    return run_steps(args[1], args[2], false);
-  if (args.size() == 4 && args[0] == "steps" && args[3] == "publish")
-    return run_steps(args[1], args[2], true);
+    return run_steps(args[1], args[2], std::nullopt);
+  if (args.size() == 4 && args[0] == "steps")
+    return run_steps(args[1], args[2],
+                     std::chrono::seconds{std::stoi(args[3])});
   if (args.size() == 5 && args[0] == "move")
     return run_moves(args[1], args[2], std::stoi(args[3]),
                      static_cast<unsigned>(std::stoul(args[4])));

@@ -161,6 +161,14 @@ struct guard::link {
     return to_caf.size() >= most_held;
   }
 
+  /// What it has said while this process was frozen or starved is still to be read.
+  void forgive(clock::duration time, clock::time_point now) {
+    heard = std::min(heard + time, now);
+    if (message_by != clock::time_point::max())
+      message_by += time;
+    greet_by += time;
+  }
+
   bool reads_peer() {
     return peer && !closing && !waits_for_peer() && !waits_for_caf();
   }
@@ -240,8 +248,13 @@ void guard::wake() const {
 void guard::run() {
   // Asked right before it waits: what is over then would wake nobody.
   for (auto now = clock::now(); obey(now); now = clock::now()) {
+    auto idle = links_.empty();
     wait();
     now = clock::now();
+    auto stood_still = now - std::exchange(looked_at_, now) - 2 * look_interval;
+    if (!idle && stood_still > clock::duration::zero())
+      for (auto& x : links_)
+        x->forgive(stood_still, now);
     for (auto& x : links_)
       keep_to_times(*x, now);
     keep_to_bytes(now);

@@ -125,6 +125,7 @@ private:
   /// Given up for a moment where there is no other descriptor.
   descriptor spare_;
   clock::time_point accepts_at_;
+  clock::time_point looked_at_;
   std::vector<link_ptr> links_;
   std::size_t admitted_ = 0;
   complaints complaints_;
