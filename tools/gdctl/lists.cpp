@@ -26,6 +26,7 @@ namespace gdctl {
 std::vector<machine_line> machine_lines(std::vector<gd::machine_row> known,
                                         const gd::counted& counts) {
   std::vector<machine_line> lines;
+  lines.reserve(known.size());
   for (auto& x : known)
     lines.push_back({.machine = std::move(x)});
   for (const auto& x : counts.rows) {

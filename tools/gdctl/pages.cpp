@@ -110,7 +110,7 @@ std::string for_roff(std::string_view text) {
 std::string roff_text(std::string_view text) {
   std::string out;
   bool as_it_is = false;
-  for (auto line : CLI::detail::split(std::string{text}, '\n')) {
+  for (const auto& line : CLI::detail::split(std::string{text}, '\n')) {
     bool indented = line.starts_with("  ");
     if (indented != as_it_is && !line.empty())
       out += indented ? ".PP\n.nf\n" : ".fi\n";
@@ -383,8 +383,9 @@ std::string in_quotes(std::string_view text) {
 /// Commands or options with what they are: bash takes the names alone.
 std::string list_of(bool for_zsh, const std::vector<word>& xs) {
   std::vector<std::string> out;
+  out.reserve(xs.size());
   for (const auto& [name, what, valued, values] : xs)
-    out.push_back(for_zsh ? in_quotes(name + ':' + what) : name);
+    out.push_back(for_zsh ? in_quotes(fmt::format("{}:{}", name, what)) : name);
   return for_zsh ? fmt::format("({})", fmt::join(out, " "))
                  : in_quotes(fmt::format("{}", fmt::join(out, " ")));
 }
