@@ -3,12 +3,12 @@
 # sql/schema/<NNN>_<name>.up.sql and .down.sql into gd::sql::migrations[]:
 # gd_embed_migrations. Editing, adding or removing a file re-runs this.
 
-# Sets <result> to the text of <file>. A line "-- include parts/<name>.sql" stands for
+# Sets <result> to the text of <file>. A line "-- include <folder>/<name>.sql" stands for
 # the text of that file in sql.
 function(gd_expand_sql file result)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(READ "${file}" text)
-  while(text MATCHES "(^|\n)(-- include (parts/[a-z_]+\\.sql)\n)")
+  while(text MATCHES "(^|\n)(-- include ([a-z_/]+\\.sql)\n)")
     set(line "${CMAKE_MATCH_2}")
     get_filename_component(part "${CMAKE_MATCH_3}" ABSOLUTE
       BASE_DIR "${PROJECT_SOURCE_DIR}/sql")
@@ -40,7 +40,7 @@ function(gd_embed_sql part header list)
   foreach(folder IN LISTS ARGN)
     file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/${folder}/*.sql")
     if(folder STREQUAL "schema")
-      list(FILTER files EXCLUDE REGEX "/[0-9][^/]*$") # the migrations
+      list(FILTER files EXCLUDE REGEX "/([0-9][^/]*|tables)\\.sql$") # migrations
     endif()
     foreach(file IN LISTS files)
       get_filename_component(name "${file}" NAME_WLE)
@@ -64,7 +64,9 @@ function(gd_embed_sql part header list)
   target_include_directories(gen_durable_${part} PRIVATE "${out}")
 endfunction()
 
-# gd_embed_migrations(<part>): those of sql/schema, in <gd/migrations.hpp>.
+# gd_embed_migrations(<part>): those of sql/schema, in <gd/migrations.hpp>. One that takes
+# away what older libraries need says so in its first line: "-- works with libraries from
+# <number>", of the oldest version whose library can do without.
 function(gd_embed_migrations part)
   set(out "${PROJECT_BINARY_DIR}/generated/${part}")
   file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sql/schema/[0-9]*.sql")
@@ -85,9 +87,16 @@ function(gd_embed_migrations part)
         " here, not: ${down_file} ${up_file}")
     endif()
     gd_read_sql("${up_file}" up)
+    set(works_from 0)
+    if(up MATCHES "^R\"sql\\(-- works with libraries from ([0-9]+)\n")
+      set(works_from "${CMAKE_MATCH_1}")
+    endif()
+    if(works_from GREATER number)
+      message(FATAL_ERROR "${up_file}: expected to work with libraries from ${number} at the latest")
+    endif()
     gd_read_sql("${down_file}" down)
     string(APPEND GD_MIGRATIONS
-      "  {${number}, \"${title}\",\n   ${up},\n   ${down}},\n")
+      "  {${number}, \"${title}\", ${works_from},\n   ${up},\n   ${down}},\n")
   endwhile()
   configure_file("${PROJECT_SOURCE_DIR}/cmake/migrations.hpp.in"
                  "${out}/gd/migrations.hpp" @ONLY)

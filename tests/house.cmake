@@ -93,7 +93,7 @@ endforeach()
 # A folder has that many lines at the most. Whoever needs more makes room, or
 # says in the commit that raises it what the lines are worth.
 set(budgets
-  libgd/gd 8700 libgd/gd/pq 5450 libgd/gd/work 9450 actors/gd/actors 12380
+  libgd/gd 8400 libgd/gd/pq 5700 libgd/gd/work 9450 actors/gd/actors 12380
   testing/gd 1730 testing/actors/gd/actors 400 metrics/gd 800 tools/gdctl 6600 tools/gdctl/serve 3010
   sql/turn 700 sql/intake 870 sql/sweep 660 sql/session 250 sql/caller 30
   sql/testing 30 sql/parts 890)
@@ -153,19 +153,17 @@ foreach(heading IN ITEMS Turn Intake Sweep Session Caller Schema Grants Testing)
   string(TOLOWER "${heading}" folder)
   file(GLOB statements "${ROOT}/sql/${folder}/*.sql")
   list(TRANSFORM statements REPLACE "^.*/([^/]*)\\.sql$" "\\1")
-  list(FILTER statements EXCLUDE REGEX "^[0-9]") # migrations have a row together
+  # Migrations have a row together, as what they include.
+  list(FILTER statements EXCLUDE REGEX "^([0-9]|tables$)")
   check_told("## ${heading}" "${statements}")
 endforeach()
 
-file(GLOB migrations "${ROOT}/sql/schema/[0-9]*.up.sql")
+file(GLOB made "${ROOT}/sql/schema/[0-9]*.up.sql" "${ROOT}/sql/schema/tables.sql" "${ROOT}/sql/schema/functions/*.sql")
 set(functions "")
-foreach(migration IN LISTS migrations)
-  file(READ "${migration}" text)
+foreach(file IN LISTS made)
+  file(READ "${file}" text)
   string(REGEX MATCHALL "create (or replace )?function :\"schema\"\\.[a-z_]+" found "${text}")
   list(TRANSFORM found REPLACE "^.*\\." "")
-  list(APPEND functions ${found})
-  string(REGEX MATCHALL "rename to gd_[a-z_]+" found "${text}")
-  list(TRANSFORM found REPLACE "^.* " "")
   list(APPEND functions ${found})
 endforeach()
 list(REMOVE_DUPLICATES functions)

@@ -84,7 +84,6 @@ says() {
 # -- the mess ------------------------------------------------------------------
 
 "$gdctl" migrate up > migrate.log 2>&1
-"$gdctl" migrate activate >> migrate.log 2>&1
 touch relay_down bug stuck
 # A node with the version of before, which somebody has switched off for good.
 start old 1 60 default

@@ -126,9 +126,9 @@ public:
   result<commanded> operate(const command& what);
 
   /// Lets nothing begin in a queue, on all nodes, until it is resumed: within some 100
-  /// ms (`config::look`), or a `poll`. What runs there ends. Errors: `invalid_argument`,
-  /// also where older libraries may work, which would go on; `not_found`: no node serves
-  /// it, and nothing is in it, unless `force` says that it is meant.
+  /// ms (`config::look`), or a `poll`. What runs there ends. Errors: `invalid_argument`;
+  /// `not_found`: no node serves it, and nothing is in it, unless `force` says that it is
+  /// meant.
   result<void> pause(const std::string& queue,
                      const std::optional<std::string>& reason = {},
                      const std::optional<std::string>& by = {},

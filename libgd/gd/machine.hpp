@@ -310,7 +310,7 @@ public:
 
   /// Keeps a history of each instance that is inserted from now on: `client::history`
   /// reads it. An insert by SQL or by a program without the machine keeps what
-  /// the last start of a node has made known. Begins when the schema is activated.
+  /// the last start of a node has made known.
   machine_builder history(gd::history what, history_options how = {}) && {
     built_.history = what;
     built_.history_keep = how.keep;
@@ -344,7 +344,7 @@ public:
   /// Deletes instances so long after they have ended (0 to 100 years), with their
   /// signals and their history; by default they are kept for ever. With 0 they go as they
   /// end, unless what has made or signalled them may still be sent again: a few times the
-  /// `patience` of the configuration. Begins when the schema is activated.
+  /// `patience` of the configuration.
   template <class Rep, class Period>
   machine_builder keep(std::chrono::duration<Rep, Period> time) && {
     return std::move(*this)

@@ -3,7 +3,6 @@
 #include <gd/error.hpp>
 #include <gd/options.hpp>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,38 +12,23 @@ namespace gd {
 /// it can install.
 int newest_schema() noexcept;
 
-/// An instance that nobody could ever run, and why.
-struct unrunnable {
-  std::int64_t id = 0; ///< of its row
-  std::string why{};   ///< a sentence
-};
-
 /// Installs what is missing of the migrations up to number `to`, and the schema
 /// itself if there is none; returns how many were applied. All in one
 /// transaction: a migration that fails leaves nothing behind. Of several that
 /// migrate at the same time one does it, the others wait and find it done. A
 /// schema that is newer than this library is left alone if it works with it.
 ///
-/// The libraries before this one go on working beside a schema with instances
-/// until it is activated; one without is activated at once. With the newest
-/// version, rows that strangers have stored and nobody could ever run are failed,
-/// each with a sentence: those are added to `failed`, if it is not null.
+/// Libraries of earlier versions go on working beside most migrations. One that
+/// takes away what they need is an error, `busy`, which names them, while nodes
+/// live that it would cut off, unless `force`.
 result<int> migrate_up(pq::options opts, int to = newest_schema(),
-                       std::vector<unrunnable>* failed = nullptr);
+                       bool force = false);
 
 /// Takes migrations back until number `to` is the last; returns how many. With
 /// 0 everything goes, with all instances; the schema itself stays. Only a
 /// library that knows a migration can take it back. Where there are instances it is
 /// an error, `invalid_argument`, unless `with_instances`.
 result<int> migrate_down(pq::options opts, int to, bool with_instances = false);
-
-/// From now on only libraries that know the newest version may work with it. Needs
-/// the table for itself for a moment, and tries for seconds to get it, holding up
-/// nobody for longer than 200 ms. Errors, after which nothing has changed: `busy`,
-/// unless `anyway`, while nodes of older ones live, which it names; `busy`, if a
-/// transaction goes on using the table; `schema_mismatch`, if the newest version
-/// is not installed.
-result<void> migrate_activate(pq::options opts, bool anyway = false);
 
 /// What is installed, and what could be.
 struct schema_status {

@@ -359,8 +359,7 @@ parked await(std::string_view name, const State& state) {
 
 /// The same for any of several signals, at most 16: `await({"paid", "cancelled"},
 /// state)`. The first to come wakes the instance, once; which it was, the step sees by
-/// taking. Until the schema is activated it cannot be carried out, as older libraries
-/// would not wake the instance.
+/// taking.
 template <class State>
 parked await(std::initializer_list<std::string_view> names,
              const State& state) {

@@ -86,11 +86,4 @@ $$;
 revoke execute on function :"api".gd_insert, :"api".gd_signal, :"api".gd_transition, :"api".gd_status from public;
 grant usage on schema :"api" to :"role";
 grant execute on function :"api".gd_insert, :"api".gd_signal, :"api".gd_transition, :"api".gd_status to :"role";
-
--- As this script once was, it gave the role the library's own functions, with their owner's rights.
-alter function :"schema".gd_insert security invoker;
-alter function :"schema".gd_signal security invoker;
-alter function :"schema".gd_transition security invoker;
-revoke execute on function :"schema".gd_insert, :"schema".gd_signal, :"schema".gd_transition from :"role";
-grant execute on function :"schema".gd_insert, :"schema".gd_signal, :"schema".gd_transition to public;
 commit;

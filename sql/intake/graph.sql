@@ -1,5 +1,5 @@
 -- A machine, with the transitions that its steps declare and what of them concerns those outside (open), as JSON; null:
--- whoever made it known is older than these.
+-- nobody has told.
 -- $1 text fsm, $2 int version; 0: the one that an insert means which names none, also if all are retired
 -- No row: nobody knows it.
 select m.fsm, m.version, left(m.initial_step, 1025) as initial_step, m.steps, m.transitions::text as transitions,

@@ -1,7 +1,7 @@
--- Of those that write ends: when g is to be deleted, which ends in h.status and is kept for h.keep_us; null: never, as before the
--- schema is activated. What came less than h.resend_us ago, the instance or one of its signals, may come once more: until then
--- it is there, to say so. A unique key that is to last beyond the end keeps its instance.
-      case when h.keep_us is null or not (select :"schema".gd_deletes()) then null
+-- Of those that write ends: when g is to be deleted, which ends in h.status and is kept for h.keep_us; null: never. What came less
+-- than h.resend_us ago, the instance or one of its signals, may come once more: until then it is there, to say so. A unique key
+-- that is to last beyond the end keeps its instance.
+      case when h.keep_us is null then null
            when h.keep_us >= h.resend_us then clock_timestamp() + h.keep_us * interval '1 microsecond'
            when h.keep_us > 0 or not h.status = any(g.unique_scope)
            then greatest(clock_timestamp() + h.keep_us * interval '1 microsecond',

@@ -11,8 +11,8 @@
 -- include parts/new_rows.sql
   ) r
   cross join lateral (
-    select cast(case when r.id in (select unnest($19::bigint[]) where :"schema".gd_keeps_history()) then 2
-                     when r.id in (select unnest($18::bigint[]) where :"schema".gd_keeps_history()) then 1
+    select cast(case when r.id in (select unnest($19::bigint[])) then 2
+                     when r.id in (select unnest($18::bigint[])) then 1
                      else 0 end as smallint) as history) h
   left join lateral (
     select cast(s.status as :"schema".durable_status) as status, s.after_us

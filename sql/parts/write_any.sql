@@ -25,7 +25,8 @@ checked as materialized (
                                    when 'later' then clock_timestamp() + h.delay_us * interval '1 microsecond'
                                    else g.eligible_at end,
       awaits = case when h.outcome = 'park' then '' else h.awaits end, -- of no signal's name
-      awaits_also = case when h.awaits_also is not null then :"schema".gd_also_awaited(h.awaits_also::jsonb) end,
+      awaits_also = case when h.awaits_also is not null then array(
+        select n.name from jsonb_array_elements_text(h.awaits_also::jsonb) with ordinality as n (name, i) order by n.i) end,
       deadline = case when h.outcome in ('replay', 'stop', 'release') then g.deadline
                       when h.timeout_us is not null then clock_timestamp() + h.timeout_us * interval '1 microsecond'
                       else timestamptz 'epoch' + h.until_us / 1000000 * interval '1 second'

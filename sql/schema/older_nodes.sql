@@ -1,5 +1,5 @@
--- Nodes that live, and whose library does not know a version of the schema. Those from before they said what they know are
--- told by having said nothing. $1 int version. A row for each: name, host, process, version of the library.
+-- Nodes that live, and whose library does not know a version of the schema. $1 int version.
+-- A row for each: name, host, process, version of the library.
 select left(n.node, 255) as node, left(n.host, 255) as host, n.process, left(n.library, 255) as library
 from :"schema".gen_durable_nodes n
 where coalesce(n.knows, 0) < $1::int and

@@ -9,9 +9,9 @@ with most as (
 ), expired as materialized (
   select g.*, case when g.crashed then g.crashed_before || g.process else g.crashed_before end as crashed_in
   from (
-    select g.id, g.locked_by, g.attempt, g.crashes, g.excused, g.trials, coalesce(
+    select g.id, g.locked_by, g.attempt, g.crashes, g.excused, g.trials,
 -- include parts/crashed.sql
-      , false) as crashed,
+      as crashed,
 -- include parts/crashed_before.sql
       as crashed_before,
 -- include parts/process_of.sql

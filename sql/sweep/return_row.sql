@@ -7,9 +7,9 @@
 with most as (
   select $3::int as trials
 ), held as materialized (
-  select g.id, g.status, g.locked_by, g.attempt, g.crashes, g.excused, g.trials, coalesce(
+  select g.id, g.status, g.locked_by, g.attempt, g.crashes, g.excused, g.trials,
 -- include parts/crashed.sql
-    , false) as crashed,
+    as crashed,
 -- include parts/crashed_before.sql
     as crashed_before,
 -- include parts/process_of.sql

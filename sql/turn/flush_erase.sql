@@ -10,7 +10,7 @@ held as materialized (
   from entry e
   cross join lateral (
     select g.ctid as tuple, g.status, g.locked_by, g.unique_key, g.unique_scope, g.step, g.wake_reason,
-      (select :"schema".gd_deletes()) and g.inserted_at < clock_timestamp() - e.resend_us * interval '1 microsecond'
+      g.inserted_at < clock_timestamp() - e.resend_us * interval '1 microsecond'
         and (
           select true
           from :"schema".signals s

@@ -233,7 +233,7 @@ CAF_TEST(
   CAF_CHECK_EQUAL(withdrawn.now, "first|second|third|first -> (nowhere)");
 }
 
-CAF_TEST(a node of an older library that tells no transitions does not differ) {
+CAF_TEST(a node that tells no transitions does not differ) {
   auto ghost = add_node(
     "ghost/0",
     R"([{"name": "Probe", "version": 1, "steps": ["first", "second", "third"]}])");

@@ -158,7 +158,6 @@ CAF_TEST(what a gateway does not do is told in a sentence) {
                            "migrate status",
                            "migrate up",
                            "migrate down --to 0",
-                           "migrate activate",
                            "list",
                            "queues",
                            "jobs",

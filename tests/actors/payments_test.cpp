@@ -7,7 +7,6 @@
 #include "support/process.hpp"
 
 #include <gd/client.hpp>
-#include <gd/migrate.hpp>
 
 #include <caf/test/unit_test.hpp>
 
@@ -36,7 +35,6 @@ struct payments_fixture {
 
   payments_fixture() {
     db.migrate();
-    CAF_REQUIRE(gd::migrate_activate(db.options()));
     if (const auto* given = std::getenv("GD_SEED"))
       seed = static_cast<unsigned>(std::stoul(given));
     CAF_MESSAGE("GD_SEED=" << seed);

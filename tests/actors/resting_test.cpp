@@ -107,7 +107,7 @@ CAF_TEST(an insert through the gateway rests at once and no engine runs it) {
 }
 
 CAF_TEST(what others have left where none runs is put in its place) {
-  CAF_MESSAGE("an older library's insert");
+  CAF_MESSAGE("a stranger's insert");
   db.rows("insert into gen_durable (fsm, step, state) values ('Trip', 'camp',"
           " '{\"n\": 1}'), ('Trip', 'home', '{\"n\": 2}')");
   CAF_MESSAGE("a deadline whose node has died with it");

@@ -188,7 +188,7 @@ CAF_TEST(a row that was on trial too often is failed unrun with a sentence) {
   CAF_CHECK(!home->isolation->held());
 }
 
-CAF_TEST(trials that an older library has left standing fail nobody) {
+CAF_TEST(trials that are left of another step fail nobody) {
   rows.rows("insert into gen_durable (fsm, step, attempt, crashes, trials) "
             "values ('Probe', 'first', 1, 0, 5)");
   spawn_picker({"default", 4, 10});

@@ -5,7 +5,6 @@
 
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
-#include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
@@ -825,18 +824,6 @@ CAF_TEST(the test kit knows keys as the database does) {
   CAF_REQUIRE_EQUAL(in_memory.size(), in_database.size());
   for (std::size_t i = 0; i < in_memory.size(); ++i)
     CAF_CHECK_EQUAL(in_memory[i], in_database[i]);
-}
-
-// -- the migration ------------------------------------------------------------
-
-CAF_TEST(what depends on the functions of before still works) {
-  temporary_database other;
-  CAF_REQUIRE(gd::migrate_up(other.options(), 16));
-  other.rows("create view watched as select id, step from gd_status(1)");
-  CAF_REQUIRE(gd::migrate_up(other.options()));
-  other.rows("insert into gen_durable (fsm, step) values ('Order', 'work')");
-  CAF_CHECK_EQUAL(other.scalar("select step from watched"), "work");
-  CAF_CHECK_EQUAL(other.scalar("select step from gd_status(1)"), "work");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

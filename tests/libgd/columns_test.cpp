@@ -142,7 +142,6 @@ columns_by read_by_name() {
     {&sql::pin, columns_of<store::answered_row>()},
     {&sql::older_nodes, columns_of<store::older_node>()},
     {&sql::schema_version, columns_of<store::schema_row>()},
-    {&sql::fail_unrunnable, columns_of<store::unrunnable_row>()},
     {&sql::draw_ids, columns_of<store::drawn_id>()},
     {&sql::insert_claimed, columns_of<store::claimed_row>()},
     {&sql::check, columns_of<gd::finding>()},
@@ -174,12 +173,12 @@ const std::set<const sql::statement*> not_by_name{
   &sql::borrow,        &sql::restore,
   &sql::version_place, &sql::schema_exists,
   &sql::namesakes,     &sql::migration_lock,
-  &sql::any_instance,  &sql::open_checks,
-  &sql::lock_named,    &sql::pause,
-  &sql::resume,        &sql::lock_job,
-  &sql::unlock_job,    &sql::work_on_job,
-  &sql::cancel_job,    &sql::upgrade,
-  &sql::check_ids,     &sql::unknown,
+  &sql::any_instance,  &sql::lock_named,
+  &sql::pause,         &sql::resume,
+  &sql::lock_job,      &sql::unlock_job,
+  &sql::work_on_job,   &sql::cancel_job,
+  &sql::upgrade,       &sql::check_ids,
+  &sql::unknown,
 };
 
 struct cleared {

@@ -143,29 +143,19 @@ CAF_TEST(a schema without its version says what mends it) {
   for (auto refused : {told(gd::client::connect(to.options())),
                        told(gd::migrate_up(to.options())),
                        told(gd::migrate_down(to.options(), 0)),
-                       told(gd::migrate_activate(to.options())),
                        told(gd::migration_status(to.options()))}) {
     CAF_CHECK(contains(refused, "schema_mismatch"));
     CAF_CHECK(contains(refused, "gen_durable_schema has no row, as behind a "
                                 "dump without data"));
   }
   session by{to.conninfo()};
-  std::string refused;
-  try { // nothing is entered that would lack its history
-    by.exec("insert into gen_durable_machines (fsm, version, initial_step,"
-            " queue, steps, history) values ('m', 1, 's', 'q', '{s}', 2);"
-            "select gd_insert('m')");
-  } catch (const gd::test::sql_error& e) {
-    refused = e.what();
-  }
-  CAF_CHECK(contains(refused, "gen_durable_schema: expected one row, got 0"));
   auto version = std::to_string(newest_schema());
   by.exec("insert into gen_durable_schema (version, works_from) values ("
           + version + ", " + version + ")");
   CAF_CHECK_EQUAL(told(gd::client::connect(to.options())), "");
   CAF_CHECK_EQUAL(told(gd::migrate_up(to.options())), "");
+  std::string refused;
   try {
-    refused = "";
     by.exec("insert into gen_durable_schema (version, works_from) values (1, "
             "1)");
   } catch (const gd::test::sql_error& e) {
@@ -214,10 +204,9 @@ CAF_TEST(a hot standby can be read and who writes there is told what it is) {
   }
   CAF_CHECK(contains(run(on_it + "nodes").said, "web"));
   CAF_CHECK(contains(run(on_it + "why 1").said, "one of 1 node picks it"));
-  for (const auto* writes :
-       {"insert Order --version 1 --step pay --queue q", "signal 1 paid",
-        "stop 1", "retry 1", "pause q", "migrate up", "migrate activate",
-        "prune --older-than 1d"}) {
+  for (const auto* writes : {"insert Order --version 1 --step pay --queue q",
+                             "signal 1 paid", "stop 1", "retry 1", "pause q",
+                             "migrate up", "prune --older-than 1d"}) {
     auto done = run(on_it + writes);
     CAF_CHECK_NOT_EQUAL(done.code, 0);
     CAF_CHECK(contains(done.said,

@@ -5,7 +5,6 @@
 
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
-#include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_ends.hpp>
@@ -362,26 +361,6 @@ CAF_TEST(rows that are erased share no transaction with others) {
   }
   CAF_CHECK_EQUAL(groups, (std::vector<std::size_t>{2, 2}));
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "2");
-}
-
-CAF_TEST(an end that an older library writes keeps its instance) {
-  make_known(parcels().keep(1h));
-  auto id = instance();
-  auto row = ending(id, verb::done, 1h);
-  run(store::flush_done({row}));
-  CAF_CHECK_EQUAL(of(id, "status"), "done");
-  CAF_CHECK_EQUAL(goes_in(id), "");
-}
-
-CAF_TEST(nothing is deleted while older libraries may work here) {
-  make_known(parcels().keep(0s));
-  db.note_version(gd::newest_schema(), 3);
-  auto now = instance();
-  auto later = instance();
-  write({ending(now, verb::done, 0s), ending(later, verb::done, 1h)});
-  CAF_CHECK_EQUAL(of(now, "status"), "done");
-  CAF_CHECK_EQUAL(goes_in(now), "");
-  CAF_CHECK_EQUAL(goes_in(later), "");
 }
 
 CAF_TEST(what was moved to its end from outside is deleted in time) {

@@ -5,7 +5,6 @@
 
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
-#include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
@@ -379,42 +378,6 @@ CAF_TEST(an insert with history is entry 0 however it is made) {
                   "Order 1, Order 1, Order 2, Order 2, Order 2, Other 0, "
                   "Other 0, Other 0");
   check_path();
-}
-
-CAF_TEST(nothing has history before the schema is activated) {
-  temporary_database old;
-  CAF_REQUIRE(gd::migrate_up(old.options(), 10));
-  old.rows("insert into gen_durable (fsm, step) values ('m', 's')");
-  CAF_REQUIRE(gd::migrate_up(old.options()));
-  auto own = std::make_shared<gd::registry>(
-    std::vector<gd::machine>{order_machine(gd::history::steps)});
-  auto client = gd::client::connect(old.options(), {.machines = own});
-  CAF_REQUIRE(client);
-  old.rows(
-    "insert into gen_durable_machines (fsm, version, initial_step, queue,"
-    " steps, history) values ('Order', 1, 'collect', 'default',"
-    " '{collect}', 1)");
-  auto histories = [&] {
-    CAF_CHECK(client->insert({.fsm = "Order"}));
-    CAF_CHECK(client->insert({.fsm = "Order", .unique_key = "k"}));
-    old.rows("select gd_insert('Order')");
-    return old.scalar("select sum(history) from gen_durable");
-  };
-  CAF_CHECK_EQUAL(histories(), "0");
-  CAF_CHECK_EQUAL(old.scalar("select count(*) from gen_durable_ledger"), "0");
-  CAF_REQUIRE(gd::migrate_activate(old.options()));
-  CAF_CHECK_EQUAL(histories(), "2");
-}
-
-CAF_TEST(a schema that was activated stays so with the next migration) {
-  temporary_database old;
-  CAF_REQUIRE(gd::migrate_up(old.options(), 10));
-  old.rows("insert into gen_durable (fsm, step) values ('m', 's');"
-           "comment on table gen_durable is 'gen_durable schema 10, works with"
-           " libraries from 9'");
-  CAF_REQUIRE(gd::migrate_up(old.options(), 11));
-  CAF_CHECK_EQUAL(old.scalar("select obj_description('gen_durable'::regclass)"),
-                  "gen_durable schema 11, works with libraries from 9");
 }
 
 CAF_TEST(a history tells the whole way and is read by pages) {

@@ -7,12 +7,16 @@
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
+#include <gd/pq/migrator.hpp>
 
 #include <caf/test/dsl.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +57,35 @@ gd::schema_status status_of(const gd::pq::options& opts) {
   return *x;
 }
 
-/// Tables, columns, indexes, constraints and types of a schema, as text.
+/// The library's migrations, and two of the test's own: one that adds a column, and one
+/// that takes away what libraries before it need.
+std::vector<gd::sql::migration> two_more() {
+  std::vector known(std::begin(gd::sql::migrations),
+                    std::end(gd::sql::migrations));
+  auto next = newest_schema() + 1;
+  known.push_back(
+    {next, "colour", 0,
+     R"(alter table :"schema".gen_durable add column colour text)",
+     R"(alter table :"schema".gen_durable drop column colour)"});
+  known.push_back(
+    {next + 1, "no_owed", next + 1, R"(drop index :"schema".gen_durable_owed)",
+     R"(create index gen_durable_owed on :"schema".gen_durable (id)
+                      where status = 'awaiting_signal' and wake_reason is not null)"});
+  return known;
+}
+
+gd::result<int> up_with_two_more(const gd::pq::options& opts, int to,
+                                 bool force = false) {
+  auto known = two_more();
+  return gd::migrator{opts, known}.up(to, force);
+}
+
+gd::result<int> down_with_two_more(const gd::pq::options& opts, int to) {
+  auto known = two_more();
+  return gd::migrator{opts, known}.down(to, true);
+}
+
+/// Tables, columns, indexes, constraints, functions and types of a schema, as text.
 std::string shape_of(temporary_database& db) {
   std::string out;
   auto rows = db.rows(
@@ -65,6 +97,8 @@ std::string shape_of(temporary_database& db) {
     "   where connamespace::regnamespace::text = quote_ident($1)"
     " union all select typname from pg_type"
     "   where typnamespace::regnamespace::text = quote_ident($1)"
+    " union all select pg_get_functiondef(oid) from pg_proc"
+    "   where pronamespace::regnamespace::text = quote_ident($1)"
     " union all select relname || ' ' || array_to_string(reloptions, ' ')"
     "   from pg_class where reloptions is not null"
     "   and relnamespace::regnamespace::text = quote_ident($1)"
@@ -125,13 +159,14 @@ CAF_TEST(the table is vacuumed by what has changed and not by its size) {
 
 CAF_TEST(migrations stop at the one that was asked for) {
   temporary_database db;
-  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options(), 1)), 1);
-  CAF_CHECK_EQUAL(status_of(db.options()).installed, 1);
-  CAF_CHECK(!status_of(db.options()).usable());
-  CAF_CHECK_EQUAL(code_of(gd::client::connect(db.options())),
-                  errc::schema_mismatch);
-  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema() - 1);
-  CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options(), 1)), 0);
+  auto newest = newest_schema();
+  CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest + 1)),
+                  newest + 1);
+  CAF_CHECK_EQUAL(status_of(db.options()).installed, newest + 1);
+  CAF_CHECK(gd::client::connect(db.options()));
+  CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest + 2)), 1);
+  CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest)), 0);
+  CAF_CHECK_EQUAL(status_of(db.options()).installed, newest + 2);
 }
 
 CAF_TEST(any name will do for a schema) {
@@ -265,11 +300,16 @@ CAF_TEST(down and up again makes the same schema) {
   temporary_database db{"there and back"};
   db.migrate();
   auto before = shape_of(db);
-  CAF_CHECK(contains(before, "gen_durable_pick"));
-  for (int to = newest_schema() - 1; to >= 0; --to) {
-    CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), to)), 1);
+  CAF_CHECK(contains(before, "gen_durable_pick_free"));
+  CAF_CHECK(contains(before, "gd_insert"));
+  auto newest = newest_schema() + 2;
+  CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest)), 2);
+  for (int to = newest - 1; to >= 0; --to) {
+    CAF_CHECK_EQUAL(count_of(down_with_two_more(db.options(), to)), 1);
     CAF_CHECK_EQUAL(status_of(db.options()).installed, to);
-    CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), to)), 0);
+    CAF_CHECK_EQUAL(count_of(down_with_two_more(db.options(), to)), 0);
+    if (to == newest_schema())
+      CAF_CHECK_EQUAL(shape_of(db), before);
   }
   CAF_CHECK_EQUAL(shape_of(db), "");
   for (int to = 1; to <= newest_schema(); ++to)
@@ -277,7 +317,7 @@ CAF_TEST(down and up again makes the same schema) {
   CAF_CHECK_EQUAL(shape_of(db), before);
 }
 
-CAF_TEST(instances and their inboxes survive going down and up) {
+CAF_TEST(instances and their inboxes survive going up and down) {
   temporary_database db;
   db.migrate();
   auto client = gd::client::connect(db.options());
@@ -291,51 +331,31 @@ CAF_TEST(instances and their inboxes survive going down and up) {
   CAF_REQUIRE(
     client->signal({.target = row->id, .name = "consumed", .dedup_key = "k"}));
   db.rows("update signals set consumed_at = now() where name = 'consumed'");
-  CAF_REQUIRE(gd::migrate_down(db.options(), 1, true));
-  CAF_CHECK_EQUAL(db.scalar("select string_agg(name, ' ') from signals"),
-                  "kept");
-  CAF_REQUIRE(gd::migrate_up(db.options()));
+  CAF_REQUIRE(up_with_two_more(db.options(), newest_schema() + 1));
+  CAF_REQUIRE(down_with_two_more(db.options(), newest_schema()));
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(name, ' ' order by id) from signals"),
+    "kept consumed");
   auto found = client->look_up(row->id);
   CAF_REQUIRE(found);
   CAF_CHECK_EQUAL(found->state.text(), R"({"n": 1})");
   CAF_CHECK_EQUAL(found->inbox, 1);
 }
 
-CAF_TEST(older libraries keep the index that they pick by until the schema is
-           activated) {
-  temporary_database db;
-  CAF_REQUIRE(gd::migrate_up(db.options(), 7));
-  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
-  auto of = "select string_agg(indexdef, '; ') from pg_indexes where indexname "
-            "= 'gen_durable_pick'"s;
-  auto before = db.scalar(of);
-  CAF_REQUIRE(gd::migrate_up(db.options()));
-  CAF_CHECK_EQUAL(db.scalar(of), before);
-  CAF_REQUIRE(gd::migrate_activate(db.options()));
-  CAF_CHECK_EQUAL(db.scalar(of), "");
-  CAF_REQUIRE(gd::migrate_down(db.options(), 8, true));
-  CAF_CHECK_EQUAL(db.scalar(of), before);
-}
-
 CAF_TEST(a table that is not ours is left alone) {
   temporary_database db;
   db.rows("create table gen_durable (mine text)");
   auto before = shape_of(db);
-  for (auto comment : {""s, "a table of the accounting department"s,
-                       "gen_durable schema 1, works with libraries from 0"s}) {
-    if (!comment.empty())
-      db.rows("comment on table gen_durable is '" + comment + "'");
-    auto up = gd::migrate_up(db.options());
-    CAF_CHECK_EQUAL(code_of(up), errc::schema_mismatch);
-    CAF_CHECK(contains(message_of(up), "schema public: "));
-    CAF_CHECK(contains(message_of(up), "not ours"));
-    CAF_CHECK_EQUAL(code_of(gd::migrate_down(db.options(), 0)),
-                    errc::schema_mismatch);
-    CAF_CHECK_EQUAL(code_of(gd::migration_status(db.options())),
-                    errc::schema_mismatch);
-    CAF_CHECK_EQUAL(code_of(gd::client::connect(db.options())),
-                    errc::schema_mismatch);
-  }
+  auto up = gd::migrate_up(db.options());
+  CAF_CHECK_EQUAL(code_of(up), errc::schema_mismatch);
+  CAF_CHECK(contains(message_of(up), "schema public: "));
+  CAF_CHECK(contains(message_of(up), "not ours"));
+  CAF_CHECK_EQUAL(code_of(gd::migrate_down(db.options(), 0)),
+                  errc::schema_mismatch);
+  CAF_CHECK_EQUAL(code_of(gd::migration_status(db.options())),
+                  errc::schema_mismatch);
+  CAF_CHECK_EQUAL(code_of(gd::client::connect(db.options())),
+                  errc::schema_mismatch);
   CAF_CHECK_EQUAL(shape_of(db), before);
 }
 
@@ -374,7 +394,7 @@ CAF_TEST(a migration that fails takes all of its run with it) {
   auto before = shape_of(db);
   auto answer = gd::migrate_up(db.options());
   CAF_CHECK_EQUAL(code_of(answer), errc::sql);
-  CAF_CHECK(contains(message_of(answer), "migration 2 waits up: "));
+  CAF_CHECK(contains(message_of(answer), "migration 1 durable up: "));
   CAF_CHECK_EQUAL(shape_of(db), before);
   db.rows("drop table gen_durable_machines");
   CAF_CHECK_EQUAL(count_of(gd::migrate_up(db.options())), newest_schema());
@@ -387,11 +407,9 @@ CAF_TEST(nothing is taken back while there are instances unless it is meant) {
   db.migrate();
   db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
   auto before = shape_of(db);
-  for (auto to : {0, newest_schema() - 1}) {
-    auto down = gd::migrate_down(db.options(), to);
-    CAF_CHECK_EQUAL(code_of(down), errc::invalid_argument);
-    CAF_CHECK(contains(message_of(down), "there are instances"));
-  }
+  auto refused = gd::migrate_down(db.options(), 0);
+  CAF_CHECK_EQUAL(code_of(refused), errc::invalid_argument);
+  CAF_CHECK(contains(message_of(refused), "there are instances"));
   CAF_CHECK_EQUAL(shape_of(db), before);
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "1");
   CAF_CHECK_EQUAL(count_of(gd::migrate_down(db.options(), newest_schema())), 0);
@@ -413,173 +431,106 @@ CAF_TEST(an instance that is being made counts as one when all is taken back) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "1");
 }
 
-// -- older libraries ----------------------------------------------------------
+// -- what older libraries need ------------------------------------------------
 
-CAF_TEST(
-  a schema with instances works with older libraries until it is activated) {
+CAF_TEST(a migration that libraries before it work beside leaves them alone) {
   temporary_database db;
-  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
-  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
-  CAF_REQUIRE(gd::migrate_up(db.options()));
-  CAF_CHECK_LESS(status_of(db.options()).works_from, newest_schema());
-  CAF_CHECK(gd::migrate_activate(db.options()));
-  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
-  CAF_CHECK_EQUAL(status_of(db.options()).installed, newest_schema());
-  CAF_CHECK(gd::migrate_activate(db.options()));
+  db.migrate();
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, 1);
+  CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest_schema() + 1)),
+                  1);
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, 1);
   CAF_CHECK(gd::client::connect(db.options()));
 }
 
-CAF_TEST(a schema without instances is activated at once) {
+CAF_TEST(a migration that takes away what older libraries need
+           refuses while nodes of theirs live) {
   temporary_database db;
   db.migrate();
-  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
-}
-
-CAF_TEST(nothing is activated while a node of an older library lives) {
-  temporary_database db;
-  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
-  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
-  auto too_early = gd::migrate_activate(db.options());
-  CAF_CHECK_EQUAL(code_of(too_early), errc::schema_mismatch);
-  CAF_REQUIRE(gd::migrate_up(db.options()));
-  const std::string add_node
-    = "insert into gen_durable_nodes (incarnation, node, host, process, "
-      "library, lease, slots, queues, machines, knows) values ($1, $2, 'web3', "
-      "412, '0.0.9', interval '1 min', 1, '[]', '[]', $3::int)";
-  db.rows(add_node, {"old/0", "old", std::nullopt});
-  db.rows(add_node, {"new/0", "new", std::to_string(newest_schema())});
-  db.rows(add_node, {"gone/0", "gone", std::nullopt});
-  session nodes{db.conninfo()};
-  nodes.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
-             "hashtext(x)) from unnest('{old/0,new/0}'::text[]) x");
-  auto refused = gd::migrate_activate(db.options());
+  auto newest = newest_schema() + 2;
+  auto add_node = [&](const std::string& name, std::optional<int> knows) {
+    gd::test::row row{name + "/0", name, std::nullopt};
+    if (knows)
+      row[2] = std::to_string(*knows);
+    db.rows("insert into gen_durable_nodes (incarnation, node, host, process, "
+            "library, lease, slots, queues, machines, knows) values ($1, $2, "
+            "'web3', 412, '0.0.9', interval '1 min', 1, '[]', '[]', $3::int)",
+            row);
+  };
+  add_node("old", newest - 1);
+  add_node("dumb", std::nullopt);
+  add_node("new", newest);
+  add_node("gone", newest - 1);
+  auto live = [&](const std::string& incarnations) {
+    auto nodes = std::make_unique<session>(db.conninfo());
+    nodes->exec("select pg_advisory_lock(hashtext('gen_durable node'), "
+                "hashtext(x)) from unnest('{"
+                + incarnations + "}'::text[]) x");
+    return nodes;
+  };
+  auto nodes = live("old/0,dumb/0,new/0");
+  auto before = shape_of(db);
+  auto refused = up_with_two_more(db.options(), newest);
   CAF_CHECK_EQUAL(code_of(refused), errc::busy);
   CAF_CHECK(contains(message_of(refused),
-                     "old (host web3, process 412, library 0.0.9)"));
+                     "dumb (host web3, process 412, library 0.0.9), old "
+                     "(host web3, process 412, library 0.0.9)"));
   CAF_CHECK(!contains(message_of(refused), "new ("));
   CAF_CHECK(!contains(message_of(refused), "gone ("));
-  CAF_CHECK_LESS(status_of(db.options()).works_from, newest_schema());
-  CAF_CHECK(gd::migrate_activate(db.options(), true));
-  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
-}
-
-CAF_TEST(an activation that waits for a transaction holds up nobody and gives
-           up) {
-  temporary_database db;
-  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
-  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
-  CAF_REQUIRE(gd::migrate_up(db.options()));
-  auto before = shape_of(db);
-  session stranger{db.conninfo()};
-  stranger.exec("begin");
-  stranger.exec("select from gen_durable");
-  auto activation = std::async(
-    std::launch::async, [&db] { return gd::migrate_activate(db.options()); });
-  session writer{db.conninfo()};
-  writer.exec("set statement_timeout = '3 min'"); // a guard against hangs
-  using real = std::chrono::steady_clock;
-  auto until = real::now() + gd::test::patience;
-  int inserted = 0;
-  while (activation.wait_for(0s) != std::future_status::ready) {
-    CAF_REQUIRE(real::now() < until);
-    writer.exec("insert into gen_durable (fsm, step) values ('m', 's')");
-    ++inserted;
-  }
-  CAF_MESSAGE(inserted << " rows were inserted meanwhile");
-  CAF_CHECK_GREATER(inserted, 1); // the first may have begun before
-  auto refused = activation.get();
-  CAF_CHECK_EQUAL(code_of(refused), errc::busy);
-  CAF_CHECK(contains(message_of(refused),
-                     "in use by a transaction that does not end; nothing was "
-                     "changed; try again"));
-  CAF_CHECK_LESS(status_of(db.options()).works_from, newest_schema());
+  CAF_CHECK_EQUAL(status_of(db.options()).installed, newest - 2);
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, 1);
   CAF_CHECK_EQUAL(shape_of(db), before);
-  stranger.exec("commit");
-  CAF_CHECK_EQUAL(message_of(gd::migrate_activate(db.options())), "");
-  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest_schema());
+
+  CAF_MESSAGE("unless it is forced");
+  CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest, true)), 2);
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest);
+  CAF_CHECK_EQUAL(code_of(gd::client::connect(db.options())),
+                  errc::schema_mismatch);
+
+  CAF_MESSAGE("on the way back older libraries are let in again");
+  CAF_CHECK_EQUAL(count_of(down_with_two_more(db.options(), newest - 1)), 1);
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, 1);
+  CAF_CHECK(gd::client::connect(db.options()));
+
+  CAF_MESSAGE("and who has gone holds up nothing");
+  nodes = nullptr;
+  nodes = live("new/0");
+  db.wait_until("select count(*) from pg_locks where locktype = 'advisory' and"
+                " database = (select oid from pg_database where datname ="
+                " current_database())",
+                "1");
+  CAF_CHECK_EQUAL(message_of(up_with_two_more(db.options(), newest)), "");
 }
 
-CAF_TEST(an activation goes on when the transaction that it waits for ends) {
+CAF_TEST(a schema that is new to a database needs no older library) {
   temporary_database db;
-  CAF_REQUIRE(gd::migrate_up(db.options(), newest_schema() - 1));
-  db.rows("insert into gen_durable (fsm, step) values ('m', 's')");
-  CAF_REQUIRE(gd::migrate_up(db.options()));
+  auto newest = newest_schema() + 2;
+  CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest)), newest);
+  CAF_CHECK_EQUAL(status_of(db.options()).works_from, newest);
+}
+
+CAF_TEST(who connects while older libraries are left behind is told so) {
+  temporary_database db;
+  db.migrate();
   session stranger{db.conninfo()};
   stranger.exec("begin");
-  stranger.exec("select from gen_durable");
-  auto activation = std::async(
-    std::launch::async, [&db] { return gd::migrate_activate(db.options()); });
+  stranger.exec("insert into gen_durable (fsm, step) values ('m', 's')");
+  auto migration = std::async(std::launch::async, [&db] {
+    return up_with_two_more(db.options(), newest_schema() + 2);
+  });
   stranger.wait_until_someone_is_blocked();
+  auto client = std::async(std::launch::async, [&db] {
+    return code_of(gd::client::connect(db.options()));
+  });
+  db.wait_until("select count(*) from pg_locks where not granted and relation ="
+                " 'gen_durable_schema'::regclass",
+                "1");
   stranger.exec("commit");
-  CAF_CHECK_EQUAL(message_of(activation.get()), "");
+  CAF_CHECK_EQUAL(message_of(migration.get()), "");
+  CAF_CHECK_EQUAL(client.get(), errc::schema_mismatch);
 }
 
 // -- rows that nobody could run -----------------------------------------------
-
-CAF_TEST(rows that nobody could ever run are failed by the migration and told) {
-  temporary_database db;
-  CAF_REQUIRE(gd::migrate_up(db.options(), 8));
-  db.rows("set gd.checks_json = 'on';"
-          "insert into gen_durable (fsm, step, status) values"
-          " ('m', 's', 'executing'), ('m', 's', 'awaiting_signal');"
-          "insert into gen_durable (fsm, step, status, locked_by) values"
-          " ('m', 's', 'executing', 'n/1/1');"
-          "insert into gen_durable (fsm, step, state) values"
-          " ('m', 's', '[1]'), ('m', 's', '{}');"
-          "insert into gen_durable (fsm, step, status, state) values"
-          " ('m', 's', 'done', '[1]')");
-  std::vector<gd::unrunnable> failed;
-  CAF_CHECK_EQUAL(
-    count_of(gd::migrate_up(db.options(), newest_schema(), &failed)),
-    newest_schema() - 8);
-  std::sort(failed.begin(), failed.end(),
-            [](const auto& a, const auto& b) { return a.id < b.id; });
-  CAF_REQUIRE_EQUAL(failed.size(), 4u);
-  for (std::size_t i = 0; i < failed.size(); ++i)
-    CAF_CHECK_EQUAL(failed[i].id, static_cast<std::int64_t>(i) + 1);
-  CAF_CHECK_EQUAL(failed[0].why,
-                  "it executed without a lease token, or without an end of its "
-                  "lease");
-  CAF_CHECK_EQUAL(failed[1].why, "it waited for a signal without a name");
-  CAF_CHECK_EQUAL(failed[3].why, "its state is no object");
-  CAF_CHECK_EQUAL(db.scalar("select string_agg(status::text, ' ' order by id) "
-                            "from gen_durable"),
-                  "failed failed failed failed runnable done");
-  CAF_CHECK_EQUAL(db.scalar("select last_error from gen_durable where id = 2"),
-                  "nobody could ever run it: it waited for a signal without a "
-                  "name");
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from pg_constraint where not "
-                            "convalidated"),
-                  "0");
-}
-
-CAF_TEST(a row that is failed for what it is lets go of a key that is taken) {
-  temporary_database db;
-  CAF_REQUIRE(gd::migrate_up(db.options(), 8));
-  db.rows("insert into gen_durable (fsm, step, status, unique_key, "
-          "unique_scope) values ('m', 's', 'awaiting_signal', 'k', '{failed}'),"
-          " ('m', 's', 'failed', 'k', '{failed}')");
-  CAF_REQUIRE(gd::migrate_up(db.options()));
-  CAF_CHECK_EQUAL(db.scalar("select string_agg(status || ' ' || "
-                            "unique_scope::text, ', ' order by id) from "
-                            "gen_durable"),
-                  "failed {}, failed {failed}");
-}
-
-CAF_TEST(
-  what a migration that was cut off has not looked at the next one does) {
-  temporary_database db;
-  db.migrate();
-  db.rows("alter table gen_durable drop constraint gen_durable_awaiting;"
-          "insert into gen_durable (fsm, step, status) values ('m', 's', "
-          "'awaiting_signal');"
-          "alter table gen_durable add constraint gen_durable_awaiting check "
-          "(status <> 'awaiting_signal' or awaits is not null) not valid");
-  std::vector<gd::unrunnable> failed;
-  CAF_CHECK_EQUAL(
-    count_of(gd::migrate_up(db.options(), newest_schema(), &failed)), 0);
-  CAF_CHECK_EQUAL(failed.size(), 1u);
-}
 
 CAF_TEST(nobody stores a row that nobody could run) {
   temporary_database db;

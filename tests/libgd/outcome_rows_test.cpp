@@ -2,7 +2,6 @@
 
 // What every statement leaves in the rows: all columns, before and after.
 
-#include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_reads.hpp>
@@ -411,37 +410,6 @@ CAF_TEST(whatever ends a wait forgets all of its names) {
   CAF_MESSAGE("and no other signal ends it");
   CAF_CHECK_EQUAL(after(by_sql("select gd_signal($1, 'noted')")),
                   "awaiting_signal [paid] {cancelled,refunded}");
-}
-
-CAF_TEST(
-  several names are refused with a sentence until all libraries know them) {
-  temporary_database old;
-  CAF_REQUIRE(gd::migrate_up(old.options(), 10));
-  old.rows("insert into gen_durable (fsm, step) values ('m', 's')");
-  CAF_REQUIRE(gd::migrate_up(old.options()));
-  pq::connection on{old.options()};
-  CAF_REQUIRE(on.wait_ready());
-  auto id = std::stoll(
-    old.scalar("update gen_durable set status = 'executing', locked_by = "
-               "'node/1/1', lease_expires_at = now() + '1 h' returning id"));
-  auto x = outcome(verb::await);
-  x.id = id;
-  auto write = [&] { return on.run({{store::flush({x})}}); };
-  x.awaits_also = {"cancelled"};
-  auto refused = write();
-  CAF_REQUIRE(!refused.ok());
-  CAF_CHECK(refused.failure->code == gd::errc::rejected);
-  CAF_CHECK_EQUAL(refused.failure->message,
-                  "await of several names: expected a schema that is activated "
-                  "(gdctl migrate activate); older libraries, which would not "
-                  "wake the instance, may work with this one");
-  CAF_CHECK_EQUAL(old.scalar("select status from gen_durable"), "executing");
-  CAF_REQUIRE(gd::migrate_activate(old.options()));
-  CAF_CHECK(write().ok());
-  CAF_CHECK_EQUAL(old.scalar("select status from gen_durable"),
-                  "awaiting_signal");
-  CAF_CHECK_EQUAL(old.scalar("select awaits_also from gen_durable"),
-                  "{cancelled}");
 }
 
 CAF_TEST(done records the result and leaves the state as it is) {
@@ -943,35 +911,6 @@ CAF_TEST(the reaper counts the end of a process if the one that had the lease is
   CAF_CHECK_EQUAL(counts(alive), "runnable 5 0 1");
   CAF_CHECK_EQUAL(counts(gone), "runnable 5 1 1");
   CAF_CHECK_EQUAL(counts(alone), "runnable 5 1 1");
-}
-
-CAF_TEST(no crash counts until the schema is activated) {
-  auto expired = [&] {
-    auto id = executing();
-    db.rows("update gen_durable set lease_expires_at = now() - interval "
-            "'1 ms' where id = $1",
-            {std::to_string(id)});
-    return id;
-  };
-  auto counts = [&](std::int64_t id) {
-    return db.scalar("select concat_ws(' ', status, attempt, crashes) from "
-                     "gen_durable where id = $1",
-                     {std::to_string(id)});
-  };
-  auto works_from = [&](int version) {
-    db.note_version(gd::newest_schema(), version);
-  };
-  // Their outcomes would not forget the crashes that newer reapers count.
-  for (int version : {3, 7, 8, 10}) {
-    works_from(version);
-    auto alone = expired();
-    CAF_CHECK_EQUAL(run(store::return_row(alone, true)).size(), 1u);
-    auto together = expired();
-    CAF_CHECK_EQUAL(run(store::reap(10)).size(), 1u);
-    const auto* expected = version < 8 ? "runnable 5 0" : "runnable 5 1";
-    CAF_CHECK_EQUAL(counts(alone), expected);
-    CAF_CHECK_EQUAL(counts(together), expected);
-  }
 }
 
 CAF_TEST(the reaper counts an attempt and keeps reason and deadline) {

@@ -721,7 +721,7 @@ CAF_TEST(what is refused has a sentence and changes nothing whoever asks) {
   CAF_CHECK_EQUAL(entries(), "0");
 }
 
-CAF_TEST(a machine of an older library opens nothing) {
+CAF_TEST(a machine opens nothing where nobody has told what it opens) {
   auto id = resting();
   db.rows("update gen_durable_machines set outside = null");
   auto& caller = connect();

@@ -5,7 +5,6 @@
 
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
-#include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store.hpp>
 #include <gd/pq/store_nodes.hpp>
@@ -614,15 +613,6 @@ CAF_TEST(a queue is paused and resumed and says by whom and why) {
   CAF_REQUIRE(was);
   CAF_CHECK(!*was);
   CAF_CHECK(contains(refusal(by.pause("a\nb")), "invalid_argument"));
-}
-
-CAF_TEST(
-  a queue is not paused while older libraries may go on picking from it) {
-  db.note_version(gd::newest_schema(), 20);
-  auto refused = refusal(client().pause("default"));
-  CAF_CHECK(contains(refused, "invalid_argument"));
-  CAF_CHECK(contains(refused, "gdctl migrate activate"));
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_queues"), "0");
 }
 
 CAF_TEST(queues tell what is due in them and who serves them) {

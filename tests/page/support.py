@@ -37,7 +37,6 @@ class Database:
         self.url = self._server.replace("dbname=postgres", f"dbname={self.name}")
         self._gdctl = gdctl
         self.gdctl("migrate", "up")
-        self.gdctl("migrate", "activate")
 
     @staticmethod
     def _psql(url, text):

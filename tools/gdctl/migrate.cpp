@@ -24,32 +24,15 @@ std::string versions(const gd::schema_status& now) {
     now.installed, now.works_from, now.newest);
 }
 
-int report(const gd::pq::options& where, const gd::result<int>& count,
-           std::string text = {}) {
+int report(const gd::pq::options& where, const gd::result<int>& count) {
   if (!count)
     return fail(count.error());
   auto now = gd::migration_status(where);
   if (!now)
     return fail(now.error());
-  text += fmt::format("schema {}: {} migration{}; {}\n",
-                      gd::printable(where.schema), *count,
-                      *count == 1 ? "" : "s", versions(*now));
-  return print(text);
-}
-
-int go_up(const gd::pq::options& where, int to) {
-  std::vector<gd::unrunnable> failed;
-  auto count = gd::migrate_up(where, to, &failed);
-  std::string text;
-  for (const auto& x : failed)
-    text += fmt::format("instance {}: failed, {}\n", x.id, x.why);
-  return report(where, count, std::move(text));
-}
-
-int activate(const gd::pq::options& where, bool anyway) {
-  if (auto ok = gd::migrate_activate(where, anyway); !ok)
-    return fail(ok.error());
-  return report(where, 0);
+  return print(fmt::format("schema {}: {} migration{}; {}\n",
+                           gd::printable(where.schema), *count,
+                           *count == 1 ? "" : "s", versions(*now)));
 }
 
 int status(gd::pq::options where) {
@@ -85,16 +68,20 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
   sub->require_subcommand(1);
   describe(*sub, "A migration runs in one transaction, and only one at a time.",
            {"gdctl migrate status", "gdctl migrate up",
-            "gdctl --schema workflows migrate up", "gdctl migrate activate",
+            "gdctl --schema workflows migrate up",
             "gdctl migrate down --to 0 --with-instances   (drops all)"});
   auto* up = sub->add_subcommand("up", "Install what is missing");
   up->add_option("--to", *to, "The last migration to install")
     ->check(whole(0, gd::newest_schema()))
     ->capture_default_str();
+  auto force = std::make_shared<bool>(false);
+  up->add_flag("--force", *force,
+               "Also while nodes live that know too little for it");
   describe(*up, "", {"gdctl migrate up"});
   up->callback([=, &global, &chosen] {
-    chosen = on_database(global,
-                         [to](const auto& where) { return go_up(where, *to); });
+    chosen = on_database(global, [=](const auto& where) {
+      return report(where, gd::migrate_up(where, *to, *force));
+    });
   });
   auto* down = sub->add_subcommand("down", "Take migrations back");
   down
@@ -111,19 +98,6 @@ void add_migrate(CLI::App& app, const globals& global, action& chosen) {
     chosen = on_database(global, [=](const auto& where) {
       return report(where, gd::migrate_down(where, *to, *with_instances));
     });
-  });
-  auto anyway = std::make_shared<bool>(false);
-  auto* activation = sub->add_subcommand(
-    "activate", "Let only programs work with it that know the newest version");
-  activation->add_flag("--anyway", *anyway,
-                       "Also while nodes of older programs live");
-  describe(*activation,
-           "When the last older program is replaced: what has been kept for "
-           "them may go.",
-           {"gdctl migrate activate"});
-  activation->callback([=, &global, &chosen] {
-    chosen = on_database(
-      global, [anyway](const auto& where) { return activate(where, *anyway); });
   });
   auto* now = sub->add_subcommand("status", "Tell what is installed");
   describe(*now, "Ends with 4 if this gdctl cannot work with what is there.",

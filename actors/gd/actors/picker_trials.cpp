@@ -40,7 +40,7 @@ void picker_actor::take_suspects(std::vector<execution_ptr> rows,
 
 bool picker_actor::is_failed_unrun(const store::picked_row& row) const {
   auto most = home_->config.max_crashes;
-  // An older library begins a step anew and leaves the trials of the last one.
+  // Whoever has begun the step anew by hand may have left the trials of the last one.
   return most > 0 && std::min(row.trials, row.attempt) >= most;
 }
 

@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -197,7 +196,7 @@ std::optional<machine_graph> read_graph(const pq::rows& rows) {
   if (!row)
     return std::nullopt;
   auto declared = declared_in(row->transitions);
-  // An older library, which knows nothing of these, may have replaced the steps.
+  // Where they tell of other steps, somebody has changed one of the two.
   auto theirs = declared.size() - declared.count(of_handler);
   if (theirs != row->steps.size()
       || !std::all_of(row->steps.begin(), row->steps.end(),
@@ -334,6 +333,11 @@ pq::call older_nodes(int version) {
   return make_call(sql::older_nodes, std::int32_t{version});
 }
 
+pq::call note_version(int version, int works_from) {
+  return make_call(sql::note_version, std::int32_t{version},
+                   std::int32_t{works_from});
+}
+
 pq::call namesakes(bool installed) {
   return make_call(sql::namesakes, installed);
 }
@@ -419,32 +423,6 @@ result<schema_state> read_schema_version(const pq::reply& answer) {
                   "the tables come from (gdctl migrate status there): insert "
                   "it");
   return schema_state{x.version, x.works_from};
-}
-
-result<schema_state> read_schema_comment(std::string_view text) {
-  constexpr std::string_view before = "gen_durable schema ";
-  constexpr std::string_view between = ", works with libraries from ";
-  schema_state x;
-  auto number = [&text](int& to) {
-    auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(),
-                                         to);
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return failed == std::errc{} && to > 0;
-  };
-  auto skip = [&text](std::string_view prefix) {
-    if (!text.starts_with(prefix))
-      return false;
-    text.remove_prefix(prefix.size());
-    return true;
-  };
-  if (skip(before) && number(x.version) && skip(between) && number(x.works_from)
-      && text.empty())
-    return x;
-  return error{errc::schema_mismatch,
-               "there is a table gen_durable without a version of ours: it is "
-               "not ours, or was not made by gdctl migrate: keep the library's "
-               "tables in a schema of their own (--schema)",
-               {}};
 }
 
 } // namespace gd::store

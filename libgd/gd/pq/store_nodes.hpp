@@ -294,16 +294,11 @@ struct older_node {
   GD_COLUMNS(node, host, process, library);
 };
 
+/// The version that the schema has from now on, and the oldest that works with it.
+pq::call note_version(int version, int works_from);
+
 /// Functions of names of ours that are not ours, or that somebody else's share.
 pq::call namesakes(bool installed);
-
-/// Of `fail_unrunnable`.
-struct unrunnable_row {
-  std::int64_t id = 0;
-  std::string why{};
-
-  GD_COLUMNS(id, why);
-};
 
 // -- the schema ---------------------------------------------------------------
 
@@ -326,8 +321,6 @@ struct schema_row {
 
 /// Of what `schema_version` was answered. An error says what mends it.
 result<schema_state> read_schema_version(const pq::reply& answer);
-/// Of the comment that had it before migration 27.
-result<schema_state> read_schema_comment(std::string_view comment);
 
 /// Ok: this library can work with what `schema_version` has returned.
 result<void> check_schema(const pq::reply& answer, std::string_view schema);

@@ -1,0 +1,19 @@
+-- works with libraries from 1
+-- Everything, in the order in which one needs the other.
+-- include schema/functions/traceparent.sql
+-- include schema/tables.sql
+-- include schema/functions/names.sql
+-- include schema/functions/text.sql
+-- include schema/functions/ids.sql
+-- include schema/functions/keys.sql
+-- include schema/functions/keep.sql
+-- include schema/functions/unknown.sql
+-- include schema/functions/insert.sql
+-- include schema/functions/signal.sql
+-- include schema/functions/transition.sql
+-- include schema/functions/history.sql
+-- include schema/functions/rewind.sql
+-- include schema/functions/status.sql
+-- include schema/functions/why.sql
+-- include schema/functions/operate.sql
+-- include schema/functions/jobs.sql

@@ -1,4 +1,0 @@
--- Back to nothing.
-drop table :"schema".signals;
-drop table :"schema".gen_durable;
-drop type :"schema".durable_status;

@@ -1,0 +1,347 @@
+-- What operators do with one instance, and with a queue. One function decides for all who do something: gd_act. Names inside the
+-- quotes are found in this schema alone, and written as gd_move says.
+
+-- The entry of what an operator has done. A function by itself: what has no history needs no rights to the ledger. In plpgsql,
+-- which keeps its plan. What stands there under the same number is of an instance that has gone.
+create function :"schema".gd_enter_act(
+  id bigint, seq bigint, at timestamptz, version int, what text, from_step text, to_step text, attempt int, token text, by text,
+  wake_reason text, reason text, metadata jsonb, state jsonb)
+returns void
+language plpgsql
+set search_path = :"schema", pg_temp
+as $$
+#variable_conflict use_column
+begin
+  insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, token, by, wake_reason,
+    reason, metadata, state)
+  values (gd_enter_act.id, gd_enter_act.seq, gd_enter_act.at, gd_enter_act.version, gd_enter_act.what, gd_enter_act.from_step,
+    gd_enter_act.to_step, gd_enter_act.attempt, gd_enter_act.token, gd_enter_act.by, gd_enter_act.wake_reason,
+    gd_enter_act.reason, gd_enter_act.metadata, gd_enter_act.state)
+  on conflict on constraint gen_durable_ledger_pkey do update
+  set (at, fsm_version, outcome, from_step, to_step, attempt, token, by, wake_reason, reason, metadata, state)
+    = row (excluded.at, excluded.fsm_version, excluded.outcome, excluded.from_step, excluded.to_step, excluded.attempt,
+           excluded.token, excluded.by, excluded.wake_reason, excluded.reason, excluded.metadata, excluded.state);
+end
+$$;
+
+-- In which statuses an instance is for what an operator does.
+create function :"schema".gd_act_statuses(what text) returns text[]
+language sql immutable
+begin atomic
+  select case gd_act_statuses.what when 'retry' then array['failed'] when 'run_now' then array['runnable']
+                                   when 'stop' then array['runnable', 'executing', 'awaiting_signal']
+                                   when 'move' then array['runnable', 'awaiting_signal', 'failed']
+                                   when 'upgrade' then array['runnable', 'awaiting_signal', 'failed'] end;
+end;
+
+-- Does something with one instance, or tells why not. Its arguments have been checked. wait: for whoever has locked the row, or
+-- inserts its unique key, as long as lock_timeout lets it.
+-- what: retry (a failed one is due, or rests, again; its inputs are as they were), stop (one that has not ended fails; of one
+-- that executes, the lease is taken away: its outcome does not apply then), run_now (one that is due later is due), move (one
+-- that does not execute and is not done gets another queue or priority; null: as it is), upgrade (the same goes to to_version
+-- of its machine, at to_step: whoever asks has decoded its state, as it was at at_seq. It waits as it did, so what rests goes
+-- to where it rests, and what runs to where it runs).
+-- A stranger that it waits for may take its unique key: 23505 then.
+-- answer: done; same (nothing was to be changed), no_such_target, conflict (its status, seq or step does not fit), taken
+-- (another has its unique key), locked; without wait also unsure (it may have to wait for its unique key). detail: the sentence
+-- of what is refused. id, status and seq are the row's, behind this: of one that is runnable, gd_announce is to follow.
+-- executed: it was executing.
+create function :"schema".gd_act(
+  what text, target bigint, key bytea, to_queue text, to_priority smallint, reason text, by text, wait boolean,
+  to_version int default null, to_step text default null, at_seq bigint default null,
+  out answer text, out id bigint, out status text, out seq bigint, out executed boolean, out detail text)
+language plpgsql
+set search_path = :"schema", pg_temp
+as $$
+#variable_conflict use_column
+declare
+  which bigint := target;
+  hold record;
+  here record;  -- the row
+  there record; -- as it arrives at its step
+  new_status text;
+  other bigint;
+  fits text[] := gd_act_statuses(what);
+begin
+  executed := false;
+  if key is not null then
+    select h.holder, h.held into hold from gd_hold_key(key, wait) h;
+    which := hold.holder;
+    if not hold.held then
+      id := which;
+      answer := case when which is null then 'no_such_target' else 'locked' end;
+      detail := pg_catalog.format(case when which is null then 'there is no instance %s'
+                                       else 'target: one after the other is the instance %s' end, gd_named(null, key));
+      return;
+    end if;
+  end if;
+  id := which;
+
+  -- Without its lock: who asks again and again must not keep a row that executes from its outcome, or from being reaped.
+  select g.status::text as status, g.step, g.seq into here from gen_durable g where g.id = which;
+  if found and not (here.status = 'executing' and not here.status = any(fits)) then
+    if wait then
+      perform from gen_durable g where g.id = which for no key update;
+    end if;
+    select g.fsm, g.fsm_version, g.status::text as status, g.step, g.seq, g.queue, g.priority, g.locked_by, g.eligible_at,
+      g.unique_key, g.unique_scope::text[] as unique_scope
+    into here
+    from gen_durable g
+    where g.id = which
+    for no key update skip locked;
+    if not found then
+      perform from gen_durable g where g.id = which;
+      if found then
+        answer := 'locked';
+        detail := gd_held_text(which);
+        return;
+      end if;
+    end if;
+  end if;
+  if here.status is null then
+    answer := 'no_such_target';
+    detail := pg_catalog.format('there is no instance %s', coalesce(gd_named(target, key), 'null'));
+    return;
+  end if;
+  status := here.status;
+  seq := here.seq;
+  executed := here.status = 'executing';
+  if not here.status = any(fits) then
+    answer := 'conflict';
+    detail := pg_catalog.format('%s: instance %s: expected %s, got %s at %s, seq %s', what, which,
+                     pg_catalog.array_to_string(fits, '|'), here.status, left(here.step, 1025), here.seq);
+    return;
+  end if;
+  if what = 'run_now' and here.eligible_at <= clock_timestamp()
+     or what = 'move' and coalesce(to_queue, here.queue) = here.queue and coalesce(to_priority, here.priority) = here.priority
+  then
+    answer := 'same';
+    return;
+  end if;
+
+  -- Where no function runs it rests, as it did.
+  if what = 'retry' then
+    select a.status::text as status, a.awaits, a.deadline into there from gd_arrival(here.fsm, here.fsm_version, here.step) a;
+  elsif what = 'upgrade' then
+    select a.status::text as status, a.awaits, a.deadline into there from gd_arrival(here.fsm, to_version, to_step) a;
+    detail := case
+      when here.seq <> at_seq then pg_catalog.format('seq: instance %s: expected %s, at which its state was decoded, got %s', which,
+        at_seq, here.seq)
+      when there.status = 'done' then pg_catalog.format('step: instance %s: expected a step of %s v%s that goes on, got %s', which,
+        left(here.fsm, 255), to_version, left(to_step, 255))
+      when here.status <> 'failed' and there.status <> (
+        select a.status::text from gd_arrival(here.fsm, here.fsm_version, here.step) a)
+      then pg_catalog.format('step: instance %s: expected a step of %s v%s that %s, as %s does, got %s', which,
+        left(here.fsm, 255), to_version, case when there.status = 'awaiting_signal' then 'runs' else 'rests' end,
+        left(here.step, 255), left(to_step, 255)) end;
+    if detail is not null then
+      answer := 'conflict';
+      return;
+    end if;
+  else
+    select null::text as status, null::text as awaits, null::timestamptz as deadline into there;
+  end if;
+  new_status := case what when 'stop' then 'failed'
+                          when 'retry' then case when there.status = 'awaiting_signal' then there.status else 'runnable' end
+                          else here.status end;
+  if here.unique_key is not null and new_status = any(here.unique_scope) and not here.status = any(here.unique_scope) then
+    select o.id into other from gen_durable o where o.unique_guard = here.unique_key;
+    if found or not wait then
+      answer := case when found then 'taken' else 'unsure' end;
+      detail := 'unique_key: instance ' || other::text || ' has it';
+      return;
+    end if;
+  end if;
+
+  with changed as (
+    update gen_durable g
+    set status = new_status::durable_status, seq = g.seq + 1,
+        fsm_version = case when what = 'upgrade' then to_version else g.fsm_version end,
+        step = case when what = 'upgrade' then to_step else g.step end,
+        ledger_step = case when what = 'upgrade' and g.history > 0 then to_step else g.ledger_step end,
+        queue = case when what = 'move' then coalesce(to_queue, g.queue) else g.queue end,
+        priority = case when what = 'move' then coalesce(to_priority, g.priority) else g.priority end,
+        attempt = case when what = 'retry' then 0 else g.attempt end,
+        crashes = case when what = 'retry' then 0 else g.crashes end,
+        excused = case when what = 'retry' then null else g.excused end,
+        trials = case when what = 'retry' then 0 else g.trials end,
+        last_error = case when what = 'stop' then coalesce(reason, 'stopped by ' || by) else g.last_error end,
+        eligible_at = case when what in ('retry', 'run_now') then clock_timestamp() else g.eligible_at end,
+        awaits = case what when 'stop' then null when 'retry' then there.awaits else g.awaits end,
+        awaits_also = case when what in ('stop', 'retry') then null else g.awaits_also end,
+        deadline = case when new_status <> 'awaiting_signal' or there.status is distinct from 'awaiting_signal' then g.deadline
+                        when what = 'retry' or there.deadline is not null then coalesce(g.deadline, there.deadline) end,
+        locked_by = case when what = 'stop' then null else g.locked_by end,
+        lease_expires_at = case when what = 'stop' then null else g.lease_expires_at end,
+        expires_at = case what when 'stop' then gd_expiry(here.fsm, here.fsm_version, text 'failed', here.unique_scope)
+                               when 'retry' then null else g.expires_at end,
+        updated_at = clock_timestamp()
+    where g.id = which
+    returning g.id, g.seq, g.updated_at, g.fsm_version, g.step, g.attempt, g.wake_reason, g.history, g.queue, g.priority,
+      case when g.history = 2 then g.state end as state
+  ), entered as materialized (
+    select gd_enter_act(c.id, c.seq, c.updated_at, c.fsm_version, what, here.step, c.step, c.attempt, here.locked_by, by,
+      c.wake_reason, reason,
+      case what when 'move' then pg_catalog.jsonb_build_object('queue', c.queue, 'priority', c.priority)
+                when 'upgrade' then pg_catalog.jsonb_build_object('from_version', here.fsm_version) end, c.state)
+    from changed c
+    where c.history > 0
+  )
+  select c.seq into seq from changed c left join entered on true;
+  if not found then
+    raise exception 'target: a trigger lets no update of instance % through', which using errcode = 'P0001';
+  end if;
+  answer := 'done';
+  status := new_status;
+end
+$$;
+
+-- What is wrong with what an operator asks for, or null.
+create function :"schema".gd_act_fault(what text, queue text, priority int, reason text, by text) returns text
+language sql stable
+begin atomic
+  select coalesce(
+    case when gd_act_fault.queue is not null then :"schema".gd_name_fault('queue', gd_act_fault.queue, 255) end,
+    case when gd_act_fault.priority not between -32768 and 32767
+         then 'priority: expected -32768 to 32767, got ' || gd_act_fault.priority end,
+    case when gd_act_fault.what = 'move' and gd_act_fault.queue is null and gd_act_fault.priority is null
+         then 'move: expected a queue or a priority' end,
+    :"schema".gd_mover_fault(gd_act_fault.reason, gd_act_fault.by));
+end;
+
+-- As gd_act, named by an id or by a key, waiting for strangers; what is refused is an error: 22023 for arguments, P0002 for an
+-- instance that is not there, MV003 where its status does not fit, MV006 where another has its unique key. by: null is the user.
+create function :"schema".gd_operate(
+  what text, target bigint, key text, key_bytes bytea, queue text, priority int, reason text, by text,
+  out id bigint, out seq bigint, out status text, out executed boolean)
+language plpgsql
+set search_path = :"schema", pg_temp
+set row_security = off
+as $$
+#variable_conflict use_column
+declare
+  named bytea := gd_address('target', target, gd_operate.key, key_bytes);
+  who text := coalesce(gd_operate.by, session_user::text);
+  fault text := case
+    when gd_operate.what in ('retry', 'stop', 'run_now', 'move')
+    then gd_act_fault(gd_operate.what, gd_operate.queue, gd_operate.priority, gd_operate.reason, who)
+    else pg_catalog.format('what: expected retry|stop|run_now|move, got %s', coalesce(left(gd_operate.what, 255), 'null')) end;
+  a record;
+  violated text;
+begin
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception '%: expected isolation level read committed, got %', gd_operate.what,
+      current_setting('transaction_isolation') using errcode = '25000';
+  end if;
+  if fault is not null then
+    raise exception using errcode = '22023', message = fault;
+  end if;
+  select x.* into a
+  from gd_act(gd_operate.what, target, named, gd_operate.queue, gd_operate.priority::smallint, gd_operate.reason, who, true) x;
+  if a.answer not in ('done', 'same') then
+    raise exception using message = a.detail, errcode = case a.answer
+      when 'conflict' then 'MV003' when 'taken' then 'MV006' when 'locked' then '55P03' else 'P0002' end;
+  end if;
+  id := a.id;
+  seq := a.seq;
+  status := a.status;
+  executed := a.executed;
+  if a.status = 'runnable' then
+    perform gd_announce();
+  end if;
+exception when lock_not_available then
+  raise exception using errcode = '55P03', message = gd_held_text(coalesce(gd_operate.target, (
+    select g.id from gen_durable g where g.unique_guard = named)));
+when unique_violation then -- a stranger has just inserted its key
+  get stacked diagnostics violated = constraint_name;
+  if violated <> 'gen_durable_unique' then
+    raise;
+  end if;
+  raise exception 'unique_key: another instance has it' using errcode = 'MV006';
+end
+$$;
+
+-- A failed instance is due again, with its inputs as they were: its seq now. It is named by its id, or by the key that it has.
+create function :"schema".gd_retry(
+  target bigint default null, reason text default null, by text default null, key text default null,
+  key_bytes bytea default null) returns bigint
+language sql
+begin atomic
+  select o.seq
+  from :"schema".gd_operate('retry', gd_retry.target, gd_retry.key, gd_retry.key_bytes, null, null, gd_retry.reason,
+    gd_retry.by) o;
+end;
+
+-- An instance that has not ended fails, for that reason: its seq now. If it executes, its lease is taken away: what its step
+-- returns does not apply.
+create function :"schema".gd_stop(
+  target bigint default null, reason text default null, by text default null, key text default null,
+  key_bytes bytea default null) returns bigint
+language sql
+begin atomic
+  select o.seq
+  from :"schema".gd_operate('stop', gd_stop.target, gd_stop.key, gd_stop.key_bytes, null, null, gd_stop.reason,
+    gd_stop.by) o;
+end;
+
+-- An instance that is to begin later is due now: its seq now.
+create function :"schema".gd_run_now(
+  target bigint default null, reason text default null, by text default null, key text default null,
+  key_bytes bytea default null) returns bigint
+language sql
+begin atomic
+  select o.seq
+  from :"schema".gd_operate('run_now', gd_run_now.target, gd_run_now.key, gd_run_now.key_bytes, null, null,
+    gd_run_now.reason, gd_run_now.by) o;
+end;
+
+-- An instance that does not execute gets another queue, or another priority: its seq now. The queue as in gd_pause.
+create function :"schema".gd_requeue(
+  target bigint default null, queue text default null, priority int default null, reason text default null,
+  by text default null, key text default null, key_bytes bytea default null, force boolean default false) returns bigint
+language sql
+begin atomic
+  select o.seq
+  from :"schema".gd_operate('move', gd_requeue.target, gd_requeue.key, gd_requeue.key_bytes,
+    :"schema".gd_known_queue(gd_requeue.queue, gd_requeue.force), gd_requeue.priority, gd_requeue.reason, gd_requeue.by) o;
+end;
+
+-- Lets nothing begin in a queue, on all nodes, until gd_resume. A queue that is paused stays so, with who and why told anew.
+-- One that nobody serves, and nothing is in, is refused (MV008), unless force says that it is meant.
+create function :"schema".gd_pause(queue text, reason text default null, by text default null, force boolean default false)
+returns void
+language plpgsql
+set search_path = :"schema", pg_temp
+set row_security = off
+as $$
+declare
+  who text := coalesce(gd_pause.by, session_user::text);
+  fault text := coalesce(gd_name_fault('queue', gd_pause.queue, 255), gd_mover_fault(gd_pause.reason, who));
+begin
+  if fault is not null then
+    raise exception using errcode = '22023', message = fault;
+  end if;
+  insert into gen_durable_queues (queue, paused_at, paused_by, reason)
+  values (gd_known_queue(gd_pause.queue, gd_pause.force), clock_timestamp(), who, gd_pause.reason)
+  on conflict on constraint gen_durable_queues_pkey do update
+  set paused_at = coalesce(gen_durable_queues.paused_at, excluded.paused_at), paused_by = excluded.paused_by,
+      reason = excluded.reason;
+end
+$$;
+
+-- What is due in a queue begins again: whether it was paused. One that was not, and that nobody has, as gd_pause.
+create function :"schema".gd_resume(queue text, force boolean default false) returns boolean
+language plpgsql
+set search_path = :"schema", pg_temp
+set row_security = off
+as $$
+begin
+  delete from gen_durable_queues q where q.queue = gd_resume.queue and q.paused_at is not null;
+  if found then
+    perform gd_announce();
+    return true;
+  end if;
+  perform gd_known_queue(gd_resume.queue, gd_resume.force);
+  return false;
+end
+$$;

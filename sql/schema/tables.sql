@@ -1,0 +1,333 @@
+-- The tables, as they are: each column, constraint and index once, with what it is for.
+-- PostgreSQL decides by the columns of all indexes whether an update stays on its page (HOT): so none has step, state, attempt,
+-- seq, updated_at, last_error, history or locked_by, and lease_expires_at only that of leases, which heartbeats move anyway.
+
+create type :"schema".durable_status as enum
+  ('runnable', 'executing', 'awaiting_signal', 'done', 'failed');
+
+-- -- instances ----------------------------------------------------------------------
+
+create table :"schema".gen_durable (
+  id               bigint generated always as identity primary key, -- across failovers, too: see gen_durable_timeline
+  fsm              text not null,                          -- the machine,
+  fsm_version      int not null default 1,                 -- and its version, which a row keeps until it is upgraded
+  step             text not null,                          -- that is to run, or runs; where it rests, or has ended
+  status           :"schema".durable_status not null default 'runnable',
+  state            jsonb not null default '{}',            -- an object: see gd_check_state
+  result           jsonb,                                  -- of what is done
+  awaits           text,                                   -- the signal that a parked row waits for; '': none, it rests
+  queue            text not null default 'default',
+  priority         smallint not null default 0,            -- the lowest number first
+  partition_key    text,                                   -- of rows with the same one, one executes at a time, in pick order
+  eligible_at      timestamptz not null default now(),     -- not to be picked before
+  attempt          int not null default 0,                 -- tries of this step that have failed, or were cut off
+  last_error       text,                                   -- what the last of these was told
+  locked_by        text,                                   -- lease token of who executes it: incarnation/number
+  lease_expires_at timestamptz,                            -- until then nobody takes it for left behind
+  unique_key       bytea,                                  -- also an address: gd_address
+  unique_scope     :"schema".durable_status[] not null default '{}', -- the statuses in which it holds the key
+  unique_guard     bytea generated always as (             -- the key, while it is held
+    case when unique_key is not null and status = any(unique_scope)
+         then unique_key end
+  ) stored,
+  inserted_at      timestamptz not null default now(),
+  updated_at       timestamptz not null default now(),     -- when the status, or the outcome, was written
+  deadline         timestamptz,                            -- a parked row is woken then, whatever has come
+  wake_reason      text check (wake_reason in ('signal', 'timeout')), -- what its step is told; parked: its wake-up is owed
+  -- Ends of the process that ran its step, and how often the step has run alone since it got anywhere. Of suspects, which have
+  -- two ends or more, a process runs few at once.
+  crashes          int not null default 0,
+  trials           int not null default 0,
+  -- Grows with each outcome, and where the engine makes a row runnable again or fails it; not with a pick, a give-back, a
+  -- heartbeat or a wake-up.
+  seq              bigint not null default 0,
+  -- 1 steps, 2 states as well. None is null: each version of such a row is eight bytes shorter, and has a column less to look at.
+  history          smallint,
+  ledger_step      text,                                   -- the step again, of rows with history only: for its index
+  awaits_also      text[],                                 -- the other names, of a row that waits for any of several
+  expires_at       timestamptz,                            -- when a finished row is to be deleted; null: never
+  traceparent      text default :"schema".gd_traceparent(), -- of what has asked for it (W3C)
+  -- Which ends of processes it is charged with, each by a hash of the incarnation (hashtextextended), or of a worker's: the last
+  -- `crashes` of them, or as many as are remembered, the oldest first; without crashes it says nothing. Reaps write it,
+  -- never an outcome; where nothing crashes it is null.
+  crashed_in       bigint[],
+  -- How many ends of its process another row has caused, since an outcome; null: none. They are no failures of the step: these
+  -- are attempt - crashes - excused.
+  excused          int,
+
+  -- A key that is free while its row is runnable and taken when it executes would make picks collide.
+  constraint gen_durable_unique_scope
+    check ('runnable' = any(unique_scope) or not 'executing' = any(unique_scope)),
+  -- An executing row whose lease is over cannot become runnable while another has its unique key, and that one cannot be
+  -- picked while a row of its partition key executes: they would wait for each other.
+  constraint gen_durable_unique_partition
+    check (partition_key is null or not 'runnable' = any(unique_scope) or 'executing' = any(unique_scope)),
+  -- Nobody could ever run, or end, one without: sweeps go by its lease, outcomes by its token.
+  constraint gen_durable_executing
+    check (status <> 'executing' or locked_by is not null and lease_expires_at is not null),
+  -- Nothing would ever wake one without.
+  constraint gen_durable_awaiting
+    check (status <> 'awaiting_signal' or awaits is not null)
+) with (
+  -- Steps that run ahead update their row without leaving its page, if there is room on it and no index has to know.
+  fillfactor = 80,
+  -- A pick passes over the index entries of rows that were worked off since the last vacuum. By default that comes when a
+  -- fifth of the table has changed (with ten million finished rows, after two million updates), and leaves the indexes
+  -- alone if only few pages have. So it comes by the number of changes, whatever the size, and cleans the indexes.
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, vacuum_index_cleanup = on
+);
+
+-- Picks cost as much as they take, whatever lies in the table: one machine version's rows of one priority are neighbours, in
+-- pick order, ties broken by id. Those without a partition key, which are no suspects.
+create index gen_durable_pick_free on :"schema".gen_durable
+  (queue, fsm, fsm_version, priority, eligible_at, id)
+  where status = 'runnable' and (partition_key is null) is true and crashes < 2;
+
+-- The same for rows with a key; and their keys, for when the backlog of a few fills the front. The conditions differ, so that
+-- no plan made for empty tables takes one of these for another.
+create index gen_durable_pick_keyed on :"schema".gen_durable
+  (queue, fsm, fsm_version, priority, eligible_at, id)
+  where status = 'runnable' and partition_key is not null;
+create index gen_durable_pick_keys on :"schema".gen_durable
+  (queue, fsm, fsm_version, partition_key)
+  where status = 'runnable' and partition_key > '';
+
+-- Suspects, with a partition key or without.
+create index gen_durable_suspects on :"schema".gen_durable
+  (queue, fsm, fsm_version, priority, eligible_at, id)
+  where status = 'runnable' and crashes >= 2;
+
+-- A key's first row, and whether one of its rows executes.
+create index gen_durable_key on :"schema".gen_durable
+  (partition_key, status, priority, eligible_at, id)
+  where partition_key is not null and status in ('runnable', 'executing');
+
+-- What executes, by the end of its lease: sweeps, and looks at all that executes.
+create index gen_durable_lease on :"schema".gen_durable (lease_expires_at)
+  where status = 'executing';
+
+-- Of a unique key, one row holds it, whatever its machine; and by its key it is found.
+create unique index gen_durable_unique on :"schema".gen_durable (unique_guard)
+  where unique_guard is not null;
+
+-- Parked rows whose time is over, for sweeps.
+create index gen_durable_deadline on :"schema".gen_durable (deadline)
+  where status = 'awaiting_signal' and deadline is not null;
+
+-- Parked rows whose wake-up is due, but might collide with another row's unique key: woken one by one.
+create index gen_durable_owed on :"schema".gen_durable (id)
+  where status = 'awaiting_signal' and wake_reason is not null;
+
+-- Instances with history by their step, for gd_in_step. By step itself, no update of any row would be HOT.
+create index gen_durable_ledger_step on :"schema".gen_durable (fsm, ledger_step, id)
+  where ledger_step is not null;
+
+-- Failed instances, of which few are among many, by id. No update of a row that does not fail, or come back, has to do with it.
+create index gen_durable_failed on :"schema".gen_durable (id) where status = 'failed';
+
+-- What is to be deleted next.
+create index gen_durable_expires on :"schema".gen_durable (expires_at, id) where expires_at is not null;
+
+-- -- signals ------------------------------------------------------------------------
+
+create table :"schema".signals (
+  id          bigint generated always as identity primary key,
+  target_id   bigint not null references :"schema".gen_durable (id) on delete cascade,
+  name        text not null,
+  payload     jsonb not null default '{}',
+  dedup_key   text,        -- given by the sender: the same one is stored once
+  inserted_at timestamptz not null default now(),
+  consumed_at timestamptz, -- a tombstone, from then on: what is sent again is known
+  traceparent text default :"schema".gd_traceparent(), -- of what has sent it (W3C)
+  unique (target_id, dedup_key) -- serves the foreign key, too
+);
+
+-- The inbox: tombstones stay out of it.
+create index signals_target on :"schema".signals (target_id, name)
+  where consumed_at is null;
+
+-- -- machines -----------------------------------------------------------------------
+
+-- What nodes have made known, so that gdctl, SQL and programs without the machine can insert and move instances of it.
+create table :"schema".gen_durable_machines (
+  fsm          text not null,
+  version      int not null,
+  initial_step text not null,
+  queue        text not null,
+  steps        text[] not null,
+  -- Kept by nodes that come and go, and by sweeps: inserts ask this table, not who lives.
+  served       boolean not null default false,
+  last_served  timestamptz,
+  pinned       boolean not null default false, -- by an operator: new instances are of this version
+  retired      boolean not null default false, -- takes no more inserts
+  -- The transitions that the steps of a machine declare, null for a step that may go anywhere, and under "*", if there is a
+  -- handler that makes some, those that it may make whichever step has failed: {"pay": ["cancelled", "ship"], "ship": [],
+  -- "*": null}.
+  transitions  jsonb,
+  history      smallint not null default 0,    -- what instances get that anybody inserts: gen_durable.history, 0 none
+  history_keep interval,                       -- for how long entries are kept; null: for ever
+  -- What of its steps concerns those outside: where they may move an instance from there, and whether one rests there, for how
+  -- long at the most and what then, or ends: {"submitted": {"to": ["cancelled", "paid"], "rests": true, "ends": false,
+  -- "after_us": 60000000, "then": "expired"}}. Steps without any of that are not in it.
+  outside      jsonb,
+  forget_dedup_after interval,                 -- of consumed signals; null: with the instance
+  -- For how long instances are kept, by the status in which they have ended, in us, and how young nothing may be that is deleted
+  -- (resend): null, for ever.
+  retention    jsonb,
+  primary key (fsm, version),
+  -- What nobody may insert cannot be what all insert.
+  constraint gen_durable_machines_pinned check (not (pinned and retired))
+);
+
+-- Of a machine, one version is pinned.
+create unique index gen_durable_machines_pin on :"schema".gen_durable_machines (fsm) where pinned;
+
+-- -- nodes --------------------------------------------------------------------------
+
+-- The nodes that live, and those that have lived lately. A node that has been silent for longer than its own lease has its
+-- sessions ended: a process that is stopped, or cut off, keeps the locks of partition keys for as long as they last. That a node
+-- lives says an advisory lock of its incarnation, which its control connection holds.
+create table :"schema".gen_durable_nodes (
+  incarnation text primary key,         -- of the name, anew with each start of a process
+  node        text not null,
+  host        text not null,
+  process     int not null,
+  library     text not null,            -- its version
+  lease       interval not null,
+  slots       int not null,             -- of all queues
+  queues      jsonb not null,           -- [{"name": "mail", ...}]
+  machines    jsonb not null,           -- with their steps
+  address     text,                     -- where its gateway is found
+  sessions    jsonb not null default '[]', -- its connections to this database
+  started_at  timestamptz not null default clock_timestamp(),
+  seen_at     timestamptz not null default clock_timestamp(),
+  knows       int,                      -- the newest version of the schema that its library knows
+  refused     jsonb not null default '[]' -- what the database would not do with rows of late: [{"id": 7, "why": "...", "at_us": 0}]
+) with (fillfactor = 50);
+
+-- What operators have said about queues; none of it: there is no row.
+create table :"schema".gen_durable_queues (
+  queue     text primary key,
+  paused_at timestamptz, -- null: it is not paused
+  paused_by text,
+  reason    text
+);
+
+-- Who has caused which ends of processes: the other rows are not charged with these. Written once, and deleted: there is
+-- nothing to wait for in it.
+create table :"schema".gen_durable_crashes (
+  process     bigint not null,           -- as in gen_durable.crashed_in
+  instance_id bigint not null,           -- who has caused its end; or would have, while the lease of its trial is in force
+  token       text,                      -- of that lease; null: of none
+  at          timestamptz not null default clock_timestamp(),
+  known       boolean not null,          -- false: a trial has begun, no more
+  open        boolean not null default false -- there may be suspects that are still charged with it
+);
+
+-- What is known of one end.
+create index gen_durable_crashes_process on :"schema".gen_durable_crashes (process);
+
+-- -- the ledger ---------------------------------------------------------------------
+
+-- An entry for each transition of a row with history, written by the statement that makes it. 0 is the insert. Without a foreign
+-- key, which would cost as much again: whoever deletes instances deletes from here, too.
+create table :"schema".gen_durable_ledger (
+  instance_id bigint not null,
+  seq         bigint not null,           -- of the row, behind it
+  at          timestamptz not null,
+  fsm_version int not null,
+  outcome     text not null,             -- insert, next, replay, await, done, stop, reap, fail, or what was done from outside
+  from_step   text,
+  to_step     text not null,
+  attempt     int not null,              -- behind it
+  token       text,                      -- of the lease that it ended
+  by          text,                      -- who made it, if that was not the engine
+  wake_reason text,                      -- that the step was told
+  reason      text,                      -- what has failed, whatever was made of that
+  metadata    jsonb,
+  state       jsonb,                     -- behind it, if history has states
+  primary key (instance_id, seq)
+);
+
+create view :"schema".gen_durable_transitions with (security_invoker = true) as
+  select l.*, l.seq as sort_key, (l.seq = g.seq) is true as most_recent
+  from :"schema".gen_durable_ledger l
+  left join :"schema".gen_durable g on g.id = l.instance_id;
+
+-- -- jobs ---------------------------------------------------------------------------
+
+-- What is done with all instances of a filter, in batches, by whoever works on it: a node, or who waits for it.
+create table :"schema".gen_durable_jobs (
+  id           bigint generated always as identity primary key,
+  what         text not null check (what in ('retry', 'stop', 'run_now', 'move', 'upgrade')),
+  to_queue     text,        -- of move; null: as it is
+  to_priority  smallint,    -- the same
+  to_version   int,         -- of upgrade
+  target       bigint,      -- of upgrade; null: those of the filter
+  to_steps     jsonb,       -- of upgrade: an object, from the names of steps to those of that version; others keep theirs
+  fsm          text,        -- of the filter, in which null lets all through
+  fsm_version  int,
+  step         text,
+  status       text,
+  queue        text,
+  changed_before timestamptz,
+  failure      text,        -- that occurs in last_error
+  dry_run      boolean not null,
+  made_by      text not null,
+  reason       text,
+  last_id      bigint not null default -9223372036854775808, -- worked off up to this one
+  highest_id   bigint not null,           -- where it ends
+  looked_at    bigint not null default 0, -- instances
+  changed      bigint not null default 0, -- of these; of a dry run: that would be
+  refused      bigint not null default 0, -- that fit the filter, and could not be changed
+  last_refusal text,
+  refused_ids  bigint[] not null default '{}', -- the first hundred of those
+  created_at   timestamptz not null default clock_timestamp(),
+  ended_at     timestamptz,
+  cancelled    boolean not null default false
+);
+
+-- What is to be worked on.
+create index gen_durable_jobs_open on :"schema".gen_durable_jobs (id) where ended_at is null;
+
+-- -- the schema itself --------------------------------------------------------------
+
+-- The schema's version, and the oldest library that may work with it: one row. A row, since a dump without comments, as many are
+-- made, has no other place for it.
+create table :"schema".gen_durable_schema (
+  the_only boolean not null default true,
+  version int not null,
+  works_from int not null,
+  constraint gen_durable_schema_pkey primary key (the_only),
+  constraint gen_durable_schema_one check (the_only),
+  constraint gen_durable_schema_versions check (works_from between 1 and version)
+);
+insert into :"schema".gen_durable_schema (version, works_from) values (1, 1);
+
+-- The server's timeline when ids were drawn last: a promotion, as a recovery to a point in time, begins another one, and may have
+-- lost the last moments of the one before. Ids that were given out in those must not become those of other instances: whoever
+-- was told one has it still. So the sequences are raised behind them, once, before anything is drawn (gd_follow_timeline). A
+-- sequence, too: what it is set to is seen at once, whatever becomes of the transaction, and nobody waits for a stranger's.
+create sequence :"schema".gen_durable_timeline minvalue 0;
+
+-- lz4 packs faster than PostgreSQL's own method by far, and unpacks faster, too. A server that was built without it goes on with
+-- its own.
+create function :"schema".gd_pack_by(method text) returns void
+language plpgsql
+set search_path = :"schema", pg_temp
+as $$
+declare
+  x record;
+begin
+  for x in
+    values ('gen_durable', 'state'), ('gen_durable', 'result'), ('signals', 'payload'), ('gen_durable_ledger', 'state'),
+      ('gen_durable_ledger', 'metadata')
+  loop
+    execute pg_catalog.format('alter table %I alter column %I set compression %s', x.column1, x.column2, method);
+  end loop;
+exception when feature_not_supported then
+  raise notice 'this server has no %: states are packed by its own method', method;
+end
+$$;
+select :"schema".gd_pack_by('lz4');
+drop function :"schema".gd_pack_by(text);
