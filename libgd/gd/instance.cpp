@@ -45,7 +45,7 @@ char32_t code_point(std::string_view sequence) {
 
 /// Whether it could drive a terminal, or turn around what is read after it: the
 /// control characters, and those of Unicode's bidirectional algorithm. The same
-/// as in gd_name_fault.
+/// as in _gd_name_fault.
 bool controls(char32_t x) {
   return x < 0x20 || (x >= 0x7f && x <= 0x9f) || x == 0x61c || x == 0x200e
          || x == 0x200f || (x >= 0x202a && x <= 0x202e)

@@ -5,7 +5,7 @@
 -- as the tables' owner or as a superuser, and leave out what the role does not need.
 -- psql -v schema=public -v api=durable -v role=app -f functions.sql
 begin;
-select :"schema".gd_refuse('22023', 'api: expected another schema than that of the tables') where :'api' = :'schema';
+select :"schema"._gd_refuse('22023', 'api: expected another schema than that of the tables') where :'api' = :'schema';
 revoke create on schema :"schema" from public;
 select set_config('role', pg_get_userbyid(t.relowner), true)
 from pg_class t
@@ -80,7 +80,7 @@ set row_security = off
 as $$
   select g.status::text, g.step
   from gen_durable g
-  where g.unique_guard = gd_address('target', null, gd_status.key, gd_status.key_bytes);
+  where g.unique_guard = _gd_address('target', null, gd_status.key, gd_status.key_bytes);
 $$;
 
 revoke execute on function :"api".gd_insert, :"api".gd_signal, :"api".gd_transition, :"api".gd_status from public;

@@ -5,14 +5,14 @@
 -- psql -v schema=public -v role=ann -v engine=worker -f operate.sql
 begin;
 revoke create on schema :"schema" from public;
-alter function :"schema".gd_operate security definer;
+alter function :"schema"._gd_operate security definer;
 alter function :"schema".gd_pause security definer;
 alter function :"schema".gd_resume security definer;
 alter function :"schema".gd_begin_job security definer;
-alter function :"schema".gd_work_on_job security definer;
+alter function :"schema"._gd_work_on_job security definer;
 alter function :"schema".gd_cancel_job security definer;
-revoke execute on function :"schema".gd_operate, :"schema".gd_pause, :"schema".gd_resume, :"schema".gd_begin_job,
-  :"schema".gd_work_on_job, :"schema".gd_cancel_job from public;
-grant execute on function :"schema".gd_operate, :"schema".gd_pause, :"schema".gd_resume, :"schema".gd_begin_job,
-  :"schema".gd_work_on_job, :"schema".gd_cancel_job to :"role", :"engine";
+revoke execute on function :"schema"._gd_operate, :"schema".gd_pause, :"schema".gd_resume, :"schema".gd_begin_job,
+  :"schema"._gd_work_on_job, :"schema".gd_cancel_job from public;
+grant execute on function :"schema"._gd_operate, :"schema".gd_pause, :"schema".gd_resume, :"schema".gd_begin_job,
+  :"schema"._gd_work_on_job, :"schema".gd_cancel_job to :"role", :"engine";
 commit;

@@ -5,10 +5,10 @@
 -- from another's, if the id is drawn again by a server that has lost its last moments. Behind a promotion, that are ids
 -- which nobody has been told: the sequence is raised first.
 with followed as materialized (
-  select f.timeline from :"schema".gd_follow_timeline() f
+  select f.timeline from :"schema"._gd_follow_timeline() f
 ), ids as materialized (
   select coalesce(pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id'),
-                  :"schema".gd_refuse_ids('gen_durable'))::regclass as sequence,
+                  :"schema"._gd_refuse_ids('gen_durable'))::regclass as sequence,
     (extract(epoch from clock_timestamp()) * 1000000)::bigint as drawn_us
   from followed
 )

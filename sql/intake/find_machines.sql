@@ -1,5 +1,5 @@
 -- The machines that nodes have made known, of the given names. Of each name first the version that an insert means which
--- names none: the pinned one, else the newest that a node serves, else the one that was served last, as gd_choose_version
+-- names none: the pinned one, else the newest that a node serves, else the one that was served last, as _gd_choose_version
 -- has it. Those that take no more inserts are the last.
 -- open: what of their steps concerns those outside, and retention: how long what has ended is kept, as JSON.
 -- $1 text[] fsm. A name without a row: nobody knows it.

@@ -20,7 +20,7 @@ with recursive found as (
   where f.n < $5::int
 )
 select g.id, g.fsm_version as version, g.status::text as status, g.seq,
-  :"schema".gd_us(g.updated_at) as updated_at_us
+  :"schema"._gd_us(g.updated_at) as updated_at_us
 from found f
 cross join lateral (select g.* from :"schema".gen_durable g where g.id = f.id offset 0) g
 where f.n > 0

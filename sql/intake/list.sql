@@ -33,13 +33,13 @@ with looked as not materialized (
 ), found as materialized (
   select l.*
   from looked l
-  where :"schema".gd_fits(l.fsm, l.fsm_version, l.step, l.status::text, l.queue, l.updated_at, l.last_error, ($1::text[])[1],
+  where :"schema"._gd_fits(l.fsm, l.fsm_version, l.step, l.status::text, l.queue, l.updated_at, l.last_error, ($1::text[])[1],
     ($2::bigint[])[1]::int, ($3::text[])[1], ($4::text[])[1], ($5::text[])[1],
     statement_timestamp() - ($6::bigint[])[1] * interval '1 microsecond', ($7::text[])[1])
   limit $9::int
 )
 select f.id, left(f.fsm, 1025) as fsm, f.fsm_version as version, left(f.step, 1025) as step, f.status::text as status,
-  left(f.queue, 1025) as queue, f.priority, f.attempt, :"schema".gd_us(f.updated_at) as updated_at_us,
+  left(f.queue, 1025) as queue, f.priority, f.attempt, :"schema"._gd_us(f.updated_at) as updated_at_us,
   left(f.last_error, 1000) as last_error, null::bigint as next
 from found f
 union all

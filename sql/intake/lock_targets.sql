@@ -2,7 +2,7 @@
 -- inside the transaction as gd.locked. Ids of signals are drawn behind it.
 -- $1 bigint[] id
 select set_config('gd.locked', coalesce(array_agg(t.id) filter (where t.id is not null), '{}')::text, true)
-from :"schema".gd_follow_timeline()
+from :"schema"._gd_follow_timeline()
 left join (
   select g.id
   from :"schema".gen_durable g

@@ -9,11 +9,11 @@ select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 10
        then array(select left(n.name, 1025) from unnest(g.awaits_also) with ordinality as n (name, i) order by n.i limit 16) end as
     awaits_also, left(g.queue, 1025) as queue, g.priority,
   g.attempt, g.crashes + coalesce(g.excused, 0) as crashes, g.trials, left(g.last_error, $2::int) as last_error, left(g.locked_by, 2048) as locked_by, g.wake_reason,
-  :"schema".gd_us(g.eligible_at) as eligible_at_us,
-  :"schema".gd_us(g.deadline) as deadline_us,
-  :"schema".gd_us(g.lease_expires_at) as lease_expires_at_us,
-  :"schema".gd_us(g.inserted_at) as inserted_at_us,
-  :"schema".gd_us(g.updated_at) as updated_at_us,
+  :"schema"._gd_us(g.eligible_at) as eligible_at_us,
+  :"schema"._gd_us(g.deadline) as deadline_us,
+  :"schema"._gd_us(g.lease_expires_at) as lease_expires_at_us,
+  :"schema"._gd_us(g.inserted_at) as inserted_at_us,
+  :"schema"._gd_us(g.updated_at) as updated_at_us,
   (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox, g.seq, left(g.traceparent, 55) as traceparent,
   left(g.partition_key, 4096) as partition_key, substring(g.unique_key for 4096) as unique_key
 from :"schema".gen_durable g

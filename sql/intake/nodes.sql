@@ -6,8 +6,8 @@ select left(n.node, 1025) as node, left(n.incarnation, 2048) as incarnation, lef
   left(n.library, 1025) as library,
 -- include parts/lives.sql
   as lives,
-  :"schema".gd_us(n.started_at) as started_at_us,
-  :"schema".gd_us(n.seen_at) as seen_at_us, n.slots,
+  :"schema"._gd_us(n.started_at) as started_at_us,
+  :"schema"._gd_us(n.seen_at) as seen_at_us, n.slots,
   array(select left(coalesce(q ->> 'name', ''), 1025) from jsonb_path_query(n.queues, '$[*]') q) as queues,
   array(select left(coalesce(format('%s v%s', k ->> 'name', k ->> 'version'), ''), 1025)
         from jsonb_path_query(n.machines, '$[*]') k) as machines

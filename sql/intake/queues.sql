@@ -77,8 +77,8 @@ with recursive serving as materialized (
 (select left(q.queue, 1025) as queue, coalesce(s.nodes, 0) as nodes, greatest(least(coalesce(s.slots, 0), 2147483647), 0)::bigint as slots,
   d.due, d.due >= b.rows as more_due, l.later, l.later >= b.rows as more_later, coalesce(e.executing, 0) as executing,
   coalesce((select x.more from executing x limit 1), false) as more_executing,
-  (select :"schema".gd_us(min(f.eligible_at)) from first f where f.queue = q.queue) as oldest_due_us,
-  p.paused_at is not null as paused, :"schema".gd_us(p.paused_at) as paused_at_us,
+  (select :"schema"._gd_us(min(f.eligible_at)) from first f where f.queue = q.queue) as oldest_due_us,
+  p.paused_at is not null as paused, :"schema"._gd_us(p.paused_at) as paused_at_us,
   left(p.paused_by, 1025) as paused_by, left(p.reason, 8192) as reason, null::text as fronts
 from queue q
 cross join bound b

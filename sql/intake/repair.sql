@@ -1,3 +1,3 @@
 -- Mends what can be mended. A row for each: what was done.
 select r.repaired
-from :"schema".gd_repair() r (repaired)
+from :"schema"._gd_repair() r (repaired)

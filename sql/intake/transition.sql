@@ -1,4 +1,4 @@
--- Moves instances from outside, one after the other in id order; gd_move (schema/013_transitions.up.sql) says how. Waits for
+-- Moves instances from outside, one after the other in id order; _gd_move (schema/013_transitions.up.sql) says how. Waits for
 -- nobody.
 -- $1 bigint[] target id, each once, $2 text[] to step, $3 text[] from step, or null, $4 bigint[] seq, or null, $5 text[]
 -- state (JSON), or null, $6 text[] metadata (JSON), or null, $7 text[] reason, or null, $8 text[] by, or null. Those from $3
@@ -13,6 +13,6 @@ from (
     with ordinality as e (target, to_step, from_step, from_seq, state, metadata, reason, by, n)
   order by e.target
 ) e
-cross join lateral :"schema".gd_move(e.target, e.to_step, e.from_step, e.from_seq, e.state::jsonb, e.metadata::jsonb, e.reason,
+cross join lateral :"schema"._gd_move(e.target, e.to_step, e.from_step, e.from_seq, e.state::jsonb, e.metadata::jsonb, e.reason,
   e.by, false) m
 order by e.n

@@ -1,5 +1,5 @@
 -- What transition does where some instances are named by the unique key that they have now, or strangers are waited for:
--- gd_move_named (schema/017_keys.up.sql) says how.
+-- _gd_move_named (schema/017_keys.up.sql) says how.
 -- $1 to $8 as in transition, but ids may be null, $9 bytea[] unique keys, or null, $10 bool whether to wait for strangers: in
 -- id order then, else in the order given.
 -- Rows as those of transition; with waiting, none is unsure, and only one whose key one instance after the other has is locked.
@@ -10,6 +10,6 @@ from (
     with ordinality as e (target, to_step, from_step, from_seq, state, metadata, reason, by, key, n)
   order by case when $10::bool then e.target end, e.n
 ) e
-cross join lateral :"schema".gd_move_named(e.target, e.key, e.to_step, e.from_step, e.from_seq, e.state::jsonb,
+cross join lateral :"schema"._gd_move_named(e.target, e.key, e.to_step, e.from_step, e.from_seq, e.state::jsonb,
   e.metadata::jsonb, e.reason, e.by, $10::bool) m
 order by e.n

@@ -2,7 +2,7 @@
 -- are cut, and payloads; those that take more, or whose numbers would print so much, are null.
 -- $1 bigint instance; $2 int how many signals at the most; $3 int characters of a payload; $4 int bytes that one takes
 -- A row for each.
-select s.id, left(s.name, 1025) as name, left(s.dedup_key, 4096) as dedup_key, :"schema".gd_us(s.inserted_at) as inserted_at_us,
+select s.id, left(s.name, 1025) as name, left(s.dedup_key, 4096) as dedup_key, :"schema"._gd_us(s.inserted_at) as inserted_at_us,
   case when pg_column_size(x.value) <= $4::int and coalesce((
 -- include parts/digits.sql
     ), 0) <= 68000 then left(x.value::text, $3::int) end as payload

@@ -2,7 +2,7 @@
 -- no more inserts, or is not the one that is pinned, where the insert names none.
 -- $8 text[] fsm, $9 int[] version, $10 int[] the version that the insert names, or 0
 (
-  select :"schema".gd_refuse('MV002', format(case when m.retired then 'version: %s v%s is retired'
+  select :"schema"._gd_refuse('MV002', format(case when m.retired then 'version: %s v%s is retired'
                                                   else 'version: of %s, v%s is pinned' end, m.fsm, m.version))
   from unnest($8::text[], $9::int[], $10::int[]) as e (fsm, version, named)
   cross join lateral (

@@ -2,7 +2,7 @@
 -- A row for each, and where it is installed also for its own of that name: name, with the types of its arguments.
 select p.oid::regprocedure::text as name
 from pg_catalog.pg_proc p
-where p.pronamespace = (select n.oid from pg_catalog.pg_namespace n where n.nspname = :'schema') and starts_with(p.proname, 'gd_')
+where p.pronamespace = (select n.oid from pg_catalog.pg_namespace n where n.nspname = :'schema') and p.proname ~ '^_?gd_'
   and (not $1::bool or exists (
     select
     from pg_catalog.pg_proc o

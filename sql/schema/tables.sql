@@ -13,7 +13,7 @@ create table :"schema".gen_durable (
   fsm_version      int not null default 1,                 -- and its version, which a row keeps until it is upgraded
   step             text not null,                          -- that is to run, or runs; where it rests, or has ended
   status           :"schema".durable_status not null default 'runnable',
-  state            jsonb not null default '{}',            -- an object: see gd_check_state
+  state            jsonb not null default '{}',            -- an object: see _gd_check_state
   result           jsonb,                                  -- of what is done
   awaits           text,                                   -- the signal that a parked row waits for; '': none, it rests
   queue            text not null default 'default',
@@ -24,7 +24,7 @@ create table :"schema".gen_durable (
   last_error       text,                                   -- what the last of these was told
   locked_by        text,                                   -- lease token of who executes it: incarnation/number
   lease_expires_at timestamptz,                            -- until then nobody takes it for left behind
-  unique_key       bytea,                                  -- also an address: gd_address
+  unique_key       bytea,                                  -- also an address: _gd_address
   unique_scope     :"schema".durable_status[] not null default '{}', -- the statuses in which it holds the key
   unique_guard     bytea generated always as (             -- the key, while it is held
     case when unique_key is not null and status = any(unique_scope)
@@ -46,7 +46,7 @@ create table :"schema".gen_durable (
   ledger_step      text,                                   -- the step again, of rows with history only: for its index
   awaits_also      text[],                                 -- the other names, of a row that waits for any of several
   expires_at       timestamptz,                            -- when a finished row is to be deleted; null: never
-  traceparent      text default :"schema".gd_traceparent(), -- of what has asked for it (W3C)
+  traceparent      text default :"schema"._gd_traceparent(), -- of what has asked for it (W3C)
   -- Which ends of processes it is charged with, each by a hash of the incarnation (hashtextextended), or of a worker's: the last
   -- `crashes` of them, or as many as are remembered, the oldest first; without crashes it says nothing. Reaps write it,
   -- never an outcome; where nothing crashes it is null.
@@ -138,7 +138,7 @@ create table :"schema".signals (
   dedup_key   text,        -- given by the sender: the same one is stored once
   inserted_at timestamptz not null default now(),
   consumed_at timestamptz, -- a tombstone, from then on: what is sent again is known
-  traceparent text default :"schema".gd_traceparent(), -- of what has sent it (W3C)
+  traceparent text default :"schema"._gd_traceparent(), -- of what has sent it (W3C)
   unique (target_id, dedup_key) -- serves the foreign key, too
 );
 
@@ -306,13 +306,13 @@ insert into :"schema".gen_durable_schema (version, works_from) values (1, 1);
 
 -- The server's timeline when ids were drawn last: a promotion, as a recovery to a point in time, begins another one, and may have
 -- lost the last moments of the one before. Ids that were given out in those must not become those of other instances: whoever
--- was told one has it still. So the sequences are raised behind them, once, before anything is drawn (gd_follow_timeline). A
+-- was told one has it still. So the sequences are raised behind them, once, before anything is drawn (_gd_follow_timeline). A
 -- sequence, too: what it is set to is seen at once, whatever becomes of the transaction, and nobody waits for a stranger's.
 create sequence :"schema".gen_durable_timeline minvalue 0;
 
 -- lz4 packs faster than PostgreSQL's own method by far, and unpacks faster, too. A server that was built without it goes on with
 -- its own.
-create function :"schema".gd_pack_by(method text) returns void
+create function :"schema"._gd_pack_by(method text) returns void
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -329,5 +329,5 @@ exception when feature_not_supported then
   raise notice 'this server has no %: states are packed by its own method', method;
 end
 $$;
-select :"schema".gd_pack_by('lz4');
-drop function :"schema".gd_pack_by(text);
+select :"schema"._gd_pack_by('lz4');
+drop function :"schema"._gd_pack_by(text);

@@ -3,4 +3,4 @@
 -- none of ours is to a standby. Those that draw ids do the same.
 -- One row: the timeline, whether this has raised them, and to which id of instances.
 select f.timeline, f.raised, coalesce(f.last_id, 0) as last_id
-from :"schema".gd_follow_timeline() f
+from :"schema"._gd_follow_timeline() f

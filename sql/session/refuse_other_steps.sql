@@ -5,7 +5,7 @@
 -- $1 text incarnation of the node that asks, $2 text[] fsm, $3 int[] version, $4 text[] steps, joined by commas, $5 text[]
 -- transitions, "a -> b" or, of a step that goes to none, "a -> (nowhere)", and what concerns those outside, "a -> b (outside)",
 -- "a rests", "a ends", joined by commas
-select :"schema".gd_refuse('MV001', format(
+select :"schema"._gd_refuse('MV001', format(
   'machine %s v%s has other steps or transitions at a node that lives, %s (host %s, process %s): only here %s, only there '
   '%s; give the machine that has changed a new version, or stop that node first',
   x.fsm, x.version, left(x.node, 255), left(x.host, 255), x.process,

@@ -3,6 +3,6 @@
 update :"schema".gen_durable_nodes n
 set refused = coalesce((
   select jsonb_agg(jsonb_build_object('id', r -> 'id', 'why', r -> 'why',
-    'at_us', :"schema".gd_us(statement_timestamp()) - (r ->> 'since_us')::bigint))
+    'at_us', :"schema"._gd_us(statement_timestamp()) - (r ->> 'since_us')::bigint))
   from jsonb_array_elements($2::text::jsonb) r), '[]')
 where n.incarnation = $1::text

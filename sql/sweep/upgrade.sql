@@ -2,6 +2,6 @@
 -- what it reaches, $4 bigint[] its instances, $5 bigint[] their seqs, $6 text[] what is wrong with each, or empty
 -- One row, false: it has not, another transaction works on the job, it has ended, or is elsewhere.
 select case when current_setting('gd.job', true) = $1::bigint::text
-  then :"schema".gd_upgrade($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::bigint[],
+  then :"schema"._gd_upgrade($1::bigint, $2::bigint, $3::bigint, $4::bigint[], $5::bigint[],
                             (select array_agg(nullif(f.fault, '') order by f.n) from unnest($6::text[]) with ordinality f (fault, n)))
   else false end as worked

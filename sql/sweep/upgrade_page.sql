@@ -8,7 +8,7 @@ with job as materialized (
 ), looked as materialized (
   select g.id, g.fsm, g.fsm_version, g.step, g.seq, g.status,
     g.status in ('runnable', 'awaiting_signal', 'failed', 'executing') and g.fsm_version <> j.to_version
-      and :"schema".gd_fits(g.fsm, g.fsm_version, g.step, g.status::text, g.queue, g.updated_at, g.last_error, j.fsm, j.fsm_version,
+      and :"schema"._gd_fits(g.fsm, g.fsm_version, g.step, g.status::text, g.queue, g.updated_at, g.last_error, j.fsm, j.fsm_version,
                             j.step, j.status, j.queue, j.changed_before, j.failure) as fits
   from job j
   cross join (

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-/// What gd_move does, with its answers.
+/// What _gd_move does, with its answers.
 namespace gd::testing {
 
 static error wrong(errc code, std::string text) {

@@ -306,7 +306,7 @@ CAF_TEST(what moves between its decoding and its upgrade is refused) {
           " hashint8(1))");
   db.rows("update gen_durable set seq = seq + 1 where id = $1", {id});
   CAF_CHECK_EQUAL(
-    db.scalar("select gd_upgrade(1, 0, 1000, array[$1::bigint], array[0],"
+    db.scalar("select _gd_upgrade(1, 0, 1000, array[$1::bigint], array[0],"
               " array[null])",
               {id}),
     "t");
@@ -315,7 +315,7 @@ CAF_TEST(what moves between its decoding and its upgrade is refused) {
                     + ": expected 0, at which its state was decoded, got 1");
   CAF_CHECK_EQUAL(of(id, "fsm_version"), "1");
   // A page that begins elsewhere is another's.
-  CAF_CHECK_EQUAL(db.scalar("select gd_upgrade(1, 0, 1000, '{}', '{}', '{}')"),
+  CAF_CHECK_EQUAL(db.scalar("select _gd_upgrade(1, 0, 1000, '{}', '{}', '{}')"),
                   "f");
 }
 

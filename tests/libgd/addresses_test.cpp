@@ -591,7 +591,7 @@ CAF_TEST(a key that goes on and on is followed five times and then told of) {
     " return true; end $$");
   db.rows("create view restless.gen_durable as"
           " select g.* from public.gen_durable g where restless.moves(g.id)");
-  db.rows("alter function gd_hold_key(bytea, boolean) set search_path ="
+  db.rows("alter function _gd_hold_key(bytea, boolean) set search_path ="
           " restless, public, pg_temp");
   auto signal = [&](const std::string& moves) -> std::string {
     auto& caller = connect();
@@ -737,7 +737,7 @@ CAF_TEST(SQL shows keys as the library does) {
     std::string hex;
     for (unsigned char c : key)
       hex += fmt::format("{:02x}", c);
-    CAF_CHECK_EQUAL(in.scalar("select gd_key_text(decode($1, 'hex'))", {hex}),
+    CAF_CHECK_EQUAL(in.scalar("select _gd_key_text(decode($1, 'hex'))", {hex}),
                     gd::key_text(key));
   }
 }

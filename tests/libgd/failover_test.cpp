@@ -529,7 +529,8 @@ CAF_TEST(
   begin_another_timeline();
   session first{quick.database};
   first.exec("begin");
-  CAF_CHECK_EQUAL(first.scalar("select raised from gd_follow_timeline()"), "t");
+  CAF_CHECK_EQUAL(first.scalar("select raised from _gd_follow_timeline()"),
+                  "t");
   auto at = std::stoll(first.scalar("select last_value from "
                                     "gen_durable_id_seq"));
   CAF_CHECK_EQUAL(draw_one(), at + 1);
@@ -559,7 +560,7 @@ CAF_TEST(who draws while another raises the ids waits and draws behind) {
   other.exec("alter sequence signals_id_seq cache 1"); // locked
   session fails{quick.database};
   fails.exec("set lock_timeout = '20ms'");
-  CAF_CHECK(ends_badly([&] { fails.exec("select gd_follow_timeline()"); }));
+  CAF_CHECK(ends_badly([&] { fails.exec("select _gd_follow_timeline()"); }));
   CAF_CHECK_EQUAL(admin->scalar("select count(*) from pg_locks where pid = $1 "
                                 "and locktype = 'advisory'",
                                 {std::to_string(fails.pid())}),
@@ -647,7 +648,7 @@ CAF_TEST(a standby that is promoted gives out no id that was lost) {
   there.database = standby.conninfo(name)
                    + " options='-c synchronous_commit=local'";
   session look{there.database};
-  CAF_CHECK_EQUAL(look.scalar("select gd_timeline()"), "2");
+  CAF_CHECK_EQUAL(look.scalar("select _gd_timeline()"), "2");
   CAF_MESSAGE("its sequence would give them out again");
   CAF_CHECK_LESS(std::stoll(look.scalar("select last_value from "
                                         "gen_durable_id_seq")),

@@ -310,7 +310,7 @@ CAF_TEST(a repair waits for whoever has drawn ids and does not undo that) {
   session behind_it{db.conninfo()};
   drawing.exec("begin");
   drawing.exec("select nextval('gen_durable_id_seq')");
-  repairing.start("select gd_repair()");
+  repairing.start("select _gd_repair()");
   repairing.wait_until_blocked_by(drawing);
   // Nobody draws past it meanwhile: those come behind.
   behind_it.start("select nextval('gen_durable_id_seq')");

@@ -277,7 +277,7 @@ CAF_TEST(an instance is judged again under its lock) {
   CAF_REQUIRE(job);
   stranger.exec("begin");
   stranger.exec("update gen_durable set last_error = 'another' where id = 5");
-  worker.start("select (gd_act_for(j, 5, true)).answer from gen_durable_jobs j"
+  worker.start("select (_gd_act_for(j, 5, true)).answer from gen_durable_jobs j"
                " where id = $1",
                {text(*job)});
   worker.wait_until_blocked_by(stranger);

@@ -13,10 +13,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <future>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -528,6 +531,35 @@ CAF_TEST(who connects while older libraries are left behind is told so) {
   stranger.exec("commit");
   CAF_CHECK_EQUAL(message_of(migration.get()), "");
   CAF_CHECK_EQUAL(client.get(), errc::schema_mismatch);
+}
+
+// -- functions ----------------------------------------------------------------
+
+CAF_TEST(functions for users are those that the documentation tells with all
+           arguments) {
+  std::string told;
+  for (const auto* name : {"guide", "operations"}) {
+    std::ifstream file{GD_SOURCE_DIR "/docs/"s + name + ".md"};
+    told.append(std::istreambuf_iterator<char>{file}, {});
+  }
+  temporary_database db;
+  db.migrate();
+  std::set<std::string> names;
+  for (const auto& row : db.rows(
+         "select proname, array_to_string(proargnames[1:pronargs], ', ') from"
+         " pg_proc where pronamespace = 'public'::regnamespace and proname ~"
+         " '^gd_'")) {
+    names.insert(*row[0]);
+    auto call = "`" + *row[0] + "(" + row[1].value_or("") + ")`";
+    CAF_MESSAGE(call);
+    CAF_CHECK(contains(told, call));
+  }
+  CAF_CHECK_EQUAL(names.size(), 19u);
+  std::regex call{"[^A-Za-z0-9_:](_?gd_[a-z_]+)[(`]"};
+  for (std::sregex_iterator x{told.begin(), told.end(), call}, end; x != end;
+       ++x)
+    if (auto name = (*x)[1].str(); !names.contains(name))
+      CAF_ERROR(name << " is told, and not for users");
 }
 
 // -- rows that nobody could run -----------------------------------------------

@@ -76,7 +76,7 @@ CAF_TEST_FIXTURE_SCOPE(names_tests, fixture)
 
 CAF_TEST(the nearest name is the one that differs by the fewest letters) {
   auto nearest = [this](const std::string& name) {
-    return db.scalar("select gd_nearest($1, '{mail,slow,default,payments}')",
+    return db.scalar("select _gd_nearest($1, '{mail,slow,default,payments}')",
                      {name});
   };
   for (const auto* typed : {"mial", "mai", "maill", "nail", "Mail", "mail "})
@@ -86,10 +86,10 @@ CAF_TEST(the nearest name is the one that differs by the fewest letters) {
   for (const auto* other : {"x", "zzz", "letters", "mail"}) // itself is none
     CAF_CHECK_EQUAL(nearest(other), "");
   CAF_CHECK_EQUAL(nearest(""), "");
-  CAF_CHECK_EQUAL(db.scalar("select gd_nearest('mial', '{}')"), "");
-  CAF_CHECK_EQUAL(db.scalar("select gd_nearest('mail', null)"), "");
+  CAF_CHECK_EQUAL(db.scalar("select _gd_nearest('mial', '{}')"), "");
+  CAF_CHECK_EQUAL(db.scalar("select _gd_nearest('mail', null)"), "");
   CAF_CHECK_EQUAL(
-    db.scalar("select gd_nearest(repeat('ä', 255), array[repeat('ä', 250)])"),
+    db.scalar("select _gd_nearest(repeat('ä', 255), array[repeat('ä', 250)])"),
     db.scalar("select repeat('ä', 250)"));
 }
 
@@ -234,7 +234,7 @@ CAF_TEST(functions that fit better than those of PostgreSQL do not tell names) {
   session on{db.conninfo()};
   on.exec("set search_path = " + db.schema() + ", pg_catalog");
   on.exec("select " + db.schema() + ".gd_unknown('mial')");
-  on.exec("select * from " + db.schema() + ".gd_holder(1)");
+  on.exec("select * from " + db.schema() + "._gd_holder(1)");
   CAF_CHECK_EQUAL(db.scalar("select count(*) from trapped"), "0");
 }
 

@@ -481,7 +481,7 @@ CAF_TEST(who operates has the verbs and is named by them) {
   auto direct = connect();
   for (const auto* what :
        {"'done'", "'insert'", "null", "'upgrade'", "repeat('x', 300000)"})
-    CAF_CHECK_EQUAL(refusal(direct, "select gd_operate("s + what + ", "
+    CAF_CHECK_EQUAL(refusal(direct, "select _gd_operate("s + what + ", "
                                       + foreign
                                       + ", null, null, null, null, null, "
                                         "'ceo')"),
@@ -496,7 +496,7 @@ CAF_TEST(who operates has the verbs and is named by them) {
                "on all tables in schema "
              + schema + " to " + quoted_name(role + " engine") + "; set role "
              + quoted_name(role + " engine"));
-  CAF_CHECK_EQUAL(refusal(admin, "select gd_work_on_job(1)"), "");
+  CAF_CHECK_EQUAL(refusal(admin, "select _gd_work_on_job(1)"), "");
   admin.exec("reset role");
 }
 
@@ -508,7 +508,7 @@ CAF_TEST(
     "create temporary table gen_durable (id bigint, fsm text);"
     "create temporary table signals (id bigint);"
     "create temporary table gen_durable_machines (fsm text);"
-    "create function pg_temp.gd_address(text, bigint, text, bytea) returns"
+    "create function pg_temp._gd_address(text, bigint, text, bytea) returns"
     " bytea language sql as 'select null::bytea';"
     "set search_path = pg_temp, "
     + api);

@@ -120,7 +120,7 @@ const std::vector<std::string> calls{
   "select gd_resume('other')",
   "select gd_begin_job('retry', fsm => 'Order', older_than => '1 hour 30 min',"
   " reason => 'all', by => 'ann')",
-  "select gd_work_on_job(1)",
+  "select _gd_work_on_job(1)",
   "select gd_begin_job('stop', queue => 'default', dry_run => true)",
   "select gd_cancel_job(2)",
   "select seq, outcome, by, reason from gd_history(1)",

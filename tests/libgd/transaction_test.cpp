@@ -1235,11 +1235,11 @@ CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
   CAF_CHECK_EQUAL(doors(many + "]}"), refused);
   CAF_MESSAGE("nor what takes more than a mebibyte of text can");
   CAF_CHECK_EQUAL(
-    caller.scalar("select gd_json_fault('x', ('[0' || repeat(',0', 349524) || "
+    caller.scalar("select _gd_json_fault('x', ('[0' || repeat(',0', 349524) || "
                   "']')::jsonb)"),
     "");
   CAF_CHECK_EQUAL(
-    caller.scalar("select gd_json_fault('x', ('[0' || repeat(',0', 350000) || "
+    caller.scalar("select _gd_json_fault('x', ('[0' || repeat(',0', 350000) || "
                   "']')::jsonb)"),
     "x: expected at most 1048576 bytes of JSON, got more");
   CAF_MESSAGE("a state is an object");

@@ -351,7 +351,7 @@ CAF_TEST(who asks for an executing row again and again keeps it from nothing) {
   auto id = instance("collect", "executing");
   auto& asks = connect();
   asks.exec("begin");
-  CAF_CHECK_EQUAL(asks.scalar("select answer from gd_move($1::bigint, "
+  CAF_CHECK_EQUAL(asks.scalar("select answer from _gd_move($1::bigint, "
                               "'cancelled', null, null, null, null, null, "
                               "null, false)",
                               {text(id)}),

@@ -583,7 +583,7 @@ CAF_TEST(functions and operators that fit better than those of PostgreSQL
   db.rows("select gd_pause('q')");
   db.rows("select gd_resume('q')");
   auto job = db.scalar("select gd_begin_job('retry', fsm => 'Order')");
-  CAF_CHECK_EQUAL(db.scalar("select gd_work_on_job($1)", {job}), "t");
+  CAF_CHECK_EQUAL(db.scalar("select _gd_work_on_job($1)", {job}), "t");
   CAF_CHECK_EQUAL(of(id, "status"), "runnable");
   CAF_CHECK_EQUAL(db.scalar("select count(*) from trapped"), "0");
 }

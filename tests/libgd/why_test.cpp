@@ -482,7 +482,7 @@ CAF_TEST(what the database refuses is told in the words of the server) {
   auto refuse = [this](std::int64_t id, const std::string& ago) {
     db.rows("update gen_durable_nodes set refused = jsonb_build_array("
             "jsonb_build_object('id', $1::bigint, 'why', 'the sweep of"
-            " deadlines: not this one [P0001]', 'at_us', gd_us(now() -"
+            " deadlines: not this one [P0001]', 'at_us', _gd_us(now() -"
             " $2::interval)))",
             {text(id), ago});
   };
@@ -503,7 +503,7 @@ CAF_TEST(what the database refuses is told in the words of the server) {
 
 CAF_TEST(a command that is shown is one for a shell whatever its names are) {
   auto hostile = [this](const std::string& name) {
-    return db.scalar("select gd_shell_text($1)", {name});
+    return db.scalar("select _gd_shell_text($1)", {name});
   };
   for (const auto* plain : {"mail", "a-b_c.d/e:f@g%h+i,j=k"})
     CAF_CHECK_EQUAL(hostile(plain), plain);

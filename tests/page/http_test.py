@@ -710,7 +710,7 @@ class Slow(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.database.sql("create or replace function gd_us(at timestamptz) returns bigint language plpgsql stable "
+        cls.database.sql("create or replace function _gd_us(at timestamptz) returns bigint language plpgsql stable "
                          "as $$ begin perform pg_sleep(3); return 0; end $$")
 
     def test_a_look_that_takes_too_long_is_given_up(self):

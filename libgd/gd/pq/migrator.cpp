@@ -155,9 +155,10 @@ result<void> migrator::expect_no_namesake(bool installed) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", rows->text(i, 0));
   if (names.empty())
     return {};
-  return refuse(fmt::format("functions whose names begin with gd_ are the "
-                            "library's, and there are {}: {}",
-                            names, in_the_way));
+  return refuse(
+    fmt::format("functions whose names begin with gd_ or _gd_ are the "
+                "library's, and there are {}: {}",
+                names, in_the_way));
 }
 
 /// Of libraries that the schema does not work with any more. Who asks for its version waits

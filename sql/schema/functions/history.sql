@@ -3,7 +3,7 @@
 
 -- What the ledger has of an instance: from one entry on, in their order, or backwards from the newest, or from that one. One of
 -- the two: an order that depends on the argument would read all entries for each page.
-create function :"schema".gd_history_id(
+create function :"schema"._gd_history_id(
   instance bigint, from_seq bigint default null, most int default 100, newest_first boolean default false)
 returns table (
   instance_id bigint, seq bigint, at timestamptz, fsm_version int, outcome text, from_step text, to_step text, attempt int,
@@ -16,21 +16,21 @@ begin atomic
     (
       select e.*
       from :"schema".gen_durable_ledger e
-      where e.instance_id = gd_history_id.instance and not gd_history_id.newest_first
-        and e.seq >= coalesce(gd_history_id.from_seq, 0)
+      where e.instance_id = _gd_history_id.instance and not _gd_history_id.newest_first
+        and e.seq >= coalesce(_gd_history_id.from_seq, 0)
       order by e.seq
-      limit least(greatest(gd_history_id.most, 1), 10000)
+      limit least(greatest(_gd_history_id.most, 1), 10000)
     )
     union all
     (
       select e.*
       from :"schema".gen_durable_ledger e
-      where e.instance_id = gd_history_id.instance and gd_history_id.newest_first
-        and e.seq <= coalesce(gd_history_id.from_seq, 9223372036854775807)
+      where e.instance_id = _gd_history_id.instance and _gd_history_id.newest_first
+        and e.seq <= coalesce(_gd_history_id.from_seq, 9223372036854775807)
       order by e.seq desc
-      limit least(greatest(gd_history_id.most, 1), 10000)
+      limit least(greatest(_gd_history_id.most, 1), 10000)
     )) l
-  order by case when gd_history_id.newest_first then -l.seq else l.seq end;
+  order by case when _gd_history_id.newest_first then -l.seq else l.seq end;
 end;
 
 -- The same of an instance that is named by its id, or by the key that it has.
@@ -44,8 +44,8 @@ language sql stable
 set row_security = off
 begin atomic
   select l.*
-  from (select :"schema".gd_address('instance', gd_history.instance, gd_history.key, gd_history.key_bytes) as key offset 0) a
-  cross join lateral :"schema".gd_history_id(
+  from (select :"schema"._gd_address('instance', gd_history.instance, gd_history.key, gd_history.key_bytes) as key offset 0) a
+  cross join lateral :"schema"._gd_history_id(
     case when a.key is null then gd_history.instance
          else (select o.id from :"schema".gen_durable o where o.unique_guard = a.key) end,
     gd_history.from_seq, gd_history.most, gd_history.newest_first) l;

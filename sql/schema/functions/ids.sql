@@ -2,27 +2,27 @@
 -- behind their rows all the same, that is told.
 
 -- The timeline that is written now: that of the control file is the old one until the first checkpoint behind a promotion.
-create function :"schema".gd_timeline() returns bigint
+create function :"schema"._gd_timeline() returns bigint
 language sql
 begin atomic
   select cast(cast('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as bit(32)) as bigint);
 end;
 
-select setval(cast(quote_ident(:'schema') || '.gen_durable_timeline' as regclass), :"schema".gd_timeline());
+select setval(cast(quote_ident(:'schema') || '.gen_durable_timeline' as regclass), :"schema"._gd_timeline());
 
 -- Raises both sequences of ids, if the timeline is not that of the last time: by one to two billions. A server that made 10,000
 -- instances a second gave out fewer in a day, which is more than any standby is behind; the same at random, so that two
 -- standbys that were promoted from the same past do not begin at the same id. Whoever comes meanwhile waits, for as long as
 -- that takes. With its owner's rights: who may draw ids may not set sequences, or see what they are at. last_id: of an
 -- instance, where they were raised.
-create function :"schema".gd_follow_timeline(out timeline bigint, out raised boolean, out last_id bigint)
+create function :"schema"._gd_follow_timeline(out timeline bigint, out raised boolean, out last_id bigint)
 language plpgsql security definer
 set search_path = :"schema", pg_temp
 as $$
 declare
   further bigint := 1000000000 + floor(random() * 1000000000);
 begin
-  timeline := gd_timeline();
+  timeline := _gd_timeline();
   raised := false;
   if pg_sequence_last_value('gen_durable_timeline') = timeline then
     return;
@@ -44,23 +44,23 @@ end
 $$;
 
 -- For gd_insert, which draws an id before it inserts.
-create function :"schema".gd_next_id(sequence regclass) returns bigint
+create function :"schema"._gd_next_id(sequence regclass) returns bigint
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 begin
-  perform gd_follow_timeline();
+  perform _gd_follow_timeline();
   return nextval(sequence);
 end
 $$;
 
 -- Inserts that draw their ids themselves: once for each statement, before its first row.
-create function :"schema".gd_follow_before_insert() returns trigger
+create function :"schema"._gd_follow_before_insert() returns trigger
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 begin
-  perform gd_follow_timeline();
+  perform _gd_follow_timeline();
   return null;
 end
 $$;
@@ -68,18 +68,18 @@ $$;
 create trigger gen_durable_timeline
 before insert on :"schema".gen_durable
 for each statement
-execute function :"schema".gd_follow_before_insert();
+execute function :"schema"._gd_follow_before_insert();
 
 create trigger signals_timeline
 before insert on :"schema".signals
 for each statement
-execute function :"schema".gd_follow_before_insert();
+execute function :"schema"._gd_follow_before_insert();
 
 -- The sequences that ids come from. A sequence that stands behind its rows gives out ids that others have: a logical replica has
 -- none of its publisher's sequences, COPY and a partial restore leave them where they are, and somebody's setval may do anything.
 -- With the owner's rights: who may draw ids may not see where sequences stand, nor the histories that are left of other instances.
 -- sequence: null: none belongs to the ids. highest: of the instances, and of those in the ledger, which a new one must not inherit.
-create function :"schema".gd_id_sequences(out ids_of text, out sequence text, out stands_at bigint, out highest bigint)
+create function :"schema"._gd_id_sequences(out ids_of text, out sequence text, out stands_at bigint, out highest bigint)
 returns setof record
 language plpgsql security definer
 set search_path = :"schema", pg_temp
@@ -105,7 +105,7 @@ end
 $$;
 
 -- What is wrong with the ids of a table, or null.
-create function :"schema".gd_ids_fault(ids_of text) returns text
+create function :"schema"._gd_ids_fault(ids_of text) returns text
 language sql
 begin atomic
   select case
@@ -113,17 +113,17 @@ begin atomic
     then format('%s.id: no sequence belongs to it, so that nothing new gets an id: expected "generated always as identity"', s.ids_of)
     else format('%s.id: the sequence %s stands at %s, and the highest id there is %s: what is new would get ids that others have; '
                 '"gdctl check --repair" moves the sequence behind them', s.ids_of, s.sequence, s.stands_at, s.highest) end
-  from :"schema".gd_id_sequences() s
-  where s.ids_of = gd_ids_fault.ids_of and (s.sequence is null or s.stands_at < s.highest);
+  from :"schema"._gd_id_sequences() s
+  where s.ids_of = _gd_ids_fault.ids_of and (s.sequence is null or s.stands_at < s.highest);
 end;
 
 -- Raises it, where something new has no id, or one that another has.
-create function :"schema".gd_refuse_ids(ids_of text) returns text
+create function :"schema"._gd_refuse_ids(ids_of text) returns text
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
-  fault text := gd_ids_fault(ids_of);
+  fault text := _gd_ids_fault(ids_of);
 begin
   if fault is not null then
     raise exception using errcode = '55000', message = fault;
@@ -133,13 +133,13 @@ end
 $$;
 
 -- What can be seen without reading much: sequences behind their rows, indexes that do not hold what they say, and triggers that
--- somebody has switched off. repairs: gd_repair mends it.
-create function :"schema".gd_check(out fault text, out repairs boolean) returns setof record
+-- somebody has switched off. repairs: _gd_repair mends it.
+create function :"schema"._gd_check(out fault text, out repairs boolean) returns setof record
 language sql
 begin atomic
   select f.fault, s.sequence is not null
-  from :"schema".gd_id_sequences() s
-  cross join lateral :"schema".gd_ids_fault(s.ids_of) f (fault)
+  from :"schema"._gd_id_sequences() s
+  cross join lateral :"schema"._gd_ids_fault(s.ids_of) f (fault)
   where f.fault is not null
   union all
   select format('%s: the index %s is not valid: expected "reindex index %s"', i.indrelid::regclass, i.indexrelid::regclass,
@@ -163,13 +163,13 @@ begin atomic
   from pg_trigger t
   join pg_class c on c.oid = t.tgrelid
   join pg_proc p on p.oid = t.tgfoid
-  where c.relnamespace = to_regnamespace(quote_ident(:'schema')) and p.pronamespace = c.relnamespace and p.proname like 'gd\_%'
+  where c.relnamespace = to_regnamespace(quote_ident(:'schema')) and p.pronamespace = c.relnamespace and p.proname like '\_gd\_%'
     and t.tgenabled in ('D', 'R');
 end;
 
 -- Moves each sequence that stands behind its rows to the highest id. Never back: nobody draws until this transaction ends, and who
 -- has drawn is waited for, as long as lock_timeout lets it.
-create function :"schema".gd_repair(out repaired text) returns setof text
+create function :"schema"._gd_repair(out repaired text) returns setof text
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -178,10 +178,10 @@ declare
   now_at record;
 begin
   for behind in
-    select s.ids_of, s.sequence from gd_id_sequences() s where s.stands_at < s.highest
+    select s.ids_of, s.sequence from _gd_id_sequences() s where s.stands_at < s.highest
   loop
     execute pg_catalog.format('alter sequence %s as bigint', behind.sequence);
-    select s.stands_at, s.highest into now_at from gd_id_sequences() s where s.ids_of = behind.ids_of;
+    select s.stands_at, s.highest into now_at from _gd_id_sequences() s where s.ids_of = behind.ids_of;
     if now_at.stands_at < now_at.highest then
       execute pg_catalog.format('alter sequence %s restart with %s', behind.sequence, now_at.highest + 1);
       repaired := pg_catalog.format('%s.id: the sequence %s was moved from %s to %s', behind.ids_of, behind.sequence,

@@ -5,7 +5,7 @@
 
 -- What an insert means that names this version, or, if that is null, none: the pinned one; else the newest that a node
 -- serves; else the one that was served last. A version that is named may be a retired one. No row: there is none.
-create function :"schema".gd_choose_version(
+create function :"schema"._gd_choose_version(
   fsm text, named int,
   out version int, out initial_step text, out queue text, out steps text[])
 returns setof record
@@ -13,15 +13,15 @@ language sql stable
 begin atomic
   select m.version, m.initial_step, m.queue, m.steps
   from :"schema".gen_durable_machines m
-  where m.fsm = gd_choose_version.fsm
-    and case when gd_choose_version.named is null then not m.retired else m.version = gd_choose_version.named end
+  where m.fsm = _gd_choose_version.fsm
+    and case when _gd_choose_version.named is null then not m.retired else m.version = _gd_choose_version.named end
   order by m.pinned desc, m.served desc, case when not m.served then m.last_served end desc nulls last, m.version desc
   limit 1;
 end;
 
 -- How an instance arrives at a step: due; parked until its deadline, where it rests; done, where it ends. Where no node has
 -- made that known, due: an engine parks or ends it.
-create function :"schema".gd_arrival(
+create function :"schema"._gd_arrival(
   fsm text, version int, step text,
   out status :"schema".durable_status, out awaits text, out deadline timestamptz, out result jsonb)
 language sql
@@ -35,32 +35,32 @@ begin atomic
     select (o.step ->> 'rests')::boolean as rests, (o.step ->> 'ends')::boolean as ends,
       (o.step ->> 'after_us')::bigint as after_us
     from :"schema".gen_durable_machines m
-    cross join lateral (select m.outside -> gd_arrival.step as step) o
-    where m.fsm = gd_arrival.fsm and m.version = gd_arrival.version) s on true;
+    cross join lateral (select m.outside -> _gd_arrival.step as step) o
+    where m.fsm = _gd_arrival.fsm and m.version = _gd_arrival.version) s on true;
 end;
 
 -- Whoever is told of another's instance may rely on it: where there are synchronous standbys, these have it by the commit.
-create function :"schema".gd_rely_on(duplicate boolean) returns boolean
+create function :"schema"._gd_rely_on(duplicate boolean) returns boolean
 language sql
 begin atomic
-  select case when gd_rely_on.duplicate and current_setting('synchronous_standby_names') <> ''
+  select case when _gd_rely_on.duplicate and current_setting('synchronous_standby_names') <> ''
          then pg_logical_emit_message(true, 'gen_durable', '') is not null
-         else gd_rely_on.duplicate end;
+         else _gd_rely_on.duplicate end;
 end;
 
 -- Entry 0. A function by itself: who inserts what has no history needs no rights to the ledger. An entry that is there already is
 -- of an instance that has gone, whose history the new one must not go on with.
-create function :"schema".gd_enter_insert(id bigint, at timestamptz, version int, step text, state jsonb) returns void
+create function :"schema"._gd_enter_insert(id bigint, at timestamptz, version int, step text, state jsonb) returns void
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 begin
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, state)
-  values (gd_enter_insert.id, 0, gd_enter_insert.at, gd_enter_insert.version, 'insert', gd_enter_insert.step, 0,
-    gd_enter_insert.state)
+  values (_gd_enter_insert.id, 0, _gd_enter_insert.at, _gd_enter_insert.version, 'insert', _gd_enter_insert.step, 0,
+    _gd_enter_insert.state)
   on conflict do nothing;
   if not found then
-    perform gd_refuse_ids('gen_durable');
+    perform _gd_refuse_ids('gen_durable');
   end if;
 end
 $$;
@@ -68,7 +68,7 @@ $$;
 -- Inserts a row whose every column is known, with the history that nodes have made known of its machine, and as it arrives at a
 -- step where none runs. What was made is what the insert returns: a row that is found under the id may be anybody's. A unique key
 -- that an instance of another machine has is an error: MV005. The state is not checked again: gd_insert has done that.
-create function :"schema".gd_insert_row(
+create function :"schema"._gd_insert_row(
   id bigint, fsm text, version int, step text, state jsonb, queue text, priority smallint, eligible_at timestamptz,
   partition_key text, unique_key bytea, unique_scope :"schema".durable_status[],
   out instance bigint, out duplicate boolean)
@@ -81,23 +81,23 @@ declare
   made record;
   holder record;
 begin
-  if gd_insert_row.id is null then
-    perform gd_refuse_ids('gen_durable');
+  if _gd_insert_row.id is null then
+    perform _gd_refuse_ids('gen_durable');
   end if;
   select m.history
   into kept
   from gen_durable_machines m
-  where m.fsm = gd_insert_row.fsm and m.version = gd_insert_row.version and m.history > 0;
+  where m.fsm = _gd_insert_row.fsm and m.version = _gd_insert_row.version and m.history > 0;
 
   perform set_config('gd.checks_json', 'on', true);
   insert into gen_durable as g (id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key, unique_key,
     unique_scope, history, ledger_step, status, awaits, deadline, result)
   overriding system value
-  select gd_insert_row.id, gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step, gd_insert_row.state,
-    gd_insert_row.queue, gd_insert_row.priority, gd_insert_row.eligible_at, gd_insert_row.partition_key,
-    gd_insert_row.unique_key, gd_insert_row.unique_scope, coalesce(kept, 0),
-    case when kept is not null then gd_insert_row.step end, a.status, a.awaits, a.deadline, a.result
-  from gd_arrival(gd_insert_row.fsm, gd_insert_row.version, gd_insert_row.step) a
+  select _gd_insert_row.id, _gd_insert_row.fsm, _gd_insert_row.version, _gd_insert_row.step, _gd_insert_row.state,
+    _gd_insert_row.queue, _gd_insert_row.priority, _gd_insert_row.eligible_at, _gd_insert_row.partition_key,
+    _gd_insert_row.unique_key, _gd_insert_row.unique_scope, coalesce(kept, 0),
+    case when kept is not null then _gd_insert_row.step end, a.status, a.awaits, a.deadline, a.result
+  from _gd_arrival(_gd_insert_row.fsm, _gd_insert_row.version, _gd_insert_row.step) a
   on conflict do nothing
   returning g.id, g.updated_at
   into made;
@@ -105,8 +105,8 @@ begin
 
   if made.id is not null then
     if kept is not null then
-      perform gd_enter_insert(made.id, made.updated_at, gd_insert_row.version, gd_insert_row.step,
-                              case when kept = 2 then gd_insert_row.state end);
+      perform _gd_enter_insert(made.id, made.updated_at, _gd_insert_row.version, _gd_insert_row.step,
+                              case when kept = 2 then _gd_insert_row.state end);
     end if;
     instance := made.id;
     duplicate := false;
@@ -117,19 +117,19 @@ begin
   select g.id, g.fsm
   into holder
   from gen_durable g
-  where g.unique_guard = gd_insert_row.unique_key;
+  where g.unique_guard = _gd_insert_row.unique_key;
   if holder.id is null then
-    perform gd_refuse_ids('gen_durable') from gen_durable g where g.id = gd_insert_row.id;
-    if gd_insert_row.unique_key is null then
+    perform _gd_refuse_ids('gen_durable') from gen_durable g where g.id = _gd_insert_row.id;
+    if _gd_insert_row.unique_key is null then
       raise exception 'a trigger lets no insert of an instance through' using errcode = 'P0001';
     end if;
     raise exception 'unique_key: whoever had it has just left it; try again' using errcode = '40001';
-  elsif holder.fsm <> gd_insert_row.fsm then
-    raise exception 'unique_key: % is that of instance % of %', gd_key_text(gd_insert_row.unique_key), holder.id, holder.fsm
+  elsif holder.fsm <> _gd_insert_row.fsm then
+    raise exception 'unique_key: % is that of instance % of %', _gd_key_text(_gd_insert_row.unique_key), holder.id, holder.fsm
       using errcode = 'MV005';
   end if;
   instance := holder.id;
-  duplicate := gd_rely_on(true);
+  duplicate := _gd_rely_on(true);
 end
 $$;
 
@@ -145,17 +145,17 @@ language sql
 set search_path = pg_catalog, pg_temp
 set row_security = off
 begin atomic
-  select :"schema".gd_refuse('22023', f.fault)
+  select :"schema"._gd_refuse('22023', f.fault)
   from (select coalesce(
-    :"schema".gd_name_fault('fsm', gd_insert.fsm, 255),
+    :"schema"._gd_name_fault('fsm', gd_insert.fsm, 255),
     case when gd_insert.version < 1
          then 'version: expected 1 or more, or null for the newest, got ' || gd_insert.version end,
-    case when gd_insert.step <> '' then :"schema".gd_name_fault('step', gd_insert.step, 255) end,
-    case when gd_insert.queue <> '' then :"schema".gd_name_fault('queue', gd_insert.queue, 255) end,
+    case when gd_insert.step <> '' then :"schema"._gd_name_fault('step', gd_insert.step, 255) end,
+    case when gd_insert.queue <> '' then :"schema"._gd_name_fault('queue', gd_insert.queue, 255) end,
     case when gd_insert.priority not between -32768 and 32767
          then 'priority: expected -32768 to 32767, got ' || gd_insert.priority end,
     case when gd_insert.partition_key is not null
-         then :"schema".gd_name_fault('partition_key', gd_insert.partition_key, 1024) end,
+         then :"schema"._gd_name_fault('partition_key', gd_insert.partition_key, 1024) end,
     case when octet_length(gd_insert.unique_key) not between 1 and 1024
          then 'unique_key: expected 1 to 1024 bytes, got ' || octet_length(gd_insert.unique_key) end,
     case when gd_insert.unique_key is null and cardinality(gd_insert.unique_scope) > 0
@@ -176,11 +176,11 @@ begin atomic
          then 'eligible_at: expected a time from 1970 until the year 3000, got ' || gd_insert.eligible_at end,
     case when gd_insert.eligible_at is not null and gd_insert.delay > interval '0'
          then 'eligible_at and delay: expected one of them, got both' end,
-    :"schema".gd_json_fault('state', gd_insert.state),
+    :"schema"._gd_json_fault('state', gd_insert.state),
     case when jsonb_typeof(gd_insert.state) <> 'object' then 'state: $: expected object' end) as fault) f
   where f.fault is not null;
 
-  select :"schema".gd_refuse(
+  select :"schema"._gd_refuse(
     case when f.retired then 'MV002' when f.fault like 'eligible_at%' then '22023' else '42704' end, f.fault)
   from (
     select k.retired, case
@@ -192,7 +192,7 @@ begin atomic
                   gd_insert.step)
       when (gd_insert.eligible_at is not null or gd_insert.delay > interval '0')
         and (select a.status <> 'runnable'
-             from :"schema".gd_arrival(gd_insert.fsm, m.version, coalesce(nullif(gd_insert.step, ''), m.initial_step)) a)
+             from :"schema"._gd_arrival(gd_insert.fsm, m.version, coalesce(nullif(gd_insert.step, ''), m.initial_step)) a)
       then format('eligible_at and delay: no function runs in step %s of %s v%s, expected neither',
                   coalesce(nullif(gd_insert.step, ''), m.initial_step), gd_insert.fsm, m.version)
       when k.found or gd_insert.step <> '' and gd_insert.queue <> '' then null
@@ -207,14 +207,14 @@ begin atomic
         bool_and(n.retired) filter (where gd_insert.version is null or n.version = gd_insert.version) is true as retired
       from :"schema".gen_durable_machines n
       where n.fsm = gd_insert.fsm) k
-    left join lateral :"schema".gd_choose_version(gd_insert.fsm, gd_insert.version) m on true) f
+    left join lateral :"schema"._gd_choose_version(gd_insert.fsm, gd_insert.version) m on true) f
   where f.fault is not null;
 
   select r.instance, r.duplicate
   from (select) one
-  left join lateral :"schema".gd_choose_version(gd_insert.fsm, gd_insert.version) m on true
-  cross join lateral :"schema".gd_insert_row(
-    :"schema".gd_next_id(pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass), gd_insert.fsm,
+  left join lateral :"schema"._gd_choose_version(gd_insert.fsm, gd_insert.version) m on true
+  cross join lateral :"schema"._gd_insert_row(
+    :"schema"._gd_next_id(pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass), gd_insert.fsm,
     coalesce(m.version, gd_insert.version, 1), coalesce(nullif(gd_insert.step, ''), m.initial_step), gd_insert.state,
     coalesce(nullif(gd_insert.queue, ''), m.queue), coalesce(gd_insert.priority, 0)::smallint,
     coalesce(gd_insert.eligible_at, clock_timestamp() + coalesce(gd_insert.delay, interval '0')),

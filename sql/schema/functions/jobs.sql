@@ -1,24 +1,24 @@
 -- Bulk verbs: what is done with all instances of a filter, in batches, by whoever works on it: a node, or who waits for it. And
--- pages of instances by a filter. Names inside the quotes are found in this schema alone, and written as gd_move says.
+-- pages of instances by a filter. Names inside the quotes are found in this schema alone, and written as _gd_move says.
 
 -- Whether an instance fits a filter, in which null lets all through.
-create function :"schema".gd_fits(
+create function :"schema"._gd_fits(
   fsm text, version int, step text, status text, queue text, changed_at timestamptz, failure text,
   its_fsm text, its_version int, its_step text, its_status text, its_queue text, changed_before timestamptz, its_failure text)
 returns boolean
 language sql immutable
 begin atomic
-  select (gd_fits.its_fsm is null or gd_fits.fsm = gd_fits.its_fsm)
-    and (gd_fits.its_version is null or gd_fits.version = gd_fits.its_version)
-    and (gd_fits.its_step is null or gd_fits.step = gd_fits.its_step)
-    and (gd_fits.its_status is null or gd_fits.status = gd_fits.its_status)
-    and (gd_fits.its_queue is null or gd_fits.queue = gd_fits.its_queue)
-    and (gd_fits.changed_before is null or gd_fits.changed_at < gd_fits.changed_before)
-    and (gd_fits.its_failure is null or strpos(gd_fits.failure, gd_fits.its_failure) > 0);
+  select (_gd_fits.its_fsm is null or _gd_fits.fsm = _gd_fits.its_fsm)
+    and (_gd_fits.its_version is null or _gd_fits.version = _gd_fits.its_version)
+    and (_gd_fits.its_step is null or _gd_fits.step = _gd_fits.its_step)
+    and (_gd_fits.its_status is null or _gd_fits.status = _gd_fits.its_status)
+    and (_gd_fits.its_queue is null or _gd_fits.queue = _gd_fits.its_queue)
+    and (_gd_fits.changed_before is null or _gd_fits.changed_at < _gd_fits.changed_before)
+    and (_gd_fits.its_failure is null or strpos(_gd_fits.failure, _gd_fits.its_failure) > 0);
 end;
 
 -- What is wrong with an upgrade, or null.
-create function :"schema".gd_upgrade_fault(what text, fsm text, version int, to_version int, to_steps jsonb) returns text
+create function :"schema"._gd_upgrade_fault(what text, fsm text, version int, to_version int, to_steps jsonb) returns text
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -57,13 +57,14 @@ begin
 end
 $$;
 
--- Makes a job: what is to be done (see gd_act) with all instances that fit and are there by now. Its number. Refused (22023) is a
+-- Makes a job: what is to be done (see _gd_act) with all instances that fit and are there by now. Its number. Refused (22023) is a
 -- filter that lets all through. by: null is the user. An upgrade may be of one instance, by its id or key: P0002, it is not there.
 create function :"schema".gd_begin_job(
   what text, fsm text default null, version int default null, step text default null, status text default null,
   queue text default null, older_than interval default null, failure text default null, to_queue text default null,
   to_priority int default null, reason text default null, by text default null, dry_run boolean default false,
-  to_version int default null, to_steps jsonb default null, target bigint default null, key bytea default null, force boolean default false)
+  to_version int default null, to_steps jsonb default null, target bigint default null, key bytea default null,
+  force boolean default false)
 returns bigint
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -81,17 +82,17 @@ declare
     case when not named and coalesce(gd_begin_job.fsm, gd_begin_job.step, gd_begin_job.status, gd_begin_job.queue, gd_begin_job.failure,
                        gd_begin_job.older_than::text) is null
          then 'filter: expected a machine, a step, a status, a queue, an age or the text of a failure' end,
-    case when not gd_begin_job.status = any(gd_act_statuses(gd_begin_job.what))
-         then 'status: ' || gd_begin_job.what || ' expects ' || pg_catalog.array_to_string(gd_act_statuses(gd_begin_job.what), '|')
+    case when not gd_begin_job.status = any(_gd_act_statuses(gd_begin_job.what))
+         then 'status: ' || gd_begin_job.what || ' expects ' || pg_catalog.array_to_string(_gd_act_statuses(gd_begin_job.what), '|')
            || ', got ' || gd_begin_job.status end,
-    case when gd_begin_job.fsm is not null then gd_name_fault('fsm', gd_begin_job.fsm, 255) end,
-    case when gd_begin_job.step is not null then gd_name_fault('step', gd_begin_job.step, 255) end,
-    case when gd_begin_job.queue is not null then gd_name_fault('queue', gd_begin_job.queue, 255) end,
+    case when gd_begin_job.fsm is not null then _gd_name_fault('fsm', gd_begin_job.fsm, 255) end,
+    case when gd_begin_job.step is not null then _gd_name_fault('step', gd_begin_job.step, 255) end,
+    case when gd_begin_job.queue is not null then _gd_name_fault('queue', gd_begin_job.queue, 255) end,
     case when octet_length(gd_begin_job.failure) not between 1 and 8192
          then 'failure: expected 1 to 8192 bytes, got ' || octet_length(gd_begin_job.failure) end,
     case when gd_begin_job.older_than not between interval '0' and interval '100 years'
          then 'older_than: expected 0 to 100 years, got ' || gd_begin_job.older_than::text end,
-    gd_act_fault(gd_begin_job.what, gd_begin_job.to_queue, gd_begin_job.to_priority, gd_begin_job.reason, who));
+    _gd_act_fault(gd_begin_job.what, gd_begin_job.to_queue, gd_begin_job.to_priority, gd_begin_job.reason, who));
   made bigint;
 begin
   if fault is null and gd_begin_job.force is not true then
@@ -106,10 +107,10 @@ begin
     from gen_durable g
     where g.id = coalesce(gd_begin_job.target, (select o.id from gen_durable o where o.unique_guard = gd_begin_job.key));
     if not found then
-      raise exception 'there is no instance %', gd_named(gd_begin_job.target, gd_begin_job.key) using errcode = 'P0002';
+      raise exception 'there is no instance %', _gd_named(gd_begin_job.target, gd_begin_job.key) using errcode = 'P0002';
     end if;
   end if;
-  fault := coalesce(fault, gd_upgrade_fault(gd_begin_job.what, fsm, version, gd_begin_job.to_version, gd_begin_job.to_steps));
+  fault := coalesce(fault, _gd_upgrade_fault(gd_begin_job.what, fsm, version, gd_begin_job.to_version, gd_begin_job.to_steps));
   if fault is not null then
     raise exception using errcode = '22023', message = fault;
   end if;
@@ -117,7 +118,8 @@ begin
     changed_before, failure, dry_run, made_by, reason, target, last_id, highest_id)
   select gd_begin_job.what, gd_begin_job.to_queue, gd_begin_job.to_priority, gd_begin_job.to_version, gd_begin_job.to_steps,
     gd_begin_job.fsm, gd_begin_job.version,
-    gd_begin_job.step, coalesce(gd_begin_job.status, case gd_begin_job.what when 'retry' then 'failed' when 'run_now' then 'runnable' end),
+    gd_begin_job.step, coalesce(gd_begin_job.status,
+      case gd_begin_job.what when 'retry' then 'failed' when 'run_now' then 'runnable' end),
     gd_begin_job.queue, clock_timestamp() - gd_begin_job.older_than, gd_begin_job.failure, gd_begin_job.dry_run, who,
     gd_begin_job.reason, only_id, coalesce(only_id - 1, -9223372036854775808),
     coalesce(only_id, (select g.id from gen_durable g order by g.id desc limit 1), 0)
@@ -129,16 +131,16 @@ exception when unique_violation then
   begin
     get stacked diagnostics broken = constraint_name;
     if broken = any('{gen_durable_jobs_pkey}') then
-      perform gd_refuse_ids('gen_durable_jobs');
+      perform _gd_refuse_ids('gen_durable_jobs');
     end if;
     raise;
   end;
 end
 $$;
 
--- Does with one instance what a job is for, if it fits its filter under its row's lock. answer, detail: see gd_act; same: it
+-- Does with one instance what a job is for, if it fits its filter under its row's lock. answer, detail: see _gd_act; same: it
 -- fits no more, or has gone. at_seq: of an upgrade.
-create function :"schema".gd_act_for(
+create function :"schema"._gd_act_for(
   j :"schema".gen_durable_jobs, which bigint, wait boolean, at_seq bigint default null, out answer text, out detail text)
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -155,7 +157,7 @@ begin
   select g.step into its_step
   from gen_durable g
   where g.id = which and g.fsm_version is distinct from j.to_version
-    and gd_fits(g.fsm, g.fsm_version, g.step, g.status::text, g.queue, g.updated_at, g.last_error, j.fsm, j.fsm_version, j.step,
+    and _gd_fits(g.fsm, g.fsm_version, g.step, g.status::text, g.queue, g.updated_at, g.last_error, j.fsm, j.fsm_version, j.step,
                 j.status, j.queue, j.changed_before, j.failure);
   if not found then
     answer := 'same';
@@ -163,14 +165,14 @@ begin
     answer := 'locked';
   else
     select c.answer, c.detail into answer, detail
-    from gd_act(j.what, which, null, j.to_queue, j.to_priority, j.reason, j.made_by, wait, j.to_version,
+    from _gd_act(j.what, which, null, j.to_queue, j.to_priority, j.reason, j.made_by, wait, j.to_version,
                 coalesce(j.to_steps ->> its_step, its_step), at_seq) c;
   end if;
 end
 $$;
 
 -- The same without waiting for strangers; where that cannot be, waits for 100 ms at the most: waited.
-create function :"schema".gd_try_for(
+create function :"schema"._gd_try_for(
   j :"schema".gen_durable_jobs, which bigint, at_seq bigint, out answer text, out detail text, out waited boolean)
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -178,12 +180,12 @@ as $$
 declare
   timeout text := current_setting('lock_timeout');
 begin
-  select t.answer, t.detail into answer, detail from gd_act_for(j, which, false, at_seq) t;
+  select t.answer, t.detail into answer, detail from _gd_act_for(j, which, false, at_seq) t;
   waited := answer in ('locked', 'unsure');
   if waited then
     perform set_config('lock_timeout', '100ms', true);
     begin
-      select t.answer, t.detail into answer, detail from gd_act_for(j, which, true, at_seq) t;
+      select t.answer, t.detail into answer, detail from _gd_act_for(j, which, true, at_seq) t;
     exception when lock_not_available or unique_violation then
       answer := 'locked';
       detail := pg_catalog.format('instance %s: %s', which, sqlerrm);
@@ -194,7 +196,7 @@ end
 $$;
 
 -- Enters in a job that one more of its instances could not be changed.
-create function :"schema".gd_refused(j :"schema".gen_durable_jobs, which bigint, detail text) returns :"schema".gen_durable_jobs
+create function :"schema"._gd_refused(j :"schema".gen_durable_jobs, which bigint, detail text) returns :"schema".gen_durable_jobs
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -209,9 +211,9 @@ end
 $$;
 
 -- Works off some of a job, in id order: what it does with instances, and where it has got, is one transaction, of the caller's.
--- False: another transaction works on it, it has ended, or it is an upgrade, for which see gd_upgrade. One that a stranger has
+-- False: another transaction works on it, it has ended, or it is an upgrade, for which see _gd_upgrade. One that a stranger has
 -- locked, or whose unique key another may be inserting, is waited for 100 ms at the most, and ends the batch.
-create function :"schema".gd_work_on_job(job bigint, most_looked int default 2000, most_changed int default 200) returns boolean
+create function :"schema"._gd_work_on_job(job bigint, most_looked int default 2000, most_changed int default 200) returns boolean
 language plpgsql
 set search_path = :"schema", pg_temp
 set row_security = off
@@ -231,10 +233,11 @@ begin
   if not found then
     return false;
   end if;
-  statuses := gd_act_statuses(j.what);
+  statuses := _gd_act_statuses(j.what);
 
   for x in
-    select p.id, p.status, gd_fits(p.fsm, p.fsm_version, p.step, p.status, p.queue, p.updated_at, p.last_error, j.fsm, j.fsm_version,
+    select p.id, p.status, _gd_fits(p.fsm, p.fsm_version, p.step, p.status, p.queue, p.updated_at, p.last_error, j.fsm,
+                                    j.fsm_version,
                                    j.step, j.status, j.queue, j.changed_before, j.failure) as fits
     from (
       (
@@ -260,12 +263,12 @@ begin
       done := done + 1;
     elsif x.fits and (x.status = any(statuses) or x.status = 'executing') then
       tried := tried + 1;
-      select t.* into a from gd_try_for(j, x.id, null) t;
+      select t.* into a from _gd_try_for(j, x.id, null) t;
       waited := a.waited;
       if a.answer = 'done' then
         done := done + 1;
       elsif a.answer <> 'same' then
-        j := gd_refused(j, x.id, a.detail);
+        j := _gd_refused(j, x.id, a.detail);
       end if;
     end if;
     exit when waited or tried >= most_changed;
@@ -287,7 +290,7 @@ $$;
 -- Works off some of an upgrade, up to an id: the instances behind expected that a node has found there with this statement's
 -- page (upgrade_page), at which seqs, and what is wrong with each, or null. Its first ids only, if a stranger has to be waited
 -- for. False: another transaction works on it, it has ended, or it is not where that page began.
-create function :"schema".gd_upgrade(job bigint, expected bigint, upto bigint, ids bigint[], seqs bigint[], faults text[])
+create function :"schema"._gd_upgrade(job bigint, expected bigint, upto bigint, ids bigint[], seqs bigint[], faults text[])
 returns boolean
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -307,18 +310,21 @@ begin
   if not found then
     return false;
   end if;
-  for x in select u.id, u.seq, u.fault from rows from (pg_catalog.unnest(ids), pg_catalog.unnest(seqs), pg_catalog.unnest(faults)) u (id, seq, fault)
-    order by u.id loop
+  for x in
+    select u.id, u.seq, u.fault
+    from rows from (pg_catalog.unnest(ids), pg_catalog.unnest(seqs), pg_catalog.unnest(faults)) u (id, seq, fault)
+    order by u.id
+  loop
     if x.fault is not null then
-      j := gd_refused(j, x.id, x.fault);
+      j := _gd_refused(j, x.id, x.fault);
     elsif j.dry_run then
       done := done + 1;
     else
-      select t.* into a from gd_try_for(j, x.id, x.seq) t;
+      select t.* into a from _gd_try_for(j, x.id, x.seq) t;
       if a.answer = 'done' then
         done := done + 1;
       elsif a.answer <> 'same' then
-        j := gd_refused(j, x.id, a.detail);
+        j := _gd_refused(j, x.id, a.detail);
       end if;
       if a.waited then
         reached := x.id;

@@ -1,8 +1,8 @@
 -- Unique keys are one namespace for all machines, and addresses: who has one is found by it, and under its row's lock found
--- again. Names inside the quotes are found in this schema alone, and written as gd_move says.
+-- again. Names inside the quotes are found in this schema alone, and written as _gd_move says.
 
 -- The key that names an instance, if it is named by its key, as text or as bytes; null: by its id.
-create function :"schema".gd_address(what text, id bigint, key text, key_bytes bytea) returns bytea
+create function :"schema"._gd_address(what text, id bigint, key text, key_bytes bytea) returns bytea
 language plpgsql stable
 set search_path = :"schema", pg_temp
 as $$
@@ -23,7 +23,7 @@ $$;
 -- key now is looked for, five times at the most. Each of these statements has a snapshot of its own. wait: for strangers, as long
 -- as lock_timeout lets it.
 -- holder: null: nobody has the key. held: its row is locked, and has the key; if not, a stranger has locked it.
-create function :"schema".gd_hold_key(key bytea, wait boolean, out holder bigint, out held boolean)
+create function :"schema"._gd_hold_key(key bytea, wait boolean, out holder bigint, out held boolean)
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -49,7 +49,7 @@ end
 $$;
 
 -- Waits for it: the id of the instance that has a key, locked; null: nobody has.
-create function :"schema".gd_hold(key bytea) returns bigint
+create function :"schema"._gd_hold(key bytea) returns bigint
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -60,9 +60,9 @@ begin
     raise exception 'key: expected isolation level read committed, got %', current_setting('transaction_isolation')
       using errcode = '25000';
   end if;
-  select x.holder, x.held into h from gd_hold_key(key, true) x;
+  select x.holder, x.held into h from _gd_hold_key(key, true) x;
   if h.holder is not null and not h.held then
-    raise exception 'target: one after the other is the instance %', gd_named(null, key) using errcode = '55P03';
+    raise exception 'target: one after the other is the instance %', _gd_named(null, key) using errcode = '55P03';
   end if;
   return h.holder;
 end
@@ -70,7 +70,7 @@ $$;
 
 -- Locks the targets of many signals, each named by its id or by its key. wait: for all that strangers hold, in id order.
 -- targets: whom each one names, in the order given; null: nobody has the key. locked: the ids of those that are locked.
-create function :"schema".gd_hold_all(
+create function :"schema"._gd_hold_all(
   ids bigint[], keys bytea[], wait boolean, out targets bigint[], out locked bigint[])
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -88,7 +88,7 @@ begin
   with named as materialized (
     select e.n, case when e.key is null then e.id else h.holder end as id, h.holder, h.held
     from rows from (pg_catalog.unnest(ids), pg_catalog.unnest(keys)) with ordinality e (id, key, n)
-    cross join lateral gd_hold_key(e.key, false) h
+    cross join lateral _gd_hold_key(e.key, false) h
   ), by_id as materialized (
     select g.id from gen_durable g where g.id = any(ids) order by g.id for no key update skip locked
   )

@@ -1,7 +1,7 @@
 -- What may be stored: names, JSON, and what is given as a reason.
 
 -- Raises an error. Holds no name of ours: nothing is substituted inside the quotes.
-create function :"schema".gd_refuse(code text, message text) returns bigint
+create function :"schema"._gd_refuse(code text, message text) returns bigint
 language plpgsql
 as $$
 begin
@@ -11,7 +11,7 @@ $$;
 
 -- What is wrong with a name, or null. Besides the control characters of ASCII there are those of Unicode, and those that
 -- turn around what a terminal shows behind them.
-create function :"schema".gd_name_fault(what text, name text, most int) returns text
+create function :"schema"._gd_name_fault(what text, name text, most int) returns text
 language sql stable
 begin atomic
   select what || ': expected 1 to ' || most || ' bytes of UTF-8 without control characters, got '
@@ -32,7 +32,7 @@ end;
 -- What is wrong with a JSON value, or null. Numbers that PostgreSQL prints with more characters than they take are looked for
 -- first: of what is left, none takes more than it would have as text. So it can be printed, once; and only where that has 200
 -- digits in a row is there a number to be measured. (x + 1) / 3 tells how many decimals a zero is printed with.
-create function :"schema".gd_json_fault(what text, value jsonb) returns text
+create function :"schema"._gd_json_fault(what text, value jsonb) returns text
 language sql stable
 begin atomic
   select case
@@ -57,24 +57,24 @@ begin atomic
 end;
 
 -- What is wrong with who moves an instance from outside and why, or null.
-create function :"schema".gd_mover_fault(reason text, by text) returns text
+create function :"schema"._gd_mover_fault(reason text, by text) returns text
 language sql stable
 begin atomic
   select coalesce(
-    case when octet_length(gd_mover_fault.reason) > 8192
-         then 'reason: expected at most 8192 bytes, got ' || octet_length(gd_mover_fault.reason) end,
-    case when gd_mover_fault.by is not null then :"schema".gd_name_fault('by', gd_mover_fault.by, 255) end);
+    case when octet_length(_gd_mover_fault.reason) > 8192
+         then 'reason: expected at most 8192 bytes, got ' || octet_length(_gd_mover_fault.reason) end,
+    case when _gd_mover_fault.by is not null then :"schema"._gd_name_fault('by', _gd_mover_fault.by, 255) end);
 end;
 
 -- What programs of ours check before they store it, the database checks of everybody else: a state that nobody could ever
 -- read would stop each pick of its queue. PostgreSQL writes numbers out: 1e131071 has 131,072 digits wherever it is shown.
 -- Sessions that have checked say so, and do not get to the function.
-create function :"schema".gd_check_state() returns trigger
+create function :"schema"._gd_check_state() returns trigger
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
-  fault text := coalesce(gd_json_fault('state', new.state),
+  fault text := coalesce(_gd_json_fault('state', new.state),
                          case when jsonb_typeof(new.state) <> 'object' then 'state: $: expected object' end);
 begin
   if fault is not null then
@@ -85,12 +85,12 @@ end
 $$;
 
 -- The same of what signals bring.
-create function :"schema".gd_check_payload() returns trigger
+create function :"schema"._gd_check_payload() returns trigger
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
-  fault text := gd_json_fault('payload', new.payload);
+  fault text := _gd_json_fault('payload', new.payload);
 begin
   if fault is not null then
     raise exception using errcode = '22023', message = fault;
@@ -105,10 +105,10 @@ create trigger gen_durable_state
 after insert or update of state on :"schema".gen_durable
 for each row
 when (current_setting('gd.checks_json', true) is distinct from 'on')
-execute function :"schema".gd_check_state();
+execute function :"schema"._gd_check_state();
 
 create trigger signals_payload
 after insert or update of payload on :"schema".signals
 for each row
 when (current_setting('gd.checks_json', true) is distinct from 'on')
-execute function :"schema".gd_check_payload();
+execute function :"schema"._gd_check_payload();

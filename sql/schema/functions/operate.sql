@@ -1,9 +1,9 @@
--- What operators do with one instance, and with a queue. One function decides for all who do something: gd_act. Names inside the
--- quotes are found in this schema alone, and written as gd_move says.
+-- What operators do with one instance, and with a queue. One function decides for all who do something: _gd_act. Names inside the
+-- quotes are found in this schema alone, and written as _gd_move says.
 
 -- The entry of what an operator has done. A function by itself: what has no history needs no rights to the ledger. In plpgsql,
 -- which keeps its plan. What stands there under the same number is of an instance that has gone.
-create function :"schema".gd_enter_act(
+create function :"schema"._gd_enter_act(
   id bigint, seq bigint, at timestamptz, version int, what text, from_step text, to_step text, attempt int, token text, by text,
   wake_reason text, reason text, metadata jsonb, state jsonb)
 returns void
@@ -14,9 +14,9 @@ as $$
 begin
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, token, by, wake_reason,
     reason, metadata, state)
-  values (gd_enter_act.id, gd_enter_act.seq, gd_enter_act.at, gd_enter_act.version, gd_enter_act.what, gd_enter_act.from_step,
-    gd_enter_act.to_step, gd_enter_act.attempt, gd_enter_act.token, gd_enter_act.by, gd_enter_act.wake_reason,
-    gd_enter_act.reason, gd_enter_act.metadata, gd_enter_act.state)
+  values (_gd_enter_act.id, _gd_enter_act.seq, _gd_enter_act.at, _gd_enter_act.version, _gd_enter_act.what, _gd_enter_act.from_step,
+    _gd_enter_act.to_step, _gd_enter_act.attempt, _gd_enter_act.token, _gd_enter_act.by, _gd_enter_act.wake_reason,
+    _gd_enter_act.reason, _gd_enter_act.metadata, _gd_enter_act.state)
   on conflict on constraint gen_durable_ledger_pkey do update
   set (at, fsm_version, outcome, from_step, to_step, attempt, token, by, wake_reason, reason, metadata, state)
     = row (excluded.at, excluded.fsm_version, excluded.outcome, excluded.from_step, excluded.to_step, excluded.attempt,
@@ -25,10 +25,10 @@ end
 $$;
 
 -- In which statuses an instance is for what an operator does.
-create function :"schema".gd_act_statuses(what text) returns text[]
+create function :"schema"._gd_act_statuses(what text) returns text[]
 language sql immutable
 begin atomic
-  select case gd_act_statuses.what when 'retry' then array['failed'] when 'run_now' then array['runnable']
+  select case _gd_act_statuses.what when 'retry' then array['failed'] when 'run_now' then array['runnable']
                                    when 'stop' then array['runnable', 'executing', 'awaiting_signal']
                                    when 'move' then array['runnable', 'awaiting_signal', 'failed']
                                    when 'upgrade' then array['runnable', 'awaiting_signal', 'failed'] end;
@@ -46,7 +46,7 @@ end;
 -- (another has its unique key), locked; without wait also unsure (it may have to wait for its unique key). detail: the sentence
 -- of what is refused. id, status and seq are the row's, behind this: of one that is runnable, gd_announce is to follow.
 -- executed: it was executing.
-create function :"schema".gd_act(
+create function :"schema"._gd_act(
   what text, target bigint, key bytea, to_queue text, to_priority smallint, reason text, by text, wait boolean,
   to_version int default null, to_step text default null, at_seq bigint default null,
   out answer text, out id bigint, out status text, out seq bigint, out executed boolean, out detail text)
@@ -61,17 +61,17 @@ declare
   there record; -- as it arrives at its step
   new_status text;
   other bigint;
-  fits text[] := gd_act_statuses(what);
+  fits text[] := _gd_act_statuses(what);
 begin
   executed := false;
   if key is not null then
-    select h.holder, h.held into hold from gd_hold_key(key, wait) h;
+    select h.holder, h.held into hold from _gd_hold_key(key, wait) h;
     which := hold.holder;
     if not hold.held then
       id := which;
       answer := case when which is null then 'no_such_target' else 'locked' end;
       detail := pg_catalog.format(case when which is null then 'there is no instance %s'
-                                       else 'target: one after the other is the instance %s' end, gd_named(null, key));
+                                       else 'target: one after the other is the instance %s' end, _gd_named(null, key));
       return;
     end if;
   end if;
@@ -93,14 +93,14 @@ begin
       perform from gen_durable g where g.id = which;
       if found then
         answer := 'locked';
-        detail := gd_held_text(which);
+        detail := _gd_held_text(which);
         return;
       end if;
     end if;
   end if;
   if here.status is null then
     answer := 'no_such_target';
-    detail := pg_catalog.format('there is no instance %s', coalesce(gd_named(target, key), 'null'));
+    detail := pg_catalog.format('there is no instance %s', coalesce(_gd_named(target, key), 'null'));
     return;
   end if;
   status := here.status;
@@ -121,16 +121,16 @@ begin
 
   -- Where no function runs it rests, as it did.
   if what = 'retry' then
-    select a.status::text as status, a.awaits, a.deadline into there from gd_arrival(here.fsm, here.fsm_version, here.step) a;
+    select a.status::text as status, a.awaits, a.deadline into there from _gd_arrival(here.fsm, here.fsm_version, here.step) a;
   elsif what = 'upgrade' then
-    select a.status::text as status, a.awaits, a.deadline into there from gd_arrival(here.fsm, to_version, to_step) a;
+    select a.status::text as status, a.awaits, a.deadline into there from _gd_arrival(here.fsm, to_version, to_step) a;
     detail := case
       when here.seq <> at_seq then pg_catalog.format('seq: instance %s: expected %s, at which its state was decoded, got %s', which,
         at_seq, here.seq)
       when there.status = 'done' then pg_catalog.format('step: instance %s: expected a step of %s v%s that goes on, got %s', which,
         left(here.fsm, 255), to_version, left(to_step, 255))
       when here.status <> 'failed' and there.status <> (
-        select a.status::text from gd_arrival(here.fsm, here.fsm_version, here.step) a)
+        select a.status::text from _gd_arrival(here.fsm, here.fsm_version, here.step) a)
       then pg_catalog.format('step: instance %s: expected a step of %s v%s that %s, as %s does, got %s', which,
         left(here.fsm, 255), to_version, case when there.status = 'awaiting_signal' then 'runs' else 'rests' end,
         left(here.step, 255), left(to_step, 255)) end;
@@ -173,14 +173,14 @@ begin
                         when what = 'retry' or there.deadline is not null then coalesce(g.deadline, there.deadline) end,
         locked_by = case when what = 'stop' then null else g.locked_by end,
         lease_expires_at = case when what = 'stop' then null else g.lease_expires_at end,
-        expires_at = case what when 'stop' then gd_expiry(here.fsm, here.fsm_version, text 'failed', here.unique_scope)
+        expires_at = case what when 'stop' then _gd_expiry(here.fsm, here.fsm_version, text 'failed', here.unique_scope)
                                when 'retry' then null else g.expires_at end,
         updated_at = clock_timestamp()
     where g.id = which
     returning g.id, g.seq, g.updated_at, g.fsm_version, g.step, g.attempt, g.wake_reason, g.history, g.queue, g.priority,
       case when g.history = 2 then g.state end as state
   ), entered as materialized (
-    select gd_enter_act(c.id, c.seq, c.updated_at, c.fsm_version, what, here.step, c.step, c.attempt, here.locked_by, by,
+    select _gd_enter_act(c.id, c.seq, c.updated_at, c.fsm_version, what, here.step, c.step, c.attempt, here.locked_by, by,
       c.wake_reason, reason,
       case what when 'move' then pg_catalog.jsonb_build_object('queue', c.queue, 'priority', c.priority)
                 when 'upgrade' then pg_catalog.jsonb_build_object('from_version', here.fsm_version) end, c.state)
@@ -197,21 +197,21 @@ end
 $$;
 
 -- What is wrong with what an operator asks for, or null.
-create function :"schema".gd_act_fault(what text, queue text, priority int, reason text, by text) returns text
+create function :"schema"._gd_act_fault(what text, queue text, priority int, reason text, by text) returns text
 language sql stable
 begin atomic
   select coalesce(
-    case when gd_act_fault.queue is not null then :"schema".gd_name_fault('queue', gd_act_fault.queue, 255) end,
-    case when gd_act_fault.priority not between -32768 and 32767
-         then 'priority: expected -32768 to 32767, got ' || gd_act_fault.priority end,
-    case when gd_act_fault.what = 'move' and gd_act_fault.queue is null and gd_act_fault.priority is null
+    case when _gd_act_fault.queue is not null then :"schema"._gd_name_fault('queue', _gd_act_fault.queue, 255) end,
+    case when _gd_act_fault.priority not between -32768 and 32767
+         then 'priority: expected -32768 to 32767, got ' || _gd_act_fault.priority end,
+    case when _gd_act_fault.what = 'move' and _gd_act_fault.queue is null and _gd_act_fault.priority is null
          then 'move: expected a queue or a priority' end,
-    :"schema".gd_mover_fault(gd_act_fault.reason, gd_act_fault.by));
+    :"schema"._gd_mover_fault(_gd_act_fault.reason, _gd_act_fault.by));
 end;
 
--- As gd_act, named by an id or by a key, waiting for strangers; what is refused is an error: 22023 for arguments, P0002 for an
+-- As _gd_act, named by an id or by a key, waiting for strangers; what is refused is an error: 22023 for arguments, P0002 for an
 -- instance that is not there, MV003 where its status does not fit, MV006 where another has its unique key. by: null is the user.
-create function :"schema".gd_operate(
+create function :"schema"._gd_operate(
   what text, target bigint, key text, key_bytes bytea, queue text, priority int, reason text, by text,
   out id bigint, out seq bigint, out status text, out executed boolean)
 language plpgsql
@@ -220,24 +220,24 @@ set row_security = off
 as $$
 #variable_conflict use_column
 declare
-  named bytea := gd_address('target', target, gd_operate.key, key_bytes);
-  who text := coalesce(gd_operate.by, session_user::text);
+  named bytea := _gd_address('target', target, _gd_operate.key, key_bytes);
+  who text := coalesce(_gd_operate.by, session_user::text);
   fault text := case
-    when gd_operate.what in ('retry', 'stop', 'run_now', 'move')
-    then gd_act_fault(gd_operate.what, gd_operate.queue, gd_operate.priority, gd_operate.reason, who)
-    else pg_catalog.format('what: expected retry|stop|run_now|move, got %s', coalesce(left(gd_operate.what, 255), 'null')) end;
+    when _gd_operate.what in ('retry', 'stop', 'run_now', 'move')
+    then _gd_act_fault(_gd_operate.what, _gd_operate.queue, _gd_operate.priority, _gd_operate.reason, who)
+    else pg_catalog.format('what: expected retry|stop|run_now|move, got %s', coalesce(left(_gd_operate.what, 255), 'null')) end;
   a record;
   violated text;
 begin
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
-    raise exception '%: expected isolation level read committed, got %', gd_operate.what,
+    raise exception '%: expected isolation level read committed, got %', _gd_operate.what,
       current_setting('transaction_isolation') using errcode = '25000';
   end if;
   if fault is not null then
     raise exception using errcode = '22023', message = fault;
   end if;
   select x.* into a
-  from gd_act(gd_operate.what, target, named, gd_operate.queue, gd_operate.priority::smallint, gd_operate.reason, who, true) x;
+  from _gd_act(_gd_operate.what, target, named, _gd_operate.queue, _gd_operate.priority::smallint, _gd_operate.reason, who, true) x;
   if a.answer not in ('done', 'same') then
     raise exception using message = a.detail, errcode = case a.answer
       when 'conflict' then 'MV003' when 'taken' then 'MV006' when 'locked' then '55P03' else 'P0002' end;
@@ -250,7 +250,7 @@ begin
     perform gd_announce();
   end if;
 exception when lock_not_available then
-  raise exception using errcode = '55P03', message = gd_held_text(coalesce(gd_operate.target, (
+  raise exception using errcode = '55P03', message = _gd_held_text(coalesce(_gd_operate.target, (
     select g.id from gen_durable g where g.unique_guard = named)));
 when unique_violation then -- a stranger has just inserted its key
   get stacked diagnostics violated = constraint_name;
@@ -268,7 +268,7 @@ create function :"schema".gd_retry(
 language sql
 begin atomic
   select o.seq
-  from :"schema".gd_operate('retry', gd_retry.target, gd_retry.key, gd_retry.key_bytes, null, null, gd_retry.reason,
+  from :"schema"._gd_operate('retry', gd_retry.target, gd_retry.key, gd_retry.key_bytes, null, null, gd_retry.reason,
     gd_retry.by) o;
 end;
 
@@ -280,7 +280,7 @@ create function :"schema".gd_stop(
 language sql
 begin atomic
   select o.seq
-  from :"schema".gd_operate('stop', gd_stop.target, gd_stop.key, gd_stop.key_bytes, null, null, gd_stop.reason,
+  from :"schema"._gd_operate('stop', gd_stop.target, gd_stop.key, gd_stop.key_bytes, null, null, gd_stop.reason,
     gd_stop.by) o;
 end;
 
@@ -291,7 +291,7 @@ create function :"schema".gd_run_now(
 language sql
 begin atomic
   select o.seq
-  from :"schema".gd_operate('run_now', gd_run_now.target, gd_run_now.key, gd_run_now.key_bytes, null, null,
+  from :"schema"._gd_operate('run_now', gd_run_now.target, gd_run_now.key, gd_run_now.key_bytes, null, null,
     gd_run_now.reason, gd_run_now.by) o;
 end;
 
@@ -302,8 +302,8 @@ create function :"schema".gd_requeue(
 language sql
 begin atomic
   select o.seq
-  from :"schema".gd_operate('move', gd_requeue.target, gd_requeue.key, gd_requeue.key_bytes,
-    :"schema".gd_known_queue(gd_requeue.queue, gd_requeue.force), gd_requeue.priority, gd_requeue.reason, gd_requeue.by) o;
+  from :"schema"._gd_operate('move', gd_requeue.target, gd_requeue.key, gd_requeue.key_bytes,
+    :"schema"._gd_known_queue(gd_requeue.queue, gd_requeue.force), gd_requeue.priority, gd_requeue.reason, gd_requeue.by) o;
 end;
 
 -- Lets nothing begin in a queue, on all nodes, until gd_resume. A queue that is paused stays so, with who and why told anew.
@@ -316,13 +316,13 @@ set row_security = off
 as $$
 declare
   who text := coalesce(gd_pause.by, session_user::text);
-  fault text := coalesce(gd_name_fault('queue', gd_pause.queue, 255), gd_mover_fault(gd_pause.reason, who));
+  fault text := coalesce(_gd_name_fault('queue', gd_pause.queue, 255), _gd_mover_fault(gd_pause.reason, who));
 begin
   if fault is not null then
     raise exception using errcode = '22023', message = fault;
   end if;
   insert into gen_durable_queues (queue, paused_at, paused_by, reason)
-  values (gd_known_queue(gd_pause.queue, gd_pause.force), clock_timestamp(), who, gd_pause.reason)
+  values (_gd_known_queue(gd_pause.queue, gd_pause.force), clock_timestamp(), who, gd_pause.reason)
   on conflict on constraint gen_durable_queues_pkey do update
   set paused_at = coalesce(gen_durable_queues.paused_at, excluded.paused_at), paused_by = excluded.paused_by,
       reason = excluded.reason;
@@ -341,7 +341,7 @@ begin
     perform gd_announce();
     return true;
   end if;
-  perform gd_known_queue(gd_resume.queue, gd_resume.force);
+  perform _gd_known_queue(gd_resume.queue, gd_resume.force);
   return false;
 end
 $$;

@@ -1,9 +1,9 @@
 -- Rewind and fork: an instance goes back to an entry of its history, or another one begins there. Both need entries that
 -- have states. What is read of the ledger is held in variables: a sweep may delete it meanwhile. Names inside the quotes are
--- found in this schema alone, and written as gd_move says.
+-- found in this schema alone, and written as _gd_move says.
 
 -- The entry of an instance's history from which it could go on: it has a state, and its machine still has the step.
-create function :"schema".gd_entry(target bigint, fsm text, seq bigint) returns :"schema".gen_durable_ledger
+create function :"schema"._gd_entry(target bigint, fsm text, seq bigint) returns :"schema".gen_durable_ledger
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -11,17 +11,17 @@ declare
   entry gen_durable_ledger;
   steps text[];
 begin
-  select l.* into entry from gen_durable_ledger l where l.instance_id = gd_entry.target and l.seq = gd_entry.seq;
+  select l.* into entry from gen_durable_ledger l where l.instance_id = _gd_entry.target and l.seq = _gd_entry.seq;
   if not found then
-    raise exception 'the history of instance % has no entry %', gd_entry.target, gd_entry.seq using errcode = 'P0002';
+    raise exception 'the history of instance % has no entry %', _gd_entry.target, _gd_entry.seq using errcode = 'P0002';
   end if;
   if entry.state is null then
-    raise exception 'entry % of instance % has no state; expected a machine whose history is with_state', gd_entry.seq,
-      gd_entry.target using errcode = 'MV004';
+    raise exception 'entry % of instance % has no state; expected a machine whose history is with_state', _gd_entry.seq,
+      _gd_entry.target using errcode = 'MV004';
   end if;
-  select m.steps into steps from gen_durable_machines m where m.fsm = gd_entry.fsm and m.version = entry.fsm_version;
+  select m.steps into steps from gen_durable_machines m where m.fsm = _gd_entry.fsm and m.version = entry.fsm_version;
   if not entry.to_step = any(steps) then
-    raise exception 'step: expected one of % of % v%, got %', pg_catalog.array_to_string(steps, '|'), gd_entry.fsm,
+    raise exception 'step: expected one of % of % v%, got %', pg_catalog.array_to_string(steps, '|'), _gd_entry.fsm,
       entry.fsm_version, entry.to_step using errcode = '42704';
   end if;
   return entry;
@@ -30,13 +30,13 @@ $$;
 
 -- Puts an instance that does not execute back to the step and the state of an entry, and tells its seq and status now. Consumed
 -- signals stay consumed, the others in its inbox. Waits for its row, as long as lock_timeout lets it.
-create function :"schema".gd_put_back(
+create function :"schema"._gd_put_back(
   target bigint, key bytea, seq bigint, reason text, by text, out seq_now bigint, out status_now text)
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
-  fault text := gd_mover_fault(gd_put_back.reason, gd_put_back.by);
+  fault text := _gd_mover_fault(_gd_put_back.reason, _gd_put_back.by);
   was record;
   entry gen_durable_ledger;
   arrival record;
@@ -53,25 +53,25 @@ begin
     raise exception using errcode = '22023', message = fault;
   end if;
 
-  which := case when key is null then gd_put_back.target else gd_hold(key) end;
+  which := case when key is null then _gd_put_back.target else _gd_hold(key) end;
   select g.fsm, g.fsm_version, g.step, g.status::text as status, g.seq, g.unique_key, g.unique_scope::text[] as unique_scope
   into was
   from gen_durable g
   where g.id = which
   for no key update;
   if not found then
-    raise exception 'there is no instance %', gd_named(gd_put_back.target, key) using errcode = 'P0002';
+    raise exception 'there is no instance %', _gd_named(_gd_put_back.target, key) using errcode = 'P0002';
   end if;
   if was.status = 'executing' then
     raise exception 'instance % is executing, step %, seq %', which, was.step, was.seq using errcode = 'MV003';
   end if;
 
-  entry := gd_entry(which, was.fsm, gd_put_back.seq);
+  entry := _gd_entry(which, was.fsm, _gd_put_back.seq);
   if entry.fsm_version <> was.fsm_version then
-    raise exception 'entry % is of % v%, and instance % is of v%', gd_put_back.seq, was.fsm, entry.fsm_version, which,
+    raise exception 'entry % is of % v%, and instance % is of v%', _gd_put_back.seq, was.fsm, entry.fsm_version, which,
       was.fsm_version using errcode = 'MV004';
   end if;
-  select a.* into arrival from gd_arrival(was.fsm, was.fsm_version, entry.to_step) a;
+  select a.* into arrival from _gd_arrival(was.fsm, was.fsm_version, entry.to_step) a;
   select o.id into holder
   from gen_durable o
   where o.unique_guard = was.unique_key and o.id <> which and arrival.status::text = any(was.unique_scope);
@@ -84,7 +84,8 @@ begin
       result = arrival.result, last_error = null, attempt = 0, crashes = 0, excused = null, trials = 0, awaits = arrival.awaits,
       awaits_also = null, deadline = arrival.deadline, wake_reason = null,
       expires_at = case when arrival.status::text = 'done'
-        then gd_expiry(was.fsm, was.fsm_version, text 'done', was.unique_scope) end, eligible_at = clock_timestamp(), locked_by = null,
+        then _gd_expiry(was.fsm, was.fsm_version, text 'done', was.unique_scope) end,
+      eligible_at = clock_timestamp(), locked_by = null,
       lease_expires_at = null, updated_at = clock_timestamp()
   where g.id = which
   returning g.* into made;
@@ -93,8 +94,8 @@ begin
   end if;
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by, reason, metadata,
     state)
-  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, gd_put_back.by,
-    gd_put_back.reason, pg_catalog.jsonb_build_object('seq', gd_put_back.seq), made.state);
+  values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, _gd_put_back.by,
+    _gd_put_back.reason, pg_catalog.jsonb_build_object('seq', _gd_put_back.seq), made.state);
   if arrival.status::text = 'runnable' then
     perform gd_announce();
   end if;
@@ -123,7 +124,7 @@ as $$
 begin
   return (
     select p.seq_now
-    from gd_put_back(target, gd_address('target', target, key, key_bytes), gd_rewind.seq, gd_rewind.reason, gd_rewind.by) p);
+    from _gd_put_back(target, _gd_address('target', target, key, key_bytes), gd_rewind.seq, gd_rewind.reason, gd_rewind.by) p);
 end
 $$;
 
@@ -139,9 +140,9 @@ set search_path = :"schema", pg_temp
 set row_security = off
 as $$
 declare
-  fault text := coalesce(gd_mover_fault(gd_fork.reason, gd_fork.by),
-                         case when gd_fork.queue <> '' then gd_name_fault('queue', gd_fork.queue, 255) end);
-  named bytea := gd_address('target', gd_fork.target, gd_fork.key, gd_fork.key_bytes);
+  fault text := coalesce(_gd_mover_fault(gd_fork.reason, gd_fork.by),
+                         case when gd_fork.queue <> '' then _gd_name_fault('queue', gd_fork.queue, 255) end);
+  named bytea := _gd_address('target', gd_fork.target, gd_fork.key, gd_fork.key_bytes);
   origin record;
   entry gen_durable_ledger;
   made bigint;
@@ -156,9 +157,9 @@ begin
   where g.id = case when named is null then gd_fork.target
                     else (select o.id from gen_durable o where o.unique_guard = named) end;
   if not found then
-    raise exception 'there is no instance %', gd_named(gd_fork.target, named) using errcode = 'P0002';
+    raise exception 'there is no instance %', _gd_named(gd_fork.target, named) using errcode = 'P0002';
   end if;
-  entry := gd_entry(origin.id, origin.fsm, gd_fork.seq);
+  entry := _gd_entry(origin.id, origin.fsm, gd_fork.seq);
   if (select m.retired from gen_durable_machines m where m.fsm = origin.fsm and m.version = entry.fsm_version) then
     raise exception 'version: % v% is retired', origin.fsm, entry.fsm_version using errcode = 'MV002';
   end if;
@@ -168,7 +169,7 @@ begin
   select origin.fsm, entry.fsm_version, entry.to_step, a.status, entry.state, a.result, a.awaits, a.deadline,
     coalesce(nullif(gd_fork.queue, ''), origin.queue), origin.priority, origin.partition_key, clock_timestamp(),
     origin.history, entry.to_step
-  from gd_arrival(origin.fsm, entry.fsm_version, entry.to_step) a
+  from _gd_arrival(origin.fsm, entry.fsm_version, entry.to_step) a
   returning id into made;
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, by, reason, metadata, state)
   values (made, 0, clock_timestamp(), entry.fsm_version, 'fork', entry.to_step, 0, gd_fork.by, gd_fork.reason,
@@ -180,7 +181,7 @@ exception when unique_violation then
   begin
     get stacked diagnostics broken = constraint_name;
     if broken = any('{gen_durable_pkey,gen_durable_ledger_pkey}') then
-      perform gd_refuse_ids('gen_durable');
+      perform _gd_refuse_ids('gen_durable');
     end if;
     raise;
   end;

@@ -1,5 +1,5 @@
 -- One instance, as it is. No row: there is no such instance.
-create function :"schema".gd_status_id(target bigint)
+create function :"schema"._gd_status_id(target bigint)
 returns table (
   id bigint, fsm text, version int, step text, status text, state jsonb, result jsonb, awaits text, queue text,
   priority smallint, attempt int, last_error text, locked_by text, wake_reason text, eligible_at timestamptz,
@@ -13,7 +13,7 @@ begin atomic
     (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null), g.partition_key,
     g.unique_key
   from :"schema".gen_durable g
-  where g.id = gd_status_id.target;
+  where g.id = _gd_status_id.target;
 end;
 
 -- One instance, as it is, named by its id, or by the key that it has; with its key as it is shown, and the other names that it
@@ -28,11 +28,11 @@ returns table (
 language sql stable
 set row_security = off
 begin atomic
-  select s.*, :"schema".gd_key_text(s.unique_key), g.awaits_also
+  select s.*, :"schema"._gd_key_text(s.unique_key), g.awaits_also
   from (
-    select :"schema".gd_address('target', gd_status.target, gd_status.key, gd_status.key_bytes) as key
+    select :"schema"._gd_address('target', gd_status.target, gd_status.key, gd_status.key_bytes) as key
     offset 0) a
-  cross join lateral :"schema".gd_status_id(
+  cross join lateral :"schema"._gd_status_id(
     case when a.key is null then gd_status.target
          else (select o.id from :"schema".gen_durable o where o.unique_guard = a.key) end) s
   join :"schema".gen_durable g on g.id = s.id;

@@ -2,34 +2,34 @@
 
 -- In us since 1970, exact for all times that a state can hold, until the year 9999; what is further away, or infinite, is the
 -- year 1 or 9999.
-create function :"schema".gd_us(at timestamptz) returns bigint
+create function :"schema"._gd_us(at timestamptz) returns bigint
 language sql immutable
 begin atomic
-  select case when gd_us.at is not null then (extract(epoch from greatest(
-    least(gd_us.at, timestamptz '9999-12-31 23:59:59.999999Z'), timestamptz '0001-01-01 00:00:00Z')) * 1000000)::bigint end;
+  select case when _gd_us.at is not null then (extract(epoch from greatest(
+    least(_gd_us.at, timestamptz '9999-12-31 23:59:59.999999Z'), timestamptz '0001-01-01 00:00:00Z')) * 1000000)::bigint end;
 end;
 
 -- A time as sentences have it: in UTC, to the second. Years before our era are told from those of it.
-create function :"schema".gd_time_text(at timestamptz) returns text
+create function :"schema"._gd_time_text(at timestamptz) returns text
 language sql stable
 begin atomic
-  select case when isfinite(gd_time_text.at)
-    then to_char(gd_time_text.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
-         || case when gd_time_text.at < timestamptz '0001-01-01 00:00:00Z' then ' BC' else '' end
-    else gd_time_text.at::text end;
+  select case when isfinite(_gd_time_text.at)
+    then to_char(_gd_time_text.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+         || case when _gd_time_text.at < timestamptz '0001-01-01 00:00:00Z' then ' BC' else '' end
+    else _gd_time_text.at::text end;
 end;
 
 -- A name as a shell takes it, for commands that are shown: of names that are more than a word, in quotes.
-create function :"schema".gd_shell_text(name text) returns text
+create function :"schema"._gd_shell_text(name text) returns text
 language sql immutable
 begin atomic
-  select case when gd_shell_text.name ~ '^[A-Za-z0-9_./:@%+,=-]+$' then gd_shell_text.name
-              else '''' || replace(gd_shell_text.name, '''', '''' || chr(92) || '''''') || '''' end;
+  select case when _gd_shell_text.name ~ '^[A-Za-z0-9_./:@%+,=-]+$' then _gd_shell_text.name
+              else '''' || replace(_gd_shell_text.name, '''', '''' || chr(92) || '''''') || '''' end;
 end;
 
 -- A key as it is shown: as it is, if it is UTF-8 without control characters, those of bidirectional text among them, and does
 -- not begin with \x; else \x and the hexadecimal digits of its bytes, of which the pattern is: with what a sequence begins.
-create function :"schema".gd_key_text(key bytea) returns text
+create function :"schema"._gd_key_text(key bytea) returns text
 language sql immutable strict
 begin atomic
   select case
@@ -38,15 +38,15 @@ begin atomic
       '|(?:c[3-9a-f]|d[0-9a-f])[89ab][0-9a-f]',
       '|(?:e0[ab]|e[1-9abcef][89ab]|ed[89])[0-9a-f][89ab][0-9a-f]',
       '|(?:f0[9ab]|f[1-3][89ab]|f48)[0-9a-f](?:[89ab][0-9a-f]){2}))*$')
-    then convert_from(gd_key_text.key, 'UTF8')
+    then convert_from(_gd_key_text.key, 'UTF8')
     else chr(92) || 'x' || k.hex end
-  from (select encode(gd_key_text.key, 'hex') as hex) k;
+  from (select encode(_gd_key_text.key, 'hex') as hex) k;
 end;
 
 -- How messages call it, behind "instance".
-create function :"schema".gd_named(id bigint, key bytea) returns text
+create function :"schema"._gd_named(id bigint, key bytea) returns text
 language sql immutable
 begin atomic
-  select case when gd_named.key is null then gd_named.id::text
-              else 'with the unique key ' || :"schema".gd_key_text(gd_named.key) end;
+  select case when _gd_named.key is null then _gd_named.id::text
+              else 'with the unique key ' || :"schema"._gd_key_text(_gd_named.key) end;
 end;

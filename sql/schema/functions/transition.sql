@@ -1,8 +1,8 @@
 -- Transitions from outside: whoever has the rights moves an instance from where its machine lets others do that. One function
--- does it for all callers, so that no two of them judge differently: gd_move.
+-- does it for all callers, so that no two of them judge differently: _gd_move.
 
 -- The sentence of a conflict.
-create function :"schema".gd_move_conflict(
+create function :"schema"._gd_move_conflict(
   target bigint, from_step text, from_seq bigint, status text, step text, seq bigint) returns text
 language sql immutable
 begin atomic
@@ -11,7 +11,7 @@ begin atomic
 end;
 
 -- The entry of a transition. A function by itself: who moves what has no history needs no rights to the ledger.
-create function :"schema".gd_enter_transition(
+create function :"schema"._gd_enter_transition(
   id bigint, seq bigint, at timestamptz, version int, from_step text, to_step text, by text, reason text, metadata jsonb,
   state jsonb)
 returns void
@@ -19,9 +19,9 @@ language sql
 begin atomic
   insert into :"schema".gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by,
     reason, metadata, state)
-  values (gd_enter_transition.id, gd_enter_transition.seq, gd_enter_transition.at, gd_enter_transition.version, 'transition',
-    gd_enter_transition.from_step, gd_enter_transition.to_step, 0, gd_enter_transition.by, gd_enter_transition.reason,
-    gd_enter_transition.metadata, gd_enter_transition.state);
+  values (_gd_enter_transition.id, _gd_enter_transition.seq, _gd_enter_transition.at, _gd_enter_transition.version, 'transition',
+    _gd_enter_transition.from_step, _gd_enter_transition.to_step, 0, _gd_enter_transition.by, _gd_enter_transition.reason,
+    _gd_enter_transition.metadata, _gd_enter_transition.state);
 end;
 
 -- Moves an instance, or tells why not. Its arguments have been checked; null in from_step, from_seq and new_state: whatever
@@ -32,7 +32,7 @@ end;
 -- Names are found in this schema, behind PostgreSQL's own, but before those that do not fit as well. Whoever may create functions
 -- and operators in it could have them run by all who move instances: so types fit exactly (text, no enum), and functions of
 -- any type are named in full.
-create function :"schema".gd_move(
+create function :"schema"._gd_move(
   target bigint, to_step text, from_step text, from_seq bigint, new_state jsonb, metadata jsonb, reason text, by text,
   wait boolean, out answer text, out status text, out step text, out seq bigint, out queue text, out detail text)
 language plpgsql
@@ -53,7 +53,7 @@ begin
     status := here.status;
     step := left(here.step, 1025);
     seq := here.seq;
-    detail := gd_move_conflict(target, from_step, from_seq, status, step, seq);
+    detail := _gd_move_conflict(target, from_step, from_seq, status, step, seq);
     return;
   end if;
 
@@ -89,7 +89,7 @@ begin
   end if;
   if here.status not in ('runnable', 'awaiting_signal') or here.step <> from_step or here.seq <> from_seq then
     answer := 'conflict';
-    detail := gd_move_conflict(target, from_step, from_seq, status, step, seq);
+    detail := _gd_move_conflict(target, from_step, from_seq, status, step, seq);
     return;
   end if;
 
@@ -112,7 +112,7 @@ begin
     return;
   end if;
 
-  select a.* into there from gd_arrival(here.fsm, here.fsm_version, to_step) a;
+  select a.* into there from _gd_arrival(here.fsm, here.fsm_version, to_step) a;
   if here.unique_key is not null and there.status::text = any(here.unique_scope)
      and not here.status = any(here.unique_scope) then
     select o.id into holder from gen_durable o where o.unique_guard = here.unique_key;
@@ -134,13 +134,13 @@ begin
         eligible_at = case when there.status::text = 'runnable' then clock_timestamp() else g.eligible_at end,
         awaits = there.awaits, awaits_also = null, deadline = there.deadline, wake_reason = null,
         expires_at = case when there.status::text = 'done'
-          then gd_expiry(here.fsm, here.fsm_version, text 'done', here.unique_scope) end,
+          then _gd_expiry(here.fsm, here.fsm_version, text 'done', here.unique_scope) end,
         updated_at = clock_timestamp()
     where g.id = target
     returning g.id, g.status, g.step, g.seq, g.queue, g.updated_at, g.fsm_version, g.history,
       case when g.history = 2 then g.state end as state
   ), entered as materialized (
-    select gd_enter_transition(m.id, m.seq, m.updated_at, m.fsm_version, here.step, m.step, by, reason, metadata, m.state)
+    select _gd_enter_transition(m.id, m.seq, m.updated_at, m.fsm_version, here.step, m.step, by, reason, metadata, m.state)
     from moved m
     where m.history > 0
   )
@@ -158,9 +158,9 @@ begin
 end
 $$;
 
--- As gd_move, of an instance that is named by its id or by its key; and if a stranger that it waits for takes its unique key,
--- that is told, too. answer, beside those of gd_move: locked, also with wait, where one instance after the other has a key.
-create function :"schema".gd_move_named(
+-- As _gd_move, of an instance that is named by its id or by its key; and if a stranger that it waits for takes its unique key,
+-- that is told, too. answer, beside those of _gd_move: locked, also with wait, where one instance after the other has a key.
+create function :"schema"._gd_move_named(
   target bigint, key bytea, to_step text, from_step text, from_seq bigint, new_state jsonb, metadata jsonb, reason text,
   by text, wait boolean, out answer text, out status text, out step text, out seq bigint, out queue text, out detail text)
 language plpgsql
@@ -173,33 +173,33 @@ declare
   violated text;
 begin
   if key is not null then
-    -- One that executes is not locked: see gd_move.
+    -- One that executes is not locked: see _gd_move.
     select g.id, g.status::text, left(g.step, 1025), g.seq
     into which, status, step, seq
     from gen_durable g
     where g.unique_guard = key and g.status::text = 'executing';
     if found then
       answer := 'conflict';
-      detail := gd_move_conflict(which, from_step, from_seq, status, step, seq);
+      detail := _gd_move_conflict(which, from_step, from_seq, status, step, seq);
       return;
     end if;
-    select h.holder, h.held into here from gd_hold_key(key, wait) h;
+    select h.holder, h.held into here from _gd_hold_key(key, wait) h;
     which := here.holder;
     if not here.held then
       answer := case when which is null then 'no_such_target' else 'locked' end;
       detail := pg_catalog.format(case when which is null then 'target: there is no instance %s'
-                                       else 'target: one after the other is the instance %s' end, gd_named(null, key));
+                                       else 'target: one after the other is the instance %s' end, _gd_named(null, key));
       return;
     end if;
   end if;
   if not wait then
     select m.* into answer, status, step, seq, queue, detail
-    from gd_move(which, to_step, from_step, from_seq, new_state, metadata, reason, by, false) m;
+    from _gd_move(which, to_step, from_step, from_seq, new_state, metadata, reason, by, false) m;
     return;
   end if;
   begin
     select m.* into answer, status, step, seq, queue, detail
-    from gd_move(which, to_step, from_step, from_seq, new_state, metadata, reason, by, true) m;
+    from _gd_move(which, to_step, from_step, from_seq, new_state, metadata, reason, by, true) m;
   exception when unique_violation then
     get stacked diagnostics violated = constraint_name;
     if violated <> 'gen_durable_unique' then
@@ -228,37 +228,37 @@ language sql
 set search_path = pg_catalog, pg_temp
 set row_security = off
 begin atomic
-  select :"schema".gd_refuse('25000', 'gd_transition: expected isolation level read committed, got '
+  select :"schema"._gd_refuse('25000', 'gd_transition: expected isolation level read committed, got '
     || current_setting('transaction_isolation'))
   where current_setting('transaction_isolation') not in ('read committed', 'read uncommitted');
 
-  select :"schema".gd_refuse('22023', f.fault)
+  select :"schema"._gd_refuse('22023', f.fault)
   from (select coalesce(
-    :"schema".gd_name_fault('to', gd_transition.to_step, 255),
+    :"schema"._gd_name_fault('to', gd_transition.to_step, 255),
     case when gd_transition.from_step is not null
-         then :"schema".gd_name_fault('from', gd_transition.from_step, 255) end,
+         then :"schema"._gd_name_fault('from', gd_transition.from_step, 255) end,
     case when gd_transition.seq < 0 then 'seq: expected 0 or more, got ' || gd_transition.seq end,
     case when gd_transition.state is not null then coalesce(
-      :"schema".gd_json_fault('state', gd_transition.state),
+      :"schema"._gd_json_fault('state', gd_transition.state),
       case when jsonb_typeof(gd_transition.state) <> 'object' then 'state: $: expected object' end) end,
     case when gd_transition.metadata is not null then coalesce(
-      :"schema".gd_json_fault('metadata', gd_transition.metadata),
+      :"schema"._gd_json_fault('metadata', gd_transition.metadata),
       case when octet_length(gd_transition.metadata::text) > 65536
            then 'metadata: expected at most 65536 bytes of JSON, got ' || octet_length(gd_transition.metadata::text) end) end,
     case when octet_length(gd_transition.reason) > 8192
          then 'reason: expected at most 8192 bytes, got ' || octet_length(gd_transition.reason) end,
     case when gd_transition.by is not null
-         then :"schema".gd_name_fault('by', gd_transition.by, 255) end) as fault) f
+         then :"schema"._gd_name_fault('by', gd_transition.by, 255) end) as fault) f
   where f.fault is not null;
 
   select case m.answer
     when 'moved' then m.seq
-    else :"schema".gd_refuse(
+    else :"schema"._gd_refuse(
       case m.answer when 'conflict' then 'MV003' when 'not_allowed' then 'MV004' when 'unknown_step' then '42704'
                     when 'taken' then 'MV006' when 'locked' then '55P03' else 'P0002' end, m.detail) end
-  from :"schema".gd_move_named(
+  from :"schema"._gd_move_named(
     gd_transition.target,
-    :"schema".gd_address('target', gd_transition.target, gd_transition.key, gd_transition.key_bytes), gd_transition.to_step,
+    :"schema"._gd_address('target', gd_transition.target, gd_transition.key, gd_transition.key_bytes), gd_transition.to_step,
     gd_transition.from_step, gd_transition.seq, gd_transition.state, gd_transition.metadata,
     gd_transition.reason, gd_transition.by, true) m;
 end;

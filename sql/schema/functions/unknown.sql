@@ -2,7 +2,7 @@
 
 -- By how many letters two names differ: one left out, added or another, or two that have changed places. Of longer ones, the
 -- first 64.
-create function :"schema".gd_distance(a text, b text) returns int
+create function :"schema"._gd_distance(a text, b text) returns int
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -28,42 +28,42 @@ end
 $$;
 
 -- Which of these names may have been meant: a third of its letters may be wrong. Null: none.
-create function :"schema".gd_nearest(name text, known text[]) returns text
+create function :"schema"._gd_nearest(name text, known text[]) returns text
 language sql immutable
 begin atomic
   select k.name
-  from unnest(gd_nearest.known) k (name)
-  cross join lateral (select greatest(1, least(length(gd_nearest.name), length(k.name)) / 3) as most) m
+  from unnest(_gd_nearest.known) k (name)
+  cross join lateral (select greatest(1, least(length(_gd_nearest.name), length(k.name)) / 3) as most) m
   cross join lateral (
-    select case when abs(length(k.name) - length(gd_nearest.name)) <= m.most
-                then :"schema".gd_distance(gd_nearest.name, k.name) end as distance) d
-  where k.name <> gd_nearest.name and d.distance <= m.most
+    select case when abs(length(k.name) - length(_gd_nearest.name)) <= m.most
+                then :"schema"._gd_distance(_gd_nearest.name, k.name) end as distance) d
+  where k.name <> _gd_nearest.name and d.distance <= m.most
   order by d.distance, k.name
   limit 1;
 end;
 
 -- All names of a kind that somebody has: queue, machine; of a machine, or of all, step; of a machine, version. Of the rows as many
 -- are looked at as a page of list looks at, and what the server's statistics tell of the others.
-create function :"schema".gd_names(kind text, fsm text default null) returns setof text
+create function :"schema"._gd_names(kind text, fsm text default null) returns setof text
 language sql stable
 begin atomic
-  select case gd_names.kind when 'queue' then m.queue when 'machine' then m.fsm when 'version' then m.version::text end
+  select case _gd_names.kind when 'queue' then m.queue when 'machine' then m.fsm when 'version' then m.version::text end
   from :"schema".gen_durable_machines m
-  where gd_names.fsm is null or m.fsm = gd_names.fsm
+  where _gd_names.fsm is null or m.fsm = _gd_names.fsm
   union
   select s
   from :"schema".gen_durable_machines m
   cross join lateral unnest(m.steps) s
-  where gd_names.kind = 'step' and (gd_names.fsm is null or m.fsm = gd_names.fsm)
+  where _gd_names.kind = 'step' and (_gd_names.fsm is null or m.fsm = _gd_names.fsm)
   union
   select q ->> 'name'
   from :"schema".gen_durable_nodes n
   cross join lateral jsonb_path_query(n.queues, '$[*]') q
-  where gd_names.kind = 'queue'
+  where _gd_names.kind = 'queue'
   union
-  select q.queue from :"schema".gen_durable_queues q where gd_names.kind = 'queue'
+  select q.queue from :"schema".gen_durable_queues q where _gd_names.kind = 'queue'
   union
-  select case gd_names.kind when 'queue' then r.queue when 'machine' then r.fsm when 'version' then r.fsm_version::text
+  select case _gd_names.kind when 'queue' then r.queue when 'machine' then r.fsm when 'version' then r.fsm_version::text
                             when 'step' then r.step end
   from (
     (select g.queue, g.fsm, g.fsm_version, g.step from :"schema".gen_durable g order by g.id desc limit 5000)
@@ -73,12 +73,12 @@ begin atomic
     union all
     (select g.queue, g.fsm, g.fsm_version, g.step
      from :"schema".gen_durable g where g.status = 'executing' order by g.lease_expires_at limit 1000)) r
-  where gd_names.fsm is null or r.fsm = gd_names.fsm
+  where _gd_names.fsm is null or r.fsm = _gd_names.fsm
   union
   select unnest(cast(cast(s.most_common_vals as text) as text[]))
   from pg_stats s
-  where s.schemaname = :'schema' and s.tablename = 'gen_durable' and gd_names.fsm is null
-    and s.attname = case gd_names.kind when 'queue' then 'queue' when 'machine' then 'fsm' when 'step' then 'step' end;
+  where s.schemaname = :'schema' and s.tablename = 'gen_durable' and _gd_names.fsm is null
+    and s.attname = case _gd_names.kind when 'queue' then 'queue' when 'machine' then 'fsm' when 'step' then 'step' end;
 end;
 
 -- Which of these names nobody has, in a sentence that says which one may have been meant; null: all are known. It is told of the
@@ -91,7 +91,7 @@ set enable_seqscan = off
 begin atomic
   select format(w.sentence, left(w.name, 255)) || case
     when w.kind = 'version' then coalesce('; known are ' || nullif(array_to_string(k.known, ', '), ''), '')
-    else coalesce('; did you mean ' || left(:"schema".gd_nearest(w.name, k.known), 255) || '?', '') end
+    else coalesce('; did you mean ' || left(:"schema"._gd_nearest(w.name, k.known), 255) || '?', '') end
   from (values
     (1, 'queue', gd_unknown.queue, 'queue: no node serves %s, and nothing is in it'),
     (2, 'machine', gd_unknown.fsm, 'machine: no node has made %s known, and there is no instance of it'),
@@ -99,7 +99,7 @@ begin atomic
      'version: no node has made v%s of that machine known, and there is no instance of it'),
     (4, 'step', gd_unknown.step, 'step: no machine that is meant has %s, and no instance is there')) w (n, kind, name, sentence)
   cross join lateral (
-    select array(select s from :"schema".gd_names(w.kind, case when w.n > 2 then gd_unknown.fsm end) s
+    select array(select s from :"schema"._gd_names(w.kind, case when w.n > 2 then gd_unknown.fsm end) s
                  where s is not null order by s) as known) k
   where w.name is not null and not w.name = any(k.known)
     and not (w.kind = 'queue' and (
@@ -113,12 +113,12 @@ begin atomic
 end;
 
 -- The queue; or MV008, if nobody has it, unless that is meant.
-create function :"schema".gd_known_queue(queue text, force boolean) returns text
+create function :"schema"._gd_known_queue(queue text, force boolean) returns text
 language plpgsql stable
 set search_path = :"schema", pg_temp
 as $$
 declare
-  fault text := case when (force or gd_name_fault('queue', queue, 255) is not null) is not true then gd_unknown(queue) end;
+  fault text := case when (force or _gd_name_fault('queue', queue, 255) is not null) is not true then gd_unknown(queue) end;
 begin
   if fault is not null then
     raise exception using errcode = 'MV008', message = fault, hint = 'force => true does it all the same.';

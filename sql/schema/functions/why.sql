@@ -1,7 +1,7 @@
 -- Why an instance is where it is: one function tells that, whoever asks; and who holds its row.
 
 -- Whether a transaction has not ended yet; also one behind a savepoint. What the snapshot ends with tells its upper half.
-create function :"schema".gd_runs(xid xid) returns boolean
+create function :"schema"._gd_runs(xid xid) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -17,7 +17,7 @@ $$;
 
 -- The transactions that have locked a row of which this is the xmax, or had: it, or, if it is a number of several, those. mode: of
 -- one of several, as the server tells it; else it may merely refer to the row.
-create function :"schema".gd_lockers(locker xid) returns table (xid xid, mode text)
+create function :"schema"._gd_lockers(locker xid) returns table (xid xid, mode text)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -36,7 +36,7 @@ $$;
 -- Whose transaction has locked an instance's row: a session, or one that is prepared (gid), which has none; in words, and what
 -- to do about it. Not those of nodes that live: these are about to do something with it. No row: nobody, as far as can be seen.
 -- A lock that was taken behind a savepoint tells no more than that it is one of those who have locked rows of the table.
-create function :"schema".gd_holder(id bigint) returns table (session int, gid text, told text, to_do text)
+create function :"schema"._gd_holder(id bigint) returns table (session int, gid text, told text, to_do text)
 language sql stable
 begin atomic
   with held as materialized (
@@ -48,22 +48,24 @@ begin atomic
     select k.xid, k.mode, g.tableoid as of_table,
       exists (select from held t where t.locktype = 'transactionid' and t.transactionid = k.xid) as told
     from :"schema".gen_durable g
-    cross join lateral :"schema".gd_lockers(g.xmax) k
-    where g.id = gd_holder.id and k.mode is distinct from 'keysh'
+    cross join lateral :"schema"._gd_lockers(g.xmax) k
+    where g.id = _gd_holder.id and k.mode is distinct from 'keysh'
   ), who as materialized ( -- whoever locks a row has locked its table, too; of a number of several, it may be of other rows
     select distinct o.virtualtransaction, o.pid, k.mode
     from locker k
     join held o on o.locktype = 'relation' and o.relation = k.of_table and o.mode <> 'AccessShareLock'
       and o.pid is distinct from pg_backend_pid()
-    where (k.told or :"schema".gd_runs(k.xid)) and exists (
+    where (k.told or :"schema"._gd_runs(k.xid)) and exists (
       select from held t
       where t.virtualtransaction = o.virtualtransaction and t.locktype = 'transactionid'
         and (not k.told or t.transactionid = k.xid))
   ), named as materialized (
     select w.pid, w.mode, p.gid, p.database, p.owner,
       case when w.pid is null
-           then format('the prepared transaction %L of role %s, of %s,', left(p.gid, 255), p.owner, :"schema".gd_time_text(p.prepared))
-           else format('a transaction of session %s%s', w.pid, coalesce(' (' || nullif(left(a.application_name, 255), '') || ')', ''))
+           then format('the prepared transaction %L of role %s, of %s,', left(p.gid, 255), p.owner,
+                       :"schema"._gd_time_text(p.prepared))
+           else format('a transaction of session %s%s', w.pid,
+                       coalesce(' (' || nullif(left(a.application_name, 255), '') || ')', ''))
       end as told,
       exists (
         select
@@ -97,13 +99,13 @@ begin atomic
 end;
 
 -- What is refused for that.
-create function :"schema".gd_held_text(id bigint) returns text
+create function :"schema"._gd_held_text(id bigint) returns text
 language sql stable
 begin atomic
   select coalesce(
-    (select format('target: %s has locked instance %s: %s', h.told, gd_held_text.id, h.to_do)
-     from :"schema".gd_holder(gd_held_text.id) h),
-    'target: a transaction holds ' || coalesce('instance ' || gd_held_text.id, 'it'));
+    (select format('target: %s has locked instance %s: %s', h.told, _gd_held_text.id, h.to_do)
+     from :"schema"._gd_holder(_gd_held_text.id) h),
+    'target: a transaction holds ' || coalesce('instance ' || _gd_held_text.id, 'it'));
 end;
 
 -- Why an instance is where it is, in one sentence, which also says what to do, and as data. It is named by its id, or by the
@@ -121,14 +123,14 @@ language sql stable
 set row_security = off
 begin atomic
   with recursive address as materialized (
-    select :"schema".gd_address('target', gd_why.target, gd_why.key, gd_why.key_bytes) as key
+    select :"schema"._gd_address('target', gd_why.target, gd_why.key, gd_why.key_bytes) as key
   ), me as materialized (
     select g.id, g.fsm, g.fsm_version, g.step, g.status::text as status, g.queue, g.priority, g.partition_key, g.unique_key,
       g.unique_guard, g.eligible_at, g.deadline, g.wake_reason, g.updated_at, g.attempt, g.crashes, g.trials,
       left(g.last_error, 1000) as last_error, g.lease_expires_at, g.awaits,
       left(array_to_string(array_prepend(g.awaits, g.awaits_also), '|'), 1000) as names,
       regexp_replace(g.locked_by, '/[^/]*$', '') as incarnation,
-      'unique key ' || :"schema".gd_key_text(substring(g.unique_key for 255)) as its_key,
+      'unique key ' || :"schema"._gd_key_text(substring(g.unique_key for 255)) as its_key,
       left(g.fsm, 255) || ' v' || g.fsm_version as machine, left(g.queue, 255) as in_queue,
       g.status = 'executing' and g.lease_expires_at < statement_timestamp() as lease_over,
       g.status = 'runnable' and g.eligible_at <= statement_timestamp() as is_due,
@@ -192,7 +194,8 @@ begin atomic
       'host', n.host, 'process', n.process, 'node_lives', n.lives, 'node_seen_at', n.seen_at,
       'lease_until', m.lease_expires_at, 'awaits', case when c.cause in ('waits', 'overdue') then m.names end,
       'deadline', m.deadline, 'wake_reason', m.wake_reason, 'inbox', b.inbox, 'moves_to', r.to_steps, 'then', r.next_step,
-      'instance', case when c.cause = 'behind' then f.id when c.cause in ('owed', 'failed') then o.id end, 'partition_key', left(m.partition_key, 255),
+      'instance', case when c.cause = 'behind' then f.id when c.cause in ('owed', 'failed') then o.id end,
+      'partition_key', left(m.partition_key, 255),
       'session', case c.cause when 'key_locked' then k.pid else x.session end,
       'prepared', x.gid, 'refusal', y.why,
       'nodes', case when m.status = 'runnable' then v.serving end, 'before', case when c.cause = 'due' then w.before end,
@@ -261,14 +264,14 @@ begin atomic
       and l.objid::bigint = hashtext(m.partition_key)::bigint & 4294967295
     limit 1) k on m.is_due
   -- whose transaction has its row
-  left join lateral :"schema".gd_holder(m.id) x on m.status <> 'done'
+  left join lateral :"schema"._gd_holder(m.id) x on m.status <> 'done'
   -- what the database has said to a node that was to do something with it
   left join lateral (
     select left(t.node, 255) as node, left(r ->> 'why', 1000) as why
     from node t
     cross join lateral jsonb_path_query( -- of before it was changed last it would be of another step
       t.refused, '$[*] ? (@.id == $id && @.at_us >= $us)',
-      jsonb_build_object('id', m.id, 'us', :"schema".gd_us(m.updated_at))) r
+      jsonb_build_object('id', m.id, 'us', :"schema"._gd_us(m.updated_at))) r
     where t.lives
     limit 1) y on m.status not in ('done', 'failed')
   -- how many come before it, of its machine and priority; a thousand are looked at
@@ -334,54 +337,55 @@ begin atomic
       case when v.living = 0 then ', but no node lives: start one' else ': wait' end as by_sweep,
       format('; or, if its process has surely ended, gdctl stop %s, then gdctl retry %s', m.id, m.id) as at_once,
       case m.status
-        when 'runnable' then format('Instance %s is due since %s', m.id, :"schema".gd_time_text(m.eligible_at))
+        when 'runnable' then format('Instance %s is due since %s', m.id, :"schema"._gd_time_text(m.eligible_at))
         when 'executing' then format('Instance %s executes step %s on node %s%s, under a lease until %s', m.id, left(m.step, 255),
-          left(n.node, 255), case when n.lives then '' else ', which is gone' end, :"schema".gd_time_text(m.lease_expires_at))
-        else format('Instance %s is to run since %s', m.id, :"schema".gd_time_text(
+          left(n.node, 255), case when n.lives then '' else ', which is gone' end, :"schema"._gd_time_text(m.lease_expires_at))
+        else format('Instance %s is to run since %s', m.id, :"schema"._gd_time_text(
           coalesce(case when m.wake_reason is null then m.deadline end, m.updated_at))) end as due) z
   cross join lateral (
     select case c.cause
       when 'finished' then format('Instance %s is done since %s, at step %s: there is nothing to do', m.id,
-        :"schema".gd_time_text(m.updated_at), left(m.step, 255))
+        :"schema"._gd_time_text(m.updated_at), left(m.step, 255))
       when 'failed' then format('Instance %s has failed at step %s at %s: %s; %s', m.id, left(m.step, 255),
-        :"schema".gd_time_text(m.updated_at), coalesce(nullif(m.last_error, ''), 'no reason was given'),
+        :"schema"._gd_time_text(m.updated_at), coalesce(nullif(m.last_error, ''), 'no reason was given'),
         coalesce('instance ' || o.id || ' has its unique key by now, and must leave it before it can be tried again',
           'when the cause is mended, let it try again (gdctl retry ' || m.id || ')'))
       when 'executes' then format('Instance %s executes step %s on node %s%s since %s, under a lease until %s which that node '
         || 'extends: wait, or take it away (gdctl stop %s)%s', m.id, left(m.step, 255), left(n.node, 255),
-        coalesce(' (host ' || n.host || ', process ' || n.process || ')', ''), :"schema".gd_time_text(m.updated_at),
-        :"schema".gd_time_text(m.lease_expires_at), m.id, z.suspected)
+        coalesce(' (host ' || n.host || ', process ' || n.process || ')', ''), :"schema"._gd_time_text(m.updated_at),
+        :"schema"._gd_time_text(m.lease_expires_at), m.id, z.suspected)
       when 'left_behind' then format('Instance %s executed step %s on node %s, which is gone: a node that lives makes it '
         || 'runnable again when its lease has ended, at %s%s%s%s', m.id, left(m.step, 255), left(n.node, 255),
-        :"schema".gd_time_text(m.lease_expires_at), z.by_sweep, z.at_once, z.suspected)
+        :"schema"._gd_time_text(m.lease_expires_at), z.by_sweep, z.at_once, z.suspected)
       when 'lease_over' then format('Instance %s executes step %s on node %s, which lives, but has let its lease end at %s: '
         || 'the next sweep makes it runnable again; look at that node if it goes on (gdctl nodes)%s', m.id, left(m.step, 255),
-        left(n.node, 255), :"schema".gd_time_text(m.lease_expires_at), z.suspected)
+        left(n.node, 255), :"schema"._gd_time_text(m.lease_expires_at), z.suspected)
       when 'owed' then format('Instance %s is to run, but instance %s has its %s: it does when that one has left the key '
         || '(gdctl why %s)', m.id, o.id, m.its_key, o.id)
       when 'overdue' then format('%s: a sweep of a node that lives wakes it%s', z.due, z.by_sweep)
       when 'rests' then format('Instance %s rests at step %s since %s%s: %s', m.id, left(m.step, 255),
-        :"schema".gd_time_text(m.updated_at),
-        coalesce(' until ' || :"schema".gd_time_text(m.deadline) || coalesce(', and goes to ' || r.next_step || ' then', ''), ''),
+        :"schema"._gd_time_text(m.updated_at),
+        coalesce(' until ' || :"schema"._gd_time_text(m.deadline) || coalesce(', and goes to ' || r.next_step || ' then', ''), ''),
         coalesce('move it (gdctl transition ' || m.id || ' STEP; to ' || r.to_steps || ')', 'its machine lets nobody move it'))
       when 'waits' then format('Instance %s waits for signal %s at step %s since %s, %s: send it (gdctl signal %s %s)%s', m.id,
-        m.names, left(m.step, 255), :"schema".gd_time_text(m.updated_at),
-        coalesce('until ' || :"schema".gd_time_text(m.deadline), 'without a deadline'), m.id,
-        :"schema".gd_shell_text(left(m.awaits, 255)),
+        m.names, left(m.step, 255), :"schema"._gd_time_text(m.updated_at),
+        coalesce('until ' || :"schema"._gd_time_text(m.deadline), 'without a deadline'), m.id,
+        :"schema"._gd_shell_text(left(m.awaits, 255)),
         coalesce('; unread in its inbox: ' || b.text, ''))
       when 'delayed' then format('Instance %s is not due until %s%s: wait, or let it run (gdctl run-now %s)', m.id,
-        :"schema".gd_time_text(m.eligible_at),
-        case when m.attempt > 0 then format(', after %s tries', m.attempt) else '' end || coalesce(' (' || nullif(left(m.last_error, 255), '') || ')', ''), m.id)
+        :"schema"._gd_time_text(m.eligible_at),
+        case when m.attempt > 0 then format(', after %s tries', m.attempt) else '' end
+          || coalesce(' (' || nullif(left(m.last_error, 255), '') || ')', ''), m.id)
       when 'no_node' then format('%s, and no node lives: start one that has %s and serves queue %s', z.due, m.machine,
         m.in_queue)
       when 'version_unknown' then format('%s, and no node that lives has %s%s: start one that has it%s', z.due, m.machine,
-        coalesce(', which was served last at ' || :"schema".gd_time_text(v.last_served), ''),
+        coalesce(', which was served last at ' || :"schema"._gd_time_text(v.last_served), ''),
         coalesce('; served are ' || v.versions || ' (gdctl upgrade ' || m.id || ' --to-version N)', ''))
       when 'queue_unserved' then format('%s, and no node that has %s serves its queue %s, but %s: start one that does, or move '
         || 'it (gdctl move %s --to QUEUE)', z.due, m.machine, m.in_queue, v.elsewhere, m.id)
       when 'queue_paused' then format('%s, and its queue %s is paused since %s%s%s: resume it (gdctl resume %s)', z.due,
-        m.in_queue, :"schema".gd_time_text(p.paused_at), coalesce(' by ' || p.paused_by, ''), coalesce(', ' || p.reason, ''),
-        :"schema".gd_shell_text(m.in_queue))
+        m.in_queue, :"schema"._gd_time_text(p.paused_at), coalesce(' by ' || p.paused_by, ''), coalesce(', ' || p.reason, ''),
+        :"schema"._gd_shell_text(m.in_queue))
       when 'row_locked' then format('%s, and %s has locked its row: %s', z.due, x.told, x.to_do)
       when 'refused' then format('%s, and the database refuses that, as node %s was told (%s): mend what refuses it, maybe a '
         || 'trigger or a constraint of the application''s; it is tried again and again', z.due, y.node, y.why)
