@@ -49,7 +49,7 @@ client::client(client&&) noexcept = default;
 client& client::operator=(client&&) noexcept = default;
 client::~client() = default;
 
-result<client> client::connect(pq::options opts, client_settings how) {
+result<client> client::connect(pq::options opts, const client_settings& how) {
   if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
     return ok.error();
   auto made = std::make_unique<impl>(std::move(opts), settings_of(how),

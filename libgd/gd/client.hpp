@@ -52,7 +52,8 @@ class client {
 public:
   /// Connects, once, and checks that this library can work with the schema.
   /// Errors: `unavailable`, `schema_mismatch`; `sql` for what else the server says.
-  static result<client> connect(pq::options opts, client_settings how = {});
+  static result<client> connect(pq::options opts,
+                                const client_settings& how = {});
 
   /// A client that was moved from can only be destroyed or assigned to.
   client(client&&) noexcept;

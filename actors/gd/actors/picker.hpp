@@ -79,7 +79,7 @@ private:
   void on_steps_ended();
   void on_links_changed();
   void on_suspects_changed();
-  void on_drain(drain x);
+  void on_drain(drain how);
 
   // Driving.
   void drive() override;

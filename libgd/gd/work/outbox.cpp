@@ -338,7 +338,7 @@ void outbox::send(todo& to, time_point now) {
 void outbox::wait_again(entries::iterator x, place where, time_point now) {
   x->second.at = where;
   if (where == place::rests)
-    resting_.push_back({now + rest, x->first});
+    resting_.emplace_back(now + rest, x->first);
   else
     waiting_.insert(x->first);
 }

@@ -113,7 +113,7 @@ MHD_Result send(MHD_Connection* to, std::unique_ptr<parcel> sent) {
     sent.get(), [](void* x) { delete static_cast<parcel*>(x); });
   if (made == nullptr)
     return MHD_NO;
-  sent.release(); // it is the response's
+  static_cast<void>(sent.release()); // it is the response's
   for (auto [name, value] : headers_of_all)
     MHD_add_response_header(made, name, value);
   MHD_add_response_header(made, "Content-Type",
