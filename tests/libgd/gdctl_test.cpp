@@ -317,8 +317,8 @@ CAF_TEST(migrations go up and down and tell where they are) {
   auto up = run({"migrate", "up"});
   CAF_CHECK_EQUAL(up.code, 0);
   auto newest = std::to_string(gd::newest_schema());
-  CAF_CHECK(contains(up.out, "schema public: " + newest
-                               + " migrations; version " + newest));
+  CAF_CHECK(contains(up.out, "schema public: " + newest + " migration"));
+  CAF_CHECK(contains(up.out, "; version " + newest));
   CAF_CHECK(contains(run({"migrate", "up"}).out, "0 migrations"));
   CAF_CHECK_EQUAL(run({"migrate", "status"}).code, 0);
   CAF_CHECK_EQUAL(run({"migrate", "down"}).code, 2);
