@@ -22,18 +22,18 @@ struct charge {
   GD_STATE(charge, key, amount);
 };
 
-struct receipt {
+struct charged {
   std::int64_t number = 0;
-  GD_STATE(receipt, number);
+  GD_STATE(charged, number);
 };
 
 /// Stands for another part of the program.
 inline caf::behavior bank(caf::event_based_actor*) {
   return {
-    [](const charge& x) -> caf::result<receipt> {
+    [](const charge& x) -> caf::result<charged> {
       if (x.amount > 1'000)
         return caf::make_error(caf::sec::runtime_error, "not covered");
-      return receipt{x.amount * 10};
+      return charged{x.amount * 10};
     },
   };
 }
@@ -52,7 +52,7 @@ struct purchase_state {
 // [async]
 inline void pay(gd::actors::async_context<purchase_state> ctx, const caf::actor& bank) {
   charge what{std::to_string(ctx->id) + "/pay", ctx->state.amount};
-  ctx.self->request(bank, 10s, what).then([ctx](const receipt& x) {
+  ctx.self->request(bank, 10s, what).then([ctx](const charged& x) {
     ctx->state.receipt_number = x.number;
     ctx.finish(gd::next(purchase_step::print, ctx->state));
   });

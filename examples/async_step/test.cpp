@@ -49,7 +49,7 @@ void what_the_bank_refuses_is_tried_again_and_fails() {
 void a_bank_that_never_answers_is_given_up() {
   gd::actors::testing::simulation sim;
   auto silent = [](caf::event_based_actor* self) -> caf::behavior {
-    return {[self](const charge&) { return self->make_response_promise<receipt>(); }};
+    return {[self](const charge&) { return self->make_response_promise<charged>(); }};
   };
   CHECK(sim.add(purchase(sim.system().spawn(silent))));
   auto id = order(sim, 42);

@@ -63,7 +63,7 @@ T need(gd::result<T> x) {
 std::int64_t create(PGconn* db, std::int64_t amount) {
   gd::transaction durable{db};
   run(db, "begin");
-  auto made = need(durable.insert({.fsm = "Payment", .state = gd::to_json(payment{amount})}));
+  auto made = need(durable.insert({.fsm = "Payment", .state = gd::to_json(payment_state{amount})}));
   run(db, "insert into payments (id, amount) values ($1, $2)",
       {std::to_string(made.id), std::to_string(amount)});
   run(db, "commit");

@@ -13,10 +13,10 @@
 // [machine]
 GD_ENUM(payment_step, pending_submission, submitted, paid, cancelled, failed);
 
-struct payment {
+struct payment_state {
   std::int64_t amount = 0;
 
-  GD_STATE(payment, amount);
+  GD_STATE(payment_state, amount);
 };
 
 /// What is kept of the transition to submitted.
@@ -28,7 +28,7 @@ struct submission {
 
 inline gd::machine payments() {
   using enum payment_step;
-  return gd::define<payment, payment_step>("Payment", 1)
+  return gd::define<payment_state, payment_step>("Payment", 1)
     .rest(pending_submission, {submitted, cancelled})
     .rest(submitted, {paid, failed}, {.after = std::chrono::days{30}, .then = failed})
     .final(paid)

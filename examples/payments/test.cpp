@@ -21,7 +21,8 @@ int failures = 0;
   std::cerr << __FILE__ << ':' << __LINE__ << ": " << #what << '\n', ++failures
 
 std::int64_t made(gd::testing::simulation& sim) {
-  return sim.insert({.fsm = "Payment", .state = gd::to_json(payment{4200})})
+  return sim
+    .insert({.fsm = "Payment", .state = gd::to_json(payment_state{4200})})
     ->id;
 }
 

@@ -464,7 +464,7 @@ struct between_ends {
                         milliseconds stall = milliseconds{0}) {
     auto rules = std::make_shared<gd::actors::basp_rules>(
       gd::actors::basp_rules{.serves = true,
-                             .self = {},
+                             .self = node(2),
                              .published = {portal},
                              .messages = gd::actors::gateway_requests(),
                              .most_bytes = 1 << 20});
@@ -475,7 +475,7 @@ struct between_ends {
                    .new_alias =
                      [stall] {
       std::this_thread::sleep_for(stall);
-      return gd::actors::basp_node{};
+      return node(3);
                    },
                    .ended = [](const gd::actors::basp_node&) {},
                    .silence = silence},
@@ -487,6 +487,12 @@ struct between_ends {
   }
 
   static constexpr std::uint64_t portal = 77;
+
+  static gd::actors::basp_node node(std::uint32_t process) {
+    gd::actors::basp_node x{};
+    basp::node(process).copy(x.data(), x.size());
+    return x;
+  }
 
   static void say(const gd::actors::descriptor& at, const basp::message& x) {
     auto bytes = x.bytes();

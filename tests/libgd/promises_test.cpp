@@ -51,7 +51,7 @@ struct fixture {
 
   std::int64_t pending() {
     auto x = client->insert(
-      {.fsm = "Payment", .state = gd::to_json(payment{42})});
+      {.fsm = "Payment", .state = gd::to_json(payment_state{42})});
     CAF_REQUIRE(x);
     return x->id;
   }
