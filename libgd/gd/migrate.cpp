@@ -1,5 +1,6 @@
 #include <gd/migrate.hpp>
 
+#include <gd/migrations.hpp>
 #include <gd/pq/migrator.hpp>
 
 #include <iterator>
@@ -12,15 +13,15 @@ int newest_schema() noexcept {
 }
 
 result<int> migrate_up(pq::options opts, int to, bool force) {
-  return migrator{std::move(opts)}.up(to, force);
+  return migrator{std::move(opts), sql::migrations}.up(to, force);
 }
 
 result<int> migrate_down(pq::options opts, int to, bool with_instances) {
-  return migrator{std::move(opts)}.down(to, with_instances);
+  return migrator{std::move(opts), sql::migrations}.down(to, with_instances);
 }
 
 result<schema_status> migration_status(pq::options opts) {
-  return migrator{std::move(opts)}.status();
+  return migrator{std::move(opts), sql::migrations}.status();
 }
 
 } // namespace gd

@@ -215,7 +215,8 @@ struct maker {
 
 class recorder {
 public:
-  recorder(std::shared_ptr<prometheus::Registry> registry, const options& how)
+  recorder(const std::shared_ptr<prometheus::Registry>& registry,
+           const options& how)
     : recorder(registry, maker{*registry, how.labels}, how.most_values) {
     for (const auto& machine : how.machines)
       for (const auto& step : machine.steps)
@@ -497,7 +498,7 @@ recorder::recorder(std::shared_ptr<prometheus::Registry> registry,
 } // namespace
 
 result<event_sink> sink(std::shared_ptr<prometheus::Registry> registry,
-                        options how) {
+                        const options& how) {
   if (!registry)
     return error{
       errc::invalid_argument, "metrics: registry is null, expected one", {}};

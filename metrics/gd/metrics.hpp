@@ -36,7 +36,7 @@ struct options {
 /// `invalid_argument` (a name or label that Prometheus does not allow, or a name that
 /// something else in the registry has).
 result<event_sink> sink(std::shared_ptr<prometheus::Registry> registry,
-                        options how = {});
+                        const options& how = {});
 
 /// What the metrics of the database go by.
 struct database_options {

@@ -199,6 +199,35 @@ CAF_TEST(after a reconnect nobody is judged for one heartbeat interval) {
   CAF_CHECK(log.all<events::sessions_ended>().empty());
 }
 
+CAF_TEST(who has not looked for long lets those live who may just have been locked) {
+  insert(1);
+  auto expire = [&] {
+    rows.rows("update gen_durable set status = 'executing', locked_by = "
+              "'b/0/1', lease_expires_at = now() - interval '1 s'");
+  };
+  auto is = [&](const std::string& status) {
+    return count("status = '" + status + "'") == "1";
+  };
+  expire();
+  spawn_reaper();
+  pass_seconds(3); // a stranger had let go of the row just before the first
+  CAF_CHECK(is("executing"));
+  pass_seconds(1);
+  CAF_CHECK(is("runnable"));
+  CAF_MESSAGE("from then on it knows");
+  expire();
+  pass_seconds(1);
+  CAF_CHECK(is("runnable"));
+  CAF_MESSAGE("until it stands still for longer than half of a lease");
+  expire();
+  pass(32s);
+  CAF_CHECK(is("executing"));
+  pass_seconds(2);
+  CAF_CHECK(is("executing"));
+  pass_seconds(1);
+  CAF_CHECK(is("runnable"));
+}
+
 CAF_TEST(
   a single sweeper that is stopped does not keep the others from sweeping) {
   insert(1);
@@ -213,7 +242,10 @@ CAF_TEST(
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
   pass_seconds(3);
   wait_until_gone(*stopped);
-  pass_seconds(1);
+  CAF_MESSAGE("who takes over has not seen whether a stranger had it locked");
+  pass_seconds(2);
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+  pass_seconds(2);
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
 }
 

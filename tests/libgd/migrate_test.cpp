@@ -7,6 +7,7 @@
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
+#include <gd/migrations.hpp>
 #include <gd/pq/migrator.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -62,7 +63,7 @@ gd::schema_status status_of(const gd::pq::options& opts) {
 
 /// The library's migrations, and two of the test's own: one that adds a column, and one
 /// that takes away what libraries before it need.
-std::vector<gd::sql::migration> two_more() {
+std::vector<gd::migration> two_more() {
   std::vector known(std::begin(gd::sql::migrations),
                     std::end(gd::sql::migrations));
   auto next = newest_schema() + 1;

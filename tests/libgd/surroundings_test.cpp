@@ -8,6 +8,7 @@
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
 #include <gd/migrate.hpp>
+#include <gd/migrations.hpp>
 #include <gd/pq/migrator.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/testing.hpp>

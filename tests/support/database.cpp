@@ -81,28 +81,29 @@ std::string unique_name() {
          + "_" + std::to_string(std::random_device{}());
 }
 
-/// A database with the newest schema, which is made once for all tests on a server.
-std::string migrated() {
-  std::string text;
-  for (const auto& x : sql::migrations)
-    text += x.up;
-  auto found = "gd_migrated_" + std::to_string(std::hash<std::string>{}(text));
+/// Of a database with the newest schema, which is made once for all tests on a server.
+const std::string& migrated() {
+  static const auto name = [] {
+    std::string text;
+    for (const auto& x : sql::migrations)
+      text += x.up;
+    return "gd_migrated_" + std::to_string(std::hash<std::string>{}(text));
+  }();
+  return name;
+}
+
+void make_migrated() {
   session on_server{server({})};
-  if (on_server.scalar("select count(*) from pg_database where datname = $1",
-                       {found})
-      == "1")
-    return found;
   auto mine = unique_name();
   on_server.exec("create database " + quoted_name(mine));
   if (auto done = migrate_up({.database = server({{"dbname", mine}})}); !done)
     throw std::runtime_error{to_string(done.error())};
   try {
     on_server.exec("alter database " + quoted_name(mine) + " rename to "
-                   + quoted_name(found));
+                   + quoted_name(migrated()));
   } catch (const sql_error&) { // another process was first
     on_server.exec("drop database " + quoted_name(mine));
   }
-  return found;
 }
 
 /// Drops databases while the next test runs already: the server writes all that it has to
@@ -291,10 +292,11 @@ temporary_database::~temporary_database() {
 }
 
 void temporary_database::make(const std::string& like) const {
-  if (std::exchange(made_, true))
+  if (made_)
     return;
   session{server({})}.exec("create database " + quoted_name(name_)
                            + " template " + quoted_name(like));
+  made_ = true;
 }
 
 std::string temporary_database::conninfo(const std::string& user,
@@ -314,7 +316,14 @@ pq::options temporary_database::options() const {
 
 void temporary_database::migrate() {
   if (!made_ && schema_ == "public")
-    return make(migrated());
+    try {
+      return make(migrated());
+    } catch (const sql_error& why) {
+      if (why.sqlstate() != "3D000")
+        throw;
+      make_migrated();
+      return make(migrated());
+    }
   if (auto done = migrate_up(options()); !done)
     throw std::runtime_error{to_string(done.error())};
 }

@@ -56,7 +56,9 @@ reaper_actor::reaper_actor(caf::actor_config& cfg, node_ptr home)
 }
 
 caf::behavior reaper_actor::make_behavior() {
-  for (auto what : {sweep::leases, sweep::deadlines, sweep::expired})
+  // Until it knows which rows strangers have locked it reaps none.
+  send_self_after(this, milliseconds{0}, sweep_due{sweep::leases});
+  for (auto what : {sweep::deadlines, sweep::expired})
     send_self_after(this, interval(what), sweep_due{what});
   return {
     [this](sweep_due x) { start(x.what); },
@@ -122,8 +124,13 @@ bool reaper_actor::has_just_looked() {
          || system().clock().now() - looked_at_ <= how.lease - how.heartbeat;
 }
 
+bool reaper_actor::knows_locks() {
+  return looking_since_
+         && system().clock().now() - *looking_since_ >= lock_grace;
+}
+
 bool reaper_actor::may_reap() {
-  return may_look() && has_just_looked();
+  return may_look() && has_just_looked() && knows_locks();
 }
 
 void reaper_actor::note_delay(sweep what) {
@@ -135,9 +142,10 @@ void reaper_actor::note_delay(sweep what) {
 void reaper_actor::start(sweep what) {
   of(what).found = false;
   of(what).began = system().clock().now();
-  // Where heartbeats wait for a standby, looks go on: they tell for how long.
-  if (what == sweep::leases && !may_look() && !waits_for_standby_)
-    return send_self_after(this, interval(what), sweep_due{what});
+  // A process that stood still has not seen who was locked.
+  if (what == sweep::leases
+      && of(what).began - look_due_ > home_->config.lease / 2)
+    looking_since_.reset();
   if (what == sweep::expired) {
     expired_pages_ = 0;
     look_for_expired();
@@ -169,14 +177,13 @@ void reaper_actor::finish(sweep what, const pq::reply& reply) {
   note_delay(what);
   if (!reply.ok())
     return fail(what, *reply.failure);
-  if (what == sweep::leases && of(what).under_way == stage::look && !may_look()
-      && !waits_for_standby_)
-    return pause(what); // what it has seen is old
   switch (of(what).under_way) {
     case stage::lock:
       if (reply.results.front().boolean(0, 0))
         return run(what);
       home_->tell(events::sweep_skipped{title(what)});
+      if (what == sweep::leases)
+        looking_since_.reset();
       // The node that sweeps may be the one that is silent, and keep the lock.
       return what == sweep::leases ? look_for_silent() : pause(what);
     case stage::look:
@@ -236,6 +243,7 @@ void reaper_actor::fail(sweep what, const error& why) {
     silent_.clear();
     silent_since_.clear();
     to_erase_.clear();
+    looking_since_.reset();
     return pause(what);
   }
   if (at.under_way == stage::erase) {
@@ -311,17 +319,22 @@ void reaper_actor::read_look(const pq::reply& reply) {
     looked_at_ = system().clock().now();
     if (!steady)
       answered_late_ = looked_at_;
-    if (!may_look()) {
-      look_soon_ = true;
-      return pause(sweep::leases);
-    }
   }
   remember();
-  move_batch(sweep::leases);
+  if (!may_look()) {
+    look_soon_ = true;
+    return pause(sweep::leases);
+  }
+  if (knows_locks())
+    move_batch(sweep::leases);
+  else
+    look_for_silent();
 }
 
 void reaper_actor::remember() {
   auto now = system().clock().now();
+  if (!looking_since_)
+    looking_since_ = now;
   for (auto& [id, until] : locked_)
     if (!until)
       until = now + lock_grace;
@@ -542,6 +555,13 @@ void reaper_actor::pause(sweep what) {
   if (what == sweep::leases && std::exchange(look_soon_, false))
     wait = std::min<milliseconds>(wait, home_->config.heartbeat
                                           / (waits_for_standby_ ? 2 : 1));
+  if (what == sweep::leases) {
+    auto now = system().clock().now();
+    if (looking_since_ && !knows_locks())
+      wait = std::min(wait, std::chrono::ceil<milliseconds>(
+                              *looking_since_ + lock_grace - now));
+    look_due_ = now + wait;
+  }
   send_self_after(this, wait, sweep_due{what});
 }
 

@@ -128,6 +128,7 @@ private:
   bool may_look();
   bool has_just_looked();
   bool may_reap();
+  bool knows_locks();
   void note_delay(sweep what);
   void remember();
 
@@ -138,6 +139,10 @@ private:
   /// Heartbeats wait for a standby; and when the last look that did so was answered.
   bool waits_for_standby_ = false;
   clock::time_point looked_at_{};
+  /// Since when it has seen at each interval which rows are locked. Unset: it has not, and
+  /// what it finds may just have been let go.
+  std::optional<clock::time_point> looking_since_;
+  clock::time_point look_due_{};
   /// Rows that strangers have locked, and until when those are left alone that
   /// they have let go since: unset for those that they have not.
   std::map<std::int64_t, std::optional<clock::time_point>> locked_;

@@ -30,7 +30,7 @@ pq::options without_timeouts(pq::options opts) {
 
 } // namespace
 
-migrator::migrator(pq::options opts, std::span<const sql::migration> known)
+migrator::migrator(pq::options opts, std::span<const migration> known)
   : known_(known),
     schema_(opts.schema),
     db_(without_timeouts(std::move(opts))) {
@@ -230,7 +230,7 @@ result<void> migrator::create_schema() {
   return db_.execute(sql::create_schema.text);
 }
 
-result<void> migrator::apply(const sql::migration& x, std::string_view text,
+result<void> migrator::apply(const migration& x, std::string_view text,
                              std::string_view direction) {
   auto ok = db_.execute(text);
   if (ok)

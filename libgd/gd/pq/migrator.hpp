@@ -1,7 +1,6 @@
 #pragma once
 
 #include <gd/migrate.hpp>
-#include <gd/migrations.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/store_nodes.hpp>
 
@@ -12,13 +11,20 @@
 
 namespace gd {
 
+/// One step of the schema's history, with its way back.
+struct migration {
+  int number;
+  std::string_view name;
+  int works_from; ///< the oldest library that works beside it; 0: as before
+  std::string_view up;
+  std::string_view down;
+};
+
 /// One connection that migrates. Whatever it has not committed when it goes is
 /// rolled back by the server.
 class migrator {
 public:
-  /// Those of the library, unless a test has others.
-  explicit migrator(pq::options opts,
-                    std::span<const sql::migration> known = sql::migrations);
+  migrator(pq::options opts, std::span<const migration> known);
 
   // See migrate_up, migrate_down and migration_status.
   result<int> up(int to, bool force);
@@ -42,13 +48,13 @@ private:
   result<int> transaction(const body& run);
   result<store::schema_state> installed();
   result<void> create_schema();
-  result<void> apply(const sql::migration& x, std::string_view text,
+  result<void> apply(const migration& x, std::string_view text,
                      std::string_view direction);
   result<void> note_version(int number);
   result<pq::rows> ask(pq::call what);
   error refuse(std::string why) const;
 
-  std::span<const sql::migration> known_;
+  std::span<const migration> known_;
   std::string schema_;
   pq::connection db_;
 };
