@@ -40,7 +40,7 @@ void report(std::int64_t number, const std::string& what) {
 }
 
 /// Pays for an order, once: the payment's number is the dedup key.
-void pay(caf::event_based_actor* self, gd::actors::gateway shop, std::int64_t number, std::int64_t id) {
+void pay(caf::event_based_actor* self, const gd::actors::gateway& shop, std::int64_t number, std::int64_t id) {
   gd::signal paid{id, "payment_confirmed", gd::to_json(payment{100}), "pay/" + std::to_string(number)};
   self->request(shop, caf::infinite, std::move(paid)).then(
     [=](const gd::signalled&) { report(number, "paid"); },
@@ -48,7 +48,7 @@ void pay(caf::event_based_actor* self, gd::actors::gateway shop, std::int64_t nu
 }
 
 /// Places an order, once and for all: its key stays taken when it is finished.
-void order(caf::event_based_actor* self, gd::actors::gateway shop, std::int64_t number) {
+void order(caf::event_based_actor* self, const gd::actors::gateway& shop, std::int64_t number) {
   gd::insert row{.fsm = "Checkout",
                  .state = gd::to_json(checkout_state{.order = number}),
                  .unique_key = "order/" + std::to_string(number),

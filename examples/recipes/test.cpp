@@ -12,7 +12,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -30,8 +29,9 @@ int failures = 0;
 constexpr auto midnight = gd::testing::simulation_settings{}.start;
 
 template <class State>
-std::int64_t insert(simulation& sim, std::string fsm, const State& state) {
-  return sim.insert({.fsm = std::move(fsm), .state = gd::to_json(state)})->id;
+std::int64_t insert(simulation& sim, const std::string& fsm,
+                    const State& state) {
+  return sim.insert({.fsm = fsm, .state = gd::to_json(state)})->id;
 }
 
 // clang-format off

@@ -525,6 +525,26 @@ CAF_TEST(an incompatible schema stops the engine with a clear error) {
   CAF_CHECK(!answer);
 }
 
+CAF_TEST(a node that no migration can have seen sees the migration) {
+  session stranger{db.conninfo()};
+  stranger.exec("begin; lock table gen_durable_nodes in share mode");
+  insert(1);
+  auto engine = start(options({chain()}));
+  // It has read the version, and is not known.
+  db.wait_until("select count(*) > 0 from pg_locks where not granted and "
+                "relation = 'gen_durable_nodes'::regclass",
+                "t");
+  CAF_CHECK_EQUAL(stranger.scalar("select count(*) from gen_durable_nodes"),
+                  "0");
+  db.note_version(99, 98);
+  stranger.exec("commit");
+  CAF_REQUIRE(log.wait_for<events::node_stopped>());
+  auto why = engine.failed();
+  CAF_REQUIRE(why);
+  CAF_CHECK(why->code == errc::schema_mismatch);
+  CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
+}
+
 CAF_TEST(an insert into the past begins at once) {
   auto opts = options({chain()});
   opts.poll = 1h;

@@ -68,8 +68,10 @@ struct reactor::attempt {
 };
 
 struct reactor::lane_state {
-  /// What a new connection does before it is ready.
-  enum class beginning : std::uint8_t { check_schema, greet };
+  /// What a new connection does before it is ready, in order. Checked again since a
+  /// migration may have begun between the check and the greeting, by which it looks for
+  /// nodes that know less.
+  enum class beginning : std::uint8_t { check_schema, greet, check_again };
 
   std::size_t index = 0;
   bool on_demand = false;
@@ -428,16 +430,16 @@ void reactor::lost(lane_state& lane, news& told) {
 void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
   using beginning = lane_state::beginning;
   auto& conn = *lane.connection;
-  bool greeted = lane.next == beginning::greet;
   result<void> ok;
-  if (greeted)
+  if (lane.next == beginning::greet)
     ok = greet_.heard(lane.index, reply, told.events);
   else
     ok = store::check_schema(reply, opts_.schema);
   if (!ok)
     return conn.abandon(ok.error());
-  if (greet_.say && !greeted) {
-    lane.next = beginning::greet;
+  if (greet_.say && lane.next != beginning::check_again) {
+    lane.next = lane.next == beginning::greet ? beginning::check_again
+                                              : beginning::greet;
     return;
   }
   lane.ready = true;
