@@ -60,10 +60,8 @@ CAF_TEST(a killed step actor frees its slot at once and its row waits for its le
   db->since = sched.clock().now() - 1h;
   while (db->waiting())
     turn();
-  sched.advance_time(40s);
-  sched.run();
-  while (db->waiting())
-    turn();
+  pass(40s); // looks
+  pass(3s);
   CAF_CHECK(log.exactly<events::reaped>(1));
   CAF_CHECK_EQUAL(count("attempt = 1"), "1");
   CAF_CHECK_EQUAL(handled, 0);
