@@ -142,14 +142,14 @@ std::string ways_of(const step& from, const machine_graph& x) {
 
 } // namespace
 
-void machine_graph::add_instances(std::string_view at,
+void machine_graph::add_instances(std::string_view step,
                                   const std::string& status,
                                   std::int64_t count) {
   auto found = std::find_if(steps.begin(), steps.end(),
-                            [at](const auto& x) { return x.name == at; });
+                            [step](const auto& x) { return x.name == step; });
   if (found == steps.end())
     found = steps.insert(steps.end(),
-                         {.name = std::string{at}, .known = false});
+                         {.name = std::string{step}, .known = false});
   found->instances[status] += count;
 }
 
