@@ -142,14 +142,14 @@ std::string ways_of(const step& from, const machine_graph& x) {
 
 } // namespace
 
-void machine_graph::add_instances(std::string_view step,
+void machine_graph::add_instances(std::string_view at,
                                   const std::string& status,
                                   std::int64_t count) {
   auto found = std::find_if(steps.begin(), steps.end(),
-                            [step](const auto& x) { return x.name == step; });
+                            [at](const auto& x) { return x.name == at; });
   if (found == steps.end())
     found = steps.insert(steps.end(),
-                         {.name = std::string{step}, .known = false});
+                         {.name = std::string{at}, .known = false});
   found->instances[status] += count;
 }
 

@@ -47,7 +47,7 @@ struct machine_graph {
   std::set<std::string> estimated{};
 
   /// Adds to what stands at a step, which may be none of the machine's.
-  void add_instances(std::string_view step, const std::string& status,
+  void add_instances(std::string_view at, const std::string& status,
                      std::int64_t count);
 };
 

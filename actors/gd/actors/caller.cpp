@@ -169,7 +169,7 @@ caller::behavior_type caller::make_behavior() {
     if (x.found.door)
       connected(std::move(x.found));
     else
-      failed(std::move(x.why));
+      failed(x.why);
     drive();
   },
     [this](carried& x) { finish(x); },
@@ -244,7 +244,7 @@ void caller::connected(held_gateway to) {
   how_.on_event(events::gateway_reached{addresses_[at_]});
 }
 
-void caller::failed(error why) {
+void caller::failed(const error& why) {
   box_.failed(why, system().clock().now());
   complain(why);
 }

@@ -97,7 +97,7 @@ private:
   void answer_all(std::vector<outbox::ended> who);
   void finish(carried& x);
   void connected(held_gateway to);
-  void failed(error why);
+  void failed(const error& why);
   /// The connection is given up, and nothing of it is heard any more.
   void let_go(const error& why);
   void complain(const error& why);
