@@ -135,9 +135,10 @@ struct fixture : lonely_fixture {
     return ask<gd::inserted>(std::move(x))();
   }
 
-  /// A payment that rests, and can be moved and signalled.
+  /// A payment that rests, and can be moved and signalled: with a key, so that it is sent
+  /// again where a slow machine seems silent.
   std::int64_t payment() {
-    auto row = insert(plain());
+    auto row = insert(lasting("payment/" + std::to_string(++payments_)));
     CAF_REQUIRE(row);
     return row->id;
   }
@@ -195,6 +196,9 @@ struct fixture : lonely_fixture {
     net.hold_requests(false);
     CAF_REQUIRE(log.wait_for<events::gateway_reached>(reached + 1));
   }
+
+private:
+  int payments_ = 0;
 };
 
 template <class T>
