@@ -28,6 +28,13 @@ using namespace gd::test;
 
 namespace {
 
+/// Of a process, in MB.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long most_memory = 600; // with a shadow; unbounded it would be 7,000
+#else
+constexpr long most_memory = 200;
+#endif
+
 /// A process of tests/worker.
 class worker : public process {
 public:
@@ -297,12 +304,7 @@ CAF_TEST(long states and full inboxes do not fill the memory of a process) {
           "generate_series(1, 40) where id <= 3");
   worker a{db, "a"};
   wait_until_count("status = 'done'", "300");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr long most = 600; // with its shadow; unbounded it would be 7,000
-#else
-  constexpr long most = 200;
-#endif
-  CAF_CHECK_LESS(a.peak(), most);
+  CAF_CHECK_LESS(a.peak(), most_memory);
   CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
 }
 
@@ -323,12 +325,7 @@ CAF_TEST(short states and payloads that print many digits do not fill the memory
           + many("1e399", 120) + " from gen_durable where id > 80");
   worker a{db, "a"};
   wait_until_count("status in ('done', 'failed')", "1000");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr long most = 600; // as above
-#else
-  constexpr long most = 200;
-#endif
-  CAF_CHECK_LESS(a.peak(), most);
+  CAF_CHECK_LESS(a.peak(), most_memory);
   CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
 }
 
