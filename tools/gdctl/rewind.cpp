@@ -16,7 +16,7 @@ namespace {
 
 /// Of the command line; the numbers are still to be read.
 template <class Request>
-struct options {
+struct rewind_options {
   address which;
   std::string seq;
   Request what;
@@ -24,7 +24,7 @@ struct options {
 };
 
 template <class Request>
-gd::result<void> read_numbers(options<Request>& opts) {
+gd::result<void> read_numbers(rewind_options<Request>& opts) {
   auto seq = parse_number("SEQ: expected an entry's", opts.seq);
   if (!seq)
     return seq.error();
@@ -32,7 +32,7 @@ gd::result<void> read_numbers(options<Request>& opts) {
   return read_address(opts.which, opts.what.target, opts.what.key);
 }
 
-int rewind(const globals& global, options<gd::rewind>& opts) {
+int rewind(const globals& global, rewind_options<gd::rewind>& opts) {
   if (auto ok = read_numbers(opts); !ok)
     return fail(ok.error());
   auto db = open_database(global);
@@ -47,7 +47,7 @@ int rewind(const globals& global, options<gd::rewind>& opts) {
                ok, "the instance has been put back");
 }
 
-int fork(const globals& global, options<gd::fork>& opts) {
+int fork(const globals& global, rewind_options<gd::fork>& opts) {
   if (auto ok = read_numbers(opts); !ok)
     return fail(ok.error());
   auto db = open_database(global);
@@ -64,7 +64,7 @@ int fork(const globals& global, options<gd::fork>& opts) {
 }
 
 template <class Request>
-void add_arguments(CLI::App& to, options<Request>& opts) {
+void add_arguments(CLI::App& to, rewind_options<Request>& opts) {
   add_address(to, opts.which);
   to.add_option("SEQ", opts.seq, "The entry of its history");
   to.add_option("--reason", opts.what.reason, "Why, for the history");
@@ -74,7 +74,7 @@ void add_arguments(CLI::App& to, options<Request>& opts) {
 } // namespace
 
 void add_rewind(CLI::App& app, const globals& global, action& chosen) {
-  auto opts = std::make_shared<options<gd::rewind>>();
+  auto opts = std::make_shared<rewind_options<gd::rewind>>();
   auto* sub = app.add_subcommand(
     "rewind", "Put an instance back to an entry of its history");
   add_arguments(*sub, *opts);
@@ -94,7 +94,7 @@ void add_rewind(CLI::App& app, const globals& global, action& chosen) {
 }
 
 void add_fork(CLI::App& app, const globals& global, action& chosen) {
-  auto opts = std::make_shared<options<gd::fork>>();
+  auto opts = std::make_shared<rewind_options<gd::fork>>();
   auto* sub = app.add_subcommand(
     "fork", "Make an instance that begins at an entry of another's history");
   add_arguments(*sub, *opts);

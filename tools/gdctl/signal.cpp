@@ -54,7 +54,7 @@ struct inserted_line {
 /// Ids by ref; 0: there is none, or there are several.
 using target_map = std::unordered_map<std::string, std::int64_t>;
 
-struct options {
+struct signal_options {
   row one;
   address which;
   std::string name;
@@ -92,7 +92,7 @@ gd::result<target_map> read_targets(const std::string& path) {
   return ids;
 }
 
-gd::result<gd::signal> complete(row x, const options& opts,
+gd::result<gd::signal> complete(row x, const signal_options& opts,
                                 const target_map& ids) {
   auto given = x.target.has_value() + x.key.has_value() + x.ref.has_value();
   if (given != 1)
@@ -128,7 +128,7 @@ gd::result<gd::signal> complete(row x, const options& opts,
   return made;
 }
 
-parsed_line<gd::signal> parse(std::string_view text, const options& opts,
+parsed_line<gd::signal> parse(std::string_view text, const signal_options& opts,
                               const target_map& ids) {
   auto x = gd::from_json_strict<row>(text);
   if (!x) {
@@ -169,7 +169,7 @@ void tell_awaited(service& db, const gd::look_up& whom,
           + gd::printable(fmt::format("{}", fmt::join(names, "|")))));
 }
 
-int send_one(service& db, const options& opts) {
+int send_one(service& db, const signal_options& opts) {
   auto request = complete(opts.one, opts, {});
   if (!request)
     return fail(request.error());
@@ -189,7 +189,7 @@ int send_one(service& db, const options& opts) {
                                  : "the signal is accepted");
 }
 
-int run(const globals& global, options opts) {
+int run_signal(const globals& global, signal_options opts) {
   auto payload = opts.payload.value_or("{}");
   drop_mark(payload);
   opts.one.payload = gd::json::raw(std::move(payload));
@@ -235,7 +235,7 @@ int run(const globals& global, options opts) {
 } // namespace
 
 void add_signal(CLI::App& app, const globals& global, action& chosen) {
-  auto opts = std::make_shared<options>();
+  auto opts = std::make_shared<signal_options>();
   auto& x = opts->one;
   auto* sub = app.add_subcommand("signal", "Send one signal, or many");
   add_address(*sub, opts->which);
@@ -286,7 +286,7 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
       take_id(opts->which, &opts->name, "NAME");
     if (opts->file == "-" && opts->targets == "-")
       throw CLI::ValidationError("--targets", "stdin cannot be --file as well");
-    chosen = [opts, &global] { return run(global, *opts); };
+    chosen = [opts, &global] { return run_signal(global, *opts); };
   });
 }
 

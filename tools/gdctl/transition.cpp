@@ -17,14 +17,14 @@ namespace gdctl {
 
 namespace {
 
-struct options {
+struct transition_options {
   address which;
   gd::transition what;
   std::optional<std::string> state;
   std::optional<std::string> metadata;
 };
 
-int run(const globals& global, options opts) {
+int run_transition(const globals& global, transition_options opts) {
   auto& what = opts.what;
   if (auto ok = read_address(opts.which, what.target, what.key); !ok)
     return fail(ok.error());
@@ -52,7 +52,7 @@ int run(const globals& global, options opts) {
 } // namespace
 
 void add_transition(CLI::App& app, const globals& global, action& chosen) {
-  auto opts = std::make_shared<options>();
+  auto opts = std::make_shared<transition_options>();
   auto& x = opts->what;
   auto* sub = app.add_subcommand("transition",
                                  "Move an instance to another step");
@@ -75,7 +75,7 @@ void add_transition(CLI::App& app, const globals& global, action& chosen) {
             "gdctl transition --key 'order 42' cancelled"});
   sub->callback([=, &global, &chosen] {
     take_id(opts->which, &opts->what.to, "STEP");
-    chosen = [opts, &global] { return run(global, *opts); };
+    chosen = [opts, &global] { return run_transition(global, *opts); };
   });
 }
 

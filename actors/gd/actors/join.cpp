@@ -300,19 +300,18 @@ void link_actor::obey() {
 }
 
 void link_actor::read(std::vector<crew_event>& news) {
-  using kind = crew_event::kind;
   for (auto& x : news)
     switch (x.what) {
-      case kind::outcome:
+      case crew_event::kind::outcome:
         link_.report(x.which, std::move(x.row), std::move(x.told), x.over);
         break;
-      case kind::over:
+      case crew_event::kind::over:
         link_.function_over(x.which);
         break;
-      case kind::crashed:
+      case crew_event::kind::crashed:
         link_.crash(x.which, std::move(x.why), x.took);
         break;
-      case kind::returned:
+      case crew_event::kind::returned:
         link_.give_back(x.which);
     }
 }
