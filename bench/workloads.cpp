@@ -8,6 +8,7 @@
 #include <gd/actors/remote.hpp>
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
+#include <gd/network/client/dial.hpp>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -753,13 +754,15 @@ sample measure_round_trip(const parameters& how) {
     actor_config elsewhere{true};
     caf::actor_system sys{elsewhere};
     auto to = n.gateway();
+    std::shared_ptr<void> connection;
     if (how.connect >= 0) {
       if (how.connect > 0)
         at = "127.0.0.1:" + std::to_string(how.connect);
-      auto found = gd::actors::connect(sys, at, patience);
+      auto found = gd::actors::hold(sys, at, patience);
       if (!found)
         fail(found.error());
-      to = *found;
+      to = found->door;
+      connection = found->connection;
     }
     caf::scoped_actor self{how.connect >= 0 ? sys : n.sys};
     m.start();

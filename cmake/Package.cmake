@@ -8,7 +8,7 @@ set(out "${PROJECT_BINARY_DIR}/package")
 
 set(GD_COMPONENTS core testing)
 if(GD_BUILD_ACTORS)
-  list(APPEND GD_COMPONENTS actors)
+  list(APPEND GD_COMPONENTS actors network)
 endif()
 if(TARGET gen_durable_actors_testing)
   list(APPEND GD_COMPONENTS actors_testing)
@@ -34,15 +34,20 @@ endforeach()
 install(DIRECTORY libgd/gd
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.hpp"
+  PATTERN client EXCLUDE
+  PATTERN engine EXCLUDE
   PATTERN pq EXCLUDE
-  PATTERN work EXCLUDE)
+  PATTERN store EXCLUDE)
 install(DIRECTORY testing/gd
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.hpp")
 if(GD_BUILD_ACTORS)
-  install(DIRECTORY actors/gd
-    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-    FILES_MATCHING REGEX "/(async|compat|engine|join|messages|remote|remote_gateway)\\.hpp$")
+  install(DIRECTORY actors/gd/actors network/gd/actors
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gd"
+    FILES_MATCHING REGEX "/gd/actors/[a-z_]+\\.hpp$"
+    PATTERN gateway EXCLUDE
+    PATTERN node EXCLUDE
+    PATTERN queue EXCLUDE)
 endif()
 if(TARGET gen_durable_actors_testing)
   install(DIRECTORY testing/actors/gd
@@ -75,15 +80,7 @@ install(DIRECTORY sql/grants
 
 # -- find_package --------------------------------------------------------------
 
-# CAF's modules that the actors are linked with, and thus their users.
-set(GD_CAF_COMPONENTS "")
 if(GD_BUILD_ACTORS)
-  get_target_property(linked gen_durable_actors LINK_LIBRARIES)
-  foreach(library IN LISTS linked)
-    if(library MATCHES "^CAF::([a-z]+)$")
-      list(APPEND GD_CAF_COMPONENTS ${CMAKE_MATCH_1})
-    endif()
-  endforeach()
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake"
     DESTINATION "${package_dir}")
 endif()
@@ -135,29 +132,29 @@ gd_pkg_config(testing "Tests of gen_durable's machines, without an engine"
   REQUIRES "gen_durable_core = ${PROJECT_VERSION}")
 
 if(GD_BUILD_ACTORS)
-  # CAF has no file for pkg-config.
-  set(libs "")
-  set(cflags "")
-  foreach(component IN LISTS GD_CAF_COMPONENTS)
-    get_target_property(location CAF::${component} LOCATION)
+  # CAF has no files for pkg-config.
+  foreach(module IN ITEMS core io)
+    set(libs_${module} "")
+    set(cflags_${module} "")
+    get_target_property(location CAF::${module} LOCATION)
     cmake_path(GET location PARENT_PATH dir)
     if(NOT dir IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
-      list(APPEND libs "-L${dir}")
+      list(APPEND libs_${module} "-L${dir}")
     endif()
-    list(APPEND libs "-lcaf_${component}")
-    get_target_property(dirs CAF::${component} INTERFACE_INCLUDE_DIRECTORIES)
+    list(APPEND libs_${module} "-lcaf_${module}")
+    get_target_property(dirs CAF::${module} INTERFACE_INCLUDE_DIRECTORIES)
     foreach(dir IN LISTS dirs)
       if(dir AND NOT dir IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
-        list(APPEND cflags "-isystem ${dir}")
+        list(APPEND cflags_${module} "-isystem ${dir}")
       endif()
     endforeach()
   endforeach()
-  list(REMOVE_DUPLICATES libs)
-  list(REMOVE_DUPLICATES cflags)
   gd_pkg_config(actors "gen_durable's engine, for CAF ${CAF_VERSION}"
     REQUIRES "gen_durable_core = ${PROJECT_VERSION}"
-    LIBS ${libs}
-    CFLAGS ${cflags})
+    LIBS ${libs_core} CFLAGS ${cflags_core})
+  gd_pkg_config(network "gen_durable's gateway and workers on other CAF nodes"
+    REQUIRES "gen_durable_actors = ${PROJECT_VERSION}"
+    LIBS ${libs_io} CFLAGS ${cflags_io})
 endif()
 if(TARGET gen_durable_actors_testing)
   gd_pkg_config(actors_testing "Tests of machines with asynchronous steps, without an engine"

@@ -95,7 +95,7 @@ cmp {"$tree/docs","$root/usr/share/gen_durable"}/grafana.json
 launcher=$(command -v ccache || true)
 export CCACHE_BASEDIR=$scratch
 cmake -DWAY=find_package -DSOURCE="$tree" -DPREFIX="$root/usr" -DLIBDIR="lib/$triplet" \
-  -DDIR="$scratch/consumer" "-DCOMPONENTS=core;testing;actors;actors_testing;metrics" \
+  -DDIR="$scratch/consumer" "-DCOMPONENTS=core;testing;actors;network;actors_testing;metrics" \
   -DCXX=g++ -DLAUNCHER="$launcher" -DSEARCH= -P "$tree/tests/consumer/check.cmake"
 read -ra flags < <(PKG_CONFIG_PATH=$root/usr/lib/$triplet/pkgconfig pkg-config --cflags gen_durable_actors)
 read -ra libs < <(PKG_CONFIG_PATH=$root/usr/lib/$triplet/pkgconfig pkg-config --libs gen_durable_actors)

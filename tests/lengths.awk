@@ -1,16 +1,14 @@
-# Tells which C++ files have more than `file_lines` lines, and which functions more
-# than `function_lines`, each as "<file>:<line>: ...". What counts as a function is
-# everything in braces that is neither in another one nor a namespace, a class or an
-# enumeration: from the first line of its declaration to its closing brace.
+# Tells which functions in C++ files have more than `function_lines` lines, each as
+# "<file>:<line>: ...". What counts as a function is everything in braces that is neither
+# in another one nor a namespace, a class or an enumeration: from the first line of its
+# declaration to its closing brace.
 #
-# Run as awk -v file_lines=<n> -v function_lines=<n> -f tests/lengths.awk <file>...
+# Run as awk -v function_lines=<n> -f tests/lengths.awk <file>...
 
 function end_of_file() {
   end_of_function()
   if (depth != 0 || raw)
     print name ": its braces cannot be followed"
-  if (lines > file_lines)
-    print name ": has " lines " lines, expected at most " file_lines
 }
 
 function end_of_function() {
@@ -56,7 +54,6 @@ FNR == 1 {
 }
 
 {
-  lines = FNR
   line = code_of($0)
   skip = directive || line ~ /^[ \t]*#/
   directive = skip && $0 ~ /\\$/

@@ -12,7 +12,7 @@ mark_as_advanced(BASH)
 get_target_property(dirs CAF::core INTERFACE_INCLUDE_DIRECTORIES)
 list(REMOVE_ITEM dirs ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
 list(TRANSFORM dirs PREPEND -isystem)
-set(parts libgd testing actors)
+set(parts libgd testing actors network)
 if(GD_BUILD_METRICS)
   list(APPEND parts metrics)
 endif()
@@ -42,8 +42,8 @@ foreach(kind IN ITEMS public all)
             ${CMAKE_CXX_COMPILER_LAUNCHER} "${CMAKE_CXX_COMPILER}"
             -std=c++20 -O0 -Wall -Wextra -Wpedantic -Wshadow -Werror
             "-I${PROJECT_SOURCE_DIR}/libgd" "-I${PROJECT_SOURCE_DIR}/testing"
-            "-I${PROJECT_SOURCE_DIR}/actors" "-I${PROJECT_SOURCE_DIR}/testing/actors"
-            "-I${PROJECT_SOURCE_DIR}/metrics"
+            "-I${PROJECT_SOURCE_DIR}/actors" "-I${PROJECT_SOURCE_DIR}/network"
+            "-I${PROJECT_SOURCE_DIR}/testing/actors" "-I${PROJECT_SOURCE_DIR}/metrics"
             ${dirs} -- ${checked})
   set_tests_properties("headers/${kind}" PROPERTIES PROCESSORS 2)
 endforeach()
@@ -52,7 +52,7 @@ set_tests_properties(headers/all PROPERTIES LABELS long)
 # -- exports -------------------------------------------------------------------
 
 # The libraries as shared ones, if need be linked from the static ones' objects.
-set(parts core testing actors)
+set(parts core testing actors network)
 if(GD_BUILD_METRICS)
   list(APPEND parts metrics)
 endif()
@@ -72,6 +72,7 @@ foreach(part IN LISTS parts)
   set(expected_core _ZTIN2gd18undecodable_signalE _ZTVN2gd18undecodable_signalE)
   set(expected_testing _ZTVN2gd7testing10simulationE _ZTVN2gd7testing11in_databaseE)
   set(expected_actors _ZN2gd6actors6add_toERN3caf19actor_system_configE)
+  set(expected_network _ZN2gd6actors14add_network_toERN3caf19actor_system_configE)
   set(expected_metrics _ZN2gd7metrics8databaseENS0_16database_optionsE)
   set(expected_actors_testing _ZTVN2gd6actors7testing10simulationE)
   add_test(NAME "exports/${part}"

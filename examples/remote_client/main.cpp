@@ -1,10 +1,12 @@
-/// A CAF node without an engine: finds the gateway that a checkout worker has
+/// A CAF node without an engine: reaches the gateway that a checkout worker has
 /// published (checkout_worker --publish /run/shop.sock), orders, pays, and waits until
 /// the order is shipped.
 
 #include "../checkout/checkout.hpp"
 
+#include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
+#include <gd/actors/remote_gateway.hpp>
 
 #include <caf/all.hpp>
 
@@ -33,31 +35,32 @@ struct config : caf::actor_system_config {
   }
 };
 
-/// Asks and waits. Another node may die at any time, so there is a timeout.
+/// Asks and waits: each request is answered, whatever happens.
 template <class Answer, class Request>
 gd::result<Answer> ask(caf::scoped_actor& self, const gd::actors::gateway& gateway, Request x) {
   gd::result<Answer> answer = gd::error{};
-  self->request(gateway, 10s, std::move(x)).receive(
+  self->request(gateway, caf::infinite, std::move(x)).receive(
     [&](Answer& y) { answer = std::move(y); },
     [&](caf::error& why) { answer = gd::actors::from_caf(self->system(), why); });
   return answer;
 }
 
 gd::result<std::string> shop(caf::actor_system& sys, const config& cfg) {
-  auto gateway = gd::actors::connect(sys, cfg.at, 5s);
-  if (!gateway)
-    return gateway.error();
+  auto remote = gd::actors::reach(sys, {cfg.at}, {.connect_first = true});
+  if (!remote)
+    return remote.error();
+  const auto& gateway = remote->gateway();
   caf::scoped_actor self{sys};
   gd::insert order{.fsm = "Checkout", .state = gd::to_json(checkout_state{.order = cfg.order})};
-  auto row = ask<gd::inserted>(self, *gateway, order);
+  auto row = ask<gd::inserted>(self, gateway, order);
   if (!row)
     return row.error();
   std::cout << "order " << cfg.order << " is instance " << row->id << std::endl;
   gd::signal paid{row->id, "payment_confirmed", gd::to_json(payment{100}), "evt-7"};
-  if (auto sent = ask<gd::signalled>(self, *gateway, paid); !sent)
+  if (auto sent = ask<gd::signalled>(self, gateway, paid); !sent)
     return sent.error();
   while (true) {
-    auto now = ask<gd::instance>(self, *gateway, gd::look_up{row->id});
+    auto now = ask<gd::instance>(self, gateway, gd::look_up{row->id});
     if (!now)
       return now.error();
     if (now->status == "done")

@@ -1,6 +1,6 @@
 #include <gd/event.hpp>
 
-#include <gd/work/alike_events.hpp>
+#include <gd/engine/queue/alike_events.hpp>
 
 #include <chrono>
 #include <condition_variable>

@@ -4,9 +4,9 @@
 #include <gd/pq/bind.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/read.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 
 #include <chrono>
 #include <thread>

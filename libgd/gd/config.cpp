@@ -1,7 +1,7 @@
 #include <gd/config.hpp>
 
-#include <gd/pq/store.hpp>
 #include <gd/pq/text.hpp>
+#include <gd/store/store.hpp>
 #include <gd/time.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include <gd/context.hpp>
 
-#include <gd/work/lease.hpp>
+#include <gd/store/lease.hpp>
 
 #include <stdexcept>
 

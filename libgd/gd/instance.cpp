@@ -1,6 +1,6 @@
 #include <gd/instance.hpp>
 
-#include <gd/work/resolve.hpp>
+#include <gd/engine/intake/resolve.hpp>
 
 #include <fmt/format.h>
 

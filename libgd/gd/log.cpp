@@ -2,7 +2,7 @@
 
 #include <gd/event.hpp>
 #include <gd/instance.hpp>
-#include <gd/pq/expect.hpp>
+#include <gd/pq/ensure.hpp>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include <gd/migrate.hpp>
 
 #include <gd/migrations.hpp>
-#include <gd/pq/migrator.hpp>
+#include <gd/store/migrator.hpp>
 
 #include <iterator>
 #include <utility>

@@ -1,10 +1,10 @@
 #include <gd/testing.hpp>
 
 #include <gd/config.hpp>
-#include <gd/pq/store.hpp>
+#include <gd/engine/step/execution.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/store.hpp>
 #include <gd/time.hpp>
-#include <gd/work/execution.hpp>
-#include <gd/work/lease.hpp>
 
 #include <fmt/format.h>
 

@@ -1,14 +1,14 @@
 #include <gd/testing.hpp>
 
 #include <gd/config.hpp>
+#include <gd/engine/queue/key.hpp>
+#include <gd/engine/queue/turn.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/database.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 #include <gd/testing_sql.hpp>
-#include <gd/work/key.hpp>
-#include <gd/work/lease.hpp>
-#include <gd/work/turn.hpp>
 
 #include <algorithm>
 #include <set>

@@ -1,10 +1,10 @@
 #include <gd/testing.hpp>
 
 #include <gd/config.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/work/insert_intake.hpp>
-#include <gd/work/lease.hpp>
-#include <gd/work/resolve.hpp>
+#include <gd/engine/intake/insert_intake.hpp>
+#include <gd/engine/intake/resolve.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/store.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

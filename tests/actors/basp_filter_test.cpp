@@ -4,7 +4,7 @@
 #include "remote_peer/samples.hpp"
 #include "support/basp.hpp"
 
-#include <gd/actors/basp_filter.hpp>
+#include <gd/network/wire/basp_filter.hpp>
 
 #include <caf/test/unit_test.hpp>
 

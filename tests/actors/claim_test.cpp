@@ -2,7 +2,7 @@
 
 #include "actors/stepped.hpp"
 
-#include <gd/actors/gateway.hpp>
+#include <gd/actors/gateway/gateway.hpp>
 #include <gd/actors/messages.hpp>
 
 #include <caf/test/dsl.hpp>

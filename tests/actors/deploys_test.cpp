@@ -5,8 +5,8 @@
 
 #include "actors/stepped.hpp"
 
-#include <gd/actors/reaper.hpp>
-#include <gd/actors/registration.hpp>
+#include <gd/actors/node/registration.hpp>
+#include <gd/actors/sweep/reaper.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -3,11 +3,12 @@
 #include "actors/harness.hpp"
 #include "actors/peers.hpp"
 #include "support/basp.hpp"
+#include "support/connect.hpp"
 
-#include <gd/actors/guard.hpp>
 #include <gd/actors/remote.hpp>
+#include <gd/network/wire/guard.hpp>
 
-#include <gd/work/link_codec.hpp>
+#include <gd/network/workers/link_codec.hpp>
 
 #include <caf/io/all.hpp>
 #include <caf/test/unit_test.hpp>
@@ -373,7 +374,7 @@ struct guard_fixture {
   }
 
   gateway find(milliseconds silence = patience) {
-    auto x = gd::actors::connect(sys, place, patience, silence);
+    auto x = gd::test::connect(sys, place, patience, silence);
     if (!x)
       throw std::runtime_error(to_string(x.error()));
     return *x;
@@ -638,7 +639,7 @@ CAF_TEST(who says who it is and then nothing or half of it is cut off in time) {
   auto give_up = clock_type::now() + patience;
   bool outlives = false;
   for (std::uint32_t n = 3; !outlives && clock_type::now() < give_up; ++n) {
-    auto friendly = gd::actors::connect(sys, place, patience, patience);
+    auto friendly = gd::test::connect(sys, place, patience, patience);
     raw_node other{place, basp::node(n)};
     CAF_CHECK(other.socket.wait_for_end());
     outlives = friendly

@@ -6,8 +6,8 @@
 #include "actors/stepped.hpp"
 #include "support/process.hpp"
 
-#include <gd/actors/hints.hpp>
 #include <gd/actors/remote.hpp>
+#include <gd/network/server/hints.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -50,10 +50,10 @@ struct hints_fixture : picker_fixture {
       home, [this](const std::string& address, auto tell) {
         tried.push_back(address);
         auto at = doors.find(address);
-        held_gateway found;
         if (at != doors.end() && at->second)
-          found.door = caf::actor_cast<gateway>(at->second);
-        tell(std::move(found));
+          tell(held_gateway{caf::actor_cast<gateway>(at->second), nullptr});
+        else
+          tell(gd::error{gd::errc::unavailable, "nobody is there", {}});
       });
     actors.push_back(hints);
     home->children.set(role::hints, {}, hints);

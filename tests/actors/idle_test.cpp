@@ -4,11 +4,11 @@
 
 #include "actors/harness.hpp"
 
-#include <gd/actors/gateway.hpp>
-#include <gd/actors/heartbeat.hpp>
-#include <gd/actors/node.hpp>
-#include <gd/actors/picker.hpp>
-#include <gd/actors/reaper.hpp>
+#include <gd/actors/gateway/gateway.hpp>
+#include <gd/actors/node/node.hpp>
+#include <gd/actors/queue/picker.hpp>
+#include <gd/actors/sweep/heartbeat.hpp>
+#include <gd/actors/sweep/reaper.hpp>
 
 #include <gd/sql.hpp>
 

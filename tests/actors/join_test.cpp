@@ -5,12 +5,13 @@
 
 #include "actors/harness.hpp"
 #include "link_worker/machines.hpp"
+#include "support/connect.hpp"
 #include "support/process.hpp"
 
 #include <gd/actors/join.hpp>
 #include <gd/actors/remote.hpp>
 
-#include <gd/work/link_codec.hpp>
+#include <gd/network/workers/link_codec.hpp>
 
 #include <caf/all.hpp>
 #include <caf/test/unit_test.hpp>
@@ -494,8 +495,8 @@ CAF_TEST(
   auto row = db.rows("select id, locked_by from gen_durable "
                      "where status = 'executing'")
                .front();
-  auto door = gd::actors::connect(sys, "127.0.0.1:" + std::to_string(port),
-                                  patience);
+  auto door = gd::test::connect(sys, "127.0.0.1:" + std::to_string(port),
+                                patience);
   CAF_REQUIRE(door);
   caf::scoped_actor self{sys};
   auto say = [&](const auto& x) {

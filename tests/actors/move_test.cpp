@@ -5,9 +5,9 @@
 
 #include "actors/stepped.hpp"
 
-#include <gd/actors/gateway.hpp>
+#include <gd/actors/gateway/gateway.hpp>
 #include <gd/actors/messages.hpp>
-#include <gd/pq/store_nodes.hpp>
+#include <gd/store/nodes.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -5,8 +5,8 @@
 
 #include "actors/stepped.hpp"
 
-#include <gd/actors/gateway.hpp>
-#include <gd/actors/lookout.hpp>
+#include <gd/actors/gateway/gateway.hpp>
+#include <gd/actors/sweep/lookout.hpp>
 #include <gd/client.hpp>
 
 #include <caf/test/dsl.hpp>

@@ -3,11 +3,11 @@
 #include "actors/stepped.hpp"
 
 #include <gd/actors/async.hpp>
-#include <gd/actors/heartbeat.hpp>
-#include <gd/actors/node.hpp>
-#include <gd/actors/picker.hpp>
-#include <gd/actors/reaper.hpp>
-#include <gd/actors/step.hpp>
+#include <gd/actors/node/node.hpp>
+#include <gd/actors/queue/picker.hpp>
+#include <gd/actors/queue/step.hpp>
+#include <gd/actors/sweep/heartbeat.hpp>
+#include <gd/actors/sweep/reaper.hpp>
 #include <gd/sql.hpp>
 
 #include <caf/test/dsl.hpp>

@@ -418,11 +418,11 @@ CAF_TEST(an outage of the database behind it is no loss of the gateway) {
   auto id = payment();
   // Not in the database that it is about.
   session outside{db.conninfo() + " dbname=postgres"};
-  auto allow = [&](const std::string& yes) {
+  auto admit = [&](const std::string& yes) {
     outside.exec("alter database " + quoted_name(db.name())
                  + " allow_connections " + yes);
   };
-  allow("false");
+  admit("false");
   outside.exec("select pg_terminate_backend(pid, 10000) from "
                "pg_stat_activity where application_name like 'gen_durable%' "
                "and datname = $1",
@@ -431,7 +431,7 @@ CAF_TEST(an outage of the database behind it is no loss of the gateway) {
   auto found = ask<gd::instance>(gd::look_up{id});
   // Longer than the gateway's own patience.
   outside.exec("select pg_sleep(2)");
-  allow("true");
+  admit("true");
   CAF_CHECK_EQUAL(code_of(bare()), "ok");
   CAF_CHECK_EQUAL(code_of(found()), "ok");
   CAF_CHECK_EQUAL(signals(), "1");

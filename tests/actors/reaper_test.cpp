@@ -4,9 +4,9 @@
 
 #include "actors/stepped.hpp"
 
-#include <gd/actors/heartbeat.hpp>
-#include <gd/actors/node.hpp>
-#include <gd/actors/reaper.hpp>
+#include <gd/actors/node/node.hpp>
+#include <gd/actors/sweep/heartbeat.hpp>
+#include <gd/actors/sweep/reaper.hpp>
 
 #include <support/server.hpp>
 

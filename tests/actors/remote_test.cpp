@@ -3,11 +3,12 @@
 #include "actors/harness.hpp"
 #include "actors/peers.hpp"
 #include "remote_peer/samples.hpp"
+#include "support/connect.hpp"
 
-#include <gd/actors/gateway.hpp>
 #include <gd/actors/join.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/actors/remote_gateway.hpp>
+#include <gd/network/server/portal.hpp>
 
 #include <caf/io/all.hpp>
 #include <caf/test/unit_test.hpp>
@@ -43,7 +44,7 @@ public:
       [this](gd::insert_all& x) -> caf::result<gd::inserted_all> {
         if (std::exchange(connected_, true))
           return answer<gd::inserted_all>(x, seen_[1]);
-        return gd::inserted_all{}; // what `connect` asks
+        return gd::inserted_all{}; // what who dials asks
       },
       [this](gd::signal& x) { return answer<gd::signalled>(x, seen_[2]); },
       [this](gd::transition& x) {
@@ -221,7 +222,7 @@ struct remote_fixture {
 
   gd::result<gateway> find(const std::string& place,
                            std::chrono::milliseconds timeout = patience) {
-    return gd::actors::connect(sys, place, timeout, patience);
+    return gd::test::connect(sys, place, timeout, patience);
   }
 
   /// Who has sent the last answer.
@@ -685,8 +686,6 @@ CAF_TEST(what a configuration lacks is named) {
              "gd::invalid_argument: publish needs CAF's network module, "
              "which this actor system has not loaded: expected "
              "add_network_to(cfg)"));
-  CAF_CHECK(contains(text_of(gd::actors::connect(plain, "127.0.0.1:1", 1s)),
-                     "connect needs CAF's network module"));
   auto joined = gd::actors::join(plain, {"127.0.0.1:1"}, {});
   CAF_REQUIRE(!joined);
   CAF_CHECK(
@@ -701,7 +700,7 @@ CAF_TEST(what is no gateway is told from one) {
   auto local = [](const gd::result<gateway>& x) { return text_of(x); };
   CAF_CHECK(contains(
     local(find("example.org:4711")),
-    "gd::invalid_argument: connect: expected a loopback address (127.0.0.1) or "
+    "gd::invalid_argument: reach: expected a loopback address (127.0.0.1) or "
     "localhost, got \"example.org\""));
   for (const auto* where : {"", "unix:", "127.0.0.1", "127.0.0.1:", ":0",
                             "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x"})

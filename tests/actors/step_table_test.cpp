@@ -4,7 +4,7 @@
 
 #include "actors/harness.hpp"
 
-#include <gd/actors/step_table.hpp>
+#include <gd/actors/queue/step_table.hpp>
 
 #include <caf/test/dsl.hpp>
 

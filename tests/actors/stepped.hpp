@@ -2,8 +2,8 @@
 
 #include "actors/harness.hpp"
 
-#include <gd/actors/node.hpp>
-#include <gd/actors/picker.hpp>
+#include <gd/actors/node/node.hpp>
+#include <gd/actors/queue/picker.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/sql.hpp>
 

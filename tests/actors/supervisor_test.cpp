@@ -2,9 +2,9 @@
 
 #include "actors/harness.hpp"
 
-#include <gd/actors/gateway.hpp>
-#include <gd/actors/node.hpp>
-#include <gd/actors/supervisor.hpp>
+#include <gd/actors/engine/supervisor.hpp>
+#include <gd/actors/gateway/gateway.hpp>
+#include <gd/actors/node/node.hpp>
 #include <gd/pq/reactor.hpp>
 
 #include <caf/test/unit_test.hpp>

@@ -6,7 +6,7 @@
 #include "actors/stepped.hpp"
 
 #include <gd/actors/async.hpp>
-#include <gd/actors/picker.hpp>
+#include <gd/actors/queue/picker.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -5,7 +5,7 @@
 
 #include <gd/actors/engine.hpp>
 #include <gd/actors/join.hpp>
-#include <gd/actors/node.hpp>
+#include <gd/actors/node/node.hpp>
 #include <gd/actors/remote.hpp>
 
 #include <caf/actor_system.hpp>

@@ -1,5 +1,5 @@
 // expect: cannot bind non-const lvalue reference
-#include <gd/pq/store.hpp>
+#include <gd/store/store.hpp>
 
 auto call = [](const gd::store::row_refs<gd::signal>&) {};
 

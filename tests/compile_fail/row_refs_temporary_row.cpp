@@ -1,4 +1,4 @@
 // expect: cannot bind non-const lvalue reference
-#include <gd/pq/store.hpp>
+#include <gd/store/store.hpp>
 
 gd::store::row_refs<gd::signal> refs{gd::signal{}};

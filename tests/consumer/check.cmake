@@ -36,6 +36,7 @@ endfunction()
 set(core_prints "^Order v1: gd::invalid_argument: ")
 set(testing_prints "^done\n$")
 set(actors_prints "^stopped\n$")
+set(network_prints "^gd::unavailable: ")
 set(metrics_prints "gen_durable_node_running 1\n")
 set(actors_testing_prints "^done: {\"id\": 8}\n$")
 

@@ -1,7 +1,7 @@
 // Exceptions and their types between a program and the shared library: what the
 // program throws, the library catches, and hands back as what it was.
 
-#include <gd/work/execution.hpp>
+#include <gd/engine/step/execution.hpp>
 
 #include <iostream>
 #include <memory>

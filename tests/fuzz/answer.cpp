@@ -3,11 +3,9 @@
 
 #include <gd/operate.hpp>
 #include <gd/pq/rows.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_crashes.hpp>
-#include <gd/pq/store_nodes.hpp>
-#include <gd/pq/store_operate.hpp>
-#include <gd/pq/store_reads.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/operate.hpp>
+#include <gd/store/store.hpp>
 
 #include <libpq-fe.h>
 

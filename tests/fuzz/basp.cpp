@@ -2,7 +2,7 @@
 /// that there are, to who may be reached, and the same ones however the bytes come in
 /// pieces.
 
-#include <gd/actors/basp_filter.hpp>
+#include <gd/network/wire/basp_filter.hpp>
 
 #include <cstdint>
 #include <cstdlib>

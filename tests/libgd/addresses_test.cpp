@@ -4,14 +4,14 @@
 // one now. The same whoever asks: SQL, a caller's transaction, a client, the test kit.
 
 #include <gd/client.hpp>
+#include <gd/engine/intake/target_intake.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
-#include <gd/work/target_intake.hpp>
 
 #include <support/database.hpp>
 

@@ -3,10 +3,10 @@
 
 #define CAF_SUITE answers
 
+#include <gd/engine/intake/target_intake.hpp>
 #include <gd/instance.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/work/target_intake.hpp>
+#include <gd/store/store.hpp>
 
 #include <caf/test/dsl.hpp>
 

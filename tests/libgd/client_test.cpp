@@ -6,12 +6,12 @@
 #include "support/database.hpp"
 
 #include <gd/client.hpp>
+#include <gd/engine/intake/insert_intake.hpp>
+#include <gd/engine/intake/target_intake.hpp>
 #include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/insert_intake.hpp>
-#include <gd/work/target_intake.hpp>
 
 #include <caf/test/dsl.hpp>
 

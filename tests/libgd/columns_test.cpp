@@ -9,14 +9,13 @@
 #include <gd/json_codecs.hpp>
 #include <gd/operate.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_crashes.hpp>
-#include <gd/pq/store_ends.hpp>
-#include <gd/pq/store_nodes.hpp>
-#include <gd/pq/store_operate.hpp>
-#include <gd/pq/store_transitions.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/ends.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/operate.hpp>
+#include <gd/store/store.hpp>
+#include <gd/store/transitions.hpp>
 
 #include <support/database.hpp>
 

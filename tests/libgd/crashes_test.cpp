@@ -4,8 +4,8 @@
 // to have caused.
 
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_crashes.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 #include <support/opened.hpp>

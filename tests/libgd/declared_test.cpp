@@ -5,11 +5,11 @@
 
 #include "support/database.hpp"
 
+#include <gd/engine/step/execution.hpp>
 #include <gd/graph.hpp>
 #include <gd/machine.hpp>
-#include <gd/pq/store_nodes.hpp>
+#include <gd/store/nodes.hpp>
 #include <gd/testing.hpp>
-#include <gd/work/execution.hpp>
 
 #include <caf/test/dsl.hpp>
 

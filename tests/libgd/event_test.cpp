@@ -2,9 +2,9 @@
 
 // What events say of themselves, and how a log stays short.
 
+#include <gd/engine/queue/alike_events.hpp>
 #include <gd/event.hpp>
 #include <gd/pq/text.hpp>
-#include <gd/work/alike_events.hpp>
 
 #include <support/database.hpp>
 

@@ -8,10 +8,10 @@
 #include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/pq/reactor.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/pq/text.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 #include <support/server.hpp>

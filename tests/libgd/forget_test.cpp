@@ -6,8 +6,8 @@
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/registry.hpp>
+#include <gd/store/nodes.hpp>
 
 #include <support/database.hpp>
 #include <support/opened.hpp>

@@ -4,11 +4,11 @@
 
 #include <gd/check.hpp>
 #include <gd/client.hpp>
+#include <gd/engine/intake/insert_intake.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/sql.hpp>
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
-#include <gd/work/insert_intake.hpp>
 
 #include <support/database.hpp>
 

@@ -4,11 +4,11 @@
 // statement, in every order. Where the original's SQL goes wrong, it does so
 // here, in the same harness: these tests can fail.
 
+#include <gd/engine/queue/turn.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/lease.hpp>
-#include <gd/work/turn.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 

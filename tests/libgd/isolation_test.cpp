@@ -2,7 +2,7 @@
 
 #define CAF_SUITE isolation
 
-#include <gd/work/isolation.hpp>
+#include <gd/engine/queue/isolation.hpp>
 
 #include <caf/test/dsl.hpp>
 

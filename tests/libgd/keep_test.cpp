@@ -4,13 +4,13 @@
 // nor while what has made them may still be sent again, and whoever is in the way.
 
 #include <gd/client.hpp>
+#include <gd/engine/queue/turn.hpp>
+#include <gd/engine/step/execution.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_ends.hpp>
-#include <gd/pq/store_nodes.hpp>
-#include <gd/work/execution.hpp>
-#include <gd/work/turn.hpp>
+#include <gd/store/ends.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 #include <support/opened.hpp>

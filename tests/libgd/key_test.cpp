@@ -3,13 +3,13 @@
 // Partition keys (spec section 7, [A9]) and picks that cost what they take
 // ([A5]): forced interleavings of the statements, and the turn that sends them.
 
+#include <gd/engine/queue/key.hpp>
+#include <gd/engine/queue/turn.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
-#include <gd/pq/store_reads.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/key.hpp>
-#include <gd/work/turn.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/operate.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 

@@ -6,14 +6,14 @@
 #include "support/database.hpp"
 
 #include <gd/client.hpp>
+#include <gd/engine/queue/turn.hpp>
+#include <gd/engine/step/execution.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
 #include <gd/registry.hpp>
 #include <gd/state.hpp>
-#include <gd/work/execution.hpp>
-#include <gd/work/lease.hpp>
-#include <gd/work/turn.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/store.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -8,7 +8,7 @@
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
 #include <gd/migrations.hpp>
-#include <gd/pq/migrator.hpp>
+#include <gd/store/migrator.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -3,11 +3,11 @@
 // What every statement leaves in the rows: all columns, before and after.
 
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_reads.hpp>
 #include <gd/sql.hpp>
 #include <gd/state.hpp>
-#include <gd/work/lease.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/operate.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 #include <support/opened.hpp>

@@ -1,6 +1,6 @@
 #define CAF_SUITE outcome_types
 
-#include <gd/work/execution.hpp>
+#include <gd/engine/step/execution.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -3,7 +3,7 @@
 
 #define CAF_SUITE pace
 
-#include <gd/work/pace.hpp>
+#include <gd/engine/queue/pace.hpp>
 
 #include <caf/test/unit_test.hpp>
 

@@ -2,8 +2,8 @@
 
 #define CAF_SUITE pick_plan
 
-#include <gd/work/lost.hpp>
-#include <gd/work/pick_plan.hpp>
+#include <gd/engine/queue/lost.hpp>
+#include <gd/engine/queue/pick_plan.hpp>
 
 #include <caf/test/unit_test.hpp>
 

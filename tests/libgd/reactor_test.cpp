@@ -2,8 +2,8 @@
 
 #include <gd/pq/complaints.hpp>
 #include <gd/pq/reactor.hpp>
-#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 

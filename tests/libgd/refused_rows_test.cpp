@@ -2,7 +2,7 @@
 
 // What of the refusals of rows is written down for `why`, and when.
 
-#include <gd/work/refused_rows.hpp>
+#include <gd/engine/intake/refused_rows.hpp>
 
 #include <caf/test/unit_test.hpp>
 

@@ -7,17 +7,17 @@
 #include "support/database.hpp"
 
 #include <gd/client.hpp>
+#include <gd/engine/intake/insert_intake.hpp>
+#include <gd/engine/step/execution.hpp>
 #include <gd/graph.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/registry.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
-#include <gd/work/execution.hpp>
-#include <gd/work/insert_intake.hpp>
 
 #include <caf/test/dsl.hpp>
 

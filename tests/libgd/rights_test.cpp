@@ -10,9 +10,9 @@
 #include <gd/migrate.hpp>
 #include <gd/migrations.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/migrator.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/pq/text.hpp>
+#include <gd/store/migrator.hpp>
+#include <gd/store/nodes.hpp>
 #include <gd/transaction.hpp>
 
 #include <caf/test/dsl.hpp>

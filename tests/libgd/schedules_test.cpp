@@ -6,13 +6,13 @@
 //
 // GD_SEED=<n> GD_SCHEDULES=<n> run others than the usual ones.
 
+#include <gd/engine/queue/key.hpp>
+#include <gd/engine/queue/turn.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/key.hpp>
-#include <gd/work/lease.hpp>
-#include <gd/work/turn.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 

@@ -3,11 +3,11 @@
 // One stranger's open transaction, one row that nobody can pick, one that nobody
 // can read: none of them holds up what is behind it (spec [A7], [A18]).
 
+#include <gd/engine/queue/batch.hpp>
+#include <gd/engine/queue/turn.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store_reads.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/batch.hpp>
-#include <gd/work/turn.hpp>
+#include <gd/store/operate.hpp>
 
 #include <support/database.hpp>
 

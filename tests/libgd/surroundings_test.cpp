@@ -9,8 +9,8 @@
 #include <gd/machine.hpp>
 #include <gd/migrate.hpp>
 #include <gd/migrations.hpp>
-#include <gd/pq/migrator.hpp>
 #include <gd/pq/text.hpp>
+#include <gd/store/migrator.hpp>
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
 

@@ -10,8 +10,8 @@
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/store.hpp>
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
 

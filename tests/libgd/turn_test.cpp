@@ -3,9 +3,9 @@
 // A queue's transactions: first the state machine alone, with replies made by
 // hand, then with a server.
 
+#include <gd/engine/queue/turn.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/turn.hpp>
 
 #include <support/database.hpp>
 

@@ -4,11 +4,11 @@
 // which another has their key.
 
 #include <gd/client.hpp>
+#include <gd/engine/intake/insert_intake.hpp>
+#include <gd/engine/queue/turn.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
 #include <gd/sql.hpp>
-#include <gd/work/insert_intake.hpp>
-#include <gd/work/turn.hpp>
+#include <gd/store/store.hpp>
 
 #include <support/database.hpp>
 

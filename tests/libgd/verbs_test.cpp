@@ -6,11 +6,11 @@
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/sql.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 #include <gd/testing.hpp>
-#include <gd/work/lease.hpp>
 
 #include <support/database.hpp>
 #include <support/ledger.hpp>

@@ -6,9 +6,9 @@
 
 #include <gd/client.hpp>
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
 #include <gd/registry.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 #include <gd/transaction.hpp>
 
 #include <caf/test/dsl.hpp>

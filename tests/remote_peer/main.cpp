@@ -1,6 +1,8 @@
 /// A node of CAF in a process of its own, for tests of the published gateway.
 /// Reads a command per line and answers each with a line; see `commands`.
 
+#include "../support/connect.hpp"
+
 #include "samples.hpp"
 
 #include <gd/actors/remote.hpp>
@@ -112,7 +114,7 @@ private:
   }
 
   std::string connect(const std::string& place) {
-    auto found = gd::actors::connect(sys_, place, timeout_, 60s);
+    auto found = gd::test::connect(sys_, place, timeout_, 60s);
     if (!found)
       return show(found.error());
     gateway_ = *found;

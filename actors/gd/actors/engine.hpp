@@ -34,8 +34,8 @@ public:
   engine& operator=(engine&&) noexcept;
   ~engine();
 
-  /// What to send inserts and signals to. For other nodes: `publish` and
-  /// `connect` of remote.hpp.
+  /// What to send inserts and signals to. For other nodes: `publish` of
+  /// remote.hpp, and `reach` of remote_gateway.hpp.
   const actors::gateway& gateway() const;
 
   /// Ends picking, releases what has not begun, waits up to
@@ -67,6 +67,11 @@ private:
     std::function<void()> end;
   };
   void keep(port x);
+
+  /// Where rows run that this node hands out, and what speaks to workers: the first that
+  /// is given, from now on.
+  void let_workers_in(std::shared_ptr<elsewhere> where,
+                      std::function<caf::actor(caf::actor_system&)> spawn);
 
   std::unique_ptr<impl> impl_;
 };

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@
 /// others stay on their node.
 namespace gd {
 
+class elsewhere;
 class execution;
 
 namespace pq {
@@ -209,8 +212,16 @@ struct link_arrived {
 /// There is something to be sent to workers.
 struct link_poked {};
 
-/// Workers have something for the receiver, or want more rows.
-struct links_changed {};
+/// Workers may come: where their rows run, and what speaks to them, to be started again
+/// when it crashes. `done` is set when pickers know of it, or the engine stops.
+struct open_workers {
+  std::shared_ptr<elsewhere> where;
+  std::function<caf::actor(caf::actor_system&)> spawn;
+  std::shared_ptr<std::promise<void>> done;
+};
+
+/// There are workers now; or they have something for the receiver, or want more rows.
+struct workers_changed {};
 
 /// No more work goes to workers.
 struct close_links {};
@@ -226,11 +237,6 @@ struct crew_orders {
 /// What has become of the executions of a crew.
 struct crew_news {
   std::shared_ptr<std::vector<crew_event>> all;
-};
-
-/// A worker's try to find an engine has ended.
-struct link_found {
-  std::shared_ptr<const result<held_gateway>> what;
 };
 
 /// The worker wants to leave.
@@ -276,10 +282,9 @@ struct restart {
 struct remote_request;
 struct remote_answer;
 
-/// An attempt to connect has ended: with a gateway, or without.
+/// An attempt to connect has ended.
 struct dialled {
-  held_gateway found;
-  gd::error why;
+  std::shared_ptr<const result<held_gateway>> what;
 };
 
 /// To be asked of the gateway; ticket zero: whether it lives.
@@ -334,11 +339,11 @@ GD_LOCAL_MESSAGE(set_worker)
 GD_LOCAL_MESSAGE(close_portal)
 GD_LOCAL_MESSAGE(link_arrived)
 GD_LOCAL_MESSAGE(link_poked)
-GD_LOCAL_MESSAGE(links_changed)
+GD_LOCAL_MESSAGE(open_workers)
+GD_LOCAL_MESSAGE(workers_changed)
 GD_LOCAL_MESSAGE(close_links)
 GD_LOCAL_MESSAGE(crew_orders)
 GD_LOCAL_MESSAGE(crew_news)
-GD_LOCAL_MESSAGE(link_found)
 GD_LOCAL_MESSAGE(leave_link)
 GD_LOCAL_MESSAGE(leave_late)
 GD_LOCAL_MESSAGE(peer_unread)
@@ -413,11 +418,11 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_arrived))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_poked))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::links_changed))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::open_workers))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::workers_changed))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_links))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_orders))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_news))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_found))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_link))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_late))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))

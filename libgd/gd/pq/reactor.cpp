@@ -1,8 +1,9 @@
 #include <gd/pq/reactor.hpp>
 
 #include <gd/pq/connection.hpp>
-#include <gd/pq/store.hpp>
-#include <gd/pq/store_nodes.hpp>
+#include <gd/pq/ensure.hpp>
+#include <gd/store/nodes.hpp>
+#include <gd/store/store.hpp>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -172,6 +173,7 @@ void reactor::submit(std::size_t index, pq::unit work, callback done,
   auto expires = patience < clock::time_point::max() - now
                    ? now + patience
                    : clock::time_point::max();
+  ensure(index < lanes_.size(), "a unit is for a lane that there is");
   auto& lane = *lanes_[index];
   std::unique_lock guard{lane.mutex};
   if (lane.closed) {
@@ -305,6 +307,8 @@ void reactor::look_after(lane_state& lane, bool pollable) {
 }
 
 void reactor::connect(lane_state& lane) {
+  ensure(!lane.connection && !lane.connecting,
+         "a lane has one connection, or one attempt");
   lane.connecting = std::make_shared<attempt>();
   try {
     // Nobody can wait for it: a look-up ends when it likes.
@@ -349,9 +353,11 @@ void reactor::advance(lane_state& lane, news& told) {
         events::not_replicated{lane.index, *reply->failure});
     if (!lane.ready)
       read_first(lane, std::move(*reply), told);
-    else
+    else {
+      ensure(lane.running != nullptr, "a reply is that of a unit");
       told.replies.emplace_back(std::exchange(lane.running, nullptr),
                                 std::move(*reply));
+    }
   }
   if (conn.state() == phase::dead)
     return lost(lane, told);
@@ -467,6 +473,7 @@ void reactor::start_next(lane_state& lane) {
   } else if (!lane.ready) {
     lane.connection->send({{store::schema_version()}, false});
   } else if (!lane.waiting.empty()) {
+    ensure(lane.running == nullptr, "a connection runs one unit at a time");
     auto next = std::move(lane.waiting.front());
     lane.waiting.pop_front();
     lane.running = std::move(next.done);

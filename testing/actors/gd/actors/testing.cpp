@@ -2,11 +2,11 @@
 
 #include <gd/actors/async.hpp>
 #include <gd/actors/engine.hpp>
-#include <gd/actors/step.hpp>
+#include <gd/actors/queue/step.hpp>
 
+#include <gd/engine/step/execution.hpp>
 #include <gd/registry.hpp>
-#include <gd/work/execution.hpp>
-#include <gd/work/lease.hpp>
+#include <gd/store/lease.hpp>
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>

@@ -1,0 +1,234 @@
+#pragma once
+
+#include <gd/actors/node/node.hpp>
+#include <gd/actors/node/self.hpp>
+#include <gd/actors/queue/stepper.hpp>
+
+#include <gd/engine/queue/pace.hpp>
+#include <gd/engine/queue/turn.hpp>
+#include <gd/engine/step/elsewhere.hpp>
+#include <gd/engine/step/execution.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd::actors {
+
+/// Keeps a queue's slots full, and its workers: picks, hands rows out, collects their
+/// outcomes, drives the queue's turn.
+class picker_actor final : public stepper_actor {
+public:
+  /// `lanes`: the database's, one or two; locks of keys live on the first.
+  picker_actor(caf::actor_config& cfg, node_ptr home, queue_config queue,
+               std::vector<std::size_t> lanes);
+
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.picker";
+  }
+
+private:
+  /// Rows that an insert has claimed, and behind which pick they come.
+  struct claimed_rows {
+    std::uint64_t behind = 0;
+    std::vector<execution_ptr> rows{};
+  };
+
+  /// The suspect of this queue that runs alone, or is to.
+  struct trial {
+    enum class stage : std::uint8_t {
+      waiting, ///< for its content, and until nothing else runs
+      noting,  ///< the trial is noted on its row
+      running, ///< until its outcome, or `until`
+    };
+    lease_ptr under{};
+    stage now = stage::waiting;
+    /// Null: it has no content yet, or has begun.
+    execution_ptr row{};
+    /// Noted on its row when it was picked.
+    std::int32_t trials = 0;
+    clock::time_point until = clock::time_point::max();
+  };
+
+  /// Of trials, to be written on its row, but not for ever.
+  struct pending_note : store::trials_note {
+    clock::time_point until{};
+    bool begins = false; ///< its trial
+  };
+
+  /// Where to tell what is left, and until when to wait.
+  struct draining {
+    caf::strong_actor_ptr who{};
+    clock::time_point by{};
+    drained left{};
+  };
+
+  // What messages do.
+  void on_tick(tick x);
+  void on_hint(hint x);
+  void on_rows_claimed();
+  void on_machines_withdrawn();
+  void on_unit_done(std::size_t flight, pq::reply reply);
+  void on_steps_ended();
+  void on_workers_changed();
+  void on_suspects_changed();
+  void on_drain(drain how);
+
+  // Driving.
+  void drive() override;
+  void begin_transactions();
+  void tell_turn(clock::duration took, std::size_t written, std::size_t picked);
+  void arm() override;
+  void look_again();
+  std::int32_t wanted() const;
+  /// A slot is free, and no row waits for it.
+  bool has_slot_to_fill() const;
+  /// Bytes that may be picked or shown.
+  std::int64_t room() const;
+
+  // Rows that were picked, and have not begun: picker_rows.cpp.
+  std::vector<execution_ptr> lease_all(std::vector<store::picked_row> rows,
+                                       const std::string& token);
+  void take(std::vector<execution_ptr> rows);
+  void put_ahead(execution_ptr row);
+  void hold(const execution& x);
+  void let_go(const execution& x);
+  void collect_shown(turn::report& report);
+  void end_unusable(execution_ptr row, const error& why,
+                    const std::string& reason);
+  void drop(const execution& x);
+  void release(const execution& x);
+  void release_held(const execution& x);
+  bool is_withdrawn(const store::picked_row& row) const;
+  void see_pauses();
+  void release_late();
+  void release_ahead();
+
+  // Claims.
+  /// Whether pick `last` is under way, or one that began before it.
+  bool picking(std::uint64_t last) const;
+  void take_claimed(std::uint64_t pick);
+
+  // Steps: picker_steps.cpp.
+  void start_steps();
+  void release_job(const step_queue::job& x);
+  void add_outcome(entry& x, execution::row_ptr outcome, bool handled,
+                   execution_ptr after) override;
+  void collect_flushed(turn::flushed& x);
+  void go_on(const entry& x, turn::flushed& written);
+  void free_slot() override;
+  void let_go(entry& x);
+  void crash(entry& x, const execution& what, const std::string& why) override;
+  void skip(entry& x) override {
+    settle(x);
+  }
+  bool drives_when_down(const entry& x) const override {
+    return draining_ || x.key.has_value(); // the key's other rows wait
+  }
+  void note_end() override {
+    pace_.ended();
+  }
+  void tell_of(const execution& what, const store::outcome_row& outcome);
+  void settle(entry& x, bool well = false);
+  void forget_if_over(entry& x) override;
+  void unlock(store::key_hold key);
+
+  // Workers: picker_links.cpp.
+  void see_workers();
+  bool has_worker() const {
+    return workers_ && workers_->any();
+  }
+  bool has_idle_worker() const {
+    return has_worker() && workers_->idle(queue_.name);
+  }
+  bool goes_elsewhere(const execution_ptr& what);
+  bool hand_out(const execution_ptr& what, bool alone);
+  void read_report(elsewhere::report& x);
+  void add_late(elsewhere::report& x);
+  bool go_on_there(const entry& x, const execution_ptr& after,
+                   turn::flushed& written);
+  void answer(const entry& x, const turn::flushed& what);
+
+  // Suspects: picker_trials.cpp.
+  void take_suspects(std::vector<execution_ptr> rows,
+                     std::optional<std::size_t> on_trial);
+  bool is_failed_unrun(const store::picked_row& row) const;
+  void fail_unrun(execution_ptr row);
+  bool is_on_trial(const lease_ptr& under) const;
+  void see_to_trials();
+  clock::time_point trial_begins_at() const;
+  bool may_run_suspects();
+  clock::time_point rests_at();
+  void note_trial();
+  void begin_trial();
+  void survive_trial();
+  void end_trial();
+  void cancel_trial();
+  void abandon_trial();
+  void note(const lease& of, std::int32_t trials,
+            std::optional<std::string> worker = std::nullopt);
+  void write_notes();
+  void send_notes();
+  void on_notes_written(const pq::reply& reply);
+  void on_trial_noted(std::optional<bool> fenced);
+  void note_again(pending_note x);
+
+  void stop_if_drained();
+
+  /// Behind those of the turn's flights.
+  static constexpr std::uint64_t notes_ticket = 2;
+
+  /// Of the database, by flight of the turn.
+  std::vector<std::size_t> lanes_;
+  turn turn_;
+  /// Picked, and not begun.
+  std::deque<execution_ptr> ahead_;
+  /// Picked, or running ahead, and not shown yet: by id and token.
+  std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
+  /// Rows whose insert has committed before the pick has ended behind which they come.
+  std::vector<claimed_rows> claimed_;
+  pace pace_;
+  /// Null: this node lets none in, so far.
+  std::shared_ptr<elsewhere> workers_;
+  /// Rows of a reply that are not ahead yet.
+  std::int32_t coming_ = 0;
+  /// By flight, the desk's number of the pick under way; zero: there is none.
+  std::array<std::uint64_t, 2> picks_{};
+  /// By flight, when it was sent.
+  std::array<clock::time_point, 2> sent_at_{};
+  /// There may be more to pick than the last pick took.
+  bool look_again_ = true;
+  /// Suspects wait for a slot.
+  bool suspects_wait_ = false;
+  /// A transaction that does not pick is to be followed by one that does.
+  bool pick_follows_ = false;
+  /// The last pick that has ended left nothing that could have been taken.
+  bool exhausted_ = false;
+  /// Operators have paused the queue: nothing begins.
+  bool paused_ = false;
+  /// Rows of machines that are withdrawn may still come in.
+  bool some_withdrawn_ = false;
+  clock::time_point poll_at_;
+  /// When the next row is due, as far as the last pick has seen.
+  clock::time_point due_at_ = clock::time_point::max();
+  alarm alarm_;
+  /// Outcomes of executions that nobody here knows, on their way.
+  std::size_t late_ = 0;
+  std::optional<draining> draining_{};
+  std::optional<trial> trial_{};
+  /// To be written; those under way; and not before this time.
+  std::vector<pending_note> notes_;
+  std::vector<pending_note> notes_sent_;
+  clock::time_point notes_at_{};
+};
+
+} // namespace gd::actors

@@ -1,0 +1,201 @@
+#include <gd/actors/queue/step.hpp>
+
+#include <caf/all.hpp>
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace gd::actors {
+
+// -- steps that return --------------------------------------------------------
+
+step_actor::step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
+                       std::uint64_t tag, execution_ptr what, step_thread where)
+  : caf::event_based_actor(cfg),
+    home_(std::move(home)),
+    picker_(std::move(picker)),
+    tag_(tag),
+    what_(std::move(what)),
+    where_(where) {
+  // nop
+}
+
+caf::behavior step_actor::make_behavior() {
+  return {
+    [this](run_step) { when_permitted([this] { run(); }); },
+    [this](may_run) { run_permitted(); },
+    [this](step_settled) { quit(); },
+    [this](step_failed& x) {
+    when_permitted(
+      [this, why = std::move(x.why)] { report(what_->fail(failure{why})); });
+    },
+    [this](step_refused& x) {
+    when_permitted([this, why = std::move(x.why), told = std::move(x.told)] {
+      if (auto row = what_->refused(why, told))
+        report(std::move(row));
+      else // not even the failure can be written
+        quit(to_caf(why));
+    });
+  },
+    };
+}
+
+void step_actor::when_permitted(std::function<void()> what) {
+  next_ = std::move(what);
+  if (where_ == step_thread::own
+      || home_->permits->take(caf::actor_cast<caf::actor>(this)))
+    run_permitted();
+}
+
+void step_actor::run_permitted() {
+  std::exchange(next_, nullptr)();
+  home_->permits->leave(id());
+}
+
+void step_actor::run() {
+  const auto& under = what_->under();
+  if (where_ == step_thread::shared) {
+    if (under->lost) // while it waited: somebody else's by now
+      return quit();
+    anon(picker_, step_begun{tag_, system().clock().now()});
+  }
+  home_->begin(*under, system().clock().now());
+  home_->tell(what_->start_told());
+  // If it is too late for an outcome, our end says that the function has returned.
+  if (auto outcome = what_->run_unless_decided())
+    report(std::move(outcome));
+  quit();
+}
+
+void step_actor::report(execution::row_ptr row) {
+  anon(picker_, step_outcome{tag_, std::move(row), what_->failed(), what_});
+}
+
+void step_actor::on_exit() {
+  // Dead without an outcome: nobody is to extend the lease any more, and the
+  // picker may come to it late.
+  if (what_->under()->decide(decider::death))
+    home_->leases.remove(what_->under());
+  home_->permits->leave(id());
+  next_ = nullptr;
+  picker_ = nullptr;
+}
+
+// -- steps that deliver -------------------------------------------------------
+
+class async_delivery : public detail::async_run {
+public:
+  async_delivery(caf::event_based_actor* self, const caf::actor& picker,
+                 std::uint64_t tag, execution_ptr what)
+    : self_(caf::actor_cast<caf::weak_actor_ptr>(self)),
+      picker_(caf::actor_cast<caf::weak_actor_ptr>(picker)),
+      tag_(tag),
+      what_(std::move(what)) {
+    // nop
+  }
+
+  execution& what() {
+    return *what_;
+  }
+
+  void finish(outcome x, const context_base& ctx) override {
+    if (what_->under()->decide(decider::step))
+      report(what_->finish(std::move(x), ctx));
+  }
+
+  void fail(const std::exception_ptr& thrown) {
+    if (what_->under()->decide(decider::step))
+      report(what_->fail(thrown));
+  }
+
+  void drop() override {
+    // Says so by the reason. What dies anyway keeps the reason that it has.
+    if (what_->under()->decided_by() == decider::nobody)
+      end(caf::exit_reason::unreachable);
+  }
+
+private:
+  void report(execution::row_ptr row) {
+    if (auto picker = caf::actor_cast<caf::strong_actor_ptr>(picker_))
+      anon(caf::actor_cast<caf::actor>(picker),
+           step_outcome{tag_, std::move(row), what_->failed(), what_});
+    end(caf::exit_reason::kill); // whatever it does with exit messages
+  }
+
+  void end(caf::exit_reason reason) {
+    if (auto self = caf::actor_cast<caf::strong_actor_ptr>(self_))
+      caf::anon_send_exit(caf::actor_cast<caf::actor>(self), reason);
+  }
+
+  // Weak: a context may be kept where nobody forgets it.
+  caf::weak_actor_ptr self_;
+  caf::weak_actor_ptr picker_;
+  std::uint64_t tag_;
+  execution_ptr what_;
+};
+
+async_step_actor::async_step_actor(caf::actor_config& cfg, node_ptr home,
+                                   const caf::actor& picker, std::uint64_t tag,
+                                   execution_ptr what,
+                                   const detail::async_starter* starter)
+  : caf::event_based_actor(cfg),
+    home_(std::move(home)),
+    starter_(starter),
+    delivery_(
+      std::make_shared<async_delivery>(this, picker, tag, std::move(what))) {
+  // nop
+}
+
+caf::behavior async_step_actor::make_behavior() {
+  refuse_unknown(this);
+  set_exception_handler([this](std::exception_ptr& thrown) -> caf::error {
+    delivery_->fail(thrown);
+    return caf::sec::runtime_error;
+  });
+  return {
+    [this](run_step) {
+    auto& what = delivery_->what();
+    if (what.under()->decided_by() != decider::nobody)
+      return quit(); // too late
+    home_->begin(*what.under(), system().clock().now());
+    home_->tell(what.start_told());
+    starter_->start(this, delivery_, what.begin(), what.row().state);
+    },
+    };
+}
+
+void async_step_actor::on_exit() {
+  // Nobody else decides from now on: the picker does, by the reason.
+  const auto& under = delivery_->what().under();
+  if (under->decide(decider::death))
+    home_->leases.remove(under);
+  delivery_ = nullptr;
+}
+
+std::optional<std::string> failure_of_end(caf::actor_system& sys,
+                                          const caf::error& why) {
+  if (why == caf::exit_reason::unreachable)
+    return "its context was dropped without an outcome";
+  if (!why || why == caf::exit_reason::kill
+      || why == caf::exit_reason::user_shutdown
+      || why == caf::exit_reason::remote_link_unreachable)
+    return std::nullopt;
+  return render(sys, why); // of a request, and nobody handled it
+}
+
+// -- stopping -----------------------------------------------------------------
+
+void stop_steps(caf::actor_system& sys, const std::vector<lease_ptr>& which) {
+  std::vector<lease_ptr> asked;
+  for (const auto& one : which)
+    if (one->mark_stopped())
+      asked.push_back(one);
+  if (!asked.empty())
+    sys.spawn<caf::detached>([asked = std::move(asked)] {
+      for (const auto& one : asked)
+        one->request_stop();
+    });
+}
+
+} // namespace gd::actors

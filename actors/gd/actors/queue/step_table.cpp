@@ -1,0 +1,114 @@
+#include <gd/actors/queue/step_table.hpp>
+
+#include <gd/pq/ensure.hpp>
+
+#include <algorithm>
+
+namespace gd::actors {
+
+step_table::entry& step_table::add(std::uint64_t tag, row what, state begins) {
+  auto [found, added] = rows_.try_emplace(tag, tag, std::move(what), begins);
+  ensure(added, "a row's number is its own");
+  auto& x = found->second;
+  if (!x.away && (begins == state::queued || begins == state::running)) {
+    x.slot_ = true;
+    ++running_;
+    if (x.care && x.care->pooled)
+      ++pooled_;
+  }
+  if (begins == state::running && x.care)
+    limits_.emplace(x.care->due, tag);
+  return x;
+}
+
+step_table::entry* step_table::find(std::uint64_t tag) {
+  auto found = rows_.find(tag);
+  return found != rows_.end() ? &found->second : nullptr;
+}
+
+void step_table::begin(entry& x, clock::time_point at) {
+  ensure(x.now_ == state::queued && x.care, "only what has waited begins");
+  x.now_ = state::running;
+  x.care->due = at + x.care->limit;
+  limits_.emplace(x.care->due, x.tag);
+}
+
+void step_table::leave_slot(entry& x) {
+  ensure(x.slot_, "a slot is left by who has it");
+  x.slot_ = false;
+  --running_;
+  if (x.care && x.care->pooled)
+    --pooled_;
+}
+
+void step_table::report(entry& x, bool handled, execution_ptr after,
+                        bool advances) {
+  ensure(!x.has_outcome(), "a row has one outcome at a time");
+  x.now_ = state::reported;
+  x.handled = handled;
+  x.spare = std::move(after);
+  x.advancing_ = advances;
+  advancing_ += advances ? 1 : 0;
+  lift_limit(x);
+}
+
+void step_table::refuse(entry& x) {
+  ensure(x.now_ == state::reported, "what is refused was reported");
+  x.now_ = state::refused;
+  advancing_ -= std::exchange(x.advancing_, false) ? 1 : 0;
+}
+
+void step_table::settle(entry& x) {
+  ensure(x.now_ != state::settled, "a row is settled once");
+  x.now_ = state::settled;
+  advancing_ -= std::exchange(x.advancing_, false) ? 1 : 0;
+  lift_limit(x);
+}
+
+void step_table::lift_limit(const entry& x) {
+  if (x.care)
+    limits_.erase({x.care->due, x.tag});
+}
+
+step_table::row step_table::take_queued(std::uint64_t tag) {
+  auto found = rows_.find(tag);
+  ensure(found != rows_.end()
+           && (found->second.now_ == state::queued || found->second.away),
+         "what leaves the runners unrun was queued");
+  if (!found->second.away)
+    leave_slot(found->second);
+  row x = std::move(found->second);
+  rows_.erase(found);
+  return x;
+}
+
+bool step_table::forget(entry& x, std::optional<store::key_hold>& key) {
+  if (x.now_ != state::settled || x.step || (x.away && x.away->function))
+    return false;
+  ensure(!x.slot_, "a step that is down has no slot");
+  key = std::move(x.key);
+  rows_.erase(x.tag);
+  return true;
+}
+
+std::vector<step_table::entry*> step_table::late(clock::time_point now) {
+  std::vector<entry*> out;
+  while (!limits_.empty() && limits_.begin()->first <= now) {
+    auto* x = find(limits_.begin()->second);
+    ensure(x != nullptr && x->now_ == state::running,
+           "what has a time limit is running");
+    limits_.erase(limits_.begin());
+    out.push_back(x);
+  }
+  return out;
+}
+
+std::size_t step_table::unfinished() const {
+  return static_cast<std::size_t>(std::count_if(rows_.begin(), rows_.end(),
+                                                [](const auto& found) {
+    const auto& x = found.second;
+    return x.slot_ || (x.now_ != state::settled && (x.spare || x.away));
+  }));
+}
+
+} // namespace gd::actors

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <gd/actors/node/node.hpp>
+
+#include <gd/pq/complaints.hpp>
+#include <gd/store/nodes.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+namespace gd::actors {
+
+/// Sees between two polls that somebody has made rows due, of whatever queue: whoever
+/// does draws an id, and one statement tells the last ones. Ids are drawn before
+/// commits, so all pickers are told at once and at the next three looks. What commits
+/// later than that is found by the poll, as everything is.
+/// The same statement tells which queues are paused; a node that is not to look asks for
+/// these alone, once per poll.
+///
+/// Lives on the database's thread, and is no actor: a look that sees nothing new
+/// wakes nobody. Ends with its last owner.
+class lookout : public std::enable_shared_from_this<lookout> {
+public:
+  explicit lookout(node_ptr home);
+
+  /// The first look waits for a connection: until then nothing begins.
+  void look();
+  /// Sets the alarm for the next one.
+  void wait();
+
+private:
+  bool looks() const;
+  std::chrono::milliseconds interval() const;
+  void finish(const pq::reply& reply);
+  void fail(const error& why);
+
+  node_ptr home_;
+  /// Less those that the gateway has drawn; nullopt: it has not looked yet.
+  std::optional<store::last_ids_row> last_;
+  /// How many looks the pickers are still to be told of.
+  int tell_ = 0;
+  /// Until the next look: longer after failures.
+  std::chrono::milliseconds pause_;
+  complaints complaints_;
+};
+
+} // namespace gd::actors

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <gd/engine/queue/claim.hpp>
+#include <gd/instance.hpp>
+#include <gd/pq/database.hpp>
+#include <gd/registry.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// How inserts, signals and transitions of many senders share transactions. Plain state
+/// machines like the turn, driven by the gateway actor and by the blocking
+/// client alike: send what `begin` returns, hand the reply to `finish`.
+namespace gd {
+
+struct intake_settings {
+  /// Machines that this program has; others are looked up in the database.
+  std::shared_ptr<const registry> machines = std::make_shared<registry>();
+  struct limits limits {};
+  std::size_t rows = 2'000;
+  std::size_t bytes = 8 << 20;
+  /// Bytes that wait here at the most, what is under way included: beyond them,
+  /// what comes is `overloaded`. One alone may have more.
+  std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
+  /// False: what is locked, or failed and might pass, is told at once instead of
+  /// being tried again.
+  bool patient = true;
+  /// Under which leases inserts may begin, and where they ask for it.
+  struct claims {
+    std::shared_ptr<claim_desk> desk;
+    /// "<node>/<incarnation>"; numbers are appended, from this one on.
+    std::string incarnation;
+    std::uint64_t next = 1;
+    std::chrono::milliseconds lease{60'000};
+  };
+  /// Nullopt: what is inserted waits for a pick.
+  std::optional<claims> claiming{};
+};
+
+/// A request by itself.
+template <class T>
+std::vector<T> just(T x) {
+  std::vector<T> one;
+  one.push_back(std::move(x));
+  return one;
+}
+
+/// One request's answer. `ticket` is the sender's own number for it; numbers
+/// grow.
+template <class T>
+struct answered_request {
+  std::uint64_t ticket;
+  result<T> answer;
+};
+
+/// What all intakes share: what waits, counted, and how long after which failure
+/// it is tried again.
+class intake_base {
+public:
+  using clock = database::clock;
+
+  bool under_way() const noexcept {
+    return under_way_;
+  }
+
+  /// Of what is accepted and not answered.
+  std::size_t waiting_bytes() const noexcept {
+    return waiting_bytes_;
+  }
+
+  /// What a request with this JSON takes while it waits, but for its keys. JSON
+  /// counts as it is, or as PostgreSQL prints it.
+  static std::size_t bytes_with(const json& content);
+
+protected:
+  explicit intake_base(std::size_t most_bytes) : most_bytes_(most_bytes) {
+    // nop
+  }
+
+  /// `overloaded`: that much does not fit beside what waits.
+  result<void> room_for(std::size_t bytes) const;
+
+  /// Locked by strangers for so many tries, and the sender is told.
+  static constexpr int locked_tries_at_most = 40;
+
+  /// `why` as the answer to something that may have been stored, or cannot have
+  /// been: another failure of a later attempt does not tell what became of an
+  /// earlier one.
+  static error with_fate(error why, bool may_be_stored);
+
+  /// The end of an entry.
+  template <class Report, class Entry, class Answer>
+  void answer(Report& to, const Entry& x, Answer what) {
+    waiting_bytes_ -= x.size;
+    to.answers.push_back({x.ticket, std::move(what)});
+  }
+
+  /// Whether the group should be sent again; if not, its entries are answered
+  /// with `why`.
+  bool try_again(const error& why, clock::time_point now);
+
+  bool under_way_ = false;
+  int failures_ = 0;
+  clock::time_point not_before_{};
+  std::size_t most_bytes_;
+  std::size_t waiting_bytes_ = 0;
+};
+
+} // namespace gd

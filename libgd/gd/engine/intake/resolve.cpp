@@ -1,0 +1,332 @@
+#include <gd/engine/intake/resolve.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+error invalid(std::string text) {
+  return {errc::invalid_argument, std::move(text), {}};
+}
+
+/// In their order.
+constexpr std::array<std::string_view, 5> statuses{
+  "runnable", "executing", "awaiting_signal", "done", "failed"};
+
+result<void> check_scope(const insert& x) {
+  if (!x.unique_key && !x.unique_scope.empty())
+    return invalid("unique_scope: expected a unique_key beside it");
+  if (x.unique_scope.size() > statuses.size())
+    return invalid(fmt::format("unique_scope: expected at most {} statuses, "
+                               "got {}",
+                               statuses.size(), x.unique_scope.size()));
+  auto has = [&x](std::string_view status) {
+    return std::find(x.unique_scope.begin(), x.unique_scope.end(), status)
+           != x.unique_scope.end();
+  };
+  for (const auto& status : x.unique_scope)
+    if (std::find(statuses.begin(), statuses.end(), status) == statuses.end())
+      return invalid(fmt::format("unique_scope: expected some of {}, got {}",
+                                 fmt::join(statuses, "|"), status));
+  if (has("executing") && !has("runnable"))
+    return invalid("unique_scope: expected runnable beside executing: what has "
+                   "been let in must be able to run");
+  // One whose lease is over would wait for the key's new holder, and that one for
+  // the partition.
+  if (x.partition_key && has("runnable") && !has("executing"))
+    return invalid(
+      "unique_scope: expected executing beside runnable where there "
+      "is a partition_key");
+  return {};
+}
+
+std::string names_of_steps(const machine& of) {
+  return of.step_names();
+}
+
+std::string names_of_steps(const store::known_machine& of) {
+  return fmt::format("{}", fmt::join(of.steps, "|"));
+}
+
+bool has_step(const machine& x, const std::string& step) {
+  return x.find_step(step) != nullptr;
+}
+
+bool has_step(const store::known_machine& x, const std::string& step) {
+  return std::find(x.steps.begin(), x.steps.end(), step) != x.steps.end();
+}
+
+std::optional<machine::resting> resting_at(const machine& x,
+                                           const std::string& step) {
+  const auto* found = x.find_step(step);
+  return found != nullptr ? found->rests : std::nullopt;
+}
+
+std::optional<machine::resting> resting_at(const store::known_machine& x,
+                                           const std::string& step) {
+  auto found = x.open.find(step);
+  if (found == x.open.end() || !(found->second.rests || found->second.ends))
+    return std::nullopt;
+  machine::resting how{.ends = found->second.ends};
+  if (auto after = found->second.after_us)
+    how.after = std::chrono::microseconds{*after};
+  return how;
+}
+
+std::optional<std::int64_t> kept(const machine& x, final_status how) {
+  const auto& time = x.kept(how);
+  return time ? std::optional<std::int64_t>{time->count()} : std::nullopt;
+}
+
+std::optional<std::int64_t> kept(const store::known_machine& x,
+                                 final_status how) {
+  return how == final_status::done ? x.retention.done : x.retention.failed;
+}
+
+/// A key cannot stay taken by what is deleted.
+template <class Machine>
+result<void> check_kept(const store::insert_row& row, const Machine& by) {
+  for (auto [how, status] : {std::pair{final_status::done, "done"},
+                             std::pair{final_status::failed, "failed"}})
+    if (kept(by, how) == 0
+        && row.unique_scope.find(status) != std::string::npos)
+      return invalid(fmt::format("unique_scope: {} v{} keeps no instances that "
+                                 "are {}, expected a scope without {}, got {}",
+                                 row.fsm, row.version, status, status,
+                                 row.unique_scope));
+  return {};
+}
+
+template <class Machine>
+result<void> fill_in(store::insert_row& row, const Machine& by) {
+  row.version = by.version;
+  row.history = static_cast<std::int16_t>(by.history);
+  if (row.step.empty())
+    row.step = by.initial_step;
+  if (row.queue.empty())
+    row.queue = by.queue;
+  if (!has_step(by, row.step))
+    return error{errc::unknown_step,
+                 fmt::format("step: expected one of {} of {} v{}, got {}",
+                             names_of_steps(by), row.fsm, row.version,
+                             row.step),
+                 {}};
+  if (auto ok = check_kept(row, by); !ok)
+    return ok;
+  row.rests = resting_at(by, row.step);
+  if (row.rests && (row.delay_us || row.at_us))
+    return invalid(fmt::format(
+      "eligible_at_us and delay_us: no function runs in step {} of {} v{}, "
+      "expected neither",
+      row.step, row.fsm, row.version));
+  return {};
+}
+
+/// What is known of the versions of one name.
+struct versions_of_name {
+  versions_of_name(const std::string& fsm,
+                   const std::vector<store::known_machine>& known)
+    : name(fsm) {
+    for (const auto& x : known)
+      if (x.fsm == fsm) {
+        first = first == nullptr ? &x : first;
+        pinned = x.pinned ? x.version : pinned;
+        by_version.emplace(x.version, &x);
+      }
+  }
+
+  const store::known_machine* find(std::int32_t version) const {
+    auto found = by_version.find(version);
+    return found != by_version.end() ? found->second : nullptr;
+  }
+
+  bool retired(std::int32_t version) const {
+    const auto* x = find(version);
+    return x != nullptr && x->retired;
+  }
+
+  /// Zero: of those that take inserts, the program has none.
+  std::int32_t newest_of(const registry& mine) const {
+    std::int32_t newest = 0;
+    if (by_version.empty()) {
+      auto own = mine.find(name, 0);
+      return own ? own->version : 0;
+    }
+    for (const auto& x : mine.keys())
+      if (x.fsm == name && !retired(x.version))
+        newest = std::max(newest, x.version);
+    return newest;
+  }
+
+  /// "1|2"
+  std::string names() const {
+    std::string all;
+    for (const auto& [version, x] : by_version)
+      all += fmt::format("{}{}", all.empty() ? "" : "|", version);
+    return all;
+  }
+
+  const std::string& name;
+  /// What an insert means that names no version; null: nothing is known.
+  const store::known_machine* first = nullptr;
+  std::int32_t pinned = 0; ///< zero: none is
+  std::map<std::int32_t, const store::known_machine*> by_version;
+};
+
+error unknown_machine(const store::insert_row& row,
+                      const std::string& versions) {
+  auto what = row.version == 0 ? row.fsm
+                               : fmt::format("{} v{}", row.fsm, row.version);
+  return {errc::unknown_machine,
+          versions.empty()
+            ? fmt::format("fsm: no node has made {} known; expected a known "
+                          "machine, or step and queue as well",
+                          what)
+            : fmt::format("version: {} is known in version {}, got {}; or give "
+                          "step and queue as well",
+                          row.fsm, versions, row.version),
+          {}};
+}
+
+} // namespace
+
+result<void> check(const insert& x, const limits& bounds) {
+  if (auto ok = check_name("fsm", x.fsm, bounds); !ok)
+    return ok;
+  if (x.version < 0)
+    return invalid(fmt::format(
+      "version: expected 1 or more, or 0 for the newest, got {}", x.version));
+  if (!x.step.empty())
+    if (auto ok = check_name("step", x.step, bounds); !ok)
+      return ok;
+  if (!x.queue.empty())
+    if (auto ok = check_name("queue", x.queue, bounds); !ok)
+      return ok;
+  if (x.partition_key)
+    if (auto ok = check_name("partition_key", *x.partition_key,
+                             {.name = bounds.partition_key});
+        !ok)
+      return ok;
+  if (x.unique_key
+      && (x.unique_key->empty() || x.unique_key->size() > bounds.unique_key))
+    return invalid(fmt::format("unique_key: expected 1 to {} bytes, got {}",
+                               bounds.unique_key, x.unique_key->size()));
+  if (auto ok = check_scope(x); !ok)
+    return ok;
+  if (auto ok = check_traceparent(x.traceparent); !ok)
+    return ok;
+  if (x.delay_us < 0 || x.delay_us > longest_delay.count())
+    return invalid(fmt::format("delay_us: expected 0 to {} (100 years), got {}",
+                               longest_delay.count(), x.delay_us));
+  constexpr std::int64_t year_3000 = 32'503'680'000'000'000;
+  if (x.eligible_at_us
+      && (*x.eligible_at_us < 0 || *x.eligible_at_us > year_3000))
+    return invalid(fmt::format(
+      "eligible_at_us: expected microseconds since 1970, at most {}, got {}",
+      year_3000, *x.eligible_at_us));
+  if (x.eligible_at_us && x.delay_us > 0)
+    return invalid(
+      "eligible_at_us and delay_us: expected one of them, got both");
+  if (auto ok = check_size("state", x.state, bounds.state); !ok)
+    return ok;
+  return {};
+}
+
+bool begins_object(const json& state) {
+  auto first = state.text().find_first_not_of(" \t\r\n");
+  return first != std::string::npos && state.text()[first] == '{';
+}
+
+/// Whether a state is the JSON text of an object.
+result<void> check_object(const json& state) {
+  if (auto ok = check_json(state.text()); !ok)
+    return error{ok.error().code, "state: " + ok.error().message, {}};
+  if (!begins_object(state))
+    return error{errc::codec, "state: $: expected object", {}};
+  return {};
+}
+
+store::insert_row row_of(insert x) {
+  store::insert_row row;
+  row.open = {.version = x.version == 0,
+              .step = x.step.empty(),
+              .queue = x.queue.empty()};
+  row.fsm = std::move(x.fsm);
+  row.version = x.version;
+  row.step = std::move(x.step);
+  row.state = std::move(x.state).text();
+  row.queue = std::move(x.queue);
+  row.priority = x.priority;
+  row.at_us = x.eligible_at_us;
+  if (x.delay_us > 0)
+    row.delay_us = x.delay_us;
+  row.partition_key = std::move(x.partition_key);
+  row.unique_key = std::move(x.unique_key);
+  row.traceparent = std::move(x.traceparent);
+  if (row.unique_key)
+    row.unique_scope = x.unique_scope.empty()
+                         ? fmt::format("{}", fmt::join(default_scope, ","))
+                         : fmt::format("{}", fmt::join(x.unique_scope, ","));
+  return row;
+}
+
+error of_another_machine(std::string_view key, std::int64_t holder,
+                         std::string_view fsm) {
+  return {errc::key_of_another_machine,
+          fmt::format("unique_key: {} is that of instance {} of {}",
+                      key_text(key), holder, fsm),
+          {}};
+}
+
+void reopen(store::insert_row& row) {
+  row.history = 0;
+  row.rests.reset();
+  if (row.open.version)
+    row.version = 0;
+  if (row.open.step)
+    row.step.clear();
+  if (row.open.queue)
+    row.queue.clear();
+}
+
+result<void> resolve(store::insert_row& row, const registry& mine,
+                     const std::vector<store::known_machine>& known) {
+  versions_of_name all{row.fsm, known};
+  auto version = row.version != 0 ? row.version : all.pinned;
+  if (version == 0)
+    version = all.newest_of(mine);
+  if (version == 0 && all.first != nullptr)
+    version = all.first->version;
+  if (all.retired(version))
+    return error{errc::version_retired,
+                 row.version != 0
+                   ? fmt::format("version: {} v{} is retired", row.fsm, version)
+                   : fmt::format("version: all versions of {} are retired: {}",
+                                 row.fsm, all.names()),
+                 {}};
+  if (auto own = version != 0 ? mine.find(row.fsm, version) : nullptr) {
+    if (auto ok = fill_in(row, *own); !ok)
+      return ok;
+    if (auto ok = own->check_state(row.state); !ok)
+      return error{ok.error().code, "state: " + ok.error().message, {}};
+    return {};
+  }
+  if (const auto* found = all.find(version))
+    return fill_in(row, *found);
+  if (row.step.empty() || row.queue.empty())
+    return unknown_machine(row, all.names());
+  row.version = std::max(row.version, 1);
+  return {};
+}
+
+} // namespace gd

@@ -1,0 +1,537 @@
+#include <gd/engine/queue/turn.hpp>
+
+#include <gd/pq/ensure.hpp>
+#include <gd/store/ends.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How long an entry that is tried alone waits for its row.
+constexpr milliseconds alone_wait{20};
+/// How long a row that may collide waits for a stranger's insert; and how long
+/// each statement of a group of them may take: it may have to wait for many.
+constexpr milliseconds unsure_wait{10};
+constexpr milliseconds unsure_group_wait{100};
+/// A row that takes all of the server's time or memory alone is shown so often, and
+/// that long after the first time.
+constexpr int most_tries_to_show = 3;
+constexpr milliseconds show_again_after{500};
+
+/// How long a group that erases waits for strangers; and how long nothing is erased after
+/// that was refused, since something refers to what was to go.
+constexpr milliseconds erase_wait{10};
+constexpr milliseconds erase_pause{1'000};
+
+using outcome_refs = store::row_refs<store::outcome_row>;
+
+} // namespace
+
+turn::turn(settings how)
+  : how_(std::move(how)),
+    picks_(how_.first_pick),
+    waiting_(how_.rows, how_.bytes),
+    hidden_(shown_at_once, shown_at_once),
+    flights_(how_.flights) {
+  // nop
+}
+
+void turn::add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag) {
+  waiting_.push({std::move(row), tag});
+}
+
+std::string turn::draw_token() {
+  return fmt::format("{}/{}", how_.incarnation, picks_++);
+}
+
+std::size_t turn::under_way() const {
+  return static_cast<std::size_t>(
+    std::count_if(flights_.begin(), flights_.end(),
+                  [](const auto& x) { return x.under_way; }));
+}
+
+bool turn::occupied(std::int32_t want) const {
+  auto n = under_way();
+  bool worth_it = crowded() || (plenty() && want >= how_.worth_a_pick);
+  return n == flights_.size() || (n > 0 && !worth_it);
+}
+
+std::size_t turn::missing() const {
+  auto n = under_way();
+  if (n == flights_.size())
+    return std::numeric_limits<std::size_t>::max();
+  return n == 0 || crowded() ? 1 : how_.worth_a_flight - waiting_.ready();
+}
+
+std::int32_t turn::wanted() const {
+  std::int32_t n = 0;
+  for (const auto& x : flights_)
+    if (x.under_way)
+      n += x.pick.wanted;
+  return n;
+}
+
+std::optional<turn::started> turn::begin(std::int32_t want,
+                                         clock::time_point now,
+                                         std::int64_t room, bool suspects) {
+  if (occupied(want) || now < not_before_)
+    return std::nullopt;
+  auto free = std::find_if(flights_.begin(), flights_.end(),
+                           [](const auto& x) { return !x.under_way; });
+  ensure(free != flights_.end(), "a turn that is not occupied has a flight");
+  bool first = free == flights_.begin();
+  auto& next = *free;
+  next = {};
+  pq::unit work;
+  // Outcomes do not share the fate of rows that may be unreadable, and neither
+  // waits for all of the other.
+  bool apart = !std::exchange(outcomes_next_, false) || !waiting_.has_due(now);
+  if (apart
+      && (show_some(next, work, room, now)
+          || pick_carefully(next, work, want, first, now)
+          || pick_suspects(next, work, suspects ? want : 0, first, now))) {
+    outcomes_next_ = waiting_.has_due(now);
+  } else {
+    if (first)
+      add_unlocks(work);
+    if (auto tokens = lost_.take(now); !tokens.empty())
+      next.at.release = work.add(store::release_lost(tokens));
+    // Rows with a key are picked where their locks live; what is less urgent does
+    // not overtake them elsewhere.
+    bool may_pick = want > 0 && now >= no_pick_before_ && !careful_.active()
+                    && (first || !picks_keyed(now));
+    write_outcomes(next, work, may_pick, now);
+    // Half of a group that failed, or one that waits for a lock, goes without a pick.
+    const auto& group = next.group;
+    if (may_pick && !group.alone && !group.half && !group.unsure())
+      pick(next, work, want, now);
+  }
+  if (work.calls.empty())
+    return std::nullopt;
+  // A statement that reads, or a pick, is a transaction of its own anyway, and relies
+  // on no snapshot that is younger: it goes without a begin and a commit.
+  bool alone = work.calls.size() == 1
+               && (next.at.pick >= 0 || !next.showing.empty()
+                   || next.careful == careful_picks::step::ask);
+  work.transaction = !alone;
+  next.under_way = true;
+  bool leaves_suspects = want > 0 && suspects && suspects_ && !next.looks
+                         && !(apart && first) && may_look_for_suspects(now);
+  return started{static_cast<std::size_t>(free - flights_.begin()),
+                 std::move(work), next.at.pick >= 0, leaves_suspects};
+}
+
+/// First: unlocking takes effect at once, whatever becomes of the transaction. If the
+/// connection is lost, so are its locks.
+void turn::add_unlocks(pq::unit& work) {
+  if (unlocks_.empty())
+    return;
+  work.add(store::unlock_keys(unlocks_));
+  for (const auto& x : unlocks_)
+    how_.keys->remove(x.key);
+  unlocks_.clear();
+}
+
+bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
+                     clock::time_point now) {
+  if (room <= 0 || !hidden_.has_due(now))
+    return false;
+  next.showing = hidden_.take(now).entries;
+  std::vector<store::hidden_row> rows;
+  for (const auto& x : next.showing)
+    rows.push_back(x.row);
+  work.add(store::show(rows, how_.inbox, room));
+  return true;
+}
+
+/// The statements that write outcomes, but for those of rows that run ahead.
+constexpr std::array writers{
+  store::flush_done, store::flush_done_ledger,
+  store::flush_next, store::flush_next_ledger,
+  store::flush,      store::flush_ledger,
+};
+
+/// Only `flush_ledger` gets past an entry that is there already: not `quickly` go rows by
+/// themselves, and groups in which one has failed.
+static std::size_t index_of_writer(const store::outcome_row& row,
+                                   bool quickly) {
+  bool enters = row.has_history && row.what != store::verb::release;
+  std::size_t ledger = enters ? 1 : 0;
+  if (store::is_plain_done(row)
+      && (!enters || (quickly && row.metadata.empty())))
+    return 0 + ledger;
+  if (store::is_plain_next(row) && (!enters || quickly))
+    return 2 + ledger;
+  return 4 + ledger;
+}
+
+/// Those that end instances which are kept for a time only.
+struct kept_rows {
+  outcome_refs erased;
+  outcome_refs others;
+  std::map<std::int64_t, outcome_refs> plain; // by how long
+
+  void add(const store::outcome_row& row) {
+    if (row.erase)
+      erased.add(row);
+    else if (store::is_plain_done(row) && !row.has_history)
+      plain[*row.keep_us].add(row);
+    else
+      others.add(row);
+  }
+
+  std::vector<pq::call> written(std::chrono::microseconds resend) const {
+    std::vector<pq::call> out;
+    for (const auto& [keep_us, rows] : plain)
+      out.push_back(store::flush_done_keep(rows, resend));
+    if (!others.empty())
+      out.push_back(store::flush_keep(others, resend));
+    if (!erased.empty())
+      out.push_back(store::flush_erase(erased, resend));
+    return out;
+  }
+};
+
+void turn::bound_waits(batcher<entry>::group& group, pq::unit& work,
+                       clock::time_point now) const {
+  if (group.alone)
+    work.add(store::lock_timeout(alone_wait));
+  else if (group.unsure())
+    work.add(group.entries.size() > 1
+               ? store::lock_timeout(unsure_wait, unsure_group_wait)
+               : store::lock_timeout(unsure_wait));
+  if (!group.entries.front().row->erase)
+    return;
+  if (now >= no_erase_before_)
+    work.add(store::lock_timeout(erase_wait));
+  else
+    for (auto& x : group.entries)
+      x.row->erase = false;
+}
+
+void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
+                          clock::time_point now) {
+  auto& group = next.group;
+  group = waiting_.take(now, may_pick);
+  if (group.entries.empty())
+    return;
+  bound_waits(group, work, now);
+  ensure(!group.alone || group.entries.size() == 1,
+         "who waits for a stranger waits alone");
+  if (group.alone)
+    work.add(store::lock({group.entries.front().row->id}));
+  std::array<outcome_refs, writers.size()> by_writer;
+  kept_rows kept;
+  outcome_refs parking;
+  outcome_refs advancing;
+  outcome_refs going_on; // of those, without history
+  outcome_refs entered_going_on;
+  bool quickly = group.entries.size() > 1 && !group.half;
+  for (const auto& x : group.entries) {
+    const auto& row = *x.row;
+    if (row.what == store::verb::await)
+      parking.add(row);
+    if (row.what == store::verb::advance) {
+      advancing.add(row);
+      (row.has_history ? entered_going_on : going_on).add(row);
+    } else if (row.keep_us) {
+      kept.add(row);
+    } else {
+      by_writer[index_of_writer(row, quickly)].add(row);
+    }
+  }
+  auto write = [&](pq::call x) {
+    next.at.outcomes.push_back(work.add(std::move(x)));
+  };
+  for (std::size_t i = 0; i < writers.size(); ++i)
+    if (!by_writer[i].empty())
+      write(writers[i](by_writer[i]));
+  for (auto& x : kept.written(how_.resend))
+    write(std::move(x));
+  if (auto parked = store::recheck(parking))
+    work.add(std::move(*parked));
+  if (!advancing.empty()) {
+    next.next_token = draw_token();
+    if (!going_on.empty())
+      write(store::flush_advance(going_on, next.next_token));
+    if (!entered_going_on.empty())
+      write(store::flush_advance_ledger(entered_going_on, next.next_token));
+    next.at.advance = next.at.outcomes.back();
+    next.at.inbox = work.add(store::inbox(advancing, how_.inbox));
+  }
+}
+
+turn::leftovers turn::abandon() const {
+  leftovers out;
+  for (const auto& x : unlocks_)
+    out.keys.push_back(x.key);
+  out.locks = !out.keys.empty();
+  auto tokens = lost_.all();
+  for (const auto& x : flights_) {
+    out.locks = out.locks || (x.under_way && x.at.hold_keys >= 0);
+    if (x.under_way && x.at.pick >= 0)
+      tokens.push_back(x.token);
+    if (x.under_way && x.at.advance >= 0)
+      tokens.push_back(x.next_token);
+    auto& release = out.release.emplace_back();
+    if (!tokens.empty())
+      release = pq::unit{.calls = {store::release_lost(tokens)}};
+    tokens.clear();
+  }
+  return out;
+}
+
+turn::report turn::finish(std::size_t which, pq::reply reply,
+                          clock::time_point now) {
+  ensure(which < flights_.size() && flights_[which].under_way,
+         "a reply is that of a flight which is under way");
+  report out;
+  auto& x = flights_[which];
+  x.under_way = false;
+  waiting_.ended(x.group, now);
+  if (reply.ok())
+    read(x, reply, out, now);
+  else
+    fail(x, reply, out, now);
+  end_look(x, out, now);
+  return out;
+}
+
+void turn::read(flight& x, const pq::reply& reply, report& out,
+                clock::time_point now) {
+  failures_ = 0;
+  auto rows_of = [&reply](int i) -> const pq::rows& {
+    return reply.results[static_cast<std::size_t>(i)];
+  };
+  if (x.at.release >= 0)
+    out.released = rows_of(x.at.release).size();
+  if (out.released > 0)
+    look_everywhere();
+  if (!x.group.entries.empty())
+    read_outcomes(x, reply, out, now);
+  if (!x.showing.empty())
+    read_shown(x, reply, out);
+  else if (x.careful != careful_picks::step::none)
+    read_careful(x, reply, out, now);
+  else if (x.suspects)
+    read_suspects(x, reply, out, now);
+  else if (x.at.pick >= 0)
+    read_pick(x, reply, out, now);
+}
+
+void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
+  auto answers = store::read<store::shown_row>(reply.results.front());
+  for (std::size_t i = 0; i < x.showing.size(); ++i) {
+    auto& which = x.showing[i].row;
+    if (i >= answers.size()) {
+      to.still_hidden.push_back(std::move(which));
+      continue;
+    }
+    shown one{.which = std::move(which)};
+    if (answers[i].state)
+      one.content = std::move(answers[i]);
+    to.shown_rows.push_back(std::move(one));
+  }
+}
+
+void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
+                         clock::time_point now) {
+  using verdict = flushed::verdict;
+  std::vector<store::flushed_row> answers;
+  for (auto at : of.at.outcomes)
+    for (auto& x :
+         store::read_flush(reply.results[static_cast<std::size_t>(at)]))
+      answers.push_back(x);
+  ensure(answers.size() <= of.group.entries.size(),
+         "each outcome is in one answer at the most");
+  // Mostly all rows are there.
+  bool all = answers.size() == of.group.entries.size()
+             && std::all_of(answers.begin(), answers.end(),
+                            [](const auto& x) { return x.applied; });
+  std::unordered_map<std::int64_t, store::flushed_row> by_id;
+  if (!all)
+    for (const auto& x : answers)
+      ensure(by_id.emplace(x.id, x).second,
+             "each outcome is in one answer at the most");
+  const store::flushed_row applied{.applied = true};
+  auto answer_to = [&](std::int64_t id) -> const store::flushed_row* {
+    if (all)
+      return &applied;
+    auto found = by_id.find(id);
+    return found == by_id.end() ? nullptr : &found->second;
+  };
+  std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
+    inboxes;
+  if (of.at.inbox >= 0)
+    for (auto& one : store::read<store::inbox_row>(
+           reply.results[static_cast<std::size_t>(of.at.inbox)]))
+      inboxes.emplace(one.id, std::move(one.inbox));
+  to.rows.reserve(of.group.entries.size());
+  for (auto& x : of.group.entries) {
+    const auto* answer = answer_to(x.row->id);
+    if (answer == nullptr && x.row->erase) {
+      x.row->erase
+        = false; // somebody may only refer to it: it is kept a little
+      waiting_.push(std::move(x));
+      continue;
+    }
+    if (answer == nullptr && !of.group.alone) {
+      waiting_.put_locked(std::move(x), now);
+      continue;
+    }
+    if (answer != nullptr && answer->holder) {
+      auto holder = *answer->holder;
+      to.rows.push_back(
+        {x.tag, std::move(x.row), verdict::collided,
+         error{errc::key_taken,
+               fmt::format("instance {} has its unique key", holder),
+               {}},
+         holder});
+      continue;
+    }
+    // Locked and yet missing: deleted, which is as good as another's.
+    auto what = answer != nullptr && answer->applied ? verdict::applied
+                : x.resent                           ? verdict::unknown
+                                                     : verdict::stale;
+    auto& done = to.rows.emplace_back(
+      flushed{.tag = x.tag, .row = std::move(x.row), .what = what});
+    if (what == verdict::applied && done.row->what == store::verb::advance) {
+      done.next_token = of.next_token;
+      auto inbox = inboxes.extract(done.row->id);
+      done.inbox = inbox.empty() ? std::vector<raw_signal>{}
+                                 : std::move(inbox.mapped());
+    }
+  }
+  of.group.entries.clear();
+}
+
+void turn::fail(flight& of, const pq::reply& reply, report& to,
+                clock::time_point now) {
+  const auto& why = *reply.failure;
+  plan_.failed();
+  if (fail_shown(of, why, to, now) || fail_suspects(of, why, to, now)
+      || fail_careful(of, why, to, now))
+    return;
+  auto group = std::exchange(of.group.entries, {});
+  auto failed_at = static_cast<int>(reply.failed_call);
+  bool of_pick = of.at.pick >= 0 && failed_at >= of.at.pick;
+  // Behind the time that a group of those has who may wait for strangers.
+  bool waited = why.code == errc::busy
+                || (why.sqlstate == "57014" && group.size() > 1
+                    && group.front().unsure());
+  if (why.code == errc::unknown_fate) {
+    for (auto& x : group)
+      x.resent = true;
+    if (of.at.pick >= 0) {
+      lose(of.token, now);
+      to.lost_pick = of.token;
+    }
+    if (of.at.advance >= 0) // nobody has the lease that they may be under
+      lose(of.next_token, now);
+  } else if (failed_at == of.at.release
+             && careful_picks::may_be_of_a_row(why)) {
+    // For a row that is no outcome's: outcomes go without `release_lost`.
+    lost_.refused(now);
+    to.failure = why;
+    waiting_.retry(std::move(group));
+    return;
+  } else if (!of_pick && keeps_instead(group, why, now)) {
+    waiting_.retry(std::move(group));
+    return;
+  } else if (why.code == errc::rejected && !of_pick && !group.empty()) {
+    if (auto guilty = waiting_.split(std::move(group))) {
+      // The key was taken meanwhile: asked again, the database tells by whom.
+      if (why.sqlstate == "23505" && guilty->row->may_collide)
+        waiting_.put_locked(std::move(*guilty), now);
+      else
+        to.rows.push_back({guilty->tag, std::move(guilty->row),
+                           flushed::verdict::refused, why});
+    }
+    return;
+  } else if (waited && !of_pick && !group.empty()) {
+    // A row tried alone; a key that a stranger is inserting; or a signal that one
+    // of the group has consumed, and that a stranger has locked.
+    if (auto held = waiting_.split(std::move(group)))
+      waiting_.put_locked(std::move(*held), now);
+    return;
+  }
+  to.failure = why;
+  waiting_.retry(std::move(group));
+  if (!of_pick)
+    back_off(now);
+  else if (!careful_picks::may_be_of_a_row(why))
+    pause_picks(of, now);
+  else {
+    careful_.start();
+    to.full = true;
+  }
+}
+
+/// What was to be erased is in somebody's way, or he in its: no step or handler could help
+/// that. It ends like others, and is left to the sweep.
+bool turn::keeps_instead(std::vector<entry>& group, const error& why,
+                         clock::time_point now) {
+  bool in_the_way = why.code == errc::rejected || why.code == errc::busy
+                    || why.sqlstate == "57014";
+  if (!in_the_way || group.empty() || !group.front().row->erase)
+    return false;
+  no_erase_before_ = now + erase_pause;
+  for (auto& x : group)
+    x.row->erase = false;
+  return true;
+}
+
+bool turn::fail_shown(flight& of, const error& why, report& to,
+                      clock::time_point now) {
+  if (of.showing.empty())
+    return false;
+  auto rows = std::exchange(of.showing, {});
+  if (!careful_picks::may_be_of_a_row(why)) {
+    hidden_.retry(std::move(rows));
+    return false;
+  }
+  auto guilty = hidden_.split(std::move(rows));
+  if (!guilty)
+    return true;
+  if (!careful_picks::is_of_the_row(why)
+      && guilty->locked_tries + 1 < most_tries_to_show)
+    hidden_.put_locked(std::move(*guilty), now, show_again_after);
+  else
+    to.shown_rows.push_back({.which = std::move(guilty->row), .why = why});
+  return true;
+}
+
+void turn::back_off(clock::time_point now) {
+  auto wait = std::min(milliseconds{20} * (1 << std::min(failures_, 8)),
+                       milliseconds{5'000});
+  ++failures_;
+  not_before_ = now + wait;
+}
+
+turn::clock::time_point turn::due(clock::time_point now, bool room) const {
+  if (occupied())
+    return clock::time_point::max();
+  bool first = !flights_.front().under_way;
+  bool at_once = waiting_.has_due(now) || (!unlocks_.empty() && first)
+                 || (room && hidden_.has_due(now));
+  auto when = at_once ? now : waiting_.due();
+  if (room)
+    when = std::min(when, hidden_.due());
+  if (careful_.in_the_middle() && first)
+    when = std::min(when, std::max(now, no_pick_before_));
+  when = std::min(when, lost_.due());
+  return when == clock::time_point::max() ? when : std::max(when, not_before_);
+}
+
+} // namespace gd

@@ -1,0 +1,386 @@
+#pragma once
+
+#include <gd/engine/queue/batch.hpp>
+#include <gd/engine/queue/careful.hpp>
+#include <gd/engine/queue/isolation.hpp>
+#include <gd/engine/queue/key.hpp>
+#include <gd/engine/queue/lost.hpp>
+#include <gd/engine/queue/pick_plan.hpp>
+#include <gd/store/store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+/// A queue's work with the database: transactions that each flush all outcomes
+/// that have come in, wake what was parked too late, and pick, in one pipeline. If there is enough to do, a second one goes beside the
+/// first, on a connection of its own: the server then works while the other
+/// waits for its commit. A plain state machine: no thread, no clock and no
+/// connection of its own. Whoever drives it sends what `begin` returns and
+/// hands the reply to `finish`.
+class turn {
+public:
+  using clock = database::clock;
+
+  struct settings {
+    std::string queue;
+    /// "<node>/<incarnation>"; pick numbers are appended.
+    std::string incarnation;
+    /// Distinguishes the turns of one incarnation, also after restarts.
+    std::uint64_t first_pick = 1;
+    std::vector<machine_version> machines;
+    std::chrono::milliseconds lease{60'000};
+    std::size_t rows = 500;
+    std::size_t bytes = 8 << 20;
+    std::int32_t inbox = 1'000;
+    /// Nothing is deleted that is younger.
+    std::chrono::microseconds resend{0};
+    /// Of the whole node.
+    std::shared_ptr<key_table> keys = std::make_shared<key_table>();
+    std::shared_ptr<isolation> suspects = std::make_shared<isolation>();
+    /// How long suspects are not looked for after none could be taken, unless something
+    /// has changed since.
+    std::chrono::milliseconds pause_without_suspects{100};
+    /// Transactions at the same time, each on its own connection. 1 or 2.
+    std::size_t flights = 1;
+    /// A second transaction begins when so many outcomes wait: fewer are better off
+    /// in the next.
+    std::size_t worth_a_flight = 50;
+    /// Or when there are rows in plenty, and so many are wanted.
+    std::int32_t worth_a_pick = 500;
+  };
+
+  explicit turn(settings how);
+  turn(turn&&) = default;
+  turn& operator=(turn&&) = default;
+
+  /// Whether so many outcomes wait that they are worth a second transaction.
+  bool crowded() const {
+    return waiting_.ready() >= how_.worth_a_flight;
+  }
+
+  /// An outcome or a release to be written; `tag` comes back with its fate.
+  void add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag = 0);
+  void add(store::outcome_row row, std::uint64_t tag = 0) {
+    add(std::make_unique<store::outcome_row>(std::move(row)), tag);
+  }
+
+  /// A picked row that is not shown: its state and inbox are asked for as soon as
+  /// `begin` may.
+  void show(store::hidden_row row) {
+    hidden_.push({std::move(row)});
+  }
+
+  /// Hidden rows that fulfil `which` are not wanted any more.
+  template <class F>
+  void forget_hidden(F which) {
+    hidden_.remove_if([&which](const auto& x) { return which(x.row); });
+  }
+
+  /// Picks take rows of these machines from now on.
+  void serve(std::vector<machine_version> machines) {
+    how_.machines = std::move(machines);
+  }
+  bool serves() const noexcept {
+    return !how_.machines.empty();
+  }
+
+  /// The next pick looks at everything. Others begin where the rows of the one
+  /// before began, and what appears behind that is not seen: this is to be called
+  /// in each poll, and when such rows are known to have come.
+  void look_everywhere() {
+    plan_.look_everywhere();
+    in_vain_until_ = {};
+  }
+
+  /// A key that came with a picked row may go: the row's outcome is committed or
+  /// lost, and the step's function has returned.
+  void unlock(store::key_hold hold) {
+    unlocks_.push_back(std::move(hold));
+    in_vain_until_ = {}; // the key's next row may be a suspect
+  }
+
+  /// Rows may be under this lease token of which nobody knows. The server may still
+  /// be at their pick: their lease begins at the latest now.
+  void lose(std::string token, clock::time_point now) {
+    lost_.add(std::move(token), now + how_.lease);
+  }
+
+  struct started {
+    /// Which connection the unit is for. Locks of keys live on that of flight 0.
+    std::size_t flight = 0;
+    pq::unit work{};
+    /// Not every transaction that might pick does.
+    bool picks = false;
+    /// It would have looked for suspects, and could not: the next one is to.
+    bool leaves_suspects = false;
+  };
+
+  /// The next transaction, which picks at most `want` rows, or shows as many bytes
+  /// of picked ones as there is `room` for; nullopt if there is nothing to do,
+  /// enough is under way, or it is too early after a failure. `suspects`: whether
+  /// what it picks may be some, where there are.
+  std::optional<started> begin(std::int32_t want, clock::time_point now,
+                               std::int64_t room = 0, bool suspects = true);
+
+  /// There are suspects, as far as the last pick could tell.
+  bool sees_suspects() const noexcept {
+    return suspects_;
+  }
+
+  /// What became of an outcome that was added.
+  struct flushed {
+    enum class verdict : std::uint8_t {
+      applied,
+      stale,    ///< another lease is in force, nothing was changed
+      unknown,  ///< sent twice; applied the first time, or stale
+      refused,  ///< the database does not take this row's data: `why`
+      collided, ///< `holder` has the row's unique key: `why`
+    };
+    std::uint64_t tag = 0;
+    std::unique_ptr<store::outcome_row> row;
+    verdict what = verdict::applied;
+    error why{};
+    std::int64_t holder = 0;
+    /// Of an `advance` that was applied: its new lease token and its inbox;
+    /// nullopt: the inbox is not shown.
+    std::string next_token{};
+    std::optional<std::vector<raw_signal>> inbox{};
+  };
+
+  /// What became of a row that was to be shown.
+  struct shown {
+    store::hidden_row which{};
+    /// Nullopt: its lease is not in force, or it cannot be read: `why`.
+    std::optional<store::shown_row> content{};
+    std::optional<error> why{};
+  };
+
+  struct report {
+    std::vector<flushed> rows;
+    std::vector<store::picked_row> picked;
+    /// The lease token of `picked`.
+    std::string token{};
+    std::vector<shown> shown_rows{};
+    /// There was not enough room to show these.
+    std::vector<store::hidden_row> still_hidden{};
+    /// `picked` are suspects: `isolation::ended` is to be called for each.
+    bool suspects = false;
+    /// Which of these is to have a trial.
+    std::optional<std::size_t> on_trial{};
+    /// Rows that could not be picked for what they hold, and are failed or left out.
+    std::vector<careful_picks::accused> unpickable{};
+    /// The pick took as many as it wanted, or failed for one of them: there may be
+    /// more.
+    bool full = false;
+    /// There was a pick, and it left nothing that could have been taken.
+    bool exhausted = false;
+    /// Until a row is due that the pick has come across; nullopt: it knows of none.
+    std::optional<std::chrono::microseconds> due_in{};
+    /// How many rows of lost picks were released.
+    std::size_t released = 0;
+    /// A pick of unknown fate: what it took is released as soon as possible.
+    std::optional<std::string> lost_pick{};
+    /// The transaction failed and will be tried again by itself.
+    std::optional<error> failure{};
+  };
+
+  report finish(std::size_t which, pq::reply reply, clock::time_point now);
+
+  /// The last pick took as many rows as it wanted, and saw none with a key: there
+  /// may be more than those under way take.
+  bool plenty() const noexcept {
+    return plan_.plenty();
+  }
+
+  /// Whether `begin` would wait for what is under way.
+  bool occupied(std::int32_t want = 0) const;
+
+  /// How many outcomes more have to come until `begin` does something with them;
+  /// max(): nothing before a transaction under way has ended.
+  std::size_t missing() const;
+
+  /// How many rows the picks under way want.
+  std::int32_t wanted() const;
+
+  /// What an owner that ends in the middle leaves behind.
+  struct leftovers {
+    /// By flight: releases the rows of the pick under way there, whose answer
+    /// nobody will read, and those of lost picks. To be submitted behind that pick.
+    std::vector<std::optional<pq::unit>> release;
+    /// Keys that are in the node's table, and still to be unlocked.
+    std::vector<std::string> keys;
+    /// Whether the session may have locks of keys from this turn.
+    bool locks = false;
+  };
+  leftovers abandon() const;
+
+  /// Nothing is under way or waits to be written.
+  bool empty() const noexcept {
+    return under_way() == 0 && waiting_.empty() && hidden_.empty()
+           && unlocks_.empty();
+  }
+
+  /// When `begin` has something to do by itself, with `room` to show rows or
+  /// without; `max()`: not before `add`.
+  clock::time_point due(clock::time_point now, bool room = false) const;
+
+private:
+  struct entry {
+    std::unique_ptr<store::outcome_row> row; // it moves often
+    std::uint64_t tag = 0;
+    /// Was in a transaction of unknown fate.
+    bool resent = false;
+    int locked_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return row->id;
+    }
+    std::size_t bytes() const noexcept {
+      return row->bytes();
+    }
+    bool unsure() const noexcept {
+      return row->may_collide;
+    }
+    bool apart() const noexcept {
+      return row->erase;
+    }
+  };
+
+  /// So many rows are shown at once.
+  static constexpr std::size_t shown_at_once = 100;
+
+  struct hidden_entry {
+    store::hidden_row row;
+    int locked_tries = 0;
+    clock::time_point not_before{};
+
+    std::int64_t key() const noexcept {
+      return row.id;
+    }
+    static std::size_t bytes() noexcept {
+      return 1;
+    }
+    static bool unsure() noexcept {
+      return false;
+    }
+  };
+
+  /// Positions of the statements in the unit; -1: not in it.
+  struct layout {
+    int release = -1;
+    /// Those that write outcomes, `flush_advance` among them.
+    std::vector<int> outcomes{};
+    int advance = -1;
+    int inbox = -1;
+    int pick = -1;
+    int check_keys = -1;
+    int hold_keys = -1;
+  };
+
+  /// One transaction, from `begin` to `finish`.
+  struct flight {
+    bool under_way = false;
+    batcher<entry>::group group{};
+    std::vector<hidden_entry> showing{};
+    careful_picks::step careful = careful_picks::step::none;
+    /// It picks suspects, carefully or not.
+    bool suspects = false;
+    /// `isolation::looked` is to be called when it has ended.
+    bool looks = false;
+    /// `isolation::changes` when it began.
+    std::uint64_t changes = 0;
+    layout at{};
+    pick_plan::one pick{};
+    std::string token{};
+    /// Of the rows that go on.
+    std::string next_token{};
+  };
+
+  std::string draw_token();
+  std::size_t under_way() const;
+  bool show_some(flight& next, pq::unit& work, std::int64_t room,
+                 clock::time_point now);
+  bool pick_carefully(flight& next, pq::unit& work, std::int32_t want,
+                      bool first, clock::time_point now);
+  void add_careful(flight& next, pq::unit& work, std::int32_t want,
+                   const std::vector<std::int32_t>& most,
+                   clock::time_point now);
+  void add_unlocks(pq::unit& work);
+  bool may_look_for_suspects(clock::time_point now) const;
+  bool pick_suspects(flight& next, pq::unit& work, std::int32_t want,
+                     bool first, clock::time_point now);
+  void write_outcomes(flight& next, pq::unit& work, bool may_pick,
+                      clock::time_point now);
+  /// How long the transaction of such a group may wait for strangers.
+  void bound_waits(batcher<entry>::group& group, pq::unit& work,
+                   clock::time_point now) const;
+  void pick(flight& next, pq::unit& work, std::int32_t want,
+            clock::time_point now);
+  static void check_keys(flight& next, pq::unit& work);
+  store::pick_request make_pick(const flight& x, clock::time_point now);
+  bool picks_keyed(clock::time_point now);
+  careful_picks& careful_for(const flight& x);
+  void pause_picks(const flight& after, clock::time_point now);
+  void note_picked(const std::vector<store::picked_row>& rows);
+  void read(flight& x, const pq::reply& reply, report& out,
+            clock::time_point now);
+  void read_pick(const flight& x, const pq::reply& reply, report& to,
+                 clock::time_point now);
+  void read_keys(const flight& x, const pq::reply& reply, report& to,
+                 clock::time_point now);
+  void read_suspects(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now);
+  void read_careful(const flight& x, const pq::reply& reply, report& to,
+                    clock::time_point now);
+  void end_look(const flight& x, report& to, clock::time_point now);
+  void read_shown(flight& x, const pq::reply& reply, report& to);
+  void read_outcomes(flight& of, const pq::reply& reply, report& to,
+                     clock::time_point now);
+  void fail(flight& of, const pq::reply& reply, report& to,
+            clock::time_point now);
+  bool keeps_instead(std::vector<entry>& group, const error& why,
+                     clock::time_point now);
+  bool fail_shown(flight& of, const error& why, report& to,
+                  clock::time_point now);
+  bool fail_suspects(const flight& of, const error& why, report& to,
+                     clock::time_point now);
+  bool fail_careful(const flight& of, const error& why, report& to,
+                    clock::time_point now);
+  bool go_on_carefully(const flight& after, clock::time_point now);
+  void back_off(clock::time_point now);
+
+  settings how_;
+  std::uint64_t picks_;
+  batcher<entry> waiting_;
+  batcher<hidden_entry> hidden_;
+  careful_picks careful_;
+  /// Of suspects: other rows do not wait for it.
+  careful_picks careful_suspects_;
+  pick_plan plan_;
+  /// The last transaction wrote no outcomes, and others waited behind it.
+  bool outcomes_next_ = false;
+  std::vector<flight> flights_;
+  lost_picks lost_;
+  std::vector<store::key_hold> unlocks_;
+  int failures_ = 0;
+  clock::time_point not_before_{};
+  clock::time_point no_pick_before_{};
+  /// Before when nothing is erased: something refers to what should have been.
+  clock::time_point no_erase_before_{};
+  /// See `sees_suspects`; and before when they are not looked for again: after a
+  /// failure, and where none could be taken, as long as there are no more changes.
+  bool suspects_ = false;
+  clock::time_point suspects_at_{};
+  clock::time_point in_vain_until_{};
+  std::uint64_t changes_then_ = 0;
+};
+
+} // namespace gd

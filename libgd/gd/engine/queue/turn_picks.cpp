@@ -1,0 +1,311 @@
+// What a turn picks: rows as they come, suspects, and row by row after a pick that
+// failed for what a row holds.
+
+#include <gd/engine/queue/turn.hpp>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace gd {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How long no pick follows one that failed for all.
+constexpr milliseconds pause_after_failure{1'000};
+
+} // namespace
+
+store::pick_request turn::make_pick(const flight& x, clock::time_point now) {
+  store::pick_request out{.queue = how_.queue,
+                          .machines = how_.machines,
+                          .token = x.token,
+                          .lease = how_.lease,
+                          .inbox = how_.inbox};
+  if (x.pick.keyed && x.careful != careful_picks::step::these) {
+    out.keys_to_leave = how_.keys->all();
+    out.left_out = careful_for(x).left_out(now);
+  }
+  plan_.ask(out, x.pick, now);
+  return out;
+}
+
+/// Whether a pick minds keys, or leaves out rows, which only such a pick can.
+bool turn::picks_keyed(clock::time_point now) {
+  return plan_.keyed() || !careful_.left_out(now).empty();
+}
+
+careful_picks& turn::careful_for(const flight& x) {
+  return x.suspects ? careful_suspects_ : careful_;
+}
+
+/// Other rows do not wait for suspects.
+void turn::pause_picks(const flight& after, clock::time_point now) {
+  (after.suspects ? suspects_at_ : no_pick_before_) = now + pause_after_failure;
+}
+
+/// Of whatever kind: they tell of all whether rows can be picked.
+void turn::note_picked(const std::vector<store::picked_row>& rows) {
+  careful_.note_picked(rows);
+  careful_suspects_.note_picked(rows);
+}
+
+bool turn::pick_carefully(flight& next, pq::unit& work, std::int32_t want,
+                          bool first, clock::time_point now) {
+  using step = careful_picks::step;
+  auto what = careful_.next();
+  // Where the locks of keys live: some of the rows may have one.
+  if (what == step::none || !first || now < no_pick_before_
+      || (what == step::ask && want <= 0))
+    return false;
+  add_careful(next, work, want, {}, now);
+  return true;
+}
+
+/// `most`: of suspects, see `isolation::look`.
+void turn::add_careful(flight& next, pq::unit& work, std::int32_t want,
+                       const std::vector<std::int32_t>& most,
+                       clock::time_point now) {
+  using step = careful_picks::step;
+  auto& careful = careful_for(next);
+  next.careful = careful.next();
+  next.pick.keyed = true;
+  if (next.careful == step::ask) {
+    next.pick.wanted = static_cast<std::int32_t>(
+      careful.ask(static_cast<std::size_t>(want), how_.rows));
+    auto what = make_pick(next, now);
+    work.add(next.suspects ? store::suspect_candidates(what, most)
+                           : store::candidates(what));
+  } else if (next.careful == step::these) {
+    next.token = draw_token();
+    auto ids = careful.group();
+    next.pick.wanted = static_cast<std::int32_t>(ids.size());
+    next.at.pick = work.add(store::pick_these(ids, make_pick(next, now), most));
+    check_keys(next, work);
+  } else {
+    const auto& x = careful.guilty();
+    auto reason = "its row cannot be picked: " + x.why.message;
+    work.add(store::fail_row(x.row, clean_text(reason, limits{}.reason)));
+  }
+  careful.begin();
+}
+
+/// Not for a while after it was in vain, unless one has ended or was cleared since.
+bool turn::may_look_for_suspects(clock::time_point now) const {
+  return now >= suspects_at_
+         && (now >= in_vain_until_
+             || how_.suspects->changes() != changes_then_);
+}
+
+bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
+                         bool first, clock::time_point now) {
+  // Where the locks of keys live: some of the rows may have one.
+  if (!first || now < no_pick_before_ || !may_look_for_suspects(now))
+    return false;
+  if (careful_suspects_.next() == careful_picks::step::fail) {
+    next.suspects = true;
+    add_careful(next, work, 0, {}, now);
+    return true;
+  }
+  if (!suspects_ || want <= 0)
+    return false;
+  // Also for each careful pick: other queues may have taken some since the last.
+  next.changes = how_.suspects->changes();
+  auto most = how_.suspects->look(how_.queue, now);
+  if (!most)
+    return false;
+  next.suspects = next.looks = true;
+  want = std::min(want, *std::max_element(most->begin(), most->end()));
+  if (careful_suspects_.active()) {
+    add_careful(next, work, want, *most, now);
+    return true;
+  }
+  add_unlocks(work);
+  next.token = draw_token();
+  next.pick.wanted = want;
+  next.pick.keyed = true;
+  auto what = make_pick(next, now);
+  next.at.pick = work.add(store::pick_suspects(what, *most));
+  check_keys(next, work);
+  return true;
+}
+
+void turn::pick(flight& next, pq::unit& work, std::int32_t want,
+                clock::time_point now) {
+  next.token = draw_token();
+  next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
+                          picks_keyed(now), now);
+  next.pick.left_out = !careful_.left_out(now).empty();
+  next.at.pick = work.add(store::pick(make_pick(next, now)));
+  if (next.pick.keyed)
+    check_keys(next, work);
+}
+
+void turn::check_keys(flight& next, pq::unit& work) {
+  work.add(store::lock_keys());
+  next.at.check_keys = work.add(store::check_keys());
+  work.leaves_traces_from = work.calls.size();
+  next.at.hold_keys = work.add(store::hold_keys());
+}
+
+void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now) {
+  auto answer = store::read_pick(
+    reply.results[static_cast<std::size_t>(x.at.pick)]);
+  note_picked(answer.rows);
+  to.full = plan_.note(x.pick, answer);
+  if (!std::exchange(suspects_, answer.summary.suspects) && suspects_)
+    to.full = true; // they are to be looked for
+  if (answer.refused() > answer.rows.size())
+    careful_.start();
+  to.full = to.full || answer.refused() > 0;
+  to.exhausted = !to.full;
+  if (auto us = answer.summary.due_in_us)
+    to.due_in = std::chrono::microseconds{*us};
+  to.picked = std::move(answer.rows);
+  to.token = x.token;
+  if (x.pick.keyed)
+    read_keys(x, reply, to, now);
+}
+
+void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
+                     clock::time_point now) {
+  auto rows_of = [&reply](int i) -> const pq::rows& {
+    return reply.results[static_cast<std::size_t>(i)];
+  };
+  std::vector<std::string> locked;
+  for (auto& lost : store::read<store::lost_key>(rows_of(x.at.check_keys)))
+    if (lost.elsewhere)
+      locked.push_back(std::move(lost.partition_key));
+  plan_.note_locked(locked, now);
+  std::unordered_map<std::int64_t, std::string> held;
+  for (auto& one : store::read<store::held_key>(rows_of(x.at.hold_keys)))
+    held.emplace(one.id, std::move(one.session));
+  std::erase_if(to.picked, [&held](const auto& row) {
+    return row.partition_key && !held.contains(row.id);
+  });
+  for (auto& row : to.picked)
+    if (row.partition_key) {
+      row.key_session = held[row.id];
+      how_.keys->add(*row.partition_key);
+      plan_.note_free(*row.partition_key);
+    }
+}
+
+void turn::read_suspects(const flight& x, const pq::reply& reply, report& to,
+                         clock::time_point now) {
+  auto answer = store::read_pick(
+    reply.results[static_cast<std::size_t>(x.at.pick)]);
+  note_picked(answer.rows);
+  // They are few at once: one that is refused takes the place of another.
+  if (answer.refused() > 0)
+    careful_suspects_.start();
+  to.picked = std::move(answer.rows);
+  to.token = x.token;
+  read_keys(x, reply, to, now);
+  to.full = true; // others may be waiting
+  if (to.picked.empty() && !careful_suspects_.active()) {
+    in_vain_until_ = now + how_.pause_without_suspects;
+    changes_then_ = x.changes;
+  }
+}
+
+/// Whatever has become of it: nobody else looks for suspects until then.
+void turn::end_look(const flight& x, report& to, clock::time_point now) {
+  if (!x.looks)
+    return;
+  std::vector<isolation::taken> taken;
+  for (const auto& row : to.picked)
+    taken.push_back({row.id, row.crashes});
+  to.suspects = true;
+  to.on_trial = how_.suspects->looked(how_.queue, taken, now);
+}
+
+void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  auto& careful = careful_for(x);
+  const auto& rows = reply.results.front();
+  if (x.careful == step::ask) {
+    careful.asked(store::read<store::candidate>(rows));
+  } else if (x.careful == step::these) {
+    auto answer = store::read_pick(rows);
+    to.unpickable = careful.picked(answer, now);
+    to.picked = std::move(answer.rows);
+    to.token = x.token;
+    read_keys(x, reply, to, now);
+  } else if (auto row = store::read_one<store::failed_row>(rows);
+             row && !row->failed) {
+    to.unpickable.push_back(careful.not_failed(now));
+  } else {
+    auto guilty = careful.failed();
+    if (row) {
+      guilty.run = {guilty.row.id,        std::move(row->fsm), row->version,
+                    std::move(row->step), row->attempt,        row->seq};
+      to.unpickable.push_back(std::move(guilty));
+    }
+  }
+  to.full = go_on_carefully(x, now);
+  plan_.forget_marks(); // marks from before
+}
+
+/// Whatever it failed for, other rows do not wait for suspects.
+bool turn::fail_suspects(const flight& of, const error& why, report& to,
+                         clock::time_point now) {
+  if (!of.suspects || of.careful != careful_picks::step::none)
+    return false;
+  if (careful_picks::may_be_of_a_row(why))
+    careful_suspects_.start();
+  else
+    pause_picks(of, now);
+  if (why.code == errc::unknown_fate) {
+    lose(of.token, now);
+    to.lost_pick = of.token;
+  }
+  to.failure = why;
+  to.full = true;
+  return true;
+}
+
+/// Outcomes do not wait for what becomes of a careful pick.
+bool turn::fail_careful(const flight& of, const error& why, report& to,
+                        clock::time_point now) {
+  using step = careful_picks::step;
+  if (of.careful == step::none)
+    return false;
+  auto& careful = careful_for(of);
+  bool of_a_row = careful_picks::may_be_of_a_row(why);
+  if (of.careful == step::these && of_a_row) {
+    to.unpickable = careful.not_picked(why, now);
+  } else if (of.careful == step::fail && of_a_row) {
+    to.unpickable.push_back(careful.not_failed(now));
+  } else {
+    if (of.careful == step::ask)
+      careful.asked({});
+    else
+      careful.again();
+    pause_picks(of, now);
+    to.failure = why;
+    to.full = of.suspects;
+    if (of.careful == step::these && why.code == errc::unknown_fate) {
+      lose(of.token, now);
+      to.lost_pick = of.token;
+    }
+    return true;
+  }
+  to.full = go_on_carefully(of, now);
+  return true;
+}
+
+/// Whether there may be more; if not, the pick failed for something else, and other
+/// rows than suspects are to be looked for.
+bool turn::go_on_carefully(const flight& after, clock::time_point now) {
+  bool in_vain = careful_for(after).in_vain();
+  if (in_vain)
+    pause_picks(after, now);
+  return !in_vain || after.suspects;
+}
+
+} // namespace gd

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <gd/instance.hpp>
+#include <gd/machine.hpp>
+#include <gd/pq/read.hpp>
+#include <gd/pq/unit.hpp>
+#include <gd/store/store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+/// What `store` is for the rest, for ends of instances that are kept for a time only.
+namespace gd::store {
+
+/// How the instance ends by it, if it does.
+std::optional<final_status> end_of(verb what) noexcept;
+
+/// What `flush` does of rows with history and without that have a `keep_us`. Nothing is
+/// deleted that is younger than `resend`.
+pq::call flush_keep(const row_refs<outcome_row>& rows,
+                    std::chrono::microseconds resend);
+/// The same of rows that are to be erased. Who is left out may be locked by somebody who
+/// only refers to it.
+pq::call flush_erase(const row_refs<outcome_row>& rows,
+                     std::chrono::microseconds resend);
+/// The same as `flush_keep` for less, of those without history that `flush_done` would
+/// write, all of which are kept for as long.
+pq::call flush_done_keep(const row_refs<outcome_row>& rows,
+                         std::chrono::microseconds resend);
+
+/// Instances whose time is over, behind a page: rows of `expired_row`.
+pq::call expired(std::int32_t limit, const page_end& after = {});
+struct expired_row : page_end {
+  GD_COLUMNS(at_us2000, id);
+};
+/// Deletes them, if their time is over.
+pq::call erase(const std::vector<std::int64_t>& ids);
+struct erased_row {
+  std::int64_t erased = 0;          ///< how many were deleted
+  std::vector<std::int64_t> kept{}; ///< who could not be, by a trigger
+
+  GD_COLUMNS(erased, kept);
+};
+/// Puts the halves of some that were refused together at the end, the first half last.
+void push_halves(std::vector<std::vector<std::int64_t>>& to,
+                 const std::vector<std::int64_t>& ids);
+/// Of these that cannot be deleted: later.
+pq::call put_off(const std::vector<std::int64_t>& ids);
+
+/// A page of those that it is about.
+pq::call prunable(const prune& what);
+struct prunable_row {
+  std::optional<std::int64_t> last{}; ///< nullopt: it was the last page
+  std::int64_t looked = 0;            ///< at how many
+  std::vector<std::int64_t> ids{};
+
+  GD_COLUMNS(last, looked, ids);
+};
+/// Deletes them, if it is still about them.
+pq::call erase(const std::vector<std::int64_t>& ids, const prune& what);
+
+} // namespace gd::store

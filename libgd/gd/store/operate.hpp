@@ -1,0 +1,151 @@
+#pragma once
+
+#include <gd/instance.hpp>
+#include <gd/operate.hpp>
+#include <gd/pq/read.hpp>
+#include <gd/pq/unit.hpp>
+#include <gd/store/store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What `store` is for instances and signals, for what operators ask and do.
+namespace gd::store {
+
+/// Read as `gd::why`.
+pq::call why(const why_query& what);
+/// Read as `inbox_row`.
+pq::call unread(std::int64_t instance, std::int32_t limit);
+
+// -- one instance -------------------------------------------------------------
+
+/// Read as `commanded`.
+pq::call operate(const command& what);
+
+// -- queues -------------------------------------------------------------------
+
+pq::call pause(const std::string& queue,
+               const std::optional<std::string>& reason,
+               const std::optional<std::string>& by, bool force);
+/// Its only cell: whether the queue was paused.
+pq::call resume(const std::string& queue, bool force);
+/// Which of a filter's names nobody has.
+pq::call unknown(const filter& names);
+std::optional<std::string> read_unknown(const pq::rows& rows);
+/// A queue, or, if `fronts` is there, what the next look may begin with.
+struct looked_queue : queue_row {
+  std::optional<std::string> fronts{};
+
+  GD_COLUMNS(queue, nodes, slots, due, more_due, later, more_later, executing,
+             more_executing, oldest_due_us, paused, paused_at_us, paused_by,
+             reason, fronts);
+};
+/// Looks at the queues again and again: from the beginning of each once a minute. Of any
+/// number of threads.
+class queue_looks {
+public:
+  pq::call ask(std::int32_t most);
+  std::vector<queue_row> read(const pq::rows& rows);
+
+private:
+  std::mutex mutex_;
+  std::string fronts_;
+  std::optional<std::chrono::steady_clock::time_point> from_beginning_;
+};
+/// Read as `status_count`.
+pq::call status_counts(std::int32_t most);
+
+// -- counts -------------------------------------------------------------------
+
+/// An empty `fsm`: of all machines.
+pq::call counts(const std::string& fsm, std::int32_t version);
+counted read_counts(const pq::rows& rows);
+/// Read as `activity`.
+pq::call activity();
+
+// -- many instances -----------------------------------------------------------
+
+pq::call list(const list_query& what);
+list_page read_list(const pq::rows& rows);
+/// An instance, or, if its id is 0, where the next page begins.
+struct listed_row : list_row {
+  std::optional<std::int64_t> next{};
+
+  GD_COLUMNS(id, fsm, version, step, status, queue, priority, attempt,
+             updated_at_us, last_error, next);
+};
+
+/// Read by `read_ids`.
+pq::call begin_job(const bulk_command& what);
+/// Who works on a job: of upgrades, nodes alone.
+enum class job_worker : std::uint8_t { client, node };
+/// Its only cell: whether the session has the job's lock.
+pq::call lock_job(std::int64_t job, job_worker by);
+/// But not if it is that one.
+pq::call unlock_job(std::int64_t unless = 0);
+/// Its only cell: false, if another works on it, or it has ended.
+pq::call work_on_job(std::int64_t job);
+/// Its only cell: whether there is one that had not ended.
+pq::call cancel_job(std::int64_t job);
+/// Read as `job_row`; 0: all.
+pq::call jobs(std::int64_t job = 0);
+/// One that nobody works on, and that a node with these machines can.
+pq::call open_job(const std::vector<machine_version>& machines);
+struct open_job_row {
+  std::int64_t id = 0;
+  bool upgrades = false;
+
+  GD_COLUMNS(id, upgrades);
+};
+
+// -- upgrades -----------------------------------------------------------------
+
+/// What the job comes to next, with so many bytes of states, or one state.
+pq::call upgrade_page(std::int64_t job, std::int64_t bytes);
+/// An instance; or, if its id is 0, where the page begins and what it reaches.
+struct upgrade_row {
+  std::int64_t id = 0;
+  std::string fsm{};
+  std::int32_t version = 0;
+  std::string step{};
+  std::int64_t seq = 0;
+  std::int32_t to_version = 0;
+  std::string to_step{};
+  std::optional<std::string> state{}; ///< none: it executes
+  std::int64_t after = 0;
+  std::int64_t upto = 0;
+
+  GD_COLUMNS(id, fsm, version, step, seq, to_version, to_step, state, after,
+             upto);
+};
+
+/// A page, as it has been judged.
+struct upgrade_batch {
+  std::int64_t after = 0;
+  std::int64_t upto = 0;
+  std::vector<std::int64_t> ids{};
+  std::vector<std::int64_t> seqs{};
+  std::vector<std::string> faults{}; ///< empty: it can go there
+};
+/// Its only cell: whether it has been worked off, or its beginning.
+pq::call upgrade(std::int64_t job, const upgrade_batch& what);
+
+/// Read as `transitioned`.
+pq::call rewind(const gd::rewind& what);
+/// Read by `read_ids`.
+pq::call fork(const gd::fork& what);
+
+pq::call look_up(const gd::look_up& what);
+std::optional<instance> read_instance(const pq::rows& rows);
+/// Where nobody was read.
+error no_instance(std::int64_t id, const std::optional<std::string>& key);
+/// Read as `ledger_entry`, `in_step_row`, `stats_row`.
+pq::call history(const history_query& what);
+pq::call in_step(const in_step_query& what);
+pq::call stats();
+
+} // namespace gd::store

@@ -1,0 +1,577 @@
+#include <gd/store/store.hpp>
+
+#include <gd/json_codecs.hpp>
+#include <gd/pq/bind.hpp>
+#include <gd/sql.hpp>
+#include <gd/store/lease.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+namespace gd::store {
+
+namespace {
+
+using pq::alike;
+using pq::column;
+using pq::make_call;
+
+std::vector<std::int64_t> consumed_by(const row_refs<outcome_row>& rows) {
+  std::vector<std::int64_t> xs;
+  for (const auto& row : rows)
+    xs.insert(xs.end(), row.consumed.begin(), row.consumed.end());
+  return xs;
+}
+
+} // namespace
+
+// -- picking ------------------------------------------------------------------
+
+std::size_t picked_row::bytes() const noexcept {
+  auto n = state.size();
+  for (const auto& x : inbox)
+    n += x.name.size() + x.payload.size();
+  return n;
+}
+
+/// With the parameters that all statements have which look for rows.
+static pq::call look_for_rows(const sql::statement& by,
+                              const pick_request& what) {
+  constexpr mark beginning{std::numeric_limits<std::int16_t>::min(), -1};
+  auto from = what.from;
+  if (from.empty() || from.front().priority != beginning.priority)
+    from.insert(from.begin(), beginning);
+  return make_call(by, what.token, what.inbox, what.lease, what.queue,
+                   what.limit, column(what.machines, &machine_version::fsm),
+                   column(what.machines, &machine_version::version),
+                   column(from, &mark::priority),
+                   column(from, &mark::since_us2000), column(from, &mark::id),
+                   what.depth);
+}
+
+static pq::call look_for_keyed_rows(const sql::statement& by,
+                                    const pick_request& what) {
+  auto x = look_for_rows(by, what);
+  x.args.add(what.keys_to_leave)
+    .add(what.last_key)
+    .add(what.visit)
+    .add(what.left_out);
+  return x;
+}
+
+pq::call pick(const pick_request& what) {
+  return what.keyed ? look_for_keyed_rows(sql::pick_keyed, what)
+                    : look_for_rows(sql::pick, what);
+}
+
+pq::call candidates(const pick_request& what) {
+  return look_for_keyed_rows(sql::candidates, what);
+}
+
+pq::call pick_these(const std::vector<std::int64_t>& ids,
+                    const pick_request& what,
+                    const std::vector<std::int32_t>& most) {
+  return make_call(sql::pick_these, what.token, what.inbox, what.lease, ids,
+                   most);
+}
+
+static pq::call look_for_suspects(const sql::statement& by,
+                                  const pick_request& what,
+                                  const std::vector<std::int32_t>& most) {
+  return make_call(by, what.token, what.inbox, what.lease, what.queue,
+                   what.limit, column(what.machines, &machine_version::fsm),
+                   column(what.machines, &machine_version::version), most,
+                   what.keys_to_leave, what.left_out);
+}
+
+pq::call pick_suspects(const pick_request& what,
+                       const std::vector<std::int32_t>& most) {
+  return look_for_suspects(sql::pick_suspects, what, most);
+}
+
+pq::call suspect_candidates(const pick_request& what,
+                            const std::vector<std::int32_t>& most) {
+  return look_for_suspects(sql::suspect_candidates, what, most);
+}
+
+pq::call fail_row(const candidate& which, const std::string& reason) {
+  return make_call(sql::fail_row, which.id, which.place, reason);
+}
+
+pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
+              std::int64_t bytes) {
+  return make_call(sql::show, column(rows, &hidden_row::id), inbox,
+                   column(rows, &hidden_row::token), bytes, longest_text);
+}
+
+constexpr std::int64_t us_until_2000 = 946'684'800'000'000; ///< from 1970
+
+pick_answer read_pick(const pq::rows& rows) {
+  pick_answer out;
+  pq::row_reader<mark> places{rows};
+  std::vector<std::pair<mark, std::size_t>> order;
+  order.reserve(rows.size());
+  auto id = rows.column("id");
+  auto summary = rows.column("summary");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (!rows.is_null(i, id))
+      order.emplace_back(places.read(i), i);
+    else if (auto x = from_json<pick_summary>(rows.text(i, summary)); x)
+      out.summary = std::move(*x);
+  std::sort(order.begin(), order.end()); // for less than the server would
+  pq::row_reader<picked_row> picked{rows};
+  out.rows.resize(order.size());
+  auto picked_at = std::chrono::steady_clock::now();
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    const auto& [place, i] = order[n];
+    picked.read(i, out.rows[n]);
+    auto& row = out.rows[n];
+    row.shown = !row.state.empty();
+    row.due_us = place.since_us2000 + us_until_2000;
+    row.now_us = out.summary.now_us2000 + us_until_2000;
+    row.picked_at = picked_at;
+    if (!rows.is_null(i, summary)) // of a row this column has something else
+      row.traceparent = rows.text(i, summary);
+    if (out.first.empty() || out.first.back().priority != place.priority)
+      out.first.push_back(place);
+  }
+  return out;
+}
+
+pq::call lock_keys() {
+  return make_call(sql::lock_keys);
+}
+
+pq::call check_keys() {
+  return make_call(sql::check_keys);
+}
+
+pq::call hold_keys() {
+  return make_call(sql::hold_keys);
+}
+
+std::optional<key_hold> hold_of(const picked_row& row) {
+  if (!row.partition_key)
+    return std::nullopt;
+  return key_hold{*row.partition_key, row.key_session};
+}
+
+pq::call unlock_keys(const std::vector<key_hold>& holds) {
+  return make_call(sql::unlock_keys, column(holds, &key_hold::key),
+                   column(holds, &key_hold::session));
+}
+
+// -- trials -------------------------------------------------------------------
+
+pq::call note_trials(const std::vector<trials_note>& notes,
+                     std::int64_t begins) {
+  return make_call(sql::note_trials, column(notes, &trials_note::id),
+                   column(notes, &trials_note::token),
+                   column(notes, &trials_note::trials),
+                   column(notes, &trials_note::worker), begins);
+}
+
+// -- outcomes -----------------------------------------------------------------
+
+std::string_view to_string(verb x) noexcept {
+  constexpr std::array<std::string_view, 10> names{
+    "next",    "replay", "await", "done", "stop",
+    "release", "next",   "next",  "next", "next"};
+  return names[static_cast<std::size_t>(x)];
+}
+
+std::size_t outcome_row::bytes() const noexcept {
+  auto names = awaits.size();
+  for (const auto& x : awaits_also)
+    names += x.size();
+  return state.size() + result.size() + reason.size() + metadata.size() + names
+         + (failure ? failure->size() : 0) + 256
+         + 8 * (consumed.size() + seen.size());
+}
+
+bool may_collide(const picked_row& row, verb what) {
+  auto taken_in = [&row](std::string_view status) {
+    return std::find(row.unique_scope.begin(), row.unique_scope.end(), status)
+           != row.unique_scope.end();
+  };
+  if (row.unique_scope.empty() || taken_in("executing"))
+    return false;
+  switch (what) {
+    case verb::await:
+    case verb::park:
+      return taken_in("awaiting_signal");
+    case verb::done:
+    case verb::finish:
+      return taken_in("done");
+    case verb::stop:
+      return taken_in("failed");
+    default:
+      return taken_in("runnable");
+  }
+}
+
+/// What no other outcomes have.
+template <class T>
+static auto only_of(verb what, T outcome_row::*member) {
+  using value = decltype(pq::element_of(std::declval<const T&>()));
+  return [what, member](const outcome_row& x) {
+    return x.what == what ? std::optional<value>{x.*member} : std::nullopt;
+  };
+}
+
+/// Null where it is empty.
+template <class Row>
+static auto filled(std::string Row::*member) {
+  return [member](const Row& x) {
+    return (x.*member).empty() ? std::nullopt
+                               : std::optional<std::string_view>{x.*member};
+  };
+}
+
+static std::string_view outcome_of(const outcome_row& x) {
+  return x.what == verb::park     ? "park"
+         : x.what == verb::finish ? "finish"
+         : x.what == verb::later  ? "later"
+                                  : to_string(x.what);
+}
+
+static pq::call flush_by(const sql::statement& by,
+                         const row_refs<outcome_row>& rows) {
+  auto last_error =
+    [](const outcome_row& x) -> std::optional<std::string_view> {
+    if (x.what == verb::stop)
+      return x.reason;
+    return x.failure;
+  };
+  auto delay = [](const outcome_row& x) {
+    return x.what == verb::replay || x.what == verb::later
+             ? std::optional{x.delay_us}
+             : std::nullopt;
+  };
+  auto others = [](const outcome_row& x) {
+    return x.awaits_also.empty() ? std::nullopt
+                                 : std::optional{to_json(x.awaits_also).text()};
+  };
+  return make_call(by, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token),
+                   column(rows, filled(&outcome_row::step)),
+                   column(rows, filled(&outcome_row::state)), consumed_by(rows),
+                   column(rows, outcome_of),
+                   column(rows, only_of(verb::done, &outcome_row::result)),
+                   column(rows, delay),
+                   column(rows, only_of(verb::await, &outcome_row::awaits)),
+                   column(rows, &outcome_row::timeout_us),
+                   column(rows, &outcome_row::until_us),
+                   column(rows, last_error), column(rows, others));
+}
+
+pq::call flush(const row_refs<outcome_row>& rows) {
+  return flush_by(sql::flush, rows);
+}
+
+pq::call flush_ledger(const row_refs<outcome_row>& rows) {
+  auto x = flush_by(sql::flush_ledger, rows);
+  auto failure = [](const outcome_row& row) -> std::optional<std::string_view> {
+    if (row.what == verb::stop && row.failure)
+      return *row.failure;
+    return std::nullopt;
+  };
+  x.args.add(column(rows, failure))
+    .add(column(rows, filled(&outcome_row::metadata)));
+  return x;
+}
+
+bool is_plain_done(const outcome_row& row) {
+  return row.what == verb::done && row.result == "{}" && !row.may_collide
+         && row.consumed.empty() && !row.failure;
+}
+
+pq::call flush_done(const row_refs<outcome_row>& rows) {
+  return make_call(sql::flush_done, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token));
+}
+
+pq::call flush_done_ledger(const row_refs<outcome_row>& rows) {
+  auto x = flush_done(rows);
+  x.what = &sql::flush_done_ledger;
+  return x;
+}
+
+bool is_plain_next(const outcome_row& row) {
+  return row.what == verb::next && !row.may_collide && row.consumed.empty()
+         && !row.failure;
+}
+
+pq::call flush_next(const row_refs<outcome_row>& rows) {
+  return make_call(sql::flush_next, column(rows, &outcome_row::id),
+                   column(rows, &outcome_row::token),
+                   column(rows, &outcome_row::step),
+                   column(rows, &outcome_row::state));
+}
+
+pq::call flush_next_ledger(const row_refs<outcome_row>& rows) {
+  auto x = flush_next(rows);
+  x.what = &sql::flush_next_ledger;
+  x.args.add(column(rows, filled(&outcome_row::metadata)));
+  return x;
+}
+
+static pq::call advance_by(const sql::statement& by,
+                           const row_refs<outcome_row>& rows,
+                           const std::string& new_token) {
+  return make_call(
+    by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
+    column(rows, &outcome_row::step), column(rows, &outcome_row::state),
+    consumed_by(rows), new_token);
+}
+
+pq::call flush_advance(const row_refs<outcome_row>& rows,
+                       const std::string& new_token) {
+  return advance_by(sql::flush_advance, rows, new_token);
+}
+
+pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
+                              const std::string& new_token) {
+  auto x = advance_by(sql::flush_advance_ledger, rows, new_token);
+  x.args.add(column(rows, filled(&outcome_row::metadata)));
+  return x;
+}
+
+pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
+  return make_call(sql::inbox, column(rows, &outcome_row::id), limit);
+}
+
+/// Of one that was applied there is no row of its own.
+struct flush_answer {
+  std::optional<std::int64_t> id{};
+  std::vector<std::int64_t> applied{};
+  std::optional<std::int64_t> holder{};
+
+  GD_COLUMNS(id, applied, holder);
+};
+
+std::vector<flushed_row> read_flush(const pq::rows& rows) {
+  std::vector<flushed_row> xs;
+  for (const auto& answer : read<flush_answer>(rows)) {
+    for (auto id : answer.applied)
+      xs.push_back({id, true, std::nullopt});
+    if (answer.id)
+      xs.push_back({*answer.id, false, answer.holder});
+  }
+  return xs;
+}
+
+std::optional<pq::call> recheck(const row_refs<outcome_row>& rows) {
+  std::vector<std::int64_t> parked;
+  std::vector<std::int64_t> seen;
+  for (const auto& row : rows)
+    if (row.what == verb::await) {
+      parked.push_back(row.id);
+      seen.insert(seen.end(), row.seen.begin(), row.seen.end());
+    }
+  if (parked.empty())
+    return std::nullopt;
+  return make_call(sql::recheck, parked, seen);
+}
+
+pq::call lock_timeout(std::chrono::milliseconds wait,
+                      std::optional<std::chrono::milliseconds> each) {
+  auto text = [](std::chrono::milliseconds x) {
+    return fmt::format("{}ms", x.count());
+  };
+  return make_call(sql::lock_timeout, text(wait),
+                   each ? text(*each) : std::string{});
+}
+
+pq::call lock(const std::vector<std::int64_t>& ids) {
+  return make_call(sql::lock, ids);
+}
+
+pq::call release_lost(const std::vector<std::string>& tokens) {
+  return make_call(sql::release_lost, tokens);
+}
+
+// -- leases and deadlines -----------------------------------------------------
+
+pq::call heartbeat(const std::vector<lease_ptr>& leases,
+                   std::chrono::microseconds duration) {
+  return make_call(sql::heartbeat, column(leases, &lease::id),
+                   column(leases, &lease::token), duration);
+}
+
+pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
+                       const page_end& after) {
+  return make_call(sql::locked_leases, limit, soon, after.at_us2000, after.id);
+}
+
+pq::call reap(std::int32_t limit, const std::vector<std::int64_t>& leave_alone,
+              std::int32_t most) {
+  return make_call(sql::reap, limit, leave_alone, most);
+}
+
+pq::call wake_due(std::int32_t limit) {
+  return make_call(sql::wake_due, limit);
+}
+
+pq::call due(std::int32_t limit) {
+  return make_call(sql::due, limit);
+}
+
+pq::call returning(std::int32_t limit, bool leases, std::int64_t parked,
+                   const page_end& expired) {
+  return make_call(sql::returning, limit, leases, parked, expired.at_us2000,
+                   expired.id);
+}
+
+pq::call return_row(std::int64_t id, bool leases, std::int32_t most) {
+  return make_call(sql::return_row, id, leases, most);
+}
+
+pq::call sweep_lock(std::string_view sweep) {
+  return make_call(sql::sweep_lock, sweep);
+}
+
+pq::call end_session() {
+  return make_call(sql::end_session);
+}
+
+// -- inserts, signals ---------------------------------------------------------
+
+pq::call draw_ids(std::size_t count) {
+  return make_call(sql::draw_ids, static_cast<std::int32_t>(count));
+}
+
+pq::call check_ids(std::string_view table) {
+  return make_call(sql::check_ids, table);
+}
+
+std::vector<std::int64_t> read_ids(const pq::rows& rows) {
+  std::vector<std::int64_t> xs;
+  auto id = rows.column("id");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    xs.push_back(rows.integer(i, id));
+  return xs;
+}
+
+/// `more`: behind the columns that all of them have, and the versions that are to
+/// take inserts: not of rows that may be stored.
+template <class... Args>
+static pq::call insert_by(const sql::statement& what,
+                          const row_refs<insert_row>& rows,
+                          const Args&... more) {
+  struct version {
+    std::string_view fsm;
+    std::int32_t number, named;
+    auto operator<=>(const version&) const = default;
+  };
+  std::set<version> versions;
+  for (const auto& x : rows)
+    if (!x.resent)
+      versions.insert({x.fsm, x.version, x.open.version ? 0 : x.version});
+  return make_call(
+    what, column(rows, &insert_row::id), alike(rows, &insert_row::fsm),
+    alike(rows, &insert_row::version), alike(rows, &insert_row::step),
+    column(rows, &insert_row::state), alike(rows, &insert_row::queue),
+    alike(rows, &insert_row::priority), column(versions, &version::fsm),
+    column(versions, &version::number), column(versions, &version::named),
+    more...);
+}
+
+static auto unique_keys(const row_refs<insert_row>& rows) {
+  return column(rows, [](const auto& x) {
+    return x.unique_key ? std::optional{pq::bytes{*x.unique_key}}
+                        : std::nullopt;
+  });
+}
+
+static pq::call insert_runnable(const sql::statement& what,
+                                const row_refs<insert_row>& rows) {
+  return insert_by(
+    what, rows, column(rows, &insert_row::delay_us),
+    column(rows, &insert_row::at_us), column(rows, &insert_row::partition_key),
+    unique_keys(rows), column(rows, filled(&insert_row::unique_scope)),
+    alike(rows, &insert_row::drawn_us), column(rows, &insert_row::traceparent));
+}
+
+pq::call insert_new(const row_refs<insert_row>& rows) {
+  return insert_runnable(sql::insert_new, rows);
+}
+
+pq::call insert_claimed(const row_refs<insert_row>& rows,
+                        std::chrono::microseconds lease) {
+  return insert_by(sql::insert_claimed, rows, alike(rows, &insert_row::token),
+                   lease, alike(rows, &insert_row::drawn_us),
+                   column(rows, &insert_row::traceparent));
+}
+
+pq::call insert(const row_refs<insert_row>& rows) {
+  return insert_runnable(sql::insert, rows);
+}
+
+static pq::call insert_with_history(const sql::statement& what,
+                                    const row_refs<insert_row>& rows) {
+  auto x = insert_runnable(what, rows);
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> with_state;
+  struct arrival {
+    std::string_view fsm;
+    std::int32_t version;
+    std::string_view step, status;
+    std::optional<std::int64_t> after_us;
+    auto operator<=>(const arrival&) const = default;
+  };
+  std::set<arrival> there;
+  for (const auto& row : rows) {
+    if (row.history > 0)
+      (row.history > 1 ? with_state : ids).push_back(row.id);
+    if (const auto& how = row.rests)
+      there.insert(
+        {row.fsm, row.version, row.step, how->ends ? "done" : "awaiting_signal",
+         how->after ? std::optional{how->after->count()} : std::nullopt});
+  }
+  x.args.add(ids)
+    .add(with_state)
+    .add(column(there, &arrival::fsm))
+    .add(column(there, &arrival::version))
+    .add(column(there, &arrival::step))
+    .add(column(there, &arrival::status))
+    .add(column(there, &arrival::after_us));
+  return x;
+}
+
+pq::call insert_new_ledger(const row_refs<insert_row>& rows) {
+  return insert_with_history(sql::insert_new_ledger, rows);
+}
+
+pq::call insert_ledger(const row_refs<insert_row>& rows) {
+  return insert_with_history(sql::insert_ledger, rows);
+}
+
+pq::call inserted(const row_refs<insert_row>& rows) {
+  return make_call(sql::inserted, column(rows, &insert_row::id),
+                   unique_keys(rows), column(rows, &insert_row::drawn_us));
+}
+
+pq::call lock_targets(const row_refs<gd::signal>& signals) {
+  return make_call(sql::lock_targets, column(signals, &gd::signal::target));
+}
+
+pq::call send_signals(const row_refs<gd::signal>& signals,
+                      std::int32_t inbox_limit, bool named) {
+  auto payload = [](const auto& x) {
+    return std::string_view{x.payload.text()};
+  };
+  auto x = make_call(
+    named ? sql::signal_named : sql::signal, column(signals, &gd::signal::name),
+    column(signals, payload), column(signals, &gd::signal::dedup_key),
+    inbox_limit, column(signals, &gd::signal::traceparent));
+  if (!named)
+    x.args.add(column(signals, &gd::signal::target));
+  return x;
+}
+
+} // namespace gd::store

@@ -1,0 +1,611 @@
+#include <gd/actors/remote.hpp>
+
+#include <gd/actors/node/node.hpp>
+#include <gd/network/client/dial.hpp>
+#include <gd/network/server/hints.hpp>
+#include <gd/network/server/portal.hpp>
+#include <gd/network/wire/guard.hpp>
+#include <gd/network/workers/links.hpp>
+#include <gd/time.hpp>
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#if GD_CAF_017
+#  include <caf/io/basp/version.hpp>
+#  include <caf/io/basp_broker.hpp>
+#endif
+
+#include <fmt/format.h>
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace gd::actors {
+
+void add_network_to(caf::actor_system_config& cfg) {
+  load_module<caf::io::middleman>(cfg);
+}
+
+#if GD_CAF_017
+
+static_assert(caf::io::basp::version == 3, "the guard knows no other");
+
+namespace {
+
+using std::chrono::milliseconds;
+using clock = std::chrono::steady_clock;
+
+/// A published actor's place in CAF's book, which is by port. Each handshake enters its
+/// own before it is read.
+constexpr std::uint16_t entry = 1;
+/// Half of them may come unnoticed.
+constexpr milliseconds least_silence{3'000};
+/// For what the gateway answers: pages of documents.
+constexpr std::size_t most_of_an_answer = std::size_t{128} << 20;
+/// How long an engine that stops waits for peers that do not read.
+constexpr milliseconds patience_at_end{2'000};
+
+error invalid(std::string message) {
+  return {errc::invalid_argument, std::move(message), {}};
+}
+
+error unavailable(std::string message) {
+  return {errc::unavailable, std::move(message), {}};
+}
+
+template <class T>
+result<void> check_range(const char* name, T value, T least, T most) {
+  if (value >= least && value <= most)
+    return {};
+  return invalid(fmt::format("publish: expected {} from {} to {}, got {}", name,
+                             least, most, value));
+}
+
+std::size_t message_bytes(const publish_options& x, const limits& bounds) {
+  return x.message_bytes.value_or(bounds.state + bounds.payload
+                                  + bounds.metadata + (1 << 20));
+}
+
+result<void> check(const publish_options& x, const limits& bounds) {
+  constexpr std::size_t mebi = 1 << 20;
+  if (x.socket.empty() == !x.port)
+    return invalid("publish: expected the path of a socket or a port, got "
+                   + std::string{x.port ? "both" : "neither"});
+  if (x.port && !is_loopback(x.address))
+    return invalid("publish: expected a loopback address (127.0.0.1), got \""
+                   + x.address
+                   + "\"; between machines, a tunnel carries the connection");
+  if (x.socket.find('\n') != std::string::npos)
+    return invalid("publish: expected a socket's path without line breaks");
+  if (!x.advertise.empty())
+    if (auto at = to_place(x.advertise); !at || !at->path.empty())
+      return invalid("publish: expected a loopback address with a port to be "
+                     "advertised (127.0.0.1:4801), got \""
+                     + x.advertise + "\"");
+  auto longest = message_bytes(x, bounds);
+  for (const auto& checked :
+       {check_range<std::size_t>("connections", x.connections, 1, 10'000),
+        check_range<std::int64_t>("handshake (ms)", x.handshake.count(), 1,
+                                  3'600'000),
+        check_range<std::int64_t>("silence (ms)", x.silence.count(),
+                                  least_silence.count(), 3'600'000),
+        check_range<std::size_t>("message_bytes", longest, 1'024, 256 * mebi),
+        check_range<std::size_t>("bytes", x.bytes, longest, 4'096 * mebi),
+        check_range<std::size_t>("requests", x.requests, 1, 10'000'000)})
+    if (!checked)
+      return checked;
+  return {};
+}
+
+// -- CAF's node ids -----------------------------------------------------------
+
+template <class T>
+std::string as_caf_writes(caf::actor_system& sys, T x) {
+  std::vector<char> bytes;
+  caf::binary_serializer to{sys, bytes};
+  static_cast<void>(to(x));
+  return {bytes.begin(), bytes.end()};
+}
+
+basp_node to_wire(caf::actor_system& sys, const caf::node_id& x) {
+  basp_node node{};
+  as_caf_writes(sys, x).copy(node.data(), node.size());
+  return node;
+}
+
+caf::node_id from_wire(caf::actor_system& sys, const basp_node& x) {
+  caf::node_id node;
+  caf::binary_deserializer from{sys, x.data(), x.size()};
+  static_cast<void>(from(node));
+  return node;
+}
+
+caf::actor broker_of(caf::actor_system& sys) {
+  return sys.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+}
+
+/// CAF's own broker for nodes itself; to be used by the middleman's thread alone.
+caf::io::basp_broker* inner_broker(caf::actor_system& sys) {
+  auto* broker = static_cast<caf::io::basp_broker*>(
+    caf::actor_cast<caf::abstract_actor*>(broker_of(sys)));
+  return broker->getf(caf::abstract_actor::is_terminated_flag) ? nullptr
+                                                               : broker;
+}
+
+/// Names for peers. CAF remembers each one that it has ever met, so they are used again,
+/// when it has forgotten the connection.
+class peer_names : public std::enable_shared_from_this<peer_names> {
+public:
+  explicit peer_names(caf::actor_system& sys)
+    : like_(to_wire(sys, sys.node())) {
+    std::random_device random;
+    for (auto i = host; i < like_.size(); ++i)
+      like_[i] = static_cast<char>(random());
+  }
+
+  /// While the actor system lives.
+  basp_node take(caf::actor_system& sys) {
+    std::lock_guard held{mutex_};
+    if (!retired_.empty())
+      sys.middleman().run_later(
+        [&sys, self = shared_from_this()] { self->look_through(sys); });
+    if (!free_.empty()) {
+      auto x = free_.back();
+      free_.pop_back();
+      return x;
+    }
+    auto x = like_;
+    auto number = ++made_;
+    for (auto i = host; i-- > process; number >>= 8)
+      x[i] = static_cast<char>(number);
+    return x;
+  }
+
+  void give_back(const basp_node& x) {
+    std::lock_guard held{mutex_};
+    retired_.push_back(x);
+  }
+
+private:
+  static constexpr std::size_t process = 8;
+  static constexpr std::size_t host = 12;
+
+  void look_through(caf::actor_system& sys) {
+    auto* broker = inner_broker(sys);
+    if (broker == nullptr)
+      return;
+    std::lock_guard held{mutex_};
+    std::erase_if(retired_, [&](const auto& x) {
+      if (broker->instance.tbl().lookup_direct(from_wire(sys, x)))
+        return false;
+      free_.push_back(x);
+      return true;
+    });
+  }
+
+  std::mutex mutex_;
+  basp_node like_;
+  std::uint32_t made_ = 0;
+  std::vector<basp_node> free_;
+  std::vector<basp_node> retired_;
+};
+
+std::shared_ptr<peer_names> names_of(caf::actor_system& sys) {
+  static std::mutex mutex;
+  static std::map<const caf::actor_system*, std::weak_ptr<peer_names>> known;
+  std::lock_guard held{mutex};
+  std::erase_if(known, [](const auto& x) { return x.second.expired(); });
+  auto& mine = known[&sys];
+  auto names = mine.lock();
+  if (!names)
+    mine = names = std::make_shared<peer_names>(sys);
+  return names;
+}
+
+// -- publishing ---------------------------------------------------------------
+
+/// How many bytes wait to be written to `peer`; its connection ends if they are more
+/// than `most`: even refusals pile up if they are not read.
+std::size_t unread_by(caf::actor_system& sys, const caf::node_id& peer,
+                      std::size_t most, const event_sink& tell) {
+  auto* broker = inner_broker(sys);
+  if (broker == nullptr)
+    return 0;
+  auto route = broker->instance.tbl().lookup(peer);
+  if (!route || !broker->valid(route->hdl))
+    return 0;
+  auto bytes = broker->wr_buf(route->hdl).size();
+  if (bytes > most) {
+    // CAF's own way would first write what nobody reads. Its handle is the socket.
+    tell(events::peer_cut_off{"a peer", "has left too many answers unread", 1});
+    shutdown(static_cast<int>(route->hdl.id()), SHUT_RDWR);
+  }
+  return bytes;
+}
+
+/// What a portal and its guard share.
+class published_place {
+public:
+  published_place(caf::actor_system& sys) : sys_(sys), names_(names_of(sys)) {
+    // nop
+  }
+
+  void open(const gateway& portal, guard_settings settings, descriptor listener,
+            std::string path) {
+    path_ = std::move(path);
+    struct stat file {};
+    if (!path_.empty() && stat(path_.c_str(), &file) == 0)
+      file_ = {file.st_dev, file.st_ino};
+    auto door = caf::actor_cast<caf::strong_actor_ptr>(portal);
+    auto signatures = sys_.message_types(portal);
+    settings.rules.new_alias = [this] { return names_->take(sys_); };
+    settings.rules.ended = [this](const auto& x) { forget(x); };
+    settings.hand_over =
+      [this, door, signatures](descriptor fd, const basp_node& alias) {
+      auto count = remember(alias);
+      caf::anon_send(broker_of(sys_), caf::publish_atom_v,
+                     sys_.middleman().backend().new_scribe(fd.release()), entry,
+                     door, signatures);
+      return count;
+    };
+    guard_.emplace(std::move(settings), std::move(listener));
+  }
+
+  void taken(const caf::node_id& peer) {
+    std::lock_guard held{mutex_};
+    auto found = counts_.find(peer);
+    if (found == counts_.end())
+      return;
+    const auto& count = found->second;
+    if (++count->taken == count->wake_at)
+      guard_->wake();
+  }
+
+  void close() {
+    guard_->close_listener();
+    struct stat now {};
+    if (!path_.empty() && stat(path_.c_str(), &now) == 0
+        && file_ == std::pair{now.st_dev, now.st_ino})
+      unlink(path_.c_str());
+  }
+
+  /// Waits until peers have what has been sent to them before.
+  void end(const gateway& portal) {
+    caf::scoped_actor self{sys_};
+    // A question to CAF's broker is answered behind what it has been given before.
+    self->request(broker_of(sys_), caf::infinite, caf::get_atom_v, sys_.node())
+      .receive([](const caf::node_id&, const std::string&, std::uint16_t) {},
+               [](const caf::error&) {});
+    guard_->finish(patience_at_end);
+    {
+      std::lock_guard held{mutex_};
+      counts_.clear(); // what is taken now makes room for nobody
+    }
+    guard_.reset(); // it keeps the portal, which keeps this
+    static_cast<void>(sys_.middleman().unpublish(portal, entry));
+  }
+
+private:
+  std::shared_ptr<peer_count> remember(const basp_node& alias) {
+    std::lock_guard held{mutex_};
+    return counts_[from_wire(sys_, alias)] = std::make_shared<peer_count>();
+  }
+
+  void forget(const basp_node& alias) {
+    names_->give_back(alias);
+    std::lock_guard held{mutex_};
+    counts_.erase(from_wire(sys_, alias));
+  }
+
+  caf::actor_system& sys_;
+  std::shared_ptr<peer_names> names_;
+  std::string path_;
+  std::optional<std::pair<dev_t, ino_t>> file_;
+  std::mutex mutex_;
+  std::unordered_map<caf::node_id, std::shared_ptr<peer_count>> counts_;
+  std::optional<guard> guard_;
+};
+
+link_host::settings link_settings(const config& cfg) {
+  link_host::settings x{.node = cfg.node,
+                        .machines = link::offered(cfg.machines),
+                        .limits = cfg.limits,
+                        .ping = cfg.worker_ping,
+                        .silence = cfg.worker_silence};
+  for (const auto& queue : cfg.queues)
+    x.queues.push_back(queue.name);
+  return x;
+}
+
+basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
+                     std::size_t most_bytes) {
+  auto messages = gateway_requests();
+  auto told = told_messages();
+  messages.insert(messages.end(), told.begin(), told.end());
+  auto refusal = [&sys](std::string why) {
+    return as_caf_writes(sys, to_caf({errc::overloaded, std::move(why), {}}));
+  };
+  return {.serves = true,
+          .self = to_wire(sys, sys.node()),
+          .published = {portal.id()},
+          .messages = std::move(messages),
+          .most_bytes = most_bytes,
+          .unknown = as_caf_writes(
+            sys, caf::make_error(caf::sec::unexpected_message)),
+          .too_long = refusal(
+            fmt::format("expected a request of at most {} bytes, or {} in "
+                        "memory, got a longer one",
+                        most_bytes, 4 * most_bytes))};
+}
+
+} // namespace
+
+result<std::string> publish(engine& x, const publish_options& options) {
+  const auto& door = x.gateway();
+  if (!door)
+    return error{errc::stopped, "expected a running engine to publish", {}};
+  auto& sys = door.home_system();
+  if (auto ok = check_network(sys, "publish"); !ok)
+    return ok.error();
+  auto home = inside(x);
+  if (auto ok = check(options, home->config.limits); !ok)
+    return ok.error();
+  place at{options.socket, options.address, options.port.value_or(0)};
+  auto listener = listen_at(at);
+  if (!listener)
+    return error{
+      listener.error().code, "publish: " + listener.error().message, {}};
+  if (options.port)
+    at.port = port_of(*listener);
+  auto closed = std::make_shared<std::promise<void>>();
+  auto opened = std::make_shared<published_place>(sys);
+  auto most = std::min(options.bytes / 2,
+                       static_cast<std::size_t>(home->config.bytes_waiting));
+  auto tell = home->config.on_event;
+  portal_network network{
+    .most_unread = most,
+    .most_open = options.requests,
+    .taken = [opened](const auto& peer) { opened->taken(peer); },
+    .ask_unread =
+      [&sys, most, tell](const caf::node_id& peer, auto answer) {
+    sys.middleman().run_later([&sys, most, tell, peer, answer] {
+      answer(unread_by(sys, peer, 2 * most, tell));
+    });
+    },
+    .find_links = [home] { return home->children.find(role::links); },
+    .on_rows_due = pass_hints_on(home)};
+  auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));
+  auto published = caf::actor_cast<gateway>(portal);
+  auto longest = message_bytes(options, home->config.limits);
+  opened->open(published,
+               {.rules = {.messages = std::make_shared<basp_rules>(
+                            rules_for(sys, published, longest)),
+                          .silence = options.silence},
+                .connections = options.connections,
+                .handshake = options.handshake,
+                .bytes = options.bytes,
+                .tell = tell},
+               std::move(*listener), options.socket);
+  x.keep({[opened] { opened->close(); },
+          [opened, portal, published, closed] {
+    anon(portal, close_portal{});
+    closed->get_future().wait();
+    opened->end(published);
+          }});
+  if (!home->workers.get()) {
+    auto desk = std::make_shared<link_desk>(link_settings(home->config));
+    x.let_workers_in(desk, [home, desk](caf::actor_system& on) {
+      return caf::actor_cast<caf::actor>(on.spawn<links_actor>(home, desk));
+    });
+  }
+  begin_hints(sys, home, join_addresses(to_string(at), options.advertise));
+  return to_string(at);
+}
+
+// -- connecting ---------------------------------------------------------------
+
+namespace {
+
+/// For all connections that this process makes. At its end, what its nodes have said last
+/// still gets out.
+guard& dialer() {
+  struct finished {
+    guard inner;
+
+    ~finished() {
+      inner.finish(patience_at_end);
+    }
+  };
+  static finished instance;
+  return instance.inner;
+}
+
+/// What the middleman says of an actor on another node.
+struct found_actor {
+  caf::strong_actor_ptr handle;
+  std::set<std::string> interface;
+};
+
+/// A connection until somebody has use for it.
+class attempt {
+public:
+  attempt(caf::actor_system& sys, descriptor peer, milliseconds left,
+          milliseconds silence) {
+    auto names = names_of(sys);
+    auto alias = names->take(sys);
+    basp_rules messages{.serves = false,
+                        .self = to_wire(sys, sys.node()),
+                        .messages = told_messages(),
+                        .answers = gateway_answers(),
+                        .most_bytes = most_of_an_answer};
+    auto [ours, theirs] = socket_pair();
+    if (!theirs) {
+      names->give_back(alias);
+      return;
+    }
+    theirs_ = std::move(theirs);
+    dialer().adopt(
+      std::move(peer), std::move(ours),
+      {.messages = std::make_shared<basp_rules>(std::move(messages)),
+       .new_alias = [alias] { return alias; },
+       .ended = [names, alias](const auto&) { names->give_back(alias); },
+       .silence = silence},
+      left, unwanted_);
+  }
+
+  ~attempt() {
+    if (!wanted_)
+      *unwanted_ = true;
+  }
+
+  attempt(const attempt&) = delete;
+  attempt& operator=(const attempt&) = delete;
+
+  /// For CAF.
+  descriptor& end() {
+    return theirs_;
+  }
+
+  /// Ends it with its last holder.
+  std::shared_ptr<void> keep() {
+    wanted_ = true;
+    return {nullptr, [end = unwanted_](void*) { *end = true; }};
+  }
+
+private:
+  descriptor theirs_;
+  bool wanted_ = false;
+  std::shared_ptr<std::atomic<bool>> unwanted_
+    = std::make_shared<std::atomic<bool>>(false);
+};
+
+std::string in_time(milliseconds timeout) {
+  return " within " + std::to_string(timeout.count()) + " ms";
+}
+
+result<found_actor> meet(caf::scoped_actor& self, descriptor end,
+                         const std::string& at, milliseconds left,
+                         milliseconds timeout) {
+  auto& sys = self->system();
+  std::optional<found_actor> found;
+  caf::error why;
+  request_from(self.ptr(), broker_of(sys), left, caf::connect_atom_v,
+               sys.middleman().backend().new_scribe(end.release()), entry)
+    .receive(
+      [&](caf::node_id&, caf::strong_actor_ptr& handle,
+          std::set<std::string>& interface) {
+    found = {std::move(handle), std::move(interface)};
+      },
+      [&](caf::error& x) { why = std::move(x); });
+  if (!found && why == caf::sec::request_timeout)
+    return unavailable("no CAF node has answered at " + at + in_time(timeout));
+  if (!found)
+    return unavailable("expected a CAF node of the same CAF version at " + at
+                       + ", got " + render(sys, why));
+  if (!found->handle)
+    return invalid("no actor is published at " + at);
+  if (!sys.assignable(found->interface, sys.message_types<gateway>()))
+    return invalid("expected a gateway of gen_durable at " + at
+                   + ", got an actor with another interface");
+  return std::move(*found);
+}
+
+/// Whether the gateway answers anything at all.
+result<void> ask(caf::scoped_actor& self, const gateway& x,
+                 const std::string& at, milliseconds left,
+                 milliseconds timeout) {
+  result<void> answer;
+  // The one question that does not go to the database.
+  request_from(self.ptr(), x, left, gd::insert_all{})
+    .receive([](gd::inserted_all&) {},
+             [&](caf::error& why) {
+    if (why == caf::sec::request_timeout)
+      answer = unavailable("the gateway at " + at + " has not answered"
+                           + in_time(timeout));
+    else if (!is_ours(why))
+      answer = unavailable("the gateway at " + at
+                           + " is gone: " + render(self->system(), why));
+    });
+  return answer;
+}
+
+} // namespace
+
+result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
+                          milliseconds timeout, milliseconds silence) {
+  if (auto ok = check_network(sys, "reach"); !ok)
+    return ok.error();
+  auto to = to_place(where);
+  if (!to)
+    return invalid("reach: " + to.error().message);
+  if (silence < least_silence)
+    return invalid(fmt::format("reach: expected a silence of at least {} ms, "
+                               "got {} ms",
+                               least_silence.count(), silence.count()));
+  for (auto [name, value] :
+       {std::pair{"reach: timeout", timeout}, {"reach: silence", silence}})
+    if (auto ok = check_time(name, value, {}, longest_statement); !ok)
+      return ok.error();
+  auto until = clock::now() + timeout;
+  auto left = [until] {
+    return std::max(
+      std::chrono::duration_cast<milliseconds>(until - clock::now()),
+      milliseconds{0});
+  };
+  auto peer = dial(*to, timeout);
+  if (!peer)
+    return peer.error();
+  auto at = to_string(*to);
+  attempt connection{sys, std::move(*peer), left(), silence};
+  if (!connection.end())
+    return unavailable("reach: no descriptor is left");
+  caf::scoped_actor self{sys};
+  auto found = meet(self, std::move(connection.end()), at, left(), timeout);
+  if (!found)
+    return found.error();
+  auto x = caf::actor_cast<gateway>(found->handle);
+  if (auto ok = ask(self, x, at, left(), timeout); !ok)
+    return ok.error();
+  return held_gateway{std::move(x), connection.keep()};
+}
+
+#else // CAF 1.x
+
+namespace {
+
+error other_protocol(const std::string& what) {
+  return {errc::invalid_argument,
+          what
+            + " needs CAF 0.17: expected version 3 of its protocol, which the "
+              "guard before it knows, got another one",
+          {}};
+}
+
+} // namespace
+
+result<std::string> publish(engine&, const publish_options&) {
+  return other_protocol("publish");
+}
+
+result<held_gateway> hold(caf::actor_system&, const std::string&,
+                          std::chrono::milliseconds,
+                          std::chrono::milliseconds) {
+  return other_protocol("reach");
+}
+
+#endif
+
+} // namespace gd::actors

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <gd/actors/engine.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+/// \file
+/// The gateway for other CAF nodes on this machine. CAF's protocol knows no passwords, and
+/// trusts every byte; so a guard stands before it, and lets through what the gateway is
+/// asked, and nothing else. Who connects may ask for anything.
+namespace gd::actors {
+
+/// Loads CAF's network module, which `publish`, `reach` and `join` need; call it next
+/// to `add_to`, in the constructor of your configuration. The same as
+/// `CAF_MAIN(caf::io::middleman)`.
+void add_network_to(caf::actor_system_config& cfg);
+
+/// Where other nodes find the gateway, and how much they may take of this one.
+struct publish_options {
+  /// The path of a Unix socket, at most 107 bytes: only this user and root can connect. What
+  /// a dead process has left there is taken over.
+  std::string socket{};
+  /// In its place: a port, which all users of this machine reach. 0: any that is free.
+  std::optional<std::uint16_t> port{};
+  /// The port's: a loopback address, 127.x.x.x or ::1.
+  std::string address{"127.0.0.1"};
+  /// Where engines on other hosts find it, for hints: the end of their tunnel to this
+  /// host, a loopback address with a port that is the same on each of them. Empty: they
+  /// do not, and hints come from this host alone.
+  std::string advertise{};
+
+  /// Nodes at a time; more are refused. 1 to 10,000.
+  std::size_t connections = 64;
+  /// How soon who connects has to begin as a CAF node does. At least 1 ms.
+  std::chrono::milliseconds handshake{5'000};
+  /// A node that says nothing for longer is cut off: it is gone, or frozen. At least 3 s, as
+  /// each says once a second that it lives.
+  std::chrono::milliseconds silence{20'000};
+  /// Bytes of a request; a longer one is answered `overloaded`. Empty: 1 MiB more than the
+  /// limits of state, payload and metadata together. 1 KiB to 256 MiB.
+  std::optional<std::size_t> message_bytes{};
+  /// Bytes of long requests, of all nodes together: beyond them, the node with the longest
+  /// is cut off. And bytes of answers that all nodes leave unread: beyond them, the one with
+  /// the most is cut off, and one that has left half as much is answered `overloaded`. More
+  /// than the longest answer; at least `message_bytes`, to 4 GiB.
+  std::size_t bytes = 16 << 20;
+  /// Requests of a node that are not answered yet; more are answered `overloaded`.
+  std::size_t requests = 10'000;
+};
+
+/// Opens a place for `reach` and `join`, until the engine stops, and returns it: "unix:<path>", or
+/// "127.0.0.1:4711". Peers can ask what the gateway answers, and no more: nothing that they
+/// send ends it, and none of them sees what others send. There may be several places. Not
+/// to be called while another thread stops the engine.
+result<std::string> publish(engine& x, const publish_options& options);
+
+} // namespace gd::actors

@@ -1,0 +1,289 @@
+#include <gd/network/client/caller.hpp>
+
+#include <gd/actors/remote.hpp>
+#include <gd/network/client/dial.hpp>
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <random>
+#include <type_traits>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+/// What a request is answered with.
+template <class Request>
+struct answer_to;
+template <>
+struct answer_to<gd::insert> : std::type_identity<gd::inserted> {};
+template <>
+struct answer_to<gd::insert_all> : std::type_identity<gd::inserted_all> {};
+template <>
+struct answer_to<gd::signal> : std::type_identity<gd::signalled> {};
+template <>
+struct answer_to<gd::transition> : std::type_identity<gd::transitioned> {};
+template <>
+struct answer_to<gd::look_up> : std::type_identity<gd::instance> {};
+template <>
+struct answer_to<gd::stats_query> : std::type_identity<gd::stats> {};
+template <>
+struct answer_to<gd::history_query> : std::type_identity<gd::history_page> {};
+template <>
+struct answer_to<gd::in_step_query> : std::type_identity<gd::in_step_page> {};
+template <>
+struct answer_to<gd::why_query> : std::type_identity<gd::why> {};
+
+outbox::settings settings_of(const reach_options& how, std::size_t addresses,
+                             std::size_t first) {
+  return {.patience = how.patience,
+          .answer_within = how.answer_within,
+          .ping = how.ping,
+          .silence = how.silence,
+          .longest_pause = how.longest_pause,
+          .addresses = addresses,
+          .first_address = first,
+          .requests = how.requests,
+          .bytes = how.bytes,
+          .open = how.open,
+          .seed = std::random_device{}()};
+}
+
+keys_trusted trusted(const reach_options& how) {
+  return how.again == send_again::keyed ? keys_trusted::all
+                                        : keys_trusted::lasting;
+}
+
+} // namespace
+
+// -- the carrier --------------------------------------------------------------
+
+carrier::carrier(caf::actor_config& cfg, gateway to, std::uint64_t connection,
+                 caf::actor owner)
+  : caf::event_based_actor(cfg),
+    to_(std::move(to)),
+    connection_(connection),
+    owner_(std::move(owner)) {
+  // nop
+}
+
+caf::behavior carrier::make_behavior() {
+  watcher_.install(this);
+  watcher_.watch(this, to_, [this](const caf::error& why) {
+    lose({errc::unavailable,
+          "the connection to the gateway is lost: " + render(system(), why),
+          {}});
+  });
+  return {
+    [this](const carry& x) {
+    if (!x.what)
+      return ask<gd::inserted_all>(x.ticket, gd::insert_all{});
+    std::visit(
+      [&](const auto& what) {
+      using request = std::decay_t<decltype(what)>;
+      ask<typename answer_to<request>::type>(x.ticket, what);
+      },
+      x.what->what);
+    },
+    [this](tick) {
+    anon(owner_, cut{connection_, *lost_});
+    quit();
+  },
+    };
+}
+
+void carrier::on_exit() {
+  to_ = nullptr;
+  owner_ = nullptr;
+}
+
+template <class Answer, class Request>
+void carrier::ask(std::uint64_t ticket, const Request& x) {
+  // Without a timeout: who holds the outbox knows when to give up, and ends this actor.
+  request_from(this, to_, caf::infinite, x)
+    .then(
+      [this, ticket](Answer& answer) { report(ticket, {std::move(answer)}); },
+      [this, ticket](const caf::error& why) { refused(ticket, why); });
+}
+
+void carrier::report(std::uint64_t ticket, remote_answer answer) {
+  anon(owner_, carried{connection_, ticket,
+                       std::make_shared<remote_answer>(std::move(answer))});
+}
+
+void carrier::refused(std::uint64_t ticket, const caf::error& why) {
+  if (is_ours(why))
+    report(ticket, {from_caf(system(), why)});
+  else
+    lose({errc::unavailable,
+          "the gateway does not answer any more: " + render(system(), why),
+          {}});
+}
+
+void carrier::lose(gd::error why) {
+  if (lost_)
+    return;
+  lost_ = std::move(why);
+  // News of a peer's end overtake its last answers.
+  post(this, this, tick{});
+}
+
+// -- the caller ---------------------------------------------------------------
+
+caller::caller(caf::actor_config& cfg, std::vector<std::string> addresses,
+               reach_options how, held_gateway first, std::size_t at)
+  : caller_impl::base(cfg),
+    addresses_(std::move(addresses)),
+    how_(std::move(how)),
+    first_(std::move(first)),
+    at_(at),
+    box_(settings_of(how_, addresses_.size(), at)) {
+  // nop
+}
+
+caller::behavior_type caller::make_behavior() {
+  refuse_unknown(this);
+  if (first_.door)
+    connected(std::exchange(first_, {}));
+  drive();
+  return {
+    [this](gd::insert& x) { return take<gd::inserted>(x); },
+    [this](gd::insert_all& x) { return take<gd::inserted_all>(x); },
+    [this](gd::signal& x) { return take<gd::signalled>(x); },
+    [this](gd::transition& x) { return take<gd::transitioned>(x); },
+    [this](gd::look_up& x) { return take<gd::instance>(x); },
+    [this](gd::stats_query& x) { return take<gd::stats>(x); },
+    [this](gd::history_query& x) { return take<gd::history_page>(x); },
+    [this](gd::in_step_query& x) { return take<gd::in_step_page>(x); },
+    [this](gd::why_query& x) { return take<gd::why>(x); },
+    [this](tick x) {
+    if (alarm_.rings(x))
+      drive();
+    },
+    [this](const dialled& x) {
+    if (*x.what)
+      connected(**x.what);
+    else
+      failed(x.what->error());
+    drive();
+  },
+    [this](carried& x) { finish(x); },
+    [this](cut& x) {
+    if (x.connection != box_.connection())
+      return;
+    answer_all(box_.lost(x.connection, x.why, system().clock().now()));
+    let_go(x.why);
+    drive();
+    }, [this](hang_up) { quit(); },
+    };
+}
+
+void caller::on_exit() {
+  answer_all(box_.stop());
+  if (carrier_)
+    caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
+  carrier_ = nullptr;
+  connection_ = nullptr;
+}
+
+template <class Answer, class Request>
+caf::result<Answer> caller::take(Request& x) {
+  auto ticket = ++tickets_;
+  auto what = errand_of(x, trusted(how_));
+  if (auto ok = box_.add(ticket, what, system().clock().now()); !ok)
+    return to_caf(ok.error());
+  auto promise = make_response_promise<Answer>();
+  asked_.emplace(ticket, asked{std::make_shared<const remote_request>(
+                                 remote_request{std::move(x)}),
+                               [promise](remote_answer& y) mutable {
+    if (auto* said = std::get_if<Answer>(&y.what))
+      promise.deliver(std::move(*said));
+    else
+      promise.deliver(to_caf(std::get<gd::error>(y.what)));
+                               }});
+  drive();
+  return promise;
+}
+
+void caller::answer(std::uint64_t ticket, remote_answer what) {
+  if (auto found = asked_.extract(ticket); !found.empty())
+    found.mapped().answer(what);
+}
+
+void caller::answer_all(std::vector<outbox::ended> who) {
+  for (auto& x : who)
+    answer(x.ticket, {std::move(x.why)});
+}
+
+void caller::finish(carried& x) {
+  auto* why = std::get_if<gd::error>(&x.answer->what);
+  auto now = system().clock().now();
+  if (auto of = box_.answered(x.connection, x.ticket, why, now)) {
+    if (why)
+      *why = corrected(std::move(*why), *of);
+    else
+      std::visit([&of](auto& said) { correct(said, *of); }, x.answer->what);
+    answer(x.ticket, std::move(*x.answer));
+  }
+  drive();
+}
+
+// -- connections --------------------------------------------------------------
+
+void caller::connected(held_gateway to) {
+  auto connection = box_.connected(system().clock().now());
+  connection_ = std::move(to.connection);
+  carrier_ = system().spawn<carrier>(std::move(to.door), connection,
+                                     caf::actor_cast<caf::actor>(this));
+  complaints_.forget();
+  how_.on_event(events::gateway_reached{addresses_[at_]});
+}
+
+void caller::failed(const error& why) {
+  box_.failed(why, system().clock().now());
+  complain(why);
+}
+
+void caller::let_go(const error& why) {
+  caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
+  carrier_ = nullptr;
+  connection_ = nullptr;
+  complain(why);
+}
+
+void caller::complain(const error& why) {
+  auto now = system().clock().now();
+  if (auto times = complaints_.note(why.message, now); times > 0)
+    how_.on_event(
+      events::gateway_lost{addresses_[at_], why, box_.retry_in(now), times});
+}
+
+void caller::connect(std::size_t address) {
+  at_ = address;
+  dial(system(), addresses_[address], how_.connect_timeout,
+       [self = self_ref{this}](result<held_gateway> what) {
+    self.tell(
+      dialled{std::make_shared<const result<held_gateway>>(std::move(what))});
+  });
+}
+
+void caller::drive() {
+  auto now = system().clock().now();
+  auto todo = box_.step(now);
+  if (todo.let_go)
+    let_go(*todo.let_go);
+  answer_all(std::move(todo.told));
+  if (todo.connect)
+    connect(*todo.connect);
+  if (todo.ping)
+    anon(carrier_, carry{});
+  for (auto ticket : todo.send)
+    anon(carrier_, carry{ticket, asked_.at(ticket).what});
+  auto at = box_.due();
+  alarm_.set(this, at);
+}
+
+} // namespace gd::actors

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <gd/actors/messages.hpp>
+#include <gd/actors/node/self.hpp>
+#include <gd/actors/remote_gateway.hpp>
+
+#include <gd/network/client/outbox.hpp>
+#include <gd/pq/complaints.hpp>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace gd::actors {
+
+/// Any request of a gateway.
+struct remote_request {
+  std::variant<gd::insert, gd::insert_all, gd::signal, gd::transition,
+               gd::look_up, gd::stats_query, gd::history_query,
+               gd::in_step_query, gd::why_query>
+    what;
+};
+
+/// Any answer of one; or why there is none.
+struct remote_answer {
+  std::variant<gd::error, gd::inserted, gd::inserted_all, gd::signalled,
+               gd::transitioned, gd::instance, gd::stats, gd::history_page,
+               gd::in_step_page, gd::why>
+    what;
+};
+
+/// Asks over one connection. What it has asked goes with it: CAF forgets no request whose
+/// answer never comes.
+class carrier : public caf::event_based_actor {
+public:
+  carrier(caf::actor_config& cfg, gateway to, std::uint64_t connection,
+          caf::actor owner);
+
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.carrier";
+  }
+
+private:
+  template <class Answer, class Request>
+  void ask(std::uint64_t ticket, const Request& x);
+  void report(std::uint64_t ticket, remote_answer answer);
+  void refused(std::uint64_t ticket, const caf::error& why);
+  /// Answers that have come are handed on first.
+  void lose(gd::error why);
+
+  gateway to_;
+  std::uint64_t connection_;
+  caf::actor owner_;
+  std::optional<gd::error> lost_;
+  watcher watcher_;
+};
+
+/// The gateway with what its client tells itself.
+using caller_impl = extended<gateway, void(tick), void(dialled), void(carried),
+                             void(cut), void(hang_up)>;
+
+/// The gateway's client: drives an outbox. Attempts to connect block, and have a thread of
+/// their own each.
+class caller : public caller_impl::base {
+public:
+  /// `first`: a connection to `addresses[at]` that there is already, or none.
+  caller(caf::actor_config& cfg, std::vector<std::string> addresses,
+         reach_options how, held_gateway first, std::size_t at);
+
+  behavior_type make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.caller";
+  }
+
+private:
+  using clock = outbox::clock;
+
+  struct asked {
+    std::shared_ptr<const remote_request> what;
+    std::function<void(remote_answer&)> answer;
+  };
+
+  template <class Answer, class Request>
+  caf::result<Answer> take(Request& x);
+  void answer(std::uint64_t ticket, remote_answer what);
+  void answer_all(std::vector<outbox::ended> who);
+  void finish(carried& x);
+  void connected(held_gateway to);
+  void failed(const error& why);
+  /// The connection is given up, and nothing of it is heard any more.
+  void let_go(const error& why);
+  void complain(const error& why);
+  void connect(std::size_t address);
+  void drive();
+  void end();
+
+  std::vector<std::string> addresses_;
+  reach_options how_;
+  held_gateway first_;
+  /// The address that is tried, or that the connection is to.
+  std::size_t at_;
+  outbox box_;
+  std::unordered_map<std::uint64_t, asked> asked_;
+  caf::actor carrier_;
+  std::shared_ptr<void> connection_;
+  complaints complaints_;
+  std::uint64_t tickets_ = 0;
+  alarm alarm_;
+};
+
+} // namespace gd::actors

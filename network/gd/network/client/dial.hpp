@@ -1,0 +1,33 @@
+#pragma once
+
+#include <gd/actors/messages.hpp>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace gd::actors {
+
+/// Whether CAF's network module is there; `what` needs it.
+result<void> check_network(caf::actor_system& sys, const std::string& what);
+
+/// The gateway of an engine that another process has published at that place:
+/// "unix:<path>", "127.0.0.1:4711" or "localhost:4711". Waits up to `timeout` for an
+/// answer of the gateway itself. An error: nobody listens, or what does is no such gateway.
+///
+/// Each call makes a connection of its own, which ends with its last holder. The handle is
+/// dead as soon as that ends: the other process has gone, or has cut this one off, or has
+/// said nothing for longer than `silence` (at least 3 s; each says once a second that it
+/// lives). Who monitors the handle gets a `caf::down_msg` at once then; requests that are
+/// open end with their timeouts.
+result<held_gateway>
+hold(caf::actor_system& sys, const std::string& where,
+     std::chrono::milliseconds timeout,
+     std::chrono::milliseconds silence = std::chrono::seconds{20});
+
+/// The same on a thread of its own, where `tell` is called with what has come of it.
+void dial(caf::actor_system& sys, std::string where,
+          std::chrono::milliseconds timeout,
+          std::function<void(result<held_gateway>)> tell);
+
+} // namespace gd::actors

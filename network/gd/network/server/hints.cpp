@@ -1,0 +1,260 @@
+#include <gd/network/server/hints.hpp>
+
+#include <gd/actors/remote.hpp>
+#include <gd/network/client/dial.hpp>
+#include <gd/store/nodes.hpp>
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A node that does not answer a hint for so long is left alone for a while.
+constexpr milliseconds answer_at_most{1'000};
+constexpr milliseconds connect_at_most{1'000};
+constexpr milliseconds first_retry{1'000};
+constexpr milliseconds longest_retry{60'000};
+/// Who the others are is asked again when that is older.
+constexpr milliseconds peers_last{5'000};
+/// Names that are kept for others that are not known yet: anybody may insert into any queue.
+constexpr std::size_t most_unheard = 100;
+/// What a beat of a node may wait for a stranger's lock.
+constexpr milliseconds announce_wait{100};
+
+gateway_finder finder_for(caf::actor_system& sys) {
+  return [&sys](const std::string& address,
+                std::function<void(result<held_gateway>)> tell) {
+    dial(sys, address, connect_at_most, std::move(tell));
+  };
+}
+
+} // namespace
+
+hints_actor::hints_actor(caf::actor_config& cfg, node_ptr home,
+                         gateway_finder find)
+  : caf::event_based_actor(cfg),
+    home_(std::move(home)),
+    finder_(std::move(find)) {
+  // nop
+}
+
+caf::behavior hints_actor::make_behavior() {
+  watcher_.install(this);
+  return {
+    [this](const rows_left& x) { leave(x); },
+    [this](const rows_due& x) { hear(x); },
+    [this](const peer_found& x) { found(x); },
+    [this](unit_done& x) { read_peers(*x.reply); },
+    [this](tick x) {
+    if (!alarm_.rings(x))
+      return;
+    wake_here(system().clock().now());
+    tell_all();
+    },
+    };
+}
+
+void hints_actor::on_exit() {
+  peers_.clear();
+}
+
+// -- what this node leaves ----------------------------------------------------
+
+void hints_actor::leave(const rows_left& what) {
+  look_for_peers(system().clock().now());
+  if (looking_
+      && (unheard_.size() < most_unheard || unheard_.contains(what.queue)))
+    unheard_[what.queue] |= what.anywhere;
+  for (auto& [who, to] : peers_)
+    if (to.queues.contains(what.queue))
+      to.due[what.queue] |= what.anywhere;
+  tell_all();
+}
+
+void hints_actor::look_for_peers(clock::time_point now) {
+  if (looking_ || (looked_at_ && now - *looked_at_ < peers_last))
+    return;
+  looking_ = true;
+  submit(this, *home_->db, database::public_lane,
+         {{store::peers(home_->incarnation)}, false}, 0,
+         clock::duration::zero());
+}
+
+void hints_actor::read_peers(const pq::reply& reply) {
+  auto now = system().clock().now();
+  looking_ = false;
+  looked_at_ = now;
+  auto unheard = std::exchange(unheard_, {});
+  if (!reply.ok())
+    return;
+  auto before = std::exchange(peers_, {});
+  for (auto& x : store::read<store::peer_row>(reply.results.front())) {
+    auto address = address_for(x.address, x.host == home_->known_as->host());
+    if (address.empty())
+      continue;
+    peer one{.address = std::move(address),
+             .queues = {x.queues.begin(), x.queues.end()}};
+    auto old = before.extract(x.incarnation);
+    if (!old.empty() && old.mapped().address == one.address)
+      one = std::move(old.mapped());
+    else
+      for (const auto& [queue, anywhere] : unheard)
+        if (one.queues.contains(queue))
+          one.due[queue] |= anywhere;
+    peers_.emplace(std::move(x.incarnation), std::move(one));
+  }
+  tell_all();
+}
+
+void hints_actor::tell_all() {
+  auto now = system().clock().now();
+  for (auto& [who, to] : peers_)
+    tell(who, to, now);
+}
+
+void hints_actor::tell(const std::string& who, peer& to,
+                       clock::time_point now) {
+  if (to.due.empty() || to.asked != 0)
+    return;
+  if (now < to.next) {
+    // Who does not answer finds its rows by itself until then.
+    if (to.pause.count() > 0)
+      to.due.clear();
+    else
+      alarm_.set(this, to.next);
+    return;
+  }
+  if (!to.door)
+    return find(who, to);
+  rows_due what;
+  for (const auto& [queue, anywhere] : std::exchange(to.due, {})) {
+    what.queues.push_back(queue);
+    what.anywhere = what.anywhere || anywhere;
+  }
+  to.next = now + hint_window;
+  auto ticket = to.asked = ++tickets_;
+  request_from(this, to.door, answer_at_most, std::move(what))
+    .then(
+      [this, who, ticket](const rows_noted&) { answered(who, ticket, true); },
+      [this, who, ticket](const caf::error&) { answered(who, ticket, false); });
+}
+
+void hints_actor::answered(const std::string& who, std::uint64_t ticket,
+                           bool well) {
+  auto at = peers_.find(who);
+  if (at == peers_.end() || at->second.asked != ticket)
+    return;
+  auto now = system().clock().now();
+  at->second.asked = 0;
+  if (well)
+    at->second.pause = {};
+  else
+    lose(at->second, now);
+  tell(who, at->second, now);
+}
+
+// -- finding the others -------------------------------------------------------
+
+/// One at a time: each may take a thread for as long as a connection may.
+void hints_actor::find(const std::string& who, const peer& what) {
+  if (std::exchange(finding_, true))
+    return;
+  finder_(what.address,
+          [who, self = self_ref{this}](result<held_gateway> found) {
+    self.tell(found ? peer_found{who, caf::actor_cast<caf::actor>(found->door),
+                                 std::move(found->connection)}
+                    : peer_found{who, {}, {}});
+  });
+}
+
+void hints_actor::found(const peer_found& what) {
+  finding_ = false;
+  auto now = system().clock().now();
+  if (auto at = peers_.find(what.incarnation); at != peers_.end()) {
+    auto& x = at->second;
+    x.door = what.door;
+    x.connection = what.connection;
+    if (!x.door)
+      lose(x, now);
+    else
+      watcher_.watch(this, x.door, [this, who = at->first](const caf::error&) {
+        if (auto gone = peers_.find(who); gone != peers_.end()) {
+          gone->second.door = nullptr;
+          gone->second.connection = nullptr;
+          gone->second.asked = 0;
+        }
+      });
+  }
+  tell_all();
+}
+
+void hints_actor::lose(peer& which, clock::time_point now) {
+  which.door = nullptr;
+  which.connection = nullptr;
+  which.due.clear();
+  which.pause = std::min(std::max(2 * which.pause, first_retry), longest_retry);
+  which.next = now + which.pause;
+}
+
+// -- what others leave --------------------------------------------------------
+
+void hints_actor::hear(const rows_due& what) {
+  for (const auto& queue : home_->config.queues)
+    if (std::find(what.queues.begin(), what.queues.end(), queue.name)
+        != what.queues.end())
+      here_[queue.name] |= what.anywhere;
+  wake_here(system().clock().now());
+}
+
+void hints_actor::wake_here(clock::time_point now) {
+  if (here_.empty())
+    return;
+  if (now < here_at_)
+    return alarm_.set(this, here_at_);
+  here_at_ = now + hint_window;
+  for (const auto& [queue, anywhere] : std::exchange(here_, {}))
+    home_->wake({queue}, anywhere, false);
+}
+
+// -- addresses ----------------------------------------------------------------
+
+std::string join_addresses(const std::string& here,
+                           const std::string& elsewhere) {
+  return elsewhere.empty() ? here : here + '\n' + elsewhere;
+}
+
+std::string address_for(const std::string& address, bool same_host) {
+  auto end = std::min(address.find('\n'), address.size());
+  return same_host ? address.substr(0, end)
+                   : address.substr(std::min(end + 1, address.size()));
+}
+
+void begin_hints(caf::actor_system& sys, const node_ptr& home,
+                 const std::string& address) {
+  home->known_as->publish(address);
+  if (!home->children.find(role::hints))
+    home->children.set(role::hints, {},
+                       caf::actor_cast<caf::actor>(
+                         sys.spawn<hints_actor>(home, finder_for(sys))));
+  // Where there is no connection yet, its greeting says so.
+  home->db->submit(
+    database::public_lane,
+    home->known_as->beat(database::public_lane, announce_wait),
+    [](const pq::reply&) {}, database::clock::duration::zero());
+}
+
+std::function<void(rows_due)> pass_hints_on(const node_ptr& home) {
+  return [home](rows_due what) {
+    if (auto hints = home->children.find(role::hints))
+      anon(hints, std::move(what));
+  };
+}
+
+} // namespace gd::actors

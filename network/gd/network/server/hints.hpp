@@ -1,0 +1,102 @@
+#pragma once
+
+#include <gd/actors/node/node.hpp>
+#include <gd/actors/node/self.hpp>
+
+#include <gd/pq/database.hpp>
+
+#include <caf/event_based_actor.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace gd::actors {
+
+/// Between two hints to a node, and between two that it minds.
+constexpr std::chrono::milliseconds hint_window{5};
+
+/// Finds another node's gateway, and calls back, from any thread.
+using gateway_finder = std::function<void(
+  const std::string& address, std::function<void(result<held_gateway>)> tell)>;
+
+/// Tells the other nodes of rows that this one leaves to them, and hears what they
+/// leave to it. Asks for others when there is something to tell, never by itself. Each
+/// of them has one hint under way at the most, so that one which is stopped holds up
+/// nobody, and nothing waits for it.
+class hints_actor : public caf::event_based_actor {
+public:
+  hints_actor(caf::actor_config& cfg, node_ptr home, gateway_finder find);
+
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+  const char* name() const override {
+    return "gd.hints";
+  }
+
+private:
+  using clock = database::clock;
+  /// Queues, and whether their rows may be anywhere.
+  using due_queues = std::map<std::string, bool, std::less<>>;
+
+  struct peer {
+    std::string address;
+    std::set<std::string, std::less<>> queues;
+    /// Null: it is to be found.
+    caf::actor door{};
+    std::shared_ptr<void> connection{};
+    due_queues due{};
+    /// The hint under way; zero: none.
+    std::uint64_t asked = 0;
+    clock::time_point next{};
+    /// Until the next try, when it could not be reached or has not answered.
+    std::chrono::milliseconds pause{};
+  };
+
+  void leave(const rows_left& what);
+  void look_for_peers(clock::time_point now);
+  void read_peers(const pq::reply& reply);
+  void tell(const std::string& who, peer& to, clock::time_point now);
+  void answered(const std::string& who, std::uint64_t ticket, bool well);
+  void find(const std::string& who, const peer& what);
+  void found(const peer_found& what);
+  void lose(peer& which, clock::time_point now);
+  void hear(const rows_due& what);
+  void wake_here(clock::time_point now);
+  void tell_all();
+
+  node_ptr home_;
+  gateway_finder finder_;
+  watcher watcher_;
+  /// By incarnation.
+  std::map<std::string, peer> peers_;
+  std::optional<clock::time_point> looked_at_;
+  bool looking_ = false;
+  /// What was left while nobody knew the others.
+  due_queues unheard_;
+  bool finding_ = false;
+  std::uint64_t tickets_ = 0;
+  /// What others have left to this node, and when its pickers may hear of it.
+  due_queues here_;
+  clock::time_point here_at_{};
+  alarm alarm_;
+};
+
+/// An address that a node tells, of two: on its host, and on others, or empty.
+std::string join_addresses(const std::string& here,
+                           const std::string& elsewhere);
+/// The one of them that is for this host; empty: none is.
+std::string address_for(const std::string& address, bool same_host);
+
+/// Tells others where this node's gateway is found, and begins to exchange hints.
+void begin_hints(caf::actor_system& sys, const node_ptr& home,
+                 const std::string& address);
+
+/// What a published gateway does with the hints of others.
+std::function<void(rows_due)> pass_hints_on(const node_ptr& home);
+
+} // namespace gd::actors

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <gd/network/wire/basp_filter.hpp>
+#include <gd/network/wire/sockets.hpp>
+
+#include <gd/event.hpp>
+#include <gd/pq/complaints.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gd::actors {
+
+/// How many messages of a peer an actor has taken out of its mailbox. The actor counts,
+/// and wakes the guard at the number that it waits for.
+struct peer_count {
+  std::atomic<std::uint64_t> taken{0};
+  std::atomic<std::uint64_t> wake_at{0};
+};
+
+/// How a peer is treated.
+struct peer_rules {
+  std::shared_ptr<const basp_rules> messages;
+  /// A name for a peer that nobody has now; and CAF has closed its end of the connection
+  /// of the one that has it.
+  std::function<basp_node()> new_alias{};
+  std::function<void(const basp_node&)> ended{};
+  /// A peer that says nothing for longer is gone, or frozen.
+  std::chrono::milliseconds silence{20'000};
+};
+
+/// What a guard of those that come is told.
+struct guard_settings {
+  peer_rules rules;
+  /// Peers that have said who they are; more are refused.
+  std::size_t connections = 64;
+  /// How soon they have to say it. Of those that have not, the oldest make room.
+  std::chrono::milliseconds handshake{5'000};
+  /// Bytes of long messages, of all peers together: beyond them, the peer with the
+  /// longest is cut off.
+  std::size_t bytes = 16 << 20;
+  /// Gives CAF its end of a connection.
+  std::function<std::shared_ptr<peer_count>(descriptor, const basp_node&)>
+    hand_over{};
+  event_sink tell{};
+};
+
+/// Stands between the sockets of all peers and CAF, on one thread: CAF sees one end of a
+/// pair of sockets for each peer that has said who it is, and there what the filter lets
+/// through. No peer can make it hold more than its share of memory or descriptors.
+class guard {
+public:
+  /// With settings, it takes peers from a listener.
+  guard();
+  guard(guard_settings settings, descriptor listener);
+
+  /// Ends all connections at once.
+  ~guard();
+
+  guard(const guard&) = delete;
+  guard& operator=(const guard&) = delete;
+
+  /// Takes a connection that this process has made, and the other end of what CAF has.
+  /// It ends if `unwanted` is set, at a look.
+  void adopt(descriptor peer, descriptor caf, peer_rules rules,
+             std::chrono::milliseconds handshake,
+             std::shared_ptr<std::atomic<bool>> unwanted);
+
+  /// Takes no more peers. Those that there are stay.
+  void close_listener();
+
+  /// Takes nothing more from peers, lets CAF say what it has to say, and ends when they
+  /// have read it, or read nothing for as long as `patience`.
+  void finish(std::chrono::milliseconds patience);
+
+  /// An actor has counted.
+  void wake() const;
+
+private:
+  using clock = std::chrono::steady_clock;
+  struct link;
+  using link_ptr = std::unique_ptr<link>;
+
+  void run();
+  /// What others have asked for; false: it ends.
+  bool obey(clock::time_point now);
+  void wait();
+  void accept_some(clock::time_point now);
+  void welcome(descriptor peer, clock::time_point now);
+  void refuse_one(clock::time_point now);
+  void admit(link& x, clock::time_point now);
+  void read_peer(link& x, clock::time_point now);
+  void read_caf(link& x, clock::time_point now);
+  void write_peer(link& x, clock::time_point now);
+  static void write_caf(link& x);
+  void keep_to_times(link& x, clock::time_point now);
+  void keep_to_bytes(clock::time_point now);
+  /// The peer is gone, or is to go.
+  void lose_peer(link& x, clock::time_point now);
+  void cut(link& x, const std::string& why, clock::time_point now);
+  void complain(const std::string& peer, const std::string& why,
+                clock::time_point now);
+  void lose_caf(link& x, clock::time_point now);
+
+  std::optional<guard_settings> settings_;
+  descriptor wake_;
+
+  std::mutex mutex_;
+  std::vector<link_ptr> adopted_;
+  bool listens_ = true;
+  bool stops_ = false;
+  std::optional<std::chrono::milliseconds> finishes_;
+
+  // Of the thread alone.
+  descriptor listener_;
+  /// Given up for a moment where there is no other descriptor.
+  descriptor spare_;
+  clock::time_point accepts_at_;
+  clock::time_point looked_at_;
+  std::vector<link_ptr> links_;
+  std::size_t admitted_ = 0;
+  complaints complaints_;
+
+  std::thread thread_;
+};
+
+} // namespace gd::actors

@@ -1,0 +1,292 @@
+#include <gd/network/workers/crew.hpp>
+
+#include <gd/actors/queue/step.hpp>
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+using state = step_table::state;
+using kind = crew_event::kind;
+
+link_worker::key key_of(const lease& x) {
+  return {x.id, x.token};
+}
+
+} // namespace
+
+crew_actor::crew_actor(caf::actor_config& cfg, node_ptr home,
+                       queue_config queue, caf::actor link)
+  : stepper_actor(cfg, std::move(home), std::move(queue)),
+    link_(std::move(link)) {
+  // nop
+}
+
+caf::behavior crew_actor::make_behavior() {
+  watcher_.install(this);
+  open();
+  drive();
+  return {
+    [this](crew_orders& x) {
+    obey(*x.all);
+    start_steps();
+    drive();
+    },
+    [this](steps_ended) {
+    start_steps();
+    drive();
+  },
+    [this](step_begun x) { on_step_begun(x); },
+    [this](step_outcome& x) { on_step_outcome(x); },
+    [this](tick x) {
+    if (alarm_.rings(x))
+      drive();
+    },
+    };
+}
+
+void crew_actor::on_exit() {
+  end_steps();
+  begun_ = {};
+  ahead_.clear();
+  link_ = nullptr;
+}
+
+// -- driving --------------------------------------------------------------------
+
+void crew_actor::drive() {
+  do {
+    collect_ended();
+    expire_limits();
+  } while (steps_->tell_at(1));
+  send();
+  arm();
+}
+
+void crew_actor::arm() {
+  alarm_.set(this, begun_.due());
+}
+
+void crew_actor::tell(kind what, key which) {
+  news_.push_back({.what = what, .which = std::move(which)});
+}
+
+void crew_actor::send() {
+  if (!news_.empty())
+    anon(link_, crew_news{std::make_shared<std::vector<crew_event>>(
+                  std::exchange(news_, {}))});
+}
+
+// -- orders ---------------------------------------------------------------------
+
+void crew_actor::obey(std::vector<crew_order>& orders) {
+  using verb = link_worker::order::verb;
+  std::vector<key> back;
+  for (auto& x : orders)
+    switch (x.what.what) {
+      case verb::begin:
+        ahead_.push_back(std::move(x.row));
+        break;
+      case verb::give_back:
+        back.push_back(std::move(x.what.which));
+        break;
+      case verb::stop:
+        stop(x.what.which);
+        break;
+      case verb::settle:
+        settle(x.what);
+    }
+  if (!back.empty())
+    give_back(back);
+}
+
+/// What has not begun, of these.
+void crew_actor::give_back(const std::vector<key>& which) {
+  auto is_asked = [&which](const execution_ptr& x) {
+    return std::find(which.begin(), which.end(), key_of(*x->under()))
+           != which.end();
+  };
+  auto return_it = [this](const execution_ptr& x) {
+    x->under()->decide(decider::release);
+    tell(kind::returned, key_of(*x->under()));
+  };
+  std::erase_if(ahead_, [&](const auto& x) {
+    if (!is_asked(x))
+      return false;
+    return_it(x);
+    return true;
+  });
+  std::vector<step_queue::job> stay;
+  for (auto& x : steps_->take_waiting()) {
+    if (!is_asked(x.what)) {
+      stay.push_back(std::move(x));
+      continue;
+    }
+    begun_.take_queued(x.tag);
+    tags_.erase(key_of(*x.what->under()));
+    by_tag_.erase(x.tag);
+    return_it(x.what);
+  }
+  steps_->put(std::move(stay));
+}
+
+/// Its lease ends, or is another's already.
+void crew_actor::stop(const key& which) {
+  auto found = tags_.find(which);
+  if (found == tags_.end()) {
+    give_back({which});
+    return;
+  }
+  const auto& under = begun_.find(found->second)->under;
+  under->lost = true; // what has not begun does not begin
+  if (under->decided_by() == decider::nobody)
+    home_->tell(events::lease_lost{under->id, under->token});
+  stop_steps(system(), {under});
+}
+
+void crew_actor::settle(link_worker::order& x) {
+  auto tag = tags_.find(x.which);
+  auto* found = tag != tags_.end() ? begun_.find(tag->second) : nullptr;
+  if (found == nullptr || found->now() != state::reported)
+    return;
+  auto& answer = x.answer;
+  switch (answer.what) {
+    case link::verdict::refused:
+    case link::verdict::collided:
+      home_->tell(events::outcome_refused{
+        x.which.id,
+        {static_cast<errc>(answer.code), answer.why_told, answer.sqlstate}});
+      return refuse(
+        *found, {static_cast<errc>(answer.code), answer.why, answer.sqlstate},
+        answer.why_told);
+    case link::verdict::stale:
+      home_->tell(events::outcome_stale{x.which.id, x.which.token});
+      break;
+    case link::verdict::unknown:
+      home_->tell(events::outcome_unknown{x.which.id, x.which.token});
+      break;
+    default:
+      home_->tell(events::step_committed{
+        found->spare->which(),
+        store::to_string(static_cast<store::verb>(x.written.what)),
+        found->handled, found->spare->took()});
+  }
+  if (!answer.next_token.empty())
+    if (auto row = link::to_outcome(x.which, std::move(x.written)))
+      ahead_.push_front(std::make_shared<execution>(
+        found->spare->after(std::move(*row), std::move(answer.next_token),
+                            link::to_inbox(std::move(answer.inbox)))));
+  settle(*found);
+}
+
+// -- steps ----------------------------------------------------------------------
+
+void crew_actor::know(std::uint64_t tag, const execution& what) {
+  auto which = key_of(*what.under());
+  tags_[which] = tag;
+  by_tag_[tag] = {std::move(which)};
+}
+
+void crew_actor::start_steps() {
+  std::vector<step_queue::job> plain;
+  for (; !ahead_.empty(); ahead_.pop_front()) {
+    auto& next = ahead_.front();
+    const auto* defined = next->step();
+    if (defined == nullptr || is_plain(*defined)) {
+      auto tag = begun_.draw_tag();
+      begun_.add(tag, {.under = next->under()}, state::queued);
+      know(tag, *next);
+      plain.push_back({tag, std::move(next)});
+      continue;
+    }
+    steps_->put(std::exchange(plain, {}));
+    if ((is_pooled(*defined) && begun_.pooled() >= runners_.size())
+        || !steps_->take_slot())
+      return;
+    auto what = next;
+    auto tag = begin(std::move(next), *defined, 0);
+    know(tag, *what);
+  }
+  steps_->put(std::move(plain));
+}
+
+void crew_actor::free_slot() {
+  steps_->free_slot();
+  start_steps();
+  drive();
+}
+
+void crew_actor::add_outcome(entry& x, execution::row_ptr outcome, bool handled,
+                             execution_ptr after) {
+  if (after->failed())
+    home_->tell(after->failure_told(*outcome));
+  auto run = after->which();
+  auto told = after->told();
+  // A deputy's comes before the function's end, and an asynchronous step is over when
+  // its actor is.
+  bool over = !x.deputy && !x.asynchronous();
+  auto& as = by_tag_.at(x.tag);
+  as.over = as.over || over;
+  news_.push_back({.what = kind::outcome,
+                   .which = as.which,
+                   .row = link::written_of(*outcome),
+                   .told = {.fsm = std::move(run.fsm),
+                            .version = run.version,
+                            .step = std::move(run.step),
+                            .attempt = run.attempt,
+                            .seq = run.seq,
+                            .took_us = told.took.count(),
+                            .handled = told.handled,
+                            .failure = std::move(told.failure),
+                            .end = std::move(told.end)},
+                   .over = over});
+  steps_->written(
+    std::exchange(x.unwritten, 0)); // the link bounds what it keeps
+  begun_.report(x, handled, std::move(after), false);
+}
+
+void crew_actor::crash(entry& x, const execution& what,
+                       const std::string& why) {
+  home_->tell(events::step_crashed{what.which(), why, what.took()});
+  auto& as = by_tag_.at(x.tag);
+  as.over = true;
+  news_.push_back({.what = kind::crashed,
+                   .which = as.which,
+                   .why = why,
+                   .took = what.took()});
+  settle(x);
+}
+
+void crew_actor::skip(entry& x) {
+  auto& as = by_tag_.at(x.tag);
+  as.over = true;
+  tell(kind::returned, as.which);
+  settle(x);
+}
+
+void crew_actor::settle(entry& x) {
+  begun_.settle(x);
+  if (x.deputy)
+    anon(x.deputy, step_settled{});
+  forget_if_over(x);
+}
+
+void crew_actor::forget_if_over(entry& x) {
+  auto& as = by_tag_.at(x.tag);
+  if (!x.step && !std::exchange(as.over, true))
+    tell(kind::over, as.which);
+  auto tag = x.tag;
+  auto which = as.which;
+  std::optional<store::key_hold> none;
+  if (!begun_.forget(x, none))
+    return;
+  by_tag_.erase(tag);
+  tags_.erase(which);
+}
+
+} // namespace gd::actors

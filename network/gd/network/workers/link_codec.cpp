@@ -1,0 +1,366 @@
+#include <gd/network/workers/link_codec.hpp>
+
+#include <gd/store/nodes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
+
+namespace gd::link {
+
+namespace {
+
+template <class T>
+struct is_list : std::false_type {};
+template <class T>
+struct is_list<std::vector<T>> : std::true_type {};
+
+template <class T>
+struct is_optional : std::false_type {};
+template <class T>
+struct is_optional<std::optional<T>> : std::true_type {};
+
+template <class T>
+constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
+
+constexpr std::size_t number_size = 8;
+
+/// Of a row or an outcome, beside its text.
+constexpr std::int64_t size_beside_text = 512;
+
+// -- writing ------------------------------------------------------------------
+
+class writer {
+public:
+  explicit writer(std::string& out) : out_(out) {
+    // nop
+  }
+
+  template <class T>
+  void operator()(std::uint8_t tag, const T& x) {
+    if constexpr (is_optional<T>::value) {
+      if (x)
+        put(tag, *x);
+    } else if constexpr (is_list<T>::value) {
+      for (const auto& one : x)
+        put(tag, one);
+    } else if constexpr (is_number<T>) {
+      if (x != T{})
+        put(tag, x);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!x.empty())
+        put(tag, x);
+    } else {
+      put(tag, x);
+    }
+  }
+
+private:
+  template <class T>
+  void put(std::uint8_t tag, const T& x) {
+    out_ += static_cast<char>(tag);
+    if constexpr (is_number<T>) {
+      put_length(number_size);
+      auto bits = static_cast<std::uint64_t>(x);
+      for (std::size_t i = 0; i < number_size; ++i, bits >>= 8)
+        out_ += static_cast<char>(bits & 0xff);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      put_length(x.size());
+      out_ += x;
+    } else {
+      std::string nested;
+      writer inner{nested};
+      T::fields(x, inner);
+      put_length(nested.size());
+      out_ += nested;
+    }
+  }
+
+  /// Seven bits at a time, the lowest first.
+  void put_length(std::size_t n) {
+    for (; n >= 0x80; n >>= 7)
+      out_ += static_cast<char>((n & 0x7f) | 0x80);
+    out_ += static_cast<char>(n);
+  }
+
+  std::string& out_;
+};
+
+// -- reading ------------------------------------------------------------------
+
+/// Puts one field's value where it belongs.
+class field_reader {
+public:
+  field_reader(std::uint8_t tag, std::string_view value)
+    : tag_(tag), value_(value) {
+    // nop
+  }
+
+  template <class T>
+  void operator()(std::uint8_t tag, T& to) {
+    if (tag != tag_)
+      return;
+    if constexpr (is_optional<T>::value) {
+      read(to.emplace());
+    } else if constexpr (is_list<T>::value) {
+      if (to.size() >= most_elements)
+        problem = "expected at most " + std::to_string(most_elements)
+                  + " elements";
+      else
+        read(to.emplace_back());
+    } else {
+      read(to);
+    }
+  }
+
+  std::string problem;
+
+private:
+  template <class T>
+  void read(T& to);
+
+  std::uint8_t tag_;
+  std::string_view value_;
+};
+
+/// What is wrong with it; empty: nothing.
+template <class T>
+std::string read_fields(T& to, std::string_view bytes) {
+  while (!bytes.empty()) {
+    auto tag = static_cast<std::uint8_t>(bytes.front());
+    bytes.remove_prefix(1);
+    auto in_field = [tag](const std::string& what) {
+      return "field " + std::to_string(tag) + ": " + what;
+    };
+    std::size_t length = 0;
+    bool more = true;
+    for (unsigned shift = 0; more; shift += 7) {
+      if (bytes.empty() || shift > 28)
+        return in_field("its length cannot be read");
+      auto part = static_cast<std::uint8_t>(bytes.front());
+      bytes.remove_prefix(1);
+      length |= static_cast<std::size_t>(part & 0x7f) << shift;
+      more = (part & 0x80) != 0;
+    }
+    if (length > bytes.size())
+      return in_field("expected " + std::to_string(length) + " bytes, got "
+                      + std::to_string(bytes.size()));
+    field_reader one{tag, bytes.substr(0, length)};
+    bytes.remove_prefix(length);
+    T::fields(to, one);
+    if (!one.problem.empty())
+      return in_field(one.problem);
+  }
+  return {};
+}
+
+template <class T>
+void field_reader::read(T& to) {
+  if constexpr (is_number<T>) {
+    if (value_.size() != number_size) {
+      problem = "expected a number of 8 bytes, got "
+                + std::to_string(value_.size());
+      return;
+    }
+    std::uint64_t bits = 0;
+    for (auto i = number_size; i-- > 0;)
+      bits = bits << 8 | static_cast<std::uint8_t>(value_[i]);
+    to = static_cast<T>(bits);
+    if (static_cast<std::uint64_t>(to) != bits) {
+      problem = "the number is too large";
+      to = T{};
+    }
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    to = value_;
+  } else {
+    problem = read_fields(to, value_);
+  }
+}
+
+} // namespace
+
+template <class T>
+packet pack(const T& x) {
+  packet out{.type = static_cast<std::int32_t>(T::type)};
+  writer to{out.bytes};
+  T::fields(x, to);
+  return out;
+}
+
+template <class T>
+result<T> unpack(const packet& x) {
+  T out;
+  if (x.type != static_cast<std::int32_t>(T::type))
+    return error{errc::codec,
+                 "link message: expected type "
+                   + std::to_string(static_cast<int>(T::type)) + ", got "
+                   + std::to_string(x.type),
+                 {}};
+  if (auto problem = read_fields(out, x.bytes); !problem.empty())
+    return error{errc::codec,
+                 "link message of type " + std::to_string(x.type) + ", "
+                   + problem,
+                 {}};
+  return out;
+}
+
+#define GD_LINK_MESSAGE(type)        \
+  template packet pack(const type&); \
+  template result<type> unpack(const packet&);
+GD_LINK_MESSAGE(join)
+GD_LINK_MESSAGE(joined)
+GD_LINK_MESSAGE(denied)
+GD_LINK_MESSAGE(credit)
+GD_LINK_MESSAGE(heard)
+GD_LINK_MESSAGE(work)
+GD_LINK_MESSAGE(outcome)
+GD_LINK_MESSAGE(crashed)
+GD_LINK_MESSAGE(returned)
+GD_LINK_MESSAGE(over)
+GD_LINK_MESSAGE(lost)
+GD_LINK_MESSAGE(leaving)
+GD_LINK_MESSAGE(closing)
+GD_LINK_MESSAGE(settled)
+#undef GD_LINK_MESSAGE
+
+std::chrono::microseconds duration_of(std::int64_t us) {
+  constexpr std::chrono::microseconds most = std::chrono::years{1};
+  return std::clamp(std::chrono::microseconds{us}, -most, most);
+}
+
+std::vector<offered_machine> offered(const std::vector<machine>& machines) {
+  std::vector<offered_machine> out;
+  for (const auto& x : store::known(machines))
+    out.push_back({x.fsm, x.version, store::definition(x)});
+  return out;
+}
+
+// -- rows ---------------------------------------------------------------------
+
+std::int64_t size_of(const row& x) {
+  auto n = size_beside_text + static_cast<std::int64_t>(x.state.size());
+  for (const auto& one : x.inbox)
+    n += static_cast<std::int64_t>(one.payload.size() + one.name.size());
+  return n;
+}
+
+std::int64_t size_of(const written& x) {
+  return size_beside_text
+         + static_cast<std::int64_t>(x.state.size() + x.result.size()
+                                     + x.reason.size() + x.metadata.size());
+}
+
+std::vector<inbox_signal> inbox_of(std::vector<raw_signal> xs) {
+  std::vector<inbox_signal> out;
+  out.reserve(xs.size());
+  for (auto& x : xs)
+    out.push_back({x.id, std::move(x.name), std::move(x.payload),
+                   std::move(x.traceparent)});
+  return out;
+}
+
+std::vector<raw_signal> to_inbox(std::vector<inbox_signal> xs) {
+  std::vector<raw_signal> out;
+  out.reserve(xs.size());
+  for (auto& x : xs)
+    out.push_back({x.id, std::move(x.name), std::move(x.payload),
+                   std::move(x.traceparent)});
+  return out;
+}
+
+row row_of(const store::picked_row& x) {
+  return {.fsm = x.fsm,
+          .version = x.fsm_version,
+          .step = x.step,
+          .state = x.state,
+          .attempt = x.attempt,
+          .crashes = x.crashes,
+          .wake_reason = x.wake_reason,
+          .inbox = inbox_of(x.inbox),
+          .unique_scope = x.unique_scope,
+          .history = x.history,
+          .seq = x.seq,
+          .now_us = x.now_us,
+          .due_us = x.due_us,
+          .traceparent = x.traceparent};
+}
+
+store::picked_row to_picked(std::int64_t id, row x) {
+  return {.id = id,
+          .fsm = std::move(x.fsm),
+          .fsm_version = x.version,
+          .step = std::move(x.step),
+          .state = std::move(x.state),
+          .attempt = x.attempt,
+          .crashes = x.crashes,
+          .wake_reason = std::move(x.wake_reason),
+          .inbox = to_inbox(std::move(x.inbox)),
+          .unique_scope = std::move(x.unique_scope),
+          .history = static_cast<std::int16_t>(x.history),
+          .seq = x.seq,
+          .traceparent = std::move(x.traceparent),
+          .due_us = x.due_us > 0 ? x.due_us
+                                 : x.now_us, // an older engine is silent
+          .now_us = x.now_us,
+          .picked_at = std::chrono::steady_clock::now()};
+}
+
+written written_of(store::outcome_row x) {
+  return {.what = static_cast<std::uint8_t>(x.what),
+          .step = std::move(x.step),
+          .state = std::move(x.state),
+          .result = std::move(x.result),
+          .delay_us = x.delay_us,
+          .awaits = std::move(x.awaits),
+          .awaits_also = std::move(x.awaits_also),
+          .timeout_us = x.timeout_us,
+          .until_us = x.until_us,
+          .reason = std::move(x.reason),
+          .failure = std::move(x.failure),
+          .consumed = std::move(x.consumed),
+          .seen = std::move(x.seen),
+          .may_collide = x.may_collide,
+          .has_history = x.has_history,
+          .metadata = std::move(x.metadata)};
+}
+
+result<store::outcome_row> to_outcome(const held_id& which, written x) {
+  auto what = static_cast<store::verb>(x.what);
+  switch (what) {
+    case store::verb::next:
+    case store::verb::replay:
+    case store::verb::await:
+    case store::verb::done:
+    case store::verb::stop:
+    case store::verb::park:
+    case store::verb::finish:
+    case store::verb::later:
+      break;
+    default: // the rest is the engine's alone
+      return error{errc::codec,
+                   "link message: no outcome has the number "
+                     + std::to_string(x.what),
+                   {}};
+  }
+  return store::outcome_row{.id = which.id,
+                            .token = which.token,
+                            .what = what,
+                            .step = std::move(x.step),
+                            .state = std::move(x.state),
+                            .result = std::move(x.result),
+                            .delay_us = x.delay_us,
+                            .awaits = std::move(x.awaits),
+                            .awaits_also = std::move(x.awaits_also),
+                            .timeout_us = x.timeout_us,
+                            .until_us = x.until_us,
+                            .reason = std::move(x.reason),
+                            .failure = std::move(x.failure),
+                            .consumed = std::move(x.consumed),
+                            .seen = std::move(x.seen),
+                            .may_collide = x.may_collide,
+                            .has_history = x.has_history,
+                            .metadata = std::move(x.metadata)};
+}
+
+} // namespace gd::link
