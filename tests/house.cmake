@@ -8,7 +8,9 @@
 # 5. The test kit is for tests: neither libraries nor tools include it.
 # 6. Comments speak for themselves: not everybody has the specification.
 # 7. No function has more than 70 lines.
-# 8. sql/README.md has each statement, and each function of SQL, in the table of
+# 8. What a gateway is asked stands in actors/gd/actors/requests.hpp, and beside that, of
+#    those between it and whoever asks, where it is handled, and nowhere else.
+# 9. sql/README.md has each statement, and each function of SQL, in the table of
 #    its folder, and no other.
 #
 # Run as cmake -P tests/house.cmake [-DROOT=<tree>].
@@ -52,8 +54,8 @@ set(rooms
   "actors/gd/actors/engine|libgd/gd/pq libgd/gd/store actors/gd/actors/node actors/gd/actors/queue actors/gd/actors/gateway actors/gd/actors/sweep"
   "actors/gd/actors|"
   "network/gd/network/wire|libgd/gd/pq"
-  "network/gd/network/client|libgd/gd/pq actors/gd/actors/node"
-  "network/gd/network/server|libgd/gd/pq libgd/gd/store actors/gd/actors/node network/gd/network/client"
+  "network/gd/network/client|libgd/gd/pq actors/gd/actors/node network/gd/network/wire"
+  "network/gd/network/server|libgd/gd/pq libgd/gd/store actors/gd/actors/node network/gd/network/client network/gd/network/wire"
   "network/gd/network/workers|libgd/gd/pq libgd/gd/store libgd/gd/engine/step actors/gd/actors/node actors/gd/actors/queue"
   "network/gd/actors|actors/gd/actors/node network/gd/network/wire network/gd/network/server network/gd/network/client network/gd/network/workers")
 # The reactor asks each new connection for the schema's version.
@@ -147,6 +149,31 @@ string(REGEX MATCHALL "[^\n]+" lines "${lines}")
 foreach(line IN LISTS lines)
   message("${line}")
   math(EXPR broken "${broken} + 1")
+endforeach()
+
+# -- requests ------------------------------------------------------------------
+
+file(READ "${ROOT}/actors/gd/actors/requests.hpp" text)
+string(REGEX MATCHALL "\n  (acts|reads)[(][a-z_]+, [a-z_]+[)]" lines "${text}")
+if(NOT lines)
+  message(FATAL_ERROR "actors/gd/actors/requests.hpp lists no requests")
+endif()
+# Whether what acts may be sent again, a gateway's client decides; it asks the empty
+# insert_all whether a gateway is there.
+set(told_apart "insert|insert_all|signal|transition")
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE ".*[(]([a-z_]+),.*" "\\1" asked "${line}")
+  if(asked MATCHES "^(${told_apart})$")
+    continue()
+  endif()
+  foreach(file IN LISTS files)
+    if(file MATCHES "^(actors|network)/" AND NOT file MATCHES "/(requests[.]hpp|gateway[.]cpp)$")
+      file(READ "${ROOT}/${file}" text)
+      if(text MATCHES "[ (<]gd::${asked}[^a-z_][^\n]*")
+        broken("only the list of requests and the gateway know one")
+      endif()
+    endif()
+  endforeach()
 endforeach()
 
 # -- sql/README.md -------------------------------------------------------------

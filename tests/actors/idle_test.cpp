@@ -26,7 +26,7 @@ namespace {
 class empty_database : public gd::database {
 public:
   void submit(std::size_t lane, gd::pq::unit work, callback done,
-              clock::duration) override {
+              patience) override {
     std::string names = std::to_string(lane) + ":";
     for (const auto& x : work.calls)
       names += " " + std::string{x.what->name.substr(3)};

@@ -407,6 +407,19 @@ CAF_TEST(a document of a mebibyte goes both ways) {
                      "! invalid_argument"));
 }
 
+CAF_TEST(an engine that has published nothing has nobody for workers) {
+  auto engine = start();
+  auto home = gd::actors::inside(engine);
+  CAF_CHECK(home->workers.get() == nullptr);
+  CAF_CHECK(!home->children.find(gd::actors::role::links));
+  publish(engine);
+  auto first = home->workers.get();
+  CAF_CHECK(first != nullptr);
+  CAF_CHECK(static_cast<bool>(home->children.find(gd::actors::role::links)));
+  publish(engine);
+  CAF_CHECK(home->workers.get() == first); // a worker may come to each of them
+}
+
 CAF_TEST(nothing that a peer sends ends the gateway) {
   auto engine = start();
   auto place = publish(engine);

@@ -36,7 +36,7 @@ public:
   }
 
   void submit(std::size_t lane, gd::pq::unit work, callback done,
-              clock::duration) override {
+              patience) override {
     queue_.push_back({lane, std::move(work), std::move(done)});
     ++submitted;
   }

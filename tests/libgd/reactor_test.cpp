@@ -241,7 +241,7 @@ struct fixture {
   }
 
   void submit(std::int64_t n, pq::unit work, std::size_t lane = 0,
-              gd::database::clock::duration patience = 1min) {
+              gd::database::patience patience = 1min) {
     tested->submit(lane, std::move(work), seen.reply(n), patience);
   }
 

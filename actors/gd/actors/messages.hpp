@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/actors/compat.hpp>
+#include <gd/actors/requests.hpp>
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
@@ -37,7 +37,7 @@ struct outcome_row;
 namespace gd::actors {
 
 /// What an engine's node and a worker without a database say to each other
-/// (libgd/gd/work/link_codec.hpp): both ways, and to a published gateway and a worker
+/// (network/gd/network/workers/link_codec.hpp): both ways, and to a published gateway and a worker
 /// alone. `bytes` are opaque to everybody else.
 struct link_message {
   std::int32_t type = 0;
@@ -48,12 +48,7 @@ struct link_message {
 
 /// What users and other nodes talk to. Every answer comes after the commit; an
 /// error is a `gd::errc`.
-using gateway
-  = typed_actor<gd::inserted(gd::insert), gd::inserted_all(gd::insert_all),
-                gd::signalled(gd::signal), gd::transitioned(gd::transition),
-                gd::instance(gd::look_up), gd::stats(gd::stats_query),
-                gd::history_page(gd::history_query),
-                gd::in_step_page(gd::in_step_query), gd::why(gd::why_query)>;
+using gateway = requests::interface;
 
 /// \cond
 // -- between the nodes of engines ----------------------------------------------
@@ -311,133 +306,50 @@ struct hang_up {};
 
 } // namespace gd::actors
 
-// What follows only travels within a process.
-#define GD_LOCAL_MESSAGE(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gd::actors::type)
-GD_LOCAL_MESSAGE(unit_done)
-GD_LOCAL_MESSAGE(tick)
-GD_LOCAL_MESSAGE(sweep_due)
-GD_LOCAL_MESSAGE(beat_due)
-GD_LOCAL_MESSAGE(beat_again)
-GD_LOCAL_MESSAGE(locked_beat_due)
-GD_LOCAL_MESSAGE(hint)
-GD_LOCAL_MESSAGE(rows_left)
-GD_LOCAL_MESSAGE(peer_found)
-GD_LOCAL_MESSAGE(run_step)
-GD_LOCAL_MESSAGE(run_steps)
-GD_LOCAL_MESSAGE(may_run)
-GD_LOCAL_MESSAGE(step_begun)
-GD_LOCAL_MESSAGE(steps_ended)
-GD_LOCAL_MESSAGE(rows_claimed)
-GD_LOCAL_MESSAGE(suspects_changed)
-GD_LOCAL_MESSAGE(step_outcome)
-GD_LOCAL_MESSAGE(step_settled)
-GD_LOCAL_MESSAGE(step_failed)
-GD_LOCAL_MESSAGE(step_refused)
-GD_LOCAL_MESSAGE(drain)
-GD_LOCAL_MESSAGE(drained)
-GD_LOCAL_MESSAGE(set_worker)
-GD_LOCAL_MESSAGE(close_portal)
-GD_LOCAL_MESSAGE(link_arrived)
-GD_LOCAL_MESSAGE(link_poked)
-GD_LOCAL_MESSAGE(open_workers)
-GD_LOCAL_MESSAGE(workers_changed)
-GD_LOCAL_MESSAGE(close_links)
-GD_LOCAL_MESSAGE(crew_orders)
-GD_LOCAL_MESSAGE(crew_news)
-GD_LOCAL_MESSAGE(leave_link)
-GD_LOCAL_MESSAGE(leave_late)
-GD_LOCAL_MESSAGE(peer_unread)
-GD_LOCAL_MESSAGE(give_up)
-GD_LOCAL_MESSAGE(dialled)
-GD_LOCAL_MESSAGE(carry)
-GD_LOCAL_MESSAGE(carried)
-GD_LOCAL_MESSAGE(cut)
-GD_LOCAL_MESSAGE(hang_up)
-GD_LOCAL_MESSAGE(look_again)
-GD_LOCAL_MESSAGE(machines_withdrawn)
-GD_LOCAL_MESSAGE(pauses_changed)
-GD_LOCAL_MESSAGE(job_due)
-GD_LOCAL_MESSAGE(farewell_over)
-GD_LOCAL_MESSAGE(restart)
-#undef GD_LOCAL_MESSAGE
+// What only travels within a process.
+// clang-format off
+#define GD_LOCAL_MESSAGES(local)                                               \
+  local(unit_done) local(tick) local(sweep_due) local(beat_due)                \
+  local(beat_again) local(locked_beat_due) local(hint) local(rows_left)        \
+  local(peer_found) local(run_step) local(run_steps) local(may_run)            \
+  local(step_begun) local(steps_ended) local(rows_claimed)                     \
+  local(suspects_changed) local(step_outcome) local(step_settled)              \
+  local(step_failed) local(step_refused) local(drain) local(drained)           \
+  local(set_worker) local(close_portal) local(link_arrived)                    \
+  local(link_poked) local(open_workers) local(workers_changed)                 \
+  local(close_links) local(crew_orders) local(crew_news) local(leave_link)     \
+  local(leave_late) local(peer_unread) local(give_up) local(dialled)           \
+  local(carry) local(carried) local(cut) local(hang_up) local(look_again)      \
+  local(machines_withdrawn) local(pauses_changed) local(job_due)               \
+  local(farewell_over) local(restart)
+// clang-format on
+
+#define GD_LOCAL(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gd::actors::type)
+GD_LOCAL_MESSAGES(GD_LOCAL)
+#undef GD_LOCAL
 
 // Users' own blocks begin at caf::first_custom_type_id and have 800 ids.
+#define GD_REQUEST(asked, answer)           \
+  CAF_ADD_TYPE_ID(gen_durable, (gd::asked)) \
+  CAF_ADD_TYPE_ID(gen_durable, (gd::answer))
+#define GD_LOCAL(type) CAF_ADD_TYPE_ID(gen_durable, (gd::actors::type))
 CAF_BEGIN_TYPE_ID_BLOCK(gen_durable, 1000)
 CAF_ADD_TYPE_ID(gen_durable, (gd::errc))
 CAF_ADD_TYPE_ID(gen_durable, (gd::json))
-CAF_ADD_TYPE_ID(gen_durable, (gd::insert))
-CAF_ADD_TYPE_ID(gen_durable, (gd::inserted))
-CAF_ADD_TYPE_ID(gen_durable, (gd::insert_all))
+GD_GATEWAY_REQUESTS(GD_REQUEST, GD_REQUEST)
 CAF_ADD_TYPE_ID(gen_durable, (gd::insert_answer))
-CAF_ADD_TYPE_ID(gen_durable, (gd::inserted_all))
-CAF_ADD_TYPE_ID(gen_durable, (gd::signal))
-CAF_ADD_TYPE_ID(gen_durable, (gd::signalled))
-CAF_ADD_TYPE_ID(gen_durable, (gd::look_up))
-CAF_ADD_TYPE_ID(gen_durable, (gd::instance))
-CAF_ADD_TYPE_ID(gen_durable, (gd::stats_query))
 CAF_ADD_TYPE_ID(gen_durable, (gd::stats_row))
-CAF_ADD_TYPE_ID(gen_durable, (gd::stats))
-CAF_ADD_TYPE_ID(gen_durable, (gd::history_query))
 CAF_ADD_TYPE_ID(gen_durable, (gd::ledger_entry))
-CAF_ADD_TYPE_ID(gen_durable, (gd::history_page))
-CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_query))
 CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_row))
-CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_page))
-CAF_ADD_TYPE_ID(gen_durable, (gd::transition))
-CAF_ADD_TYPE_ID(gen_durable, (gd::transitioned))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_message))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_due))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_noted))
-CAF_ADD_TYPE_ID(gen_durable, (gd::why_query))
-CAF_ADD_TYPE_ID(gen_durable, (gd::why))
 #if !GD_CAF_017
-// CAF 1.x wants ids for local messages, too.
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::unit_done))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::tick))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::sweep_due))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_due))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::beat_again))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::locked_beat_due))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_left))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_found))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_step))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::run_steps))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::may_run))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_begun))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::steps_ended))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_claimed))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::suspects_changed))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_outcome))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_settled))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_failed))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::step_refused))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drain))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::drained))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::set_worker))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_portal))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_arrived))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_poked))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::open_workers))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::workers_changed))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::close_links))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_orders))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::crew_news))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_link))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::leave_late))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::peer_unread))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::give_up))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::look_again))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::machines_withdrawn))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::pauses_changed))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::job_due))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::farewell_over))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::restart))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::dialled))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::carry))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::carried))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::cut))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hang_up))
+GD_LOCAL_MESSAGES(GD_LOCAL) // CAF 1.x wants ids for local messages, too
 #endif
 CAF_END_TYPE_ID_BLOCK(gen_durable)
+#undef GD_LOCAL
+#undef GD_REQUEST
+#undef GD_LOCAL_MESSAGES
+#undef GD_GATEWAY_REQUESTS
 /// \endcond

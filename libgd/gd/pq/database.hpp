@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 
@@ -21,14 +22,35 @@ public:
   static constexpr std::size_t public_lane = 1;  ///< gateway
   static constexpr std::size_t first_queue_lane = 2;
 
+  /// For how long a unit waits until its lane's connection is there and free; then the
+  /// reply is `unavailable`, and nothing has been sent.
+  struct patience {
+    enum class on : std::uint8_t {
+      any_connection,
+      this_one, ///< the one that there is, behind what is under way, or never
+    };
+    clock::duration within = clock::duration::max();
+    on which = on::any_connection;
+
+    patience() = default;
+
+    /// Waits for a connection, too.
+    template <class Rep, class Period>
+    patience(std::chrono::duration<Rep, Period> x) : within(x) {
+      // nop
+    }
+
+    patience(on connection, clock::duration x = clock::duration::max())
+      : within(x), which(connection) {
+      // nop
+    }
+  };
+
   virtual ~database() = default;
 
-  /// Runs a unit when the lane's connection is there and free. It waits for that
-  /// at most `patience`; then the reply is `unavailable`, and nothing has been
-  /// sent. With none it runs on the connection that there is, behind what is under
-  /// way, or never; with a negative one the same, but within so long.
+  /// Runs a unit on the lane's connection.
   virtual void submit(std::size_t lane, pq::unit work, callback done,
-                      clock::duration patience)
+                      patience how)
     = 0;
 
   /// Calls `then` on the database's thread when so much time has passed; not at all

@@ -2,6 +2,7 @@
 
 #include <gd/pq/connection.hpp>
 #include <gd/pq/ensure.hpp>
+#include <gd/pq/pause.hpp>
 #include <gd/store/nodes.hpp>
 #include <gd/store/store.hpp>
 
@@ -168,10 +169,10 @@ void reactor::be_impatient() {
 }
 
 void reactor::submit(std::size_t index, pq::unit work, callback done,
-                     clock::duration patience) {
+                     patience how) {
   auto now = clock::now();
-  auto expires = patience < clock::time_point::max() - now
-                   ? now + patience
+  auto expires = how.within < clock::time_point::max() - now
+                   ? now + how.within
                    : clock::time_point::max();
   ensure(index < lanes_.size(), "a unit is for a lane that there is");
   auto& lane = *lanes_[index];
@@ -182,10 +183,9 @@ void reactor::submit(std::size_t index, pq::unit work, callback done,
     told.answer(std::move(done), {errc::stopped, "the engine is stopped", {}});
     return tell(told);
   }
-  bool this_session = patience <= clock::duration::zero();
-  if (this_session && lane.ready)
-    expires = patience < clock::duration::zero() ? now - patience
-                                                 : clock::time_point::max();
+  bool this_session = how.which == patience::on::this_one;
+  if (this_session && !lane.ready)
+    expires = now;
   lane.waiting.push_back(
     {std::move(work), std::move(done), expires, this_session});
   // Otherwise the reactor decides.
@@ -421,9 +421,9 @@ void reactor::lost(lane_state& lane, news& told) {
     return fail(std::move(why), told);
   lane.why_lost = why;
   thread_local std::minstd_rand random{std::random_device{}()};
-  constexpr std::int64_t first_ms = 50;
-  auto full = std::min<std::int64_t>(first_ms << std::min(lane.failures, 10),
-                                     longest_pause_.count());
+  auto full = pause_after(lane.failures, std::chrono::milliseconds{50},
+                          longest_pause_)
+                .count();
   std::uniform_int_distribution<std::int64_t> jittered{full / 2, full};
   std::chrono::milliseconds wait{jittered(random)};
   ++lane.failures;

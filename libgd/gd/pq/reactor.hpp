@@ -52,7 +52,7 @@ public:
   ~reactor() override;
 
   void submit(std::size_t index, pq::unit work, callback done,
-              clock::duration patience) override;
+              patience how) override;
 
   void after(clock::duration time, std::function<void()> then) override;
 

@@ -5,6 +5,7 @@
 #include <gd/actors/sweep/heartbeat.hpp>
 #include <gd/actors/sweep/lookout.hpp>
 #include <gd/actors/sweep/reaper.hpp>
+#include <gd/pq/pause.hpp>
 #include <gd/store/nodes.hpp>
 #include <gd/store/store.hpp>
 
@@ -181,9 +182,7 @@ void supervisor_actor::down(std::size_t index, const caf::error& why) {
     anon(door_, set_worker{});
   if (system().clock().now() - x.started > healthy_after)
     x.crashes = 0;
-  auto wait = std::min(first_backoff * (1 << std::min(x.crashes, 10)),
-                       longest_backoff);
-  ++x.crashes;
+  auto wait = pause_after(x.crashes++, first_backoff, longest_backoff);
   home_->tell(
     events::actor_restarted{title_of(x.what, x.queue), render(system(), why)});
   send_self_after(this, wait, restart{index});
@@ -247,7 +246,7 @@ void supervisor_actor::say_farewell() {
   farewells_ = lanes + 1;
   auto say = [this](std::size_t lane, pq::unit work) {
     submit(this, *home_->db, lane, std::move(work), farewell,
-           database::clock::duration::zero());
+           database::patience::on::this_one);
   };
   for (std::size_t lane = 0; lane < lanes; ++lane)
     say(lane, {{store::lock_timeout(leave_wait),

@@ -439,20 +439,13 @@ caf::result<Answer> gateway_door::forward(Request& x) {
 
 gateway_door::behavior_type gateway_door::make_behavior() {
   refuse_unknown(this);
-  return {
-    [this](gd::insert& x) { return forward<gd::inserted>(x); },
-    [this](gd::insert_all& x) { return forward<gd::inserted_all>(x); },
-    [this](gd::signal& x) { return forward<gd::signalled>(x); },
-    [this](gd::transition& x) { return forward<gd::transitioned>(x); },
-    [this](gd::look_up& x) { return forward<gd::instance>(x); },
-    [this](gd::stats_query& x) { return forward<gd::stats>(x); },
-    [this](gd::history_query& x) { return forward<gd::history_page>(x); },
-    [this](gd::in_step_query& x) { return forward<gd::in_step_page>(x); },
-    [this](gd::why_query& x) { return forward<gd::why>(x); },
+  return requests::handled_by<behavior_type>(
+    [this](auto row, auto& x) {
+    return forward<typename decltype(row)::answer>(x);
+    },
     [this](set_worker& x) {
     worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
-    },
-    };
+  });
 }
 
 void gateway_door::on_exit() {

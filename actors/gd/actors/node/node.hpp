@@ -328,9 +328,7 @@ node_ptr inside(const engine& x);
 /// actor that is gone by then gets nothing.
 template <class Self>
 void submit(Self* self, database& db, std::size_t lane, pq::unit&& work,
-            std::uint64_t ticket,
-            database::clock::duration patience
-            = database::clock::duration::max()) {
+            std::uint64_t ticket, database::patience how = {}) {
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self);
   db.submit(
     lane, std::move(work),
@@ -339,7 +337,7 @@ void submit(Self* self, database& db, std::size_t lane, pq::unit&& work,
       anon(caf::actor_cast<caf::actor>(strong),
            unit_done{ticket, std::make_shared<pq::reply>(std::move(reply))});
     },
-    patience);
+    how);
 }
 
 } // namespace gd::actors

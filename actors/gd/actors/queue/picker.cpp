@@ -115,7 +115,8 @@ void picker_actor::on_exit() {
     home_->keys->remove(key);
   auto leave = [this](std::size_t lane, pq::unit work) {
     home_->db->submit(
-      lane, std::move(work), [](const pq::reply&) {}, clock::duration::zero());
+      lane, std::move(work), [](const pq::reply&) {},
+      database::patience::on::this_one);
   };
   for (std::size_t i = 0; i < lanes_.size(); ++i)
     if (left.release[i])

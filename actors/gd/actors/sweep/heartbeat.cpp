@@ -2,6 +2,8 @@
 
 #include <gd/actors/queue/step.hpp>
 
+#include <gd/pq/pause.hpp>
+
 #include <gd/store/store.hpp>
 
 #include <caf/all.hpp>
@@ -62,7 +64,7 @@ bool heartbeat_actor::has_under_way(bool of_regular) const {
 void heartbeat_actor::begin_beat() {
   send_self_after(this, home_->config.heartbeat, beat_due{});
   refused_ = 0;
-  pause_ = milliseconds{0};
+  failures_ = 0;
   extend_all();
   say_alive();
 }
@@ -130,7 +132,7 @@ void heartbeat_actor::say_alive() {
   for (std::size_t lane = 0; lane < lanes; ++lane)
     if (saying_.insert(lane).second)
       submit(this, *home_->db, lane, home_->known_as->beat(lane, alone_wait),
-             lane, database::clock::duration::zero());
+             lane, database::patience::on::this_one);
 }
 
 void heartbeat_actor::finish(std::uint64_t ticket, pq::reply reply) {
@@ -202,9 +204,9 @@ void heartbeat_actor::fail(beat_under_way which, const error& why) {
   // Soon again; a fence makes that harmless.
   if (retryable(why.code) && !retrying_) {
     retrying_ = true;
-    pause_ = std::min(std::max(2 * pause_, first_reconnect),
-                      home_->config.heartbeat);
-    send_self_after(this, pause_, beat_again{});
+    send_self_after(
+      this, pause_after(failures_++, first_reconnect, home_->config.heartbeat),
+      beat_again{});
   }
 }
 

@@ -58,7 +58,7 @@ private:
   std::unordered_map<std::uint64_t, beat_under_way> under_way_;
   /// Until a beat that has failed is tried again; zero: none has since the last
   /// regular one.
-  std::chrono::milliseconds pause_{0};
+  std::int64_t failures_ = 0;
   /// Since when all leases are being extended; nullopt: some could not be.
   std::optional<database::clock::time_point> extending_since_;
   bool retrying_ = false;

@@ -49,8 +49,8 @@ void lookout::look() {
     if (auto self = weak.lock())
       self->finish(reply);
     },
-    known ? database::clock::duration::zero()
-          : database::clock::duration::max());
+    known ? database::patience{database::patience::on::this_one}
+          : database::patience{});
 }
 
 void lookout::finish(const pq::reply& reply) {

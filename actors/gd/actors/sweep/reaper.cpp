@@ -170,7 +170,8 @@ void reaper_actor::send(sweep what, stage next, pq::unit work) {
   // Without patience: after a reconnect, and behind what waits for a standby, it has
   // to ask again whether it may.
   submit(this, *home_->db, database::control_lane, std::move(work),
-         static_cast<std::uint64_t>(what), -home_->config.heartbeat);
+         static_cast<std::uint64_t>(what),
+         {database::patience::on::this_one, home_->config.heartbeat});
 }
 
 void reaper_actor::finish(sweep what, const pq::reply& reply) {

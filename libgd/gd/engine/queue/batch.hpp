@@ -2,6 +2,7 @@
 
 #include <gd/pq/database.hpp>
 #include <gd/pq/ensure.hpp>
+#include <gd/pq/pause.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -141,9 +142,7 @@ public:
                   std::chrono::milliseconds first = std::chrono::milliseconds{
                     5}) {
     constexpr std::chrono::milliseconds most{1'000};
-    x.not_before = now
-                   + std::min(first * (1 << std::min(x.locked_tries, 10)),
-                              most);
+    x.not_before = now + pause_after(x.locked_tries, first, most);
     ++x.locked_tries;
     locked_.push_back(std::move(x));
   }

@@ -1,5 +1,7 @@
 #include <gd/engine/queue/pick_plan.hpp>
 
+#include <gd/pq/pause.hpp>
+
 #include <algorithm>
 #include <chrono>
 
@@ -102,9 +104,8 @@ void pick_plan::note_locked(const std::vector<std::string>& keys,
   for (const auto& key : keys) {
     auto& locked = locked_[key];
     locked.until = now
-                   + std::min(first_key_wait * (1 << std::min(locked.tries, 8)),
-                              longest_key_wait);
-    ++locked.tries;
+                   + pause_after(locked.tries++, first_key_wait,
+                                 longest_key_wait);
   }
 }
 

@@ -1,6 +1,7 @@
 #include <gd/engine/queue/turn.hpp>
 
 #include <gd/pq/ensure.hpp>
+#include <gd/pq/pause.hpp>
 #include <gd/store/ends.hpp>
 
 #include <fmt/format.h>
@@ -513,10 +514,9 @@ bool turn::fail_shown(flight& of, const error& why, report& to,
 }
 
 void turn::back_off(clock::time_point now) {
-  auto wait = std::min(milliseconds{20} * (1 << std::min(failures_, 8)),
-                       milliseconds{5'000});
-  ++failures_;
-  not_before_ = now + wait;
+  not_before_ = now
+                + pause_after(failures_++, milliseconds{20},
+                              milliseconds{5'000});
 }
 
 turn::clock::time_point turn::due(clock::time_point now, bool room) const {

@@ -15,28 +15,6 @@ namespace gd::actors {
 
 namespace {
 
-/// What a request is answered with.
-template <class Request>
-struct answer_to;
-template <>
-struct answer_to<gd::insert> : std::type_identity<gd::inserted> {};
-template <>
-struct answer_to<gd::insert_all> : std::type_identity<gd::inserted_all> {};
-template <>
-struct answer_to<gd::signal> : std::type_identity<gd::signalled> {};
-template <>
-struct answer_to<gd::transition> : std::type_identity<gd::transitioned> {};
-template <>
-struct answer_to<gd::look_up> : std::type_identity<gd::instance> {};
-template <>
-struct answer_to<gd::stats_query> : std::type_identity<gd::stats> {};
-template <>
-struct answer_to<gd::history_query> : std::type_identity<gd::history_page> {};
-template <>
-struct answer_to<gd::in_step_query> : std::type_identity<gd::in_step_page> {};
-template <>
-struct answer_to<gd::why_query> : std::type_identity<gd::why> {};
-
 outbox::settings settings_of(const reach_options& how, std::size_t addresses,
                              std::size_t first) {
   return {.patience = how.patience,
@@ -83,8 +61,8 @@ caf::behavior carrier::make_behavior() {
       return ask<gd::inserted_all>(x.ticket, gd::insert_all{});
     std::visit(
       [&](const auto& what) {
-      using request = std::decay_t<decltype(what)>;
-      ask<typename answer_to<request>::type>(x.ticket, what);
+      requests::with_row_of<std::decay_t<decltype(what)>>(
+        [&]<class Row>(Row) { ask<typename Row::answer>(x.ticket, what); });
       },
       x.what->what);
     },
@@ -149,36 +127,28 @@ caller::behavior_type caller::make_behavior() {
   if (first_.door)
     connected(std::exchange(first_, {}));
   drive();
-  return {
-    [this](gd::insert& x) { return take<gd::inserted>(x); },
-    [this](gd::insert_all& x) { return take<gd::inserted_all>(x); },
-    [this](gd::signal& x) { return take<gd::signalled>(x); },
-    [this](gd::transition& x) { return take<gd::transitioned>(x); },
-    [this](gd::look_up& x) { return take<gd::instance>(x); },
-    [this](gd::stats_query& x) { return take<gd::stats>(x); },
-    [this](gd::history_query& x) { return take<gd::history_page>(x); },
-    [this](gd::in_step_query& x) { return take<gd::in_step_page>(x); },
-    [this](gd::why_query& x) { return take<gd::why>(x); },
+  return requests::handled_by<behavior_type>(
+    [this](auto row, auto& x) {
+    return take<typename decltype(row)::answer>(x);
+    },
     [this](tick x) {
     if (alarm_.rings(x))
       drive();
-    },
+  },
     [this](const dialled& x) {
     if (*x.what)
       connected(**x.what);
     else
       failed(x.what->error());
     drive();
-  },
-    [this](carried& x) { finish(x); },
+    }, [this](carried& x) { finish(x); },
     [this](cut& x) {
     if (x.connection != box_.connection())
       return;
     answer_all(box_.lost(x.connection, x.why, system().clock().now()));
     let_go(x.why);
     drive();
-    }, [this](hang_up) { quit(); },
-    };
+    }, [this](hang_up) { quit(); });
 }
 
 void caller::on_exit() {

@@ -17,25 +17,16 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <variant>
 #include <vector>
 
 namespace gd::actors {
 
-/// Any request of a gateway.
 struct remote_request {
-  std::variant<gd::insert, gd::insert_all, gd::signal, gd::transition,
-               gd::look_up, gd::stats_query, gd::history_query,
-               gd::in_step_query, gd::why_query>
-    what;
+  requests::any_request what;
 };
 
-/// Any answer of one; or why there is none.
 struct remote_answer {
-  std::variant<gd::error, gd::inserted, gd::inserted_all, gd::signalled,
-               gd::transitioned, gd::instance, gd::stats, gd::history_page,
-               gd::in_step_page, gd::why>
-    what;
+  requests::any_answer what;
 };
 
 /// Asks over one connection. What it has asked goes with it: CAF forgets no request whose

@@ -1,5 +1,7 @@
 #include <gd/network/client/outbox.hpp>
 
+#include <gd/pq/pause.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,17 +11,6 @@
 namespace gd {
 
 namespace {
-
-/// Its other fields, its entry, and its promise.
-constexpr std::size_t bytes_beside = 1'024;
-
-std::size_t size_of(const std::optional<std::string>& x) {
-  return x ? x->size() : 0;
-}
-
-std::size_t size_of(const std::optional<json>& x) {
-  return x ? x->text().size() : 0;
-}
 
 bool has(const std::vector<std::string>& xs, std::string_view what) {
   return std::find(xs.begin(), xs.end(), what) != xs.end();
@@ -38,9 +29,7 @@ errand errand_of(const insert& x, keys_trusted which) {
   bool lasts = has(x.unique_scope, "done") && has(x.unique_scope, "failed");
   bool tells = x.unique_key && (lasts || which == keys_trusted::all);
   return {tells ? asked_twice::repeats : asked_twice::acts,
-          bytes_beside + x.fsm.size() + x.state.text().size() + x.step.size()
-            + x.queue.size() + size_of(x.partition_key) + size_of(x.unique_key)
-            + size_of(x.traceparent)};
+          bytes_beside + about_bytes(x)};
 }
 
 errand errand_of(const insert_all& x, keys_trusted which) {
@@ -56,37 +45,12 @@ errand errand_of(const insert_all& x, keys_trusted which) {
 errand errand_of(const signal& x, keys_trusted which) {
   bool tells = x.dedup_key && (!x.key || which == keys_trusted::all);
   return {tells ? asked_twice::repeats : asked_twice::acts,
-          bytes_beside + x.name.size() + x.payload.text().size()
-            + size_of(x.dedup_key) + size_of(x.key) + size_of(x.traceparent)};
+          bytes_beside + about_bytes(x)};
 }
 
 errand errand_of(const transition& x, keys_trusted) {
   // With a `seq` it would happen once, but the second answer could not tell whose it is.
-  return {asked_twice::acts, bytes_beside + x.to.size() + size_of(x.from)
-                               + size_of(x.state) + size_of(x.metadata)
-                               + size_of(x.reason) + size_of(x.by)
-                               + size_of(x.key)};
-}
-
-errand errand_of(const look_up& x, keys_trusted) {
-  return {asked_twice::reads, bytes_beside + size_of(x.key)};
-}
-
-errand errand_of(const stats_query&, keys_trusted) {
-  return {asked_twice::reads, bytes_beside};
-}
-
-errand errand_of(const history_query& x, keys_trusted) {
-  return {asked_twice::reads, bytes_beside + size_of(x.key)};
-}
-
-errand errand_of(const in_step_query& x, keys_trusted) {
-  return {asked_twice::reads,
-          bytes_beside + x.fsm.size() + x.step.size() + x.status.size()};
-}
-
-errand errand_of(const why_query& x, keys_trusted) {
-  return {asked_twice::reads, bytes_beside + size_of(x.key)};
+  return {asked_twice::acts, bytes_beside + about_bytes(x)};
 }
 
 // -- answers ------------------------------------------------------------------
@@ -155,7 +119,7 @@ void outbox::failed(error why, time_point now) {
   bool round_is_over = failures_ % how_.addresses == 0;
   next_attempt_ = now;
   if (round_is_over)
-    next_attempt_ += pause_after(failures_ / how_.addresses);
+    next_attempt_ += pause_between(failures_ / how_.addresses);
 }
 
 std::vector<outbox::ended> outbox::lost(std::uint64_t connection,
@@ -170,7 +134,7 @@ std::vector<outbox::ended> outbox::lost(std::uint64_t connection,
   turn_to_next_address(why);
   // Not at once: others have lost theirs, too.
   auto rounds = (failures_ + how_.addresses - 1) / how_.addresses;
-  next_attempt_ = now + pause_after(rounds);
+  next_attempt_ = now + pause_between(rounds);
   std::vector<std::uint64_t> tickets;
   for (const auto& [at, ticket] : sent_)
     tickets.push_back(ticket);
@@ -370,14 +334,12 @@ void outbox::turn_to_next_address(error why) {
   ++failures_;
 }
 
-outbox::milliseconds outbox::pause_after(std::size_t rounds) {
-  auto longest = how_.longest_pause.count();
-  auto pause = how_.first_pause.count();
-  for (; rounds > 1 && pause < longest; --rounds)
-    pause *= 2;
-  pause = std::clamp<std::int64_t>(pause, 1,
-                                   std::max<std::int64_t>(longest, 1));
-  std::uniform_int_distribution<std::int64_t> jitter{(pause + 1) / 2, pause};
+outbox::milliseconds outbox::pause_between(std::size_t rounds) {
+  auto full = std::max(milliseconds{1},
+                       pause_after(static_cast<std::int64_t>(rounds) - 1,
+                                   how_.first_pause, how_.longest_pause))
+                .count();
+  std::uniform_int_distribution<std::int64_t> jitter{(full + 1) / 2, full};
   return milliseconds{jitter(random_)};
 }
 

@@ -2,6 +2,7 @@
 
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
+#include <gd/network/wire/size.hpp>
 #include <gd/operate.hpp>
 
 #include <algorithm>
@@ -42,15 +43,17 @@ struct errand {
   std::size_t bytes = 0; ///< about; that it takes while it waits
 };
 
+/// Of a request: its entry, and its promise.
+inline constexpr std::size_t bytes_beside = 1'024;
+
 errand errand_of(const insert& x, keys_trusted which);
 errand errand_of(const insert_all& x, keys_trusted which);
 errand errand_of(const signal& x, keys_trusted which);
 errand errand_of(const transition& x, keys_trusted which);
-errand errand_of(const look_up& x, keys_trusted which);
-errand errand_of(const stats_query& x, keys_trusted which);
-errand errand_of(const history_query& x, keys_trusted which);
-errand errand_of(const in_step_query& x, keys_trusted which);
-errand errand_of(const why_query& x, keys_trusted which);
+template <class Query>
+errand errand_of(const Query& x, keys_trusted) {
+  return {asked_twice::reads, bytes_beside + about_bytes(x)};
+}
 
 /// How an answer is to be read.
 struct answered_errand {
@@ -228,7 +231,7 @@ private:
   void give_up_late(todo& to, time_point now);
   void notice_silence(todo& to, time_point now);
   void send(todo& to, time_point now);
-  milliseconds pause_after(std::size_t rounds);
+  milliseconds pause_between(std::size_t rounds);
 
   settings how_;
   std::mt19937_64 random_;

@@ -2,6 +2,7 @@
 
 #include <gd/actors/remote.hpp>
 #include <gd/network/client/dial.hpp>
+#include <gd/pq/pause.hpp>
 #include <gd/store/nodes.hpp>
 
 #include <caf/all.hpp>
@@ -84,7 +85,7 @@ void hints_actor::look_for_peers(clock::time_point now) {
   looking_ = true;
   submit(this, *home_->db, database::public_lane,
          {{store::peers(home_->incarnation)}, false}, 0,
-         clock::duration::zero());
+         database::patience::on::this_one);
 }
 
 void hints_actor::read_peers(const pq::reply& reply) {
@@ -125,7 +126,7 @@ void hints_actor::tell(const std::string& who, peer& to,
     return;
   if (now < to.next) {
     // Who does not answer finds its rows by itself until then.
-    if (to.pause.count() > 0)
+    if (to.failures > 0)
       to.due.clear();
     else
       alarm_.set(this, to.next);
@@ -154,7 +155,7 @@ void hints_actor::answered(const std::string& who, std::uint64_t ticket,
   auto now = system().clock().now();
   at->second.asked = 0;
   if (well)
-    at->second.pause = {};
+    at->second.failures = 0;
   else
     lose(at->second, now);
   tell(who, at->second, now);
@@ -199,8 +200,7 @@ void hints_actor::lose(peer& which, clock::time_point now) {
   which.door = nullptr;
   which.connection = nullptr;
   which.due.clear();
-  which.pause = std::min(std::max(2 * which.pause, first_retry), longest_retry);
-  which.next = now + which.pause;
+  which.next = now + pause_after(which.failures++, first_retry, longest_retry);
 }
 
 // -- what others leave --------------------------------------------------------
@@ -247,7 +247,7 @@ void begin_hints(caf::actor_system& sys, const node_ptr& home,
   home->db->submit(
     database::public_lane,
     home->known_as->beat(database::public_lane, announce_wait),
-    [](const pq::reply&) {}, database::clock::duration::zero());
+    [](const pq::reply&) {}, database::patience::on::this_one);
 }
 
 std::function<void(rows_due)> pass_hints_on(const node_ptr& home) {

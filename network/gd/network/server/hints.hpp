@@ -53,8 +53,8 @@ private:
     /// The hint under way; zero: none.
     std::uint64_t asked = 0;
     clock::time_point next{};
-    /// Until the next try, when it could not be reached or has not answered.
-    std::chrono::milliseconds pause{};
+    /// How often in a row it could not be reached, or has not answered.
+    std::int64_t failures = 0;
   };
 
   void leave(const rows_left& what);

@@ -1,7 +1,7 @@
 #include <gd/network/server/portal.hpp>
 
 #include <gd/actors/node/self.hpp>
-#include <gd/network/server/answer_sizes.hpp>
+#include <gd/network/wire/size.hpp>
 
 #include <caf/all.hpp>
 
@@ -31,14 +31,6 @@ template <class T>
 void hide(const T&) {
   // nop
 }
-
-template <class T, class... Ts>
-constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
-
-/// What has happened is told; what was only read may be asked again.
-template <class Answer>
-constexpr bool is_read = is_one_of<Answer, gd::instance, gd::stats,
-                                   gd::history_page, gd::in_step_page, gd::why>;
 
 caf::error reads_nothing(std::size_t most) {
   return to_caf({errc::overloaded,
@@ -130,19 +122,20 @@ void gateway_portal::keep_to_unread() {
   unread_ -= std::exchange(worst->second.unread, 0);
 }
 
-template <class Answer, class Request>
-caf::result<Answer> gateway_portal::pass(Request& x) {
+template <class Row>
+caf::result<typename Row::answer> gateway_portal::pass(typename Row::asked& x) {
+  using answer_type = typename Row::answer;
   auto to = take_message();
-  if (!may_send(to, size_of_error)) {
+  if (!may_send(to, bytes_of_message)) {
     ask_unread(to);
     return reads_nothing(network_.most_unread);
   }
   if (peers_[to].open >= network_.most_open) {
-    sent(to, size_of_error);
+    sent(to, bytes_of_message);
     return too_many_open(network_.most_open);
   }
   ++peers_[to].open;
-  auto promise = make_response_promise<Answer>();
+  auto promise = make_response_promise<answer_type>();
   auto ticket = ++tickets_;
   open_.emplace(
     ticket, [promise](const caf::error& why) mutable { promise.deliver(why); });
@@ -150,14 +143,15 @@ caf::result<Answer> gateway_portal::pass(Request& x) {
   // CAF answers for a mailbox that is gone.
   request_from(this, door_, caf::infinite, std::move(x))
     .then(
-      [this, promise, ticket, to](Answer& answer) mutable {
+      [this, promise, ticket, to](answer_type& answer) mutable {
     --peers_[to].open;
     if (open_.erase(ticket) == 0)
       return;
     hide(answer);
-    auto bytes = size_of(answer);
-    if (is_read<Answer> && !may_send(to, bytes)) {
-      bytes = size_of_error;
+    auto bytes = bytes_of_message + about_bytes(answer);
+    // What has happened is told; what was only read may be asked again.
+    if (Row::reads && !may_send(to, bytes)) {
+      bytes = bytes_of_message;
       promise.deliver(reads_nothing(network_.most_unread));
     } else {
       promise.deliver(std::move(answer));
@@ -174,23 +168,15 @@ caf::result<Answer> gateway_portal::pass(Request& x) {
         ? why
         : to_caf(
           {errc::unavailable, "the gateway is down; nothing was done", {}}));
-    sent(to, size_of_error);
+    sent(to, bytes_of_message);
     });
   return promise;
 }
 
 gateway_portal::behavior_type gateway_portal::make_behavior() {
   refuse_unknown();
-  return {
-    [this](gd::insert& x) { return pass<gd::inserted>(x); },
-    [this](gd::insert_all& x) { return pass<gd::inserted_all>(x); },
-    [this](gd::signal& x) { return pass<gd::signalled>(x); },
-    [this](gd::transition& x) { return pass<gd::transitioned>(x); },
-    [this](gd::look_up& x) { return pass<gd::instance>(x); },
-    [this](gd::stats_query& x) { return pass<gd::stats>(x); },
-    [this](gd::history_query& x) { return pass<gd::history_page>(x); },
-    [this](gd::in_step_query& x) { return pass<gd::in_step_page>(x); },
-    [this](gd::why_query& x) { return pass<gd::why>(x); },
+  return requests::handled_by<behavior_type>(
+    [this](auto row, auto& x) { return pass<decltype(row)>(x); },
     [this](link_message& x) {
     const auto& from = current_sender();
     auto who = from ? from->node() : node();
@@ -202,11 +188,11 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     },
     [this](rows_due& x) -> caf::result<rows_noted> {
       auto to = take_message();
-      if (!may_send(to, size_of_error)) {
+      if (!may_send(to, bytes_of_message)) {
         ask_unread(to);
         return reads_nothing(network_.most_unread);
       }
-      sent(to, size_of_error);
+      sent(to, bytes_of_message);
       network_.on_rows_due(std::move(x));
       return rows_noted{};
     },
@@ -216,8 +202,7 @@ gateway_portal::behavior_type gateway_portal::make_behavior() {
     asks_again_ = false;
     for (const auto& [of, x] : peers_)
       ask_unread(of);
-  },
-    };
+  });
 }
 
 void gateway_portal::on_exit() {

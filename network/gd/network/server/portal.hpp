@@ -81,8 +81,8 @@ private:
   void read_unread(const peer_unread& what);
   void keep_to_unread();
 
-  template <class Answer, class Request>
-  caf::result<Answer> pass(Request& x);
+  template <class Row>
+  caf::result<typename Row::answer> pass(typename Row::asked& x);
 
   gateway door_;
   std::shared_ptr<std::promise<void>> closed_;

@@ -2,6 +2,8 @@
 
 #include <gd/actors/messages.hpp>
 
+#include <caf/type_id.hpp>
+
 namespace gd::actors {
 
 bool basp_walk::begin_sequence(std::size_t& size) {
@@ -44,34 +46,33 @@ bool basp_walk::take_memory(std::size_t items, std::size_t bytes) {
   return true;
 }
 
+namespace {
+
+template <class T>
+basp_message message_of() {
+  return basp_message::of<T>(caf::type_name<T>::value);
+}
+
+} // namespace
+
 std::vector<basp_message> gateway_requests() {
-  return {basp_message::of<gd::insert>("gd::insert"),
-          basp_message::of<gd::insert_all>("gd::insert_all"),
-          basp_message::of<gd::signal>("gd::signal"),
-          basp_message::of<gd::transition>("gd::transition"),
-          basp_message::of<gd::look_up>("gd::look_up"),
-          basp_message::of<gd::stats_query>("gd::stats_query"),
-          basp_message::of<gd::history_query>("gd::history_query"),
-          basp_message::of<gd::in_step_query>("gd::in_step_query"),
-          basp_message::of<gd::why_query>("gd::why_query"),
-          basp_message::of<rows_due>("gd::actors::rows_due")};
+  std::vector<basp_message> out{message_of<rows_due>()};
+  requests::for_each([&out]<class Row>(Row) {
+    out.push_back(message_of<typename Row::asked>());
+  });
+  return out;
 }
 
 std::vector<basp_message> gateway_answers() {
-  return {basp_message::of<gd::inserted>("gd::inserted"),
-          basp_message::of<gd::inserted_all>("gd::inserted_all"),
-          basp_message::of<gd::signalled>("gd::signalled"),
-          basp_message::of<gd::transitioned>("gd::transitioned"),
-          basp_message::of<gd::instance>("gd::instance"),
-          basp_message::of<gd::stats>("gd::stats"),
-          basp_message::of<gd::history_page>("gd::history_page"),
-          basp_message::of<gd::in_step_page>("gd::in_step_page"),
-          basp_message::of<gd::why>("gd::why"),
-          basp_message::of<rows_noted>("gd::actors::rows_noted")};
+  std::vector<basp_message> out{message_of<rows_noted>()};
+  requests::for_each([&out]<class Row>(Row) {
+    out.push_back(message_of<typename Row::answer>());
+  });
+  return out;
 }
 
 std::vector<basp_message> told_messages() {
-  return {basp_message::of<link_message>("gd::actors::link_message")};
+  return {message_of<link_message>()};
 }
 
 } // namespace gd::actors

@@ -170,32 +170,36 @@ public:
   }
 
   behavior_type make_behavior() override {
-    return {
-      [this](const gd::insert& x) { return answer(to_->insert(x)); },
-      [this](const gd::insert_all& x) -> caf::result<inserted_all> {
-        inserted_all out;
-        for (auto& row : to_->insert_all(x.rows))
-          out.rows.push_back(row
-                               ? insert_answer{row->id, row->duplicate}
-                               : insert_answer{.code = row.error().code,
-                                               .message = row.error().message});
-        return out;
-      },
-      [this](const gd::signal& x) { return answer(to_->signal(x)); },
-      [this](const gd::transition& x) { return answer(to_->transition(x)); },
-      [this](const gd::look_up& x) { return answer(to_->look_up(x)); },
-      [](stats_query) -> caf::result<stats> { return unanswered(); },
-      [](const history_query&) -> caf::result<history_page> {
-        return unanswered();
-      },
-      [](const in_step_query&) -> caf::result<in_step_page> {
-        return unanswered();
-      },
-      [](const why_query&) -> caf::result<why> { return unanswered(); },
-    };
+    return actors::requests::handled_by<behavior_type>(
+      [this](auto, auto& x) { return answer_to(x); });
   }
 
 private:
+  caf::result<inserted> answer_to(gd::insert& x) {
+    return answer(to_->insert(x));
+  }
+  caf::result<inserted_all> answer_to(gd::insert_all& x) {
+    inserted_all out;
+    for (auto& row : to_->insert_all(x.rows))
+      out.rows.push_back(row ? insert_answer{row->id, row->duplicate}
+                             : insert_answer{.code = row.error().code,
+                                             .message = row.error().message});
+    return out;
+  }
+  caf::result<signalled> answer_to(gd::signal& x) {
+    return answer(to_->signal(x));
+  }
+  caf::result<transitioned> answer_to(gd::transition& x) {
+    return answer(to_->transition(x));
+  }
+  caf::result<gd::instance> answer_to(gd::look_up& x) {
+    return answer(to_->look_up(x));
+  }
+  template <class Query>
+  caf::error answer_to(Query&) {
+    return unanswered();
+  }
+
   template <class T>
   static caf::result<T> answer(gd::result<T> x) {
     if (!x)
