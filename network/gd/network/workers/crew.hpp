@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/actors/node/self.hpp>
 #include <gd/actors/queue/stepper.hpp>
 
 #include <gd/network/workers/link_worker.hpp>
