@@ -407,6 +407,14 @@ CAF_TEST(a document of a mebibyte goes both ways) {
                      "! invalid_argument"));
 }
 
+CAF_TEST(an engine that has given up keeps nobody waiting who publishes it) {
+  db.note_version(99, 98);
+  auto engine = start();
+  CAF_REQUIRE(log.wait_for<gd::events::node_stopped>());
+  publish(engine);
+  CAF_CHECK(gd::actors::inside(engine)->workers.get() == nullptr);
+}
+
 CAF_TEST(an engine that has published nothing has nobody for workers) {
   auto engine = start();
   auto home = gd::actors::inside(engine);

@@ -164,10 +164,8 @@ struct fixture {
 
   void until(const std::string& query, const std::string& expected) {
     auto give_up = std::chrono::steady_clock::now() + gd::test::patience;
-    while (admin->scalar(query) != expected) {
+    while (admin->scalar(query) != expected)
       CAF_REQUIRE(std::chrono::steady_clock::now() < give_up);
-      std::this_thread::sleep_for(2ms);
-    }
   }
 
   std::string waits(std::int64_t pid) {

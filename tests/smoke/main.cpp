@@ -11,11 +11,13 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/scoped_actor.hpp>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <iostream>
 #include <stdexcept>
@@ -50,8 +52,31 @@ void expect(const std::string& got, const std::string& expected) {
     throw std::runtime_error("expected " + expected + ", got " + got);
 }
 
-/// Whether a payment reaches the order, ships it, and is refused afterwards.
+struct socket_count {
+  int all = 0;
+  int listening = 0;
+};
+
+/// Of this process.
+socket_count count_sockets() {
+  socket_count n;
+  for (const auto& x : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+    auto fd = std::stoi(x.path().filename().string());
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0)
+      continue; // it is none
+    ++n.all;
+    n.listening += listens;
+  }
+  return n;
+}
+
+/// Whether a payment reaches the order, ships it, and is refused afterwards; and whether
+/// an engine without the network opens no sockets but the database's.
 void run(gd::config options) {
+  auto before = count_sockets();
+  auto connections = options.connections + 1; // one for what takes long
   std::promise<void> shipped;
   options.machines = {checkout()};
   options.queues = {{"checkout", 5}};
@@ -75,6 +100,10 @@ void run(gd::config options) {
   ask<gd::signalled>(sys, gateway, paid);
   if (shipped.get_future().wait_for(patience) != std::future_status::ready)
     throw std::runtime_error("the order was not shipped");
+
+  auto open = count_sockets();
+  if (open.listening > before.listening || open.all > before.all + connections)
+    throw std::runtime_error("the engine has opened sockets of its own");
 
   auto row = ask<gd::instance>(sys, gateway, gd::look_up{id});
   expect(row.status, "done");

@@ -77,17 +77,24 @@ bool relay::wait_until_held() {
   using clock = std::chrono::steady_clock;
   auto until = clock::now() + std::chrono::seconds{60};
   while (clock::now() < until) {
+    std::vector<pollfd> held;
     {
       std::lock_guard guard{mutex_};
       for (const auto& x : pairs_) {
-        int n = 0;
-        if (requests_held_ && ioctl(x.client.fd, FIONREAD, &n) == 0 && n > 0)
-          return true;
-        if (answers_held_ && ioctl(x.server.fd, FIONREAD, &n) == 0 && n > 0)
-          return true;
+        if (requests_held_)
+          held.push_back({x.client.fd, POLLIN, 0});
+        if (answers_held_)
+          held.push_back({x.server.fd, POLLIN, 0});
       }
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    // Not for long: there may be others by then.
+    if (poll(held.data(), held.size(), 2) < 1)
+      continue;
+    for (const auto& x : held) {
+      int n = 0; // an end is readable, too
+      if (x.revents != 0 && ioctl(x.fd, FIONREAD, &n) == 0 && n > 0)
+        return true;
+    }
   }
   return false;
 }

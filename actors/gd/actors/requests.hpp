@@ -8,7 +8,6 @@
 
 #include <caf/result.hpp>
 
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -72,16 +71,6 @@ struct request_list<void, Rows...> {
   template <class F>
   static void for_each(F f) {
     (f(Rows{}), ...);
-  }
-
-  /// Calls `f` with the row of a request of that type.
-  template <class Asked, class F>
-  static void with_row_of(F f) {
-    auto look = [&f]<class Row>(Row row) {
-      if constexpr (std::is_same_v<typename Row::asked, Asked>)
-        f(row);
-    };
-    (look(Rows{}), ...);
   }
 };
 

@@ -143,11 +143,7 @@ void link_actor::start_crew(const queue_config& queue) {
 
 void link_actor::look() {
   looking_ = true;
-  dial(system(), places_[at_], how_.patience,
-       [self = self_ref{this}](result<held_gateway> what) {
-    self.tell(
-      dialled{std::make_shared<const result<held_gateway>>(std::move(what))});
-  });
+  dial(weak_ref{this}, system(), places_[at_], how_.patience);
 }
 
 void link_actor::found(const result<held_gateway>& what) {

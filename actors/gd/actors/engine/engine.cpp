@@ -180,11 +180,12 @@ void engine::keep(port x) {
 void engine::let_workers_in(
   std::shared_ptr<elsewhere> where,
   std::function<caf::actor(caf::actor_system&)> spawn) {
+  if (!impl_->supervisor)
+    return;
   auto done = std::make_shared<std::promise<void>>();
   auto known = done->get_future();
-  if (impl_->supervisor)
-    anon(impl_->supervisor,
-         open_workers{std::move(where), std::move(spawn), std::move(done)});
+  anon(impl_->supervisor,
+       open_workers{std::move(where), std::move(spawn), std::move(done)});
   known.wait(); // a supervisor that is gone breaks the promise
 }
 
@@ -254,13 +255,12 @@ result<engine> start(caf::actor_system& sys, config options) {
   };
   // The reactor may fail before there is a supervisor to tell. It must not keep
   // the supervisor, which keeps the reactor.
-  std::promise<caf::weak_actor_ptr> supervisor;
+  std::promise<weak_ref> supervisor;
   x->db = std::make_shared<reactor>(
     home->config.connection_options(home->incarnation),
     static_cast<std::size_t>(home->config.connections), home->config.on_event,
     [known = supervisor.get_future().share()](error why) {
-    if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(known.get()))
-      anon(caf::actor_cast<caf::actor>(strong), give_up{std::move(why)});
+    known.get().tell(give_up{std::move(why)});
     },
     longest_reconnect_pause(home->config), greeting_of(home->known_as),
     home->config.connect_within);
@@ -271,7 +271,7 @@ result<engine> start(caf::actor_system& sys, config options) {
   x->supervisor = sys.spawn<supervisor_actor>(
     home, caf::actor_cast<caf::actor>(door),
     caf::actor_cast<caf::actor>(worker), x->end);
-  supervisor.set_value(caf::actor_cast<caf::weak_actor_ptr>(x->supervisor));
+  supervisor.set_value(weak_ref{x->supervisor});
   return engine{std::move(x)};
 }
 

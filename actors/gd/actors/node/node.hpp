@@ -3,6 +3,7 @@
 #include <gd/actors/compat.hpp>
 #include <gd/actors/messages.hpp>
 #include <gd/actors/node/registration.hpp>
+#include <gd/actors/node/self.hpp>
 
 #include <gd/config.hpp>
 #include <gd/engine/intake/refused_rows.hpp>
@@ -329,13 +330,10 @@ node_ptr inside(const engine& x);
 template <class Self>
 void submit(Self* self, database& db, std::size_t lane, pq::unit&& work,
             std::uint64_t ticket, database::patience how = {}) {
-  auto weak = caf::actor_cast<caf::weak_actor_ptr>(self);
   db.submit(
     lane, std::move(work),
-    [weak, ticket](pq::reply reply) {
-    if (auto strong = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      anon(caf::actor_cast<caf::actor>(strong),
-           unit_done{ticket, std::make_shared<pq::reply>(std::move(reply))});
+    [to = weak_ref{self}, ticket](pq::reply reply) {
+    to.tell(unit_done{ticket, std::make_shared<pq::reply>(std::move(reply))});
     },
     how);
 }

@@ -8,7 +8,6 @@
 #include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -17,11 +16,12 @@
 namespace gd::actors {
 
 /// Where an actor is told something from any thread, which does not keep it.
-class self_ref {
+class weak_ref {
 public:
-  template <class Self>
-  explicit self_ref(Self* self)
-    : who_(caf::actor_cast<caf::weak_actor_ptr>(self)) {
+  /// By its handle, or by itself.
+  template <class Actor>
+  explicit weak_ref(const Actor& who)
+    : who_(caf::actor_cast<caf::weak_actor_ptr>(who)) {
     // nop
   }
 

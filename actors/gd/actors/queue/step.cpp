@@ -89,7 +89,7 @@ public:
   async_delivery(caf::event_based_actor* self, const caf::actor& picker,
                  std::uint64_t tag, execution_ptr what)
     : self_(caf::actor_cast<caf::weak_actor_ptr>(self)),
-      picker_(caf::actor_cast<caf::weak_actor_ptr>(picker)),
+      picker_(picker),
       tag_(tag),
       what_(std::move(what)) {
     // nop
@@ -117,9 +117,7 @@ public:
 
 private:
   void report(execution::row_ptr row) {
-    if (auto picker = caf::actor_cast<caf::strong_actor_ptr>(picker_))
-      anon(caf::actor_cast<caf::actor>(picker),
-           step_outcome{tag_, std::move(row), what_->failed(), what_});
+    picker_.tell(step_outcome{tag_, std::move(row), what_->failed(), what_});
     end(caf::exit_reason::kill); // whatever it does with exit messages
   }
 
@@ -130,7 +128,7 @@ private:
 
   // Weak: a context may be kept where nobody forgets it.
   caf::weak_actor_ptr self_;
-  caf::weak_actor_ptr picker_;
+  weak_ref picker_;
   std::uint64_t tag_;
   execution_ptr what_;
 };

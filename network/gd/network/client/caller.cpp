@@ -1,12 +1,9 @@
 #include <gd/network/client/caller.hpp>
 
-#include <gd/actors/remote.hpp>
 #include <gd/network/client/dial.hpp>
 
 #include <caf/all.hpp>
 
-#include <algorithm>
-#include <exception>
 #include <random>
 #include <type_traits>
 #include <utility>
@@ -61,8 +58,11 @@ caf::behavior carrier::make_behavior() {
       return ask<gd::inserted_all>(x.ticket, gd::insert_all{});
     std::visit(
       [&](const auto& what) {
-      requests::with_row_of<std::decay_t<decltype(what)>>(
-        [&]<class Row>(Row) { ask<typename Row::answer>(x.ticket, what); });
+      requests::for_each([&]<class Row>(Row) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(what)>,
+                                     typename Row::asked>)
+          ask<typename Row::answer>(x.ticket, what);
+      });
       },
       x.what->what);
     },
@@ -233,11 +233,7 @@ void caller::complain(const error& why) {
 
 void caller::connect(std::size_t address) {
   at_ = address;
-  dial(system(), addresses_[address], how_.connect_timeout,
-       [self = self_ref{this}](result<held_gateway> what) {
-    self.tell(
-      dialled{std::make_shared<const result<held_gateway>>(std::move(what))});
-  });
+  dial(weak_ref{this}, system(), addresses_[address], how_.connect_timeout);
 }
 
 void caller::drive() {
@@ -252,8 +248,7 @@ void caller::drive() {
     anon(carrier_, carry{});
   for (auto ticket : todo.send)
     anon(carrier_, carry{ticket, asked_.at(ticket).what});
-  auto at = box_.due();
-  alarm_.set(this, at);
+  alarm_.set(this, box_.due());
 }
 
 } // namespace gd::actors

@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 
 #include <exception>
+#include <memory>
 #include <utility>
 
 namespace gd::actors {
@@ -13,11 +14,22 @@ void dial(caf::actor_system& sys, std::string where,
   sys.spawn<caf::detached>(
     [where = std::move(where), timeout,
      tell = std::move(tell)](caf::event_based_actor* self) {
-    try { // no thread, or no memory, for what CAF makes
-      tell(hold(self->system(), where, timeout));
-    } catch (const std::exception& x) {
-      tell(error{errc::unavailable, x.what(), {}});
+    result<held_gateway> found = error{};
+    try {
+      found = hold(self->system(), where, timeout);
+    } catch (
+      const std::exception& x) { // no thread, or no memory, for CAF's own
+      found = error{errc::unavailable, x.what(), {}};
     }
+    tell(std::move(found));
+  });
+}
+
+void dial(const weak_ref& who, caf::actor_system& sys, std::string where,
+          std::chrono::milliseconds timeout) {
+  dial(sys, std::move(where), timeout, [who](result<held_gateway> found) {
+    who.tell(
+      dialled{std::make_shared<const result<held_gateway>>(std::move(found))});
   });
 }
 

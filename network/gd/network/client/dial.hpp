@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/actors/messages.hpp>
+#include <gd/actors/node/self.hpp>
 
 #include <chrono>
 #include <functional>
@@ -29,5 +30,9 @@ hold(caf::actor_system& sys, const std::string& where,
 void dial(caf::actor_system& sys, std::string where,
           std::chrono::milliseconds timeout,
           std::function<void(result<held_gateway>)> tell);
+
+/// The same: `who` gets a `dialled`.
+void dial(const weak_ref& who, caf::actor_system& sys, std::string where,
+          std::chrono::milliseconds timeout);
 
 } // namespace gd::actors

@@ -168,7 +168,7 @@ void hints_actor::find(const std::string& who, const peer& what) {
   if (std::exchange(finding_, true))
     return;
   finder_(what.address,
-          [who, self = self_ref{this}](result<held_gateway> found) {
+          [who, self = weak_ref{this}](result<held_gateway> found) {
     self.tell(found ? peer_found{who, caf::actor_cast<caf::actor>(found->door),
                                  std::move(found->connection)}
                     : peer_found{who, {}, {}});

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace gd::actors {
@@ -89,7 +88,7 @@ void gateway_portal::ask_unread(const caf::node_id& of) {
   x.asking = true;
   // What has been sent before is there before the question.
   network_.ask_unread(
-    of, [self = self_ref{this}, of, sent = x.sent](std::size_t unread) {
+    of, [self = weak_ref{this}, of, sent = x.sent](std::size_t unread) {
       self.tell(peer_unread{of, sent, unread});
     });
 }

@@ -482,11 +482,11 @@ packet pack(const T& x);
 template <class T>
 result<T> unpack(const packet& x);
 
-/// Of machines of this program.
 /// A duration as the other side tells it, which may tell anything: a year either way at
 /// the most.
 std::chrono::microseconds duration_of(std::int64_t us);
 
+/// Of machines of this program.
 std::vector<offered_machine> offered(const std::vector<machine>& machines);
 
 // -- rows ---------------------------------------------------------------------

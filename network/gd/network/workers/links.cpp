@@ -26,7 +26,7 @@ links_actor::links_actor(caf::actor_config& cfg, node_ptr home,
 
 caf::behavior links_actor::make_behavior() {
   watcher_.install(this);
-  desk_->open([self = self_ref{this}] { self.tell(link_poked{}); });
+  desk_->open([self = weak_ref{this}] { self.tell(link_poked{}); });
   drive();
   return {
     [this](link_arrived& x) { receive(x); },
