@@ -389,12 +389,26 @@ CAF_TEST(without hints all is found as before) {
   open(a);
   open(b);
   wait_until_published(2);
-  caf::anon_send_exit(inside(a)->children.find(role::hints),
-                      caf::exit_reason::kill);
+  inside(a)->children.set(role::hints, {}, nullptr); // nobody tells it
   for (int i = 1; i <= 3; ++i) {
     CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
     wait_until_count("status = 'done'", i);
   }
+}
+
+CAF_TEST(who exchanges hints is started again when it crashes) {
+  auto a = run(sys_a, deaf(probe{}, "a", "other"));
+  auto b = run(sys_b, deaf(probe{}, "b", "default"));
+  open(a);
+  open(b);
+  wait_until_published(2);
+  auto before = inside(a)->children.find(role::hints);
+  CAF_REQUIRE(before);
+  caf::anon_send_exit(before, caf::exit_reason::kill);
+  CAF_REQUIRE(log.wait_for<gd::events::actor_restarted>());
+  CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
+  wait_until_done(a, 1);
+  CAF_CHECK(inside(a)->children.find(role::hints) != before);
 }
 
 CAF_TEST(a node that is not published tells and hears nothing) {

@@ -412,7 +412,10 @@ CAF_TEST(an engine that has given up keeps nobody waiting who publishes it) {
   auto engine = start();
   CAF_REQUIRE(log.wait_for<gd::events::node_stopped>());
   publish(engine);
-  CAF_CHECK(gd::actors::inside(engine)->workers.get() == nullptr);
+  auto home = gd::actors::inside(engine);
+  CAF_CHECK(home->workers.get() == nullptr);
+  // Whom nobody ends would keep the actor system for ever.
+  CAF_CHECK(!home->children.find(gd::actors::role::hints));
 }
 
 CAF_TEST(an engine that has published nothing has nobody for workers) {

@@ -68,10 +68,10 @@ private:
   };
   void keep(port x);
 
-  /// Where rows run that this node hands out, and what speaks to workers: the first that
-  /// is given, from now on.
-  void let_workers_in(std::shared_ptr<elsewhere> where,
-                      std::function<caf::actor(caf::actor_system&)> spawn);
+  /// Where rows run that this node hands out, who speaks to workers, and who exchanges
+  /// hints with other nodes: the first that are given, from now on.
+  void let_others_in(std::shared_ptr<elsewhere> where, child_spawner links,
+                     child_spawner hints);
 
   std::unique_ptr<impl> impl_;
 };

@@ -207,11 +207,16 @@ struct link_arrived {
 /// There is something to be sent to workers.
 struct link_poked {};
 
-/// Workers may come: where their rows run, and what speaks to them, to be started again
-/// when it crashes. `done` is set when pickers know of it, or the engine stops.
-struct open_workers {
+/// Starts a child of the supervisor, and again when it has crashed.
+using child_spawner = std::function<caf::actor(caf::actor_system&)>;
+
+/// Others may come: where the rows run that workers take, who speaks to them, and who
+/// exchanges hints with other nodes. `done` is set when pickers know of it, or the engine
+/// stops.
+struct let_others_in {
   std::shared_ptr<elsewhere> where;
-  std::function<caf::actor(caf::actor_system&)> spawn;
+  child_spawner links;
+  child_spawner hints;
   std::shared_ptr<std::promise<void>> done;
 };
 
@@ -316,7 +321,7 @@ struct hang_up {};
   local(suspects_changed) local(step_outcome) local(step_settled)              \
   local(step_failed) local(step_refused) local(drain) local(drained)           \
   local(set_worker) local(close_portal) local(link_arrived)                    \
-  local(link_poked) local(open_workers) local(workers_changed)                 \
+  local(link_poked) local(let_others_in) local(workers_changed)                 \
   local(close_links) local(crew_orders) local(crew_news) local(leave_link)     \
   local(leave_late) local(peer_unread) local(give_up) local(dialled)           \
   local(carry) local(carried) local(cut) local(hang_up) local(look_again)      \

@@ -407,11 +407,14 @@ result<std::string> publish(engine& x, const publish_options& options) {
           }});
   if (!home->workers.get()) {
     auto desk = std::make_shared<link_desk>(link_settings(home->config));
-    x.let_workers_in(desk, [home, desk](caf::actor_system& on) {
+    x.let_others_in(
+      desk,
+      [home, desk](caf::actor_system& on) {
       return caf::actor_cast<caf::actor>(on.spawn<links_actor>(home, desk));
-    });
+      },
+      [home](caf::actor_system& on) { return spawn_hints(on, home); });
   }
-  begin_hints(sys, home, join_addresses(to_string(at), options.advertise));
+  announce(home, join_addresses(to_string(at), options.advertise));
   return to_string(at);
 }
 

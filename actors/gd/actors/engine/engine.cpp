@@ -177,15 +177,15 @@ void engine::keep(port x) {
   impl_->ports.push_back(std::move(x));
 }
 
-void engine::let_workers_in(
-  std::shared_ptr<elsewhere> where,
-  std::function<caf::actor(caf::actor_system&)> spawn) {
+void engine::let_others_in(std::shared_ptr<elsewhere> where,
+                           child_spawner links, child_spawner hints) {
   if (!impl_->supervisor)
     return;
   auto done = std::make_shared<std::promise<void>>();
   auto known = done->get_future();
   anon(impl_->supervisor,
-       open_workers{std::move(where), std::move(spawn), std::move(done)});
+       actors::let_others_in{std::move(where), std::move(links),
+                             std::move(hints), std::move(done)});
   known.wait(); // a supervisor that is gone breaks the promise
 }
 

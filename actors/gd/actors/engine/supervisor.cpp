@@ -45,8 +45,9 @@ std::string title_of(role what, const std::string& queue) {
       return "reaper";
     case role::links:
       return "links";
+    case role::hints:
+      return "hints";
     case role::picker:
-    case role::hints: // no child of this one
       break;
   }
   return "picker of " + queue;
@@ -80,7 +81,7 @@ caf::behavior supervisor_actor::make_behavior() {
     [this](restart x) { start(x.child); },
     [this](unit_done& x) { finish(x.ticket, *x.reply); },
     [this](look_again) { look_around(); },
-    [this](open_workers& x) { open(std::move(x)); },
+    [this](let_others_in& x) { open(std::move(x)); },
     [this](give_up& x) { fail(x.why); },
     [this](drain x) { begin_draining(x.grace); },
     [this](drained& x) { count(x); },
@@ -96,10 +97,12 @@ caf::actor supervisor_actor::spawn_gateway() {
   return worker;
 }
 
-void supervisor_actor::open(open_workers x) {
+void supervisor_actor::open(let_others_in x) {
   if (!draining_ && home_->workers.set(x.where)) {
     add(role::links, {},
-        [this, spawn = std::move(x.spawn)] { return spawn(system()); });
+        [this, links = std::move(x.links)] { return links(system()); });
+    add(role::hints, {},
+        [this, hints = std::move(x.hints)] { return hints(system()); });
     home_->tell_pickers(workers_changed{});
   }
   x.done->set_value();

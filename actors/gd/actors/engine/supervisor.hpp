@@ -53,7 +53,7 @@ private:
   };
 
   void add(role what, std::string queue, std::function<caf::actor()> spawn);
-  void open(open_workers x);
+  void open(let_others_in x);
   void add_pickers();
   caf::actor spawn_gateway();
   void start(std::size_t index);

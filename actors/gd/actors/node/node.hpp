@@ -40,8 +40,8 @@ namespace gd::actors {
 constexpr std::uint64_t token_range = std::uint64_t{1} << 40;
 
 /// What the children of the supervisor are: the worker of the gateway, heartbeat,
-/// reaper, a picker for each queue, and links where workers may come; who exchanges hints with
-/// other nodes, where the gateway is published.
+/// reaper, a picker for each queue; where the gateway is published, links for workers, and
+/// who exchanges hints with other nodes.
 enum class role : std::uint8_t {
   worker,
   heartbeat,

@@ -236,13 +236,13 @@ std::string address_for(const std::string& address, bool same_host) {
                    : address.substr(std::min(end + 1, address.size()));
 }
 
-void begin_hints(caf::actor_system& sys, const node_ptr& home,
-                 const std::string& address) {
+caf::actor spawn_hints(caf::actor_system& sys, const node_ptr& home) {
+  return caf::actor_cast<caf::actor>(
+    sys.spawn<hints_actor>(home, finder_for(sys)));
+}
+
+void announce(const node_ptr& home, const std::string& address) {
   home->known_as->publish(address);
-  if (!home->children.find(role::hints))
-    home->children.set(role::hints, {},
-                       caf::actor_cast<caf::actor>(
-                         sys.spawn<hints_actor>(home, finder_for(sys))));
   // Where there is no connection yet, its greeting says so.
   home->db->submit(
     database::public_lane,

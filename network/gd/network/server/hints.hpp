@@ -92,9 +92,11 @@ std::string join_addresses(const std::string& here,
 /// The one of them that is for this host; empty: none is.
 std::string address_for(const std::string& address, bool same_host);
 
-/// Tells others where this node's gateway is found, and begins to exchange hints.
-void begin_hints(caf::actor_system& sys, const node_ptr& home,
-                 const std::string& address);
+/// Who tells others what is due for them, and hears of it from them.
+caf::actor spawn_hints(caf::actor_system& sys, const node_ptr& home);
+
+/// Tells others where this node's gateway is found.
+void announce(const node_ptr& home, const std::string& address);
 
 /// What a published gateway does with the hints of others.
 std::function<void(rows_due)> pass_hints_on(const node_ptr& home);
