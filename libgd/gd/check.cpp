@@ -25,7 +25,7 @@ constexpr int draws_tries = 6;
 struct repaired_row {
   std::string repaired{};
 
-  GD_COLUMNS(repaired);
+  GD_FIELDS(repaired);
 };
 
 result<pq::rows> ask(pq::connection& db, const pq::unit& work) {

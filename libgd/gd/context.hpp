@@ -29,6 +29,8 @@ struct raw_signal {
   std::string payload{}; ///< JSON text
   /// The W3C traceparent that it was sent with; empty: none.
   std::string traceparent{};
+
+  GD_FIELDS(id, name, payload, traceparent);
 };
 
 /// Thrown by `take` and `peek` when a payload does not decode.

@@ -30,6 +30,9 @@ struct limits {
   std::size_t reason = 8 << 10;
   /// Signals not yet consumed. A step is shown the oldest 8 MiB of them.
   std::int32_t inbox = 1'000;
+
+  GD_FIELDS(name, dedup_key, partition_key, unique_key, state, result, payload,
+            metadata, reason, inbox);
 };
 
 /// Makes an instance.

@@ -54,9 +54,7 @@
 /// compared.
 #define GD_STATE_PARTIAL(Type, ...)                                            \
   using gd_type = Type;                                                        \
-  auto gd_fields() noexcept { return std::tie(__VA_ARGS__); }                  \
-  auto gd_fields() const noexcept { return std::tie(__VA_ARGS__); }            \
-  static constexpr std::string_view gd_names() { return #__VA_ARGS__; }        \
+  GD_FIELDS(__VA_ARGS__);                                                      \
   template <std::same_as<Type> Gd>                                             \
   friend bool operator==(const Gd& gd_a_, const Gd& gd_b_) {                   \
     return gd_a_.gd_fields() == gd_b_.gd_fields();                             \
@@ -88,6 +86,16 @@
   static_assert(std::string_view{#__VA_ARGS__}.find('=')                       \
                   == std::string_view::npos,                                   \
                 "GD_ENUM stores names, not numbers: drop the '= value'")
+
+/// \cond
+// Lists fields of a struct that has no form as JSON: those that are read from columns
+// of their names, or that cross a link to a worker, there in this order.
+#define GD_FIELDS(...)                                                         \
+  auto gd_fields() noexcept { return std::tie(__VA_ARGS__); }                  \
+  auto gd_fields() const noexcept { return std::tie(__VA_ARGS__); }            \
+  static constexpr std::string_view gd_names() { return #__VA_ARGS__; }        \
+  static_assert(true, "require a trailing semicolon")
+/// \endcond
 
 // clang-format on
 

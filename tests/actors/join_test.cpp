@@ -516,7 +516,7 @@ CAF_TEST(
   forged.token = *row[1];
   forged.over = true;
   forged.queue = "default";
-  forged.row.what = static_cast<std::uint8_t>(gd::store::verb::done);
+  forged.row.what = gd::store::verb::done;
   say(forged);
   std::optional<link::settled> answer;
   while (!answer) {

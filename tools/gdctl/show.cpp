@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gdctl {
 
@@ -72,45 +73,88 @@ std::string text_of(const gd::instance& x) {
   return text;
 }
 
-int show(const globals& global, const address& which, bool as_json) {
-  gd::look_up what;
-  if (auto ok = read_address(which, what.id, what.key); !ok)
-    return fail(ok.error());
-  auto db = open_service(global, does::read);
-  if (!db)
-    return fail(db.error());
-  auto found = (*db)->look_up(what);
-  if (!found)
-    return fail(found.error());
-  if (!as_json)
-    return print(text_of(*found));
-  auto line = json_line(*found);
-  return line ? print(*line) : fail(line.error());
+/// The sentence, and below it what always goes with it.
+std::string text_of(const gd::why& x) {
+  auto text = gd::printable(x.sentence) + ".\n";
+  if (x.attempt > 0 || x.crashes > 0 || x.trials > 0)
+    text += fmt::format("attempt {}, crashes {}, trials {}\n", x.attempt,
+                        x.crashes, x.trials);
+  if (x.last_error)
+    text += "last error: " + gd::printable(*x.last_error) + '\n';
+  return text;
 }
+
+/// What is asked of one instance, and how its answer is told.
+template <class Query, class Answer>
+struct question {
+  gd::result<Answer> (service::*ask)(const Query&);
+  const char* name;
+  const char* title;
+  const char* as_json;
+  const char* more;
+  std::vector<std::string_view> examples;
+
+  int run(const globals& global, const address& which, bool json) const {
+    Query what;
+    if (auto ok = read_address(which, what.id, what.key); !ok)
+      return fail(ok.error());
+    auto db = open_service(global, does::read);
+    if (!db)
+      return fail(db.error());
+    auto found = ((**db).*ask)(what);
+    if (!found)
+      return fail(found.error());
+    if (!json)
+      return print(text_of(*found));
+    auto line = json_line(*found);
+    return line ? print(*line) : fail(line.error());
+  }
+
+  void add_to(CLI::App& app, const globals& global, action& chosen) const {
+    struct options {
+      address which;
+      bool as_json = false;
+    };
+    auto opts = std::make_shared<options>();
+    auto* sub = app.add_subcommand(name, title);
+    add_address(*sub, opts->which);
+    sub->add_flag("--json", opts->as_json, as_json);
+    describe(*sub, more, examples);
+    sub->callback([opts, &global, &chosen, by = *this] {
+      take_id(opts->which);
+      chosen = [opts, &global, by] {
+        return by.run(global, opts->which, opts->as_json);
+      };
+    });
+  }
+};
 
 } // namespace
 
 void add_show(CLI::App& app, const globals& global, action& chosen) {
-  struct options {
-    address which;
-    bool as_json = false;
-  };
-  auto opts = std::make_shared<options>();
-  auto* sub = app.add_subcommand("show", "Show an instance");
-  add_address(*sub, opts->which);
-  sub->add_flag("--json", opts->as_json,
-                "One JSON object; times in microseconds since 1970");
-  describe(*sub,
-           "A unique key is shown as it is, if it is text; else as \\x and "
-           "hexadecimal digits.",
-           {"gdctl show 7", "gdctl show 7 --json | jq .state",
-            "gdctl show --key 'order 42'"});
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which);
-    chosen = [opts, &global] {
-      return show(global, opts->which, opts->as_json);
-    };
-  });
+  question<gd::look_up, gd::instance>{
+    &service::look_up,
+    "show",
+    "Show an instance",
+    "One JSON object; times in microseconds since 1970",
+    "A unique key is shown as it is, if it is text; else as \\x and "
+    "hexadecimal digits.",
+    {"gdctl show 7", "gdctl show 7 --json | jq .state",
+     "gdctl show --key 'order 42'"}}
+    .add_to(app, global, chosen);
+}
+
+void add_why(CLI::App& app, const globals& global, action& chosen) {
+  question<gd::why_query, gd::why>{
+    &service::why,
+    "why",
+    "Tell why an instance is where it is, and what to do",
+    "One JSON object: cause, sentence, details",
+    "Who executes it, what it waits for, or what is in its way, with "
+    "its last failure.",
+    {"gdctl why 7", "gdctl why --key 'order 42'",
+     "gdctl why 7 --json | jq .cause"}}
+    .add_to(app, global, chosen);
 }
 
 } // namespace gdctl

@@ -13,19 +13,8 @@
 #include <utility>
 #include <vector>
 
-/// Lists the members of a struct that are read from columns of the same names. A
-/// struct with GD_STATE has such a list.
-#define GD_COLUMNS(...)                          \
-  auto gd_fields() noexcept {                    \
-    return std::tie(__VA_ARGS__);                \
-  }                                              \
-  static constexpr std::string_view gd_names() { \
-    return #__VA_ARGS__;                         \
-  }                                              \
-  static_assert(true, "require a trailing semicolon")
-
-/// Rows of a statement as structs. Where columns are is found out once for all
-/// rows; one that is not there reads as null.
+/// Rows of a statement as structs: the fields of GD_FIELDS are columns of the same names.
+/// Where these are is found out once for all rows; one that is not there reads as null.
 namespace gd::pq {
 
 /// Reads values of one type. Others than these, or of several columns, have a

@@ -33,7 +33,7 @@ pq::call flush_done_keep(const row_refs<outcome_row>& rows,
 /// Instances whose time is over, behind a page: rows of `expired_row`.
 pq::call expired(std::int32_t limit, const page_end& after = {});
 struct expired_row : page_end {
-  GD_COLUMNS(at_us2000, id);
+  GD_FIELDS(at_us2000, id);
 };
 /// Deletes them, if their time is over.
 pq::call erase(const std::vector<std::int64_t>& ids);
@@ -41,7 +41,7 @@ struct erased_row {
   std::int64_t erased = 0;          ///< how many were deleted
   std::vector<std::int64_t> kept{}; ///< who could not be, by a trigger
 
-  GD_COLUMNS(erased, kept);
+  GD_FIELDS(erased, kept);
 };
 /// Puts the halves of some that were refused together at the end, the first half last.
 void push_halves(std::vector<std::vector<std::int64_t>>& to,
@@ -56,7 +56,7 @@ struct prunable_row {
   std::int64_t looked = 0;            ///< at how many
   std::vector<std::int64_t> ids{};
 
-  GD_COLUMNS(last, looked, ids);
+  GD_FIELDS(last, looked, ids);
 };
 /// Deletes them, if it is still about them.
 pq::call erase(const std::vector<std::int64_t>& ids, const prune& what);

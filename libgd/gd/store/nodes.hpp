@@ -92,8 +92,8 @@ struct known_machine {
   outside_steps open{};
   store::retention retention{};
 
-  GD_COLUMNS(fsm, version, initial_step, queue, steps, pinned, retired, history,
-             open, retention);
+  GD_FIELDS(fsm, version, initial_step, queue, steps, pinned, retired, history,
+            open, retention);
 };
 /// `resend`: how young nothing may be that is deleted; by default, as by the configuration's.
 std::vector<known_machine>
@@ -117,15 +117,15 @@ struct changed_machine : known_machine {
   bool replaced = false;
   std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, initial_step, queue, steps, transitions, open,
-             history, keep_us, forget_us, retention, replaced);
+  GD_FIELDS(fsm, version, initial_step, queue, steps, transitions, open,
+            history, keep_us, forget_us, retention, replaced);
 };
 pq::call replaced_machines(const std::vector<known_machine>& machines);
 /// What it is by now.
 struct replaced_machine : known_machine {
   std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, steps, transitions, open);
+  GD_FIELDS(fsm, version, steps, transitions, open);
 };
 transitions declared_in(const std::string& json);
 /// Machines with what they declare.
@@ -150,7 +150,7 @@ pq::call graph(const std::string& fsm, std::int32_t version);
 struct drawn_machine : known_machine {
   std::string transitions{}; ///< JSON, or nothing
 
-  GD_COLUMNS(fsm, version, initial_step, steps, transitions, open);
+  GD_FIELDS(fsm, version, initial_step, steps, transitions, open);
 };
 /// Null: it is known to nobody.
 std::optional<machine_graph> read_graph(const pq::rows& rows);
@@ -164,7 +164,7 @@ GD_ENUM(version_answer, unknown, done, pinned, retired);
 struct answered_row {
   version_answer answer = version_answer::unknown;
 
-  GD_COLUMNS(answer);
+  GD_FIELDS(answer);
 };
 version_answer read_answer(const pq::rows& rows);
 
@@ -178,7 +178,7 @@ struct trimmed_to {
   std::string step{};
   std::int64_t id = 0;
 
-  GD_COLUMNS(fsm, step, id);
+  GD_FIELDS(fsm, step, id);
 };
 /// What is older than machines keep it. No row: it was the last page.
 pq::call trim_ledger(const trimmed_to& after, std::int32_t instances,
@@ -190,7 +190,7 @@ struct forgotten_to {
     id{}; ///< the page's last; nullopt: it was the last page
   std::int64_t forgotten = 0; ///< keys
 
-  GD_COLUMNS(id, forgotten);
+  GD_FIELDS(id, forgotten);
 };
 
 // -- nodes --------------------------------------------------------------------
@@ -232,7 +232,7 @@ struct followed_timeline {
   bool raised = false;
   std::int64_t last_id = 0;
 
-  GD_COLUMNS(timeline, raised, last_id);
+  GD_FIELDS(timeline, raised, last_id);
 };
 pq::call forget_nodes();
 
@@ -244,7 +244,7 @@ struct silent_session {
   std::string began{};
   bool may_end = false;
 
-  GD_COLUMNS(incarnation, node, process, began, may_end);
+  GD_FIELDS(incarnation, node, process, began, may_end);
 };
 /// A row: it has been asked to end.
 pq::call end_silent_session(const silent_session& which);
@@ -253,7 +253,7 @@ pq::call foreign_sessions(const std::string& incarnation);
 struct foreign_session {
   std::string node{};
 
-  GD_COLUMNS(node);
+  GD_FIELDS(node);
 };
 
 /// Nodes that have an address, but for this one.
@@ -264,7 +264,7 @@ struct peer_row {
   std::string address{};
   std::vector<std::string> queues{};
 
-  GD_COLUMNS(incarnation, host, address, queues);
+  GD_FIELDS(incarnation, host, address, queues);
 };
 
 // -- what is new ---------------------------------------------------------------
@@ -279,7 +279,7 @@ struct last_ids_row {
   std::vector<std::string> paused{}; ///< queues
 
   bool operator==(const last_ids_row&) const = default;
-  GD_COLUMNS(instances, signals, paused);
+  GD_FIELDS(instances, signals, paused);
 };
 
 // -- migrations ---------------------------------------------------------------
@@ -292,7 +292,7 @@ struct older_node {
   std::int32_t process = 0;
   std::string library{};
 
-  GD_COLUMNS(node, host, process, library);
+  GD_FIELDS(node, host, process, library);
 };
 
 /// The version that the schema has from now on, and the oldest that works with it.
@@ -317,7 +317,7 @@ struct schema_row {
   std::string hidden{}; ///< tables of which row security keeps rows from role
   std::string role{};
 
-  GD_COLUMNS(version, works_from, hidden, role);
+  GD_FIELDS(version, works_from, hidden, role);
 };
 
 /// Of what `schema_version` was answered. An error says what mends it.
@@ -331,7 +331,7 @@ pq::call open_crashes();
 struct open_crash {
   std::int64_t process = 0; ///< a hash of its incarnation
 
-  GD_COLUMNS(process);
+  GD_FIELDS(process);
 };
 
 /// Where a page of suspects ended, and what became of it.
@@ -345,8 +345,8 @@ struct exonerated_page {
   std::int64_t looked_at = 0;  ///< suspects of the page
   std::int64_t exonerated = 0; ///< of these: charged with fewer ends now
 
-  GD_COLUMNS(queue, fsm, version, priority, eligible_at, id, looked_at,
-             exonerated);
+  GD_FIELDS(queue, fsm, version, priority, eligible_at, id, looked_at,
+            exonerated);
 };
 /// Of a page of suspects behind that one, those that are charged with the end of one of
 /// these processes are charged with it no more. No row: there were none.

@@ -40,9 +40,9 @@ std::optional<std::string> read_unknown(const pq::rows& rows);
 struct looked_queue : queue_row {
   std::optional<std::string> fronts{};
 
-  GD_COLUMNS(queue, nodes, slots, due, more_due, later, more_later, executing,
-             more_executing, oldest_due_us, paused, paused_at_us, paused_by,
-             reason, fronts);
+  GD_FIELDS(queue, nodes, slots, due, more_due, later, more_later, executing,
+            more_executing, oldest_due_us, paused, paused_at_us, paused_by,
+            reason, fronts);
 };
 /// Looks at the queues again and again: from the beginning of each once a minute. Of any
 /// number of threads.
@@ -75,8 +75,8 @@ list_page read_list(const pq::rows& rows);
 struct listed_row : list_row {
   std::optional<std::int64_t> next{};
 
-  GD_COLUMNS(id, fsm, version, step, status, queue, priority, attempt,
-             updated_at_us, last_error, next);
+  GD_FIELDS(id, fsm, version, step, status, queue, priority, attempt,
+            updated_at_us, last_error, next);
 };
 
 /// Read by `read_ids`.
@@ -99,7 +99,7 @@ struct open_job_row {
   std::int64_t id = 0;
   bool upgrades = false;
 
-  GD_COLUMNS(id, upgrades);
+  GD_FIELDS(id, upgrades);
 };
 
 // -- upgrades -----------------------------------------------------------------
@@ -119,8 +119,8 @@ struct upgrade_row {
   std::int64_t after = 0;
   std::int64_t upto = 0;
 
-  GD_COLUMNS(id, fsm, version, step, seq, to_version, to_step, state, after,
-             upto);
+  GD_FIELDS(id, fsm, version, step, seq, to_version, to_step, state, after,
+            upto);
 };
 
 /// A page, as it has been judged.

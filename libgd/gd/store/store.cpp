@@ -351,7 +351,7 @@ struct flush_answer {
   std::vector<std::int64_t> applied{};
   std::optional<std::int64_t> holder{};
 
-  GD_COLUMNS(id, applied, holder);
+  GD_FIELDS(id, applied, holder);
 };
 
 std::vector<flushed_row> read_flush(const pq::rows& rows) {

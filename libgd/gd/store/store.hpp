@@ -142,8 +142,9 @@ struct picked_row {
   /// Of state and inbox.
   std::size_t bytes() const noexcept;
 
-  GD_COLUMNS(id, fsm, fsm_version, step, state, attempt, crashes, trials,
-             wake_reason, inbox, partition_key, unique_scope, history, seq);
+  GD_FIELDS(id, fsm, fsm_version, step, state, attempt, crashes, trials,
+            wake_reason, inbox, partition_key, unique_scope, history, seq,
+            traceparent, due_us, now_us);
 };
 
 /// A place in a priority's rows: the time of eligibility and the id. A `_us2000` is
@@ -156,7 +157,7 @@ struct mark {
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in it.
   auto operator<=>(const mark&) const = default;
-  GD_COLUMNS(priority, since_us2000, id);
+  GD_FIELDS(priority, since_us2000, id);
 };
 
 struct pick_request {
@@ -223,7 +224,7 @@ struct candidate {
   std::int64_t id = 0;
   std::string place{}; ///< another one, when the row has changed
 
-  GD_COLUMNS(id, place);
+  GD_FIELDS(id, place);
 };
 /// Of `what`, the token, the lease and the inbox count; `most`: they are suspects,
 /// and no more of them may be taken, as in `pick_suspects`. Read by `read_pick`.
@@ -248,7 +249,7 @@ struct failed_row {
   std::int64_t seq = 0; ///< before that
   bool failed = false;  ///< false: nothing could be changed
 
-  GD_COLUMNS(fsm, version, step, attempt, seq, failed);
+  GD_FIELDS(fsm, version, step, attempt, seq, failed);
 };
 
 /// A row that is picked, and not shown.
@@ -272,7 +273,7 @@ struct shown_row {
   /// A payload that is like that is empty.
   std::vector<raw_signal> inbox{};
 
-  GD_COLUMNS(id, state, inbox);
+  GD_FIELDS(id, state, inbox);
 };
 
 pq::call lock_keys();
@@ -282,14 +283,14 @@ struct lost_key {
   std::string partition_key{};
   bool elsewhere = false; ///< locked there
 
-  GD_COLUMNS(partition_key, elsewhere);
+  GD_FIELDS(partition_key, elsewhere);
 };
 pq::call hold_keys();
 struct held_key {
   std::int64_t id = 0;   ///< the row's
   std::string session{}; ///< that holds it
 
-  GD_COLUMNS(id, session);
+  GD_FIELDS(id, session);
 };
 
 struct key_hold {
@@ -318,7 +319,7 @@ struct noted_row {
   std::int64_t id = 0;
   bool fenced = false; ///< its lease is in force, and the note is made
 
-  GD_COLUMNS(id, fenced);
+  GD_FIELDS(id, fenced);
 };
 
 // -- outcomes -----------------------------------------------------------------
@@ -372,6 +373,11 @@ struct outcome_row {
   std::string metadata{};
 
   std::size_t bytes() const noexcept;
+
+  /// What a step decides; the rest is its engine's.
+  GD_FIELDS(what, step, state, result, delay_us, awaits, awaits_also,
+            timeout_us, until_us, reason, failure, consumed, seen, may_collide,
+            has_history, metadata);
 };
 
 /// Whether a picked row's unique key is free while it executes and taken after
@@ -421,7 +427,7 @@ struct inbox_row {
   /// Nullopt: it is still to be asked for, by `show`.
   std::optional<std::vector<raw_signal>> inbox{};
 
-  GD_COLUMNS(id, inbox);
+  GD_FIELDS(id, inbox);
 };
 
 /// For the `await` rows among these; nullopt if there are none.
@@ -442,7 +448,7 @@ struct beat {
   std::string token{};
   bool extended = false;
 
-  GD_COLUMNS(id, token, extended);
+  GD_FIELDS(id, token, extended);
 };
 
 /// Where a page of rows ended: those of the next one come after it.
@@ -458,7 +464,7 @@ struct ending_lease : page_end {
   bool locked = false;
   bool waits = false; ///< the statement, for a standby
 
-  GD_COLUMNS(at_us2000, id, locked, waits);
+  GD_FIELDS(at_us2000, id, locked, waits);
 };
 
 /// `most`: who has had as many trials has caused all its crashes; zero: nobody has.
@@ -471,7 +477,7 @@ struct moved_row {
   std::int64_t id = 0;
   std::string queue{};
 
-  GD_COLUMNS(id, queue);
+  GD_FIELDS(id, queue);
 };
 /// Ids, for `return_row`.
 pq::call due(std::int32_t limit);
@@ -482,7 +488,7 @@ struct reaped_row {
   std::optional<std::string> partition_key{};
   std::string token{}; ///< of the lease that is over, if there is a key
 
-  GD_COLUMNS(id, queue, partition_key, token);
+  GD_FIELDS(id, queue, partition_key, token);
 };
 
 /// `parked`: the last id of those.
@@ -493,14 +499,14 @@ struct returning_row {
   /// When its lease has ended, if that is why.
   std::optional<std::int64_t> expired_us2000{};
 
-  GD_COLUMNS(id, expired_us2000);
+  GD_FIELDS(id, expired_us2000);
 };
 
 pq::call return_row(std::int64_t id, bool leases, std::int32_t most = 0);
 struct returned_row : reaped_row {
   bool runnable = false; ///< false: another has its unique key
 
-  GD_COLUMNS(id, queue, partition_key, token, runnable);
+  GD_FIELDS(id, queue, partition_key, token, runnable);
 };
 
 pq::call sweep_lock(std::string_view sweep); ///< one row, one boolean
@@ -545,7 +551,7 @@ struct drawn_id {
   std::int64_t id = 0;
   std::int64_t drawn_us = 0;
 
-  GD_COLUMNS(id, drawn_us);
+  GD_FIELDS(id, drawn_us);
 };
 /// Of rows of whatever.
 std::vector<std::int64_t> read_ids(const pq::rows& rows);
@@ -559,7 +565,7 @@ struct claimed_row {
   std::int64_t id = 0;
   std::string state{}; ///< as the database has it
 
-  GD_COLUMNS(id, state);
+  GD_FIELDS(id, state);
 };
 pq::call insert(const row_refs<insert_row>& rows);
 /// What `insert_new` and `insert` do, where some rows are to have history, or rest.
@@ -574,7 +580,7 @@ struct inserted_row { ///< in no order
   std::optional<std::int64_t> holder{};
   std::string holder_fsm{}; ///< that one's machine
 
-  GD_COLUMNS(id, found, taken, holder, holder_fsm);
+  GD_FIELDS(id, found, taken, holder, holder_fsm);
 };
 
 pq::call lock_targets(const row_refs<signal>& signals);
@@ -594,7 +600,7 @@ struct signal_row {
   /// Not empty: a pick in this queue may have passed over the target.
   std::string runnable_queue{};
 
-  GD_COLUMNS(answer, woken_queue, runnable_queue);
+  GD_FIELDS(answer, woken_queue, runnable_queue);
 };
 
 } // namespace gd::store

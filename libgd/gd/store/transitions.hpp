@@ -41,7 +41,7 @@ struct transition_row {
   std::string queue{};  ///< not empty: the instance is runnable
   std::string detail{}; ///< the sentence of what is refused
 
-  GD_COLUMNS(answer, status, seq, queue, detail);
+  GD_FIELDS(answer, status, seq, queue, detail);
 };
 
 } // namespace gd::store

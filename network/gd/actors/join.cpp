@@ -247,19 +247,14 @@ void link_actor::tell_status() {
 }
 
 execution_ptr link_actor::execution_of(link::work x) {
-  auto machine = home_->machines->find_any(x.row.fsm, x.row.version);
+  auto machine = home_->machines->find_any(x.row.fsm, x.row.fsm_version);
   if (!machine)
     return nullptr;
-  const auto& engine = link_.engine();
-  limits most;
-  most.state = static_cast<std::size_t>(engine.most_state);
-  most.result = static_cast<std::size_t>(engine.most_result);
-  most.metadata = static_cast<std::size_t>(engine.most_metadata);
-  most.reason = static_cast<std::size_t>(engine.most_reason);
-  most.name = static_cast<std::size_t>(engine.most_name);
-  return std::make_shared<execution>(
-    std::move(machine), link::to_picked(x.id, std::move(x.row)),
-    std::make_shared<lease>(x.id, x.token), most);
+  x.row.id = x.id;
+  x.row.picked_at = std::chrono::steady_clock::now();
+  return std::make_shared<execution>(std::move(machine), std::move(x.row),
+                                     std::make_shared<lease>(x.id, x.token),
+                                     link_.engine().limits);
 }
 
 void link_actor::obey() {

@@ -171,16 +171,14 @@ void crew_actor::settle(link_worker::order& x) {
       home_->tell(events::outcome_unknown{x.which.id, x.which.token});
       break;
     default:
-      home_->tell(events::step_committed{
-        found->spare->which(),
-        store::to_string(static_cast<store::verb>(x.written.what)),
-        found->handled, found->spare->took()});
+      home_->tell(events::step_committed{found->spare->which(),
+                                         store::to_string(x.written.what),
+                                         found->handled, found->spare->took()});
   }
   if (!answer.next_token.empty())
-    if (auto row = link::to_outcome(x.which, std::move(x.written)))
-      ahead_.push_front(std::make_shared<execution>(
-        found->spare->after(std::move(*row), std::move(answer.next_token),
-                            link::to_inbox(std::move(answer.inbox)))));
+    ahead_.push_front(std::make_shared<execution>(
+      found->spare->after(std::move(x.written), std::move(answer.next_token),
+                          std::move(answer.inbox))));
   settle(*found);
 }
 
@@ -234,7 +232,7 @@ void crew_actor::add_outcome(entry& x, execution::row_ptr outcome, bool handled,
   as.over = as.over || over;
   news_.push_back({.what = kind::outcome,
                    .which = as.which,
-                   .row = link::written_of(*outcome),
+                   .row = std::move(*outcome),
                    .told = {.fsm = std::move(run.fsm),
                             .version = run.version,
                             .step = std::move(run.step),

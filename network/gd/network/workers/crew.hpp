@@ -26,7 +26,7 @@ struct crew_event {
   enum class kind : std::uint8_t { outcome, over, crashed, returned };
   kind what = kind::outcome;
   link_worker::key which{};
-  link::written row{};
+  store::outcome_row row{};
   link::told told{};
   bool over = false;
   std::string why{};

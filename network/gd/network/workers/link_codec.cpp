@@ -3,7 +3,7 @@
 #include <gd/store/nodes.hpp>
 
 #include <algorithm>
-#include <array>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -26,9 +26,6 @@ constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
 
 constexpr std::size_t number_size = 8;
 
-/// Of a row or an outcome, beside its text.
-constexpr std::int64_t size_beside_text = 512;
-
 // -- writing ------------------------------------------------------------------
 
 class writer {
@@ -38,7 +35,15 @@ public:
   }
 
   template <class T>
-  void operator()(std::uint8_t tag, const T& x) {
+  void fields_of(const T& x) {
+    std::uint8_t tag = 0;
+    std::apply([&](const auto&... fields) { (field(++tag, fields), ...); },
+               x.gd_fields());
+  }
+
+private:
+  template <class T>
+  void field(std::uint8_t tag, const T& x) {
     if constexpr (is_optional<T>::value) {
       if (x)
         put(tag, *x);
@@ -56,7 +61,6 @@ public:
     }
   }
 
-private:
   template <class T>
   void put(std::uint8_t tag, const T& x) {
     out_ += static_cast<char>(tag);
@@ -70,8 +74,7 @@ private:
       out_ += x;
     } else {
       std::string nested;
-      writer inner{nested};
-      T::fields(x, inner);
+      writer{nested}.fields_of(x);
       put_length(nested.size());
       out_ += nested;
     }
@@ -98,9 +101,20 @@ public:
   }
 
   template <class T>
-  void operator()(std::uint8_t tag, T& to) {
-    if (tag != tag_)
-      return;
+  void into(T& to) {
+    std::uint8_t tag = 0;
+    auto look = [&](auto& field) {
+      if (++tag == tag_)
+        take(field);
+    };
+    std::apply([&](auto&... fields) { (look(fields), ...); }, to.gd_fields());
+  }
+
+  std::string problem;
+
+private:
+  template <class T>
+  void take(T& to) {
     if constexpr (is_optional<T>::value) {
       read(to.emplace());
     } else if constexpr (is_list<T>::value) {
@@ -114,9 +128,6 @@ public:
     }
   }
 
-  std::string problem;
-
-private:
   template <class T>
   void read(T& to);
 
@@ -127,6 +138,12 @@ private:
 /// What is wrong with it; empty: nothing.
 template <class T>
 std::string read_fields(T& to, std::string_view bytes) {
+  // What is left out was empty or zero, whatever a struct begins with.
+  std::apply(
+    [](auto&... fields) {
+    ((fields = std::remove_reference_t<decltype(fields)>{}), ...);
+    },
+    to.gd_fields());
   while (!bytes.empty()) {
     auto tag = static_cast<std::uint8_t>(bytes.front());
     bytes.remove_prefix(1);
@@ -148,7 +165,7 @@ std::string read_fields(T& to, std::string_view bytes) {
                       + std::to_string(bytes.size()));
     field_reader one{tag, bytes.substr(0, length)};
     bytes.remove_prefix(length);
-    T::fields(to, one);
+    one.into(to);
     if (!one.problem.empty())
       return in_field(one.problem);
   }
@@ -183,8 +200,7 @@ void field_reader::read(T& to) {
 template <class T>
 packet pack(const T& x) {
   packet out{.type = static_cast<std::int32_t>(T::type)};
-  writer to{out.bytes};
-  T::fields(x, to);
+  writer{out.bytes}.fields_of(x);
   return out;
 }
 
@@ -236,98 +252,9 @@ std::vector<offered_machine> offered(const std::vector<machine>& machines) {
   return out;
 }
 
-// -- rows ---------------------------------------------------------------------
-
-std::int64_t size_of(const row& x) {
-  auto n = size_beside_text + static_cast<std::int64_t>(x.state.size());
-  for (const auto& one : x.inbox)
-    n += static_cast<std::int64_t>(one.payload.size() + one.name.size());
-  return n;
-}
-
-std::int64_t size_of(const written& x) {
-  return size_beside_text
-         + static_cast<std::int64_t>(x.state.size() + x.result.size()
-                                     + x.reason.size() + x.metadata.size());
-}
-
-std::vector<inbox_signal> inbox_of(std::vector<raw_signal> xs) {
-  std::vector<inbox_signal> out;
-  out.reserve(xs.size());
-  for (auto& x : xs)
-    out.push_back({x.id, std::move(x.name), std::move(x.payload),
-                   std::move(x.traceparent)});
-  return out;
-}
-
-std::vector<raw_signal> to_inbox(std::vector<inbox_signal> xs) {
-  std::vector<raw_signal> out;
-  out.reserve(xs.size());
-  for (auto& x : xs)
-    out.push_back({x.id, std::move(x.name), std::move(x.payload),
-                   std::move(x.traceparent)});
-  return out;
-}
-
-row row_of(const store::picked_row& x) {
-  return {.fsm = x.fsm,
-          .version = x.fsm_version,
-          .step = x.step,
-          .state = x.state,
-          .attempt = x.attempt,
-          .crashes = x.crashes,
-          .wake_reason = x.wake_reason,
-          .inbox = inbox_of(x.inbox),
-          .unique_scope = x.unique_scope,
-          .history = x.history,
-          .seq = x.seq,
-          .now_us = x.now_us,
-          .due_us = x.due_us,
-          .traceparent = x.traceparent};
-}
-
-store::picked_row to_picked(std::int64_t id, row x) {
-  return {.id = id,
-          .fsm = std::move(x.fsm),
-          .fsm_version = x.version,
-          .step = std::move(x.step),
-          .state = std::move(x.state),
-          .attempt = x.attempt,
-          .crashes = x.crashes,
-          .wake_reason = std::move(x.wake_reason),
-          .inbox = to_inbox(std::move(x.inbox)),
-          .unique_scope = std::move(x.unique_scope),
-          .history = static_cast<std::int16_t>(x.history),
-          .seq = x.seq,
-          .traceparent = std::move(x.traceparent),
-          .due_us = x.due_us > 0 ? x.due_us
-                                 : x.now_us, // an older engine is silent
-          .now_us = x.now_us,
-          .picked_at = std::chrono::steady_clock::now()};
-}
-
-written written_of(store::outcome_row x) {
-  return {.what = static_cast<std::uint8_t>(x.what),
-          .step = std::move(x.step),
-          .state = std::move(x.state),
-          .result = std::move(x.result),
-          .delay_us = x.delay_us,
-          .awaits = std::move(x.awaits),
-          .awaits_also = std::move(x.awaits_also),
-          .timeout_us = x.timeout_us,
-          .until_us = x.until_us,
-          .reason = std::move(x.reason),
-          .failure = std::move(x.failure),
-          .consumed = std::move(x.consumed),
-          .seen = std::move(x.seen),
-          .may_collide = x.may_collide,
-          .has_history = x.has_history,
-          .metadata = std::move(x.metadata)};
-}
-
-result<store::outcome_row> to_outcome(const held_id& which, written x) {
-  auto what = static_cast<store::verb>(x.what);
-  switch (what) {
+result<store::outcome_row> outcome_of(const held_id& which,
+                                      store::outcome_row row) {
+  switch (row.what) {
     case store::verb::next:
     case store::verb::replay:
     case store::verb::await:
@@ -340,27 +267,12 @@ result<store::outcome_row> to_outcome(const held_id& which, written x) {
     default: // the rest is the engine's alone
       return error{errc::codec,
                    "link message: no outcome has the number "
-                     + std::to_string(x.what),
+                     + std::to_string(static_cast<int>(row.what)),
                    {}};
   }
-  return store::outcome_row{.id = which.id,
-                            .token = which.token,
-                            .what = what,
-                            .step = std::move(x.step),
-                            .state = std::move(x.state),
-                            .result = std::move(x.result),
-                            .delay_us = x.delay_us,
-                            .awaits = std::move(x.awaits),
-                            .awaits_also = std::move(x.awaits_also),
-                            .timeout_us = x.timeout_us,
-                            .until_us = x.until_us,
-                            .reason = std::move(x.reason),
-                            .failure = std::move(x.failure),
-                            .consumed = std::move(x.consumed),
-                            .seen = std::move(x.seen),
-                            .may_collide = x.may_collide,
-                            .has_history = x.has_history,
-                            .metadata = std::move(x.metadata)};
+  row.id = which.id;
+  row.token = which.token;
+  return row;
 }
 
 } // namespace gd::link

@@ -15,8 +15,9 @@
 
 /// \file
 /// What an engine's node and a worker without a database say to each other, and how it
-/// travels: fields, each a tag, a length and a value. Fields that a reader does not know
-/// are skipped, what is empty or zero is left out.
+/// travels: fields, each a tag, a length and a value. The tag is the field's place in its
+/// struct's GD_FIELDS, so new ones are appended and none is taken out. Fields that a reader
+/// does not know are skipped, what is empty or zero is left out.
 namespace gd::link {
 
 /// Grows when a message no longer means what it did.
@@ -56,11 +57,7 @@ struct held_id {
 
   auto operator<=>(const held_id&) const = default;
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.id);
-    v(2, x.token);
-  }
+  GD_FIELDS(id, token);
 };
 
 /// Of a message that belongs to one joining: which, and the how manyth it is in its
@@ -68,12 +65,6 @@ struct held_id {
 struct place {
   std::uint64_t epoch = 0;
   std::uint64_t nr = 0;
-
-  template <class X, class V>
-  static void place_fields(X& x, V&& v) {
-    v(1, x.epoch);
-    v(2, x.nr);
-  }
 };
 
 /// What is said of one execution.
@@ -84,13 +75,6 @@ struct about : place {
   held_id which() const {
     return {id, token};
   }
-
-  template <class X, class V>
-  static void about_fields(X& x, V&& v) {
-    place_fields(x, v);
-    v(3, x.id);
-    v(4, x.token);
-  }
 };
 
 struct offered_machine {
@@ -99,23 +83,14 @@ struct offered_machine {
   /// As `store::definition` has it.
   std::vector<std::string> definition{};
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.fsm);
-    v(2, x.version);
-    v(3, x.definition);
-  }
+  GD_FIELDS(fsm, version, definition);
 };
 
 struct room {
   std::string queue{};
   std::int32_t rows = 0;
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.queue);
-    v(2, x.rows);
-  }
+  GD_FIELDS(queue, rows);
 };
 
 struct join {
@@ -127,15 +102,7 @@ struct join {
   std::vector<std::string> queues{};
   std::vector<held_id> holds{};
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.protocols);
-    v(2, x.incarnation);
-    v(3, x.node);
-    v(4, x.machines);
-    v(5, x.queues);
-    v(6, x.holds);
-  }
+  GD_FIELDS(protocols, incarnation, node, machines, queues, holds);
 };
 
 struct joined {
@@ -147,26 +114,9 @@ struct joined {
   std::vector<held_id> stand{};
   /// Of the worker's machines, those that the engine has, too.
   std::vector<offered_machine> machines{};
-  std::int64_t most_state = 0; ///< the engine's limits, in bytes
-  std::int64_t most_result = 0;
-  std::int64_t most_metadata = 0;
-  std::int64_t most_reason = 0;
-  std::int64_t most_name = 0;
+  struct limits limits {}; ///< the engine's
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.epoch);
-    v(2, x.node);
-    v(3, x.ping_us);
-    v(4, x.silence_us);
-    v(5, x.stand);
-    v(6, x.machines);
-    v(7, x.most_state);
-    v(8, x.most_result);
-    v(9, x.most_metadata);
-    v(10, x.most_reason);
-    v(11, x.most_name);
-  }
+  GD_FIELDS(epoch, node, ping_us, silence_us, stand, machines, limits);
 };
 
 struct denied {
@@ -174,11 +124,7 @@ struct denied {
   std::string why{};
   std::vector<std::int64_t> protocols{};
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.why);
-    v(2, x.protocols);
-  }
+  GD_FIELDS(why, protocols);
 };
 
 /// Asking for work is the sign of life.
@@ -190,14 +136,7 @@ struct credit : place {
   std::int64_t bytes = 0; ///< of rows, for all queues
   std::vector<room> rooms{};
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    place_fields(x, v);
-    v(3, x.number);
-    v(4, x.seq);
-    v(5, x.bytes);
-    v(6, x.rooms);
-  }
+  GD_FIELDS(epoch, nr, number, seq, bytes, rooms);
 };
 
 /// Answers each credit: so that a worker knows, too, who is there, and how long leases
@@ -207,63 +146,7 @@ struct heard : place {
   std::uint64_t echo = 0;   ///< the number of the last credit
   std::int64_t left_us = 0; ///< of all leases that the worker holds, at least
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    place_fields(x, v);
-    v(3, x.echo);
-    v(4, x.left_us);
-  }
-};
-
-struct inbox_signal {
-  std::int64_t id = 0;
-  std::string name{};
-  std::string payload{};
-  std::string traceparent{};
-
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.id);
-    v(2, x.name);
-    v(3, x.payload);
-    v(4, x.traceparent);
-  }
-};
-
-/// A `store::picked_row`, but for its partition key, which stays with the engine.
-struct row {
-  std::string fsm{};
-  std::int32_t version = 0;
-  std::string step{};
-  std::string state{};
-  std::int32_t attempt = 0;
-  std::int32_t crashes = 0;
-  std::string wake_reason{};
-  std::vector<inbox_signal> inbox{};
-  std::vector<std::string> unique_scope{};
-  std::int32_t history = 0;
-  std::int64_t seq = 0;
-  std::int64_t now_us = 0;
-  std::int64_t due_us = 0;
-  std::string traceparent{};
-
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.fsm);
-    v(2, x.version);
-    v(3, x.step);
-    v(4, x.state);
-    v(5, x.attempt);
-    v(6, x.crashes);
-    v(7, x.wake_reason);
-    v(8, x.inbox);
-    v(9, x.unique_scope);
-    v(10, x.history);
-    v(11, x.seq);
-    v(12, x.now_us);
-    v(13, x.due_us);
-    v(14, x.traceparent);
-  }
+  GD_FIELDS(epoch, nr, echo, left_us);
 };
 
 struct work : about {
@@ -272,57 +155,10 @@ struct work : about {
   std::uint64_t echo = 0;   ///< the number of the last credit
   std::int64_t left_us = 0; ///< of the lease
   std::string queue{};
-  link::row row{};
+  store::picked_row
+    row{}; ///< without its partition key, which stays with the engine
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    about_fields(x, v);
-    v(5, x.number);
-    v(6, x.echo);
-    v(7, x.left_us);
-    v(8, x.queue);
-    v(9, x.row);
-  }
-};
-
-/// A `store::outcome_row`, but for id and token.
-struct written {
-  std::uint8_t what = 0;
-  std::string step{};
-  std::string state{};
-  std::string result{};
-  std::int64_t delay_us = 0;
-  std::string awaits{};
-  std::vector<std::string> awaits_also{};
-  std::optional<std::int64_t> timeout_us{};
-  std::optional<std::int64_t> until_us{};
-  std::string reason{};
-  std::optional<std::string> failure{};
-  std::vector<std::int64_t> consumed{};
-  std::vector<std::int64_t> seen{};
-  bool may_collide = false;
-  bool has_history = false;
-  std::string metadata{};
-
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.what);
-    v(2, x.step);
-    v(3, x.state);
-    v(4, x.result);
-    v(5, x.delay_us);
-    v(6, x.awaits);
-    v(7, x.awaits_also);
-    v(8, x.timeout_us);
-    v(9, x.until_us);
-    v(10, x.reason);
-    v(11, x.failure);
-    v(12, x.consumed);
-    v(13, x.seen);
-    v(14, x.may_collide);
-    v(15, x.has_history);
-    v(16, x.metadata);
-  }
+  GD_FIELDS(epoch, nr, id, token, number, echo, left_us, queue, row);
 };
 
 /// What events tell of an execution that has an outcome.
@@ -337,18 +173,7 @@ struct told {
   std::string failure{}; ///< what it was given, without what is stored
   std::string end{};     ///< why the instance fails, the same
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    v(1, x.fsm);
-    v(2, x.version);
-    v(3, x.step);
-    v(4, x.attempt);
-    v(5, x.seq);
-    v(6, x.took_us);
-    v(7, x.handled);
-    v(8, x.failure);
-    v(9, x.end);
-  }
+  GD_FIELDS(fsm, version, step, attempt, seq, took_us, handled, failure, end);
 };
 
 struct outcome : about {
@@ -357,19 +182,10 @@ struct outcome : about {
   std::int32_t tries = 0; ///< how many outcomes of this execution were refused
   bool over = false;      ///< the step's function has returned
   std::string queue{};
-  written row{};
+  store::outcome_row row{};
   link::told told{};
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    about_fields(x, v);
-    v(5, x.resent);
-    v(6, x.tries);
-    v(7, x.over);
-    v(8, x.queue);
-    v(9, x.row);
-    v(10, x.told);
-  }
+  GD_FIELDS(epoch, nr, id, token, resent, tries, over, queue, row, told);
 };
 
 /// The step's actor went down: there will be no outcome.
@@ -378,57 +194,36 @@ struct crashed : about {
   std::string why{};
   std::int64_t took_us = 0;
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    about_fields(x, v);
-    v(5, x.why);
-    v(6, x.took_us);
-  }
+  GD_FIELDS(epoch, nr, id, token, why, took_us);
 };
 
 /// The step has not begun, and will not.
 struct returned : about {
   static constexpr kind type = kind::returned;
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    about_fields(x, v);
-  }
+  GD_FIELDS(epoch, nr, id, token);
 };
 
 /// The function of a step that has an outcome already has returned at last.
 struct over : about {
   static constexpr kind type = kind::over;
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    about_fields(x, v);
-  }
+  GD_FIELDS(epoch, nr, id, token);
 };
 
 /// The lease is another's.
 struct lost : about {
   static constexpr kind type = kind::lost;
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    about_fields(x, v);
-  }
+  GD_FIELDS(epoch, nr, id, token);
 };
 
 struct leaving : place {
   static constexpr kind type = kind::leaving;
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    place_fields(x, v);
-  }
+  GD_FIELDS(epoch, nr);
 };
 
 struct closing : place {
   static constexpr kind type = kind::closing;
   std::string why{};
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    place_fields(x, v);
-    v(3, x.why);
-  }
+  GD_FIELDS(epoch, nr, why);
 };
 
 enum class verdict : std::uint8_t {
@@ -453,25 +248,12 @@ struct settled : about {
   /// The instance goes on with its next step, under this token, and is shown this
   /// inbox; empty: it does not.
   std::string next_token{};
-  std::vector<inbox_signal> inbox{};
+  std::vector<raw_signal> inbox{};
   std::uint64_t echo = 0;   ///< of the last credit, as with work
   std::int64_t left_us = 0; ///< of the lease
 
-  template <class X, class V>
-  static void fields(X& x, V&& v) {
-    about_fields(x, v);
-    v(5, x.what);
-    v(6, x.tries);
-    v(7, x.code);
-    v(8, x.why);
-    v(9, x.why_told);
-    v(10, x.sqlstate);
-    v(11, x.holder);
-    v(12, x.next_token);
-    v(13, x.inbox);
-    v(14, x.echo);
-    v(15, x.left_us);
-  }
+  GD_FIELDS(epoch, nr, id, token, what, tries, code, why, why_told, sqlstate,
+            holder, next_token, inbox, echo, left_us);
 };
 
 template <class T>
@@ -489,20 +271,16 @@ std::chrono::microseconds duration_of(std::int64_t us);
 /// Of machines of this program.
 std::vector<offered_machine> offered(const std::vector<machine>& machines);
 
-// -- rows ---------------------------------------------------------------------
-
-row row_of(const store::picked_row& x);
-store::picked_row to_picked(std::int64_t id, row x);
-
-written written_of(store::outcome_row x);
-/// An error: it is no outcome.
-result<store::outcome_row> to_outcome(const held_id& which, written x);
+/// A worker's outcome as its engine writes it, under the token of its execution. An error:
+/// no worker decides that.
+result<store::outcome_row> outcome_of(const held_id& which,
+                                      store::outcome_row row);
 
 /// About how many bytes it takes: what both ends count against the credit.
-std::int64_t size_of(const row& x);
-std::int64_t size_of(const written& x);
-
-std::vector<inbox_signal> inbox_of(std::vector<raw_signal> xs);
-std::vector<raw_signal> to_inbox(std::vector<inbox_signal> xs);
+template <class Row>
+std::int64_t size_of(const Row& x) {
+  constexpr std::int64_t beside_text = 512;
+  return beside_text + static_cast<std::int64_t>(x.bytes());
+}
 
 } // namespace gd::link

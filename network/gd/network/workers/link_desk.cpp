@@ -46,7 +46,7 @@ elsewhere::report report_of(link_host::report x, std::string from) {
            link::duration_of(told.took_us)};
   y.fsm = std::move(told.fsm);
   y.version = told.version;
-  if (auto row = link::to_outcome(x.which, std::move(x.outcome.row)))
+  if (auto row = link::outcome_of(x.which, std::move(x.outcome.row)))
     y.row = std::move(*row);
   else
     y.why = row.error().message;
@@ -105,8 +105,10 @@ link_desk::hand_out(const std::string& queue, std::uint64_t tag,
   if (row.picked_at <= extended_at_)
     until = std::max(until, extended_until_);
   const auto& under = *what.under();
+  auto sent = row;
+  sent.partition_key.reset();
   best->second.host.hand_out(queue, tag, {under.id, under.token},
-                             link::row_of(row), until, now);
+                             std::move(sent), until, now);
   pass_on(best->first, best->second);
   return best->first;
 }
@@ -131,7 +133,7 @@ bool link_desk::settle(const std::string& to, const turn::flushed& of,
   }
   if (next != nullptr) {
     y.next_token = next->under()->token;
-    y.inbox = link::inbox_of(next->row().inbox);
+    y.inbox = next->row().inbox;
   }
   return settle(to, std::move(y), tag, until, now);
 }

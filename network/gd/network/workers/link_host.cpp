@@ -1,5 +1,7 @@
 #include <gd/network/workers/link_host.hpp>
 
+#include <gd/pq/ensure.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -71,15 +73,14 @@ std::optional<std::string> link_host::refusal(const link::join& x,
 
 void link_host::join(const link::join& x, std::uint64_t epoch,
                      clock::time_point now) {
-  epoch_ = epoch;
+  channel_.begin(epoch);
   parting_ = false;
   why_.clear();
   node_ = x.node;
-  told_ = heard_ = work_ = credit_ = 0;
+  work_ = credit_ = 0;
   wanted_.clear();
   bytes_ = 0;
   forget_sent();
-  packets_.clear();
   heard_at_ = now;
   machines_.clear();
   for (const auto& one : x.machines)
@@ -110,13 +111,8 @@ void link_host::join(const link::join& x, std::uint64_t epoch,
   }
   for (const auto& one : machines_)
     answer.machines.push_back({one.fsm, one.version, {}});
-  const auto& most = how_.limits;
-  answer.most_state = static_cast<std::int64_t>(most.state);
-  answer.most_result = static_cast<std::int64_t>(most.result);
-  answer.most_metadata = static_cast<std::int64_t>(most.metadata);
-  answer.most_reason = static_cast<std::int64_t>(most.reason);
-  answer.most_name = static_cast<std::int64_t>(most.name);
-  packets_.push_back(link::pack(answer));
+  answer.limits = how_.limits;
+  channel_.send(answer);
 }
 
 void link_host::cut(bool gone) {
@@ -129,9 +125,8 @@ void link_host::cut(bool gone) {
 void link_host::fail(const std::string& why) {
   if (!joined())
     return;
-  epoch_ = 0;
+  channel_.end();
   why_ = why;
-  packets_.clear();
   for (auto& [which, one] : held_)
     if (one.now != state::settled && !std::exchange(one.suspended, true)
         && one.now == state::running)
@@ -148,14 +143,7 @@ void link_host::close(const std::string& why) {
     return;
   link::closing x;
   x.why = why;
-  say(std::move(x));
-}
-
-template <class T>
-void link_host::say(T x) {
-  x.epoch = epoch_;
-  x.nr = ++told_;
-  packets_.push_back(link::pack(x));
+  channel_.say(std::move(x));
 }
 
 void link_host::tell(const key& which, const entry& of, report::what kind,
@@ -180,25 +168,10 @@ void link_host::end(entries::iterator which, const std::string& why,
   held_.erase(which);
 }
 
-template <class T>
-bool link_host::in_place(const T& x) {
-  if (!joined() || x.epoch != epoch_)
-    return false;
-  if (x.nr != heard_ + 1) {
-    fail("a message of the worker's is missing, or has come twice");
-    return false;
-  }
-  heard_ = x.nr;
-  return true;
-}
-
 template <class T, class F>
 void link_host::read(const link::packet& x, F f) {
-  auto message = link::unpack<T>(x);
-  if (message)
-    f(std::move(*message));
-  else
-    fail(message.error().message);
+  if (auto why = channel_.read<T>(x, std::move(f)); !why.empty())
+    fail("the worker: " + why);
 }
 
 void link_host::receive(const link::packet& x, clock::time_point now) {
@@ -209,8 +182,7 @@ void link_host::receive(const link::packet& x, clock::time_point now) {
       return read<link::credit>(
         x, [&](auto message) { on_credit(std::move(message), now); });
     case link::kind::outcome:
-      return read<link::outcome>(
-        x, [this](auto message) { on_outcome(std::move(message)); });
+      return read_outcome(x);
     case link::kind::crashed:
       return read<link::crashed>(
         x, [this](auto message) { on_crashed(std::move(message)); });
@@ -220,20 +192,16 @@ void link_host::receive(const link::packet& x, clock::time_point now) {
     case link::kind::over:
       return read<link::over>(x, [this](auto message) { on_over(message); });
     case link::kind::leaving:
-      return read<link::leaving>(x, [this](auto message) {
-        if (in_place(message))
-          close("as the worker wants");
-      });
+      return read<link::leaving>(
+        x, [this](const auto&) { close("as the worker wants"); });
     default: // of a newer worker: it counts, and means nothing here
-      ++heard_;
+      channel_.skip();
   }
 }
 
 // -- what the worker says -----------------------------------------------------------
 
 void link_host::on_credit(link::credit x, clock::time_point now) {
-  if (!in_place(x))
-    return;
   if (x.seq > work_)
     return fail("the worker has seen work that was not sent");
   credit_ = x.number;
@@ -245,17 +213,27 @@ void link_host::on_credit(link::credit x, clock::time_point now) {
   for (; !sent_.empty() && sent_.front().number <= x.seq; sent_.pop_front()) {
     --sent_rows_[sent_.front().queue];
     sent_bytes_ -= sent_.front().bytes;
+    ensure(sent_bytes_ >= 0, "what the worker has seen was counted once");
   }
   link::heard answer;
   answer.echo = credit_;
   answer.left_us = left(now);
-  say(answer);
+  channel_.say(answer);
 }
 
-void link_host::on_outcome(link::outcome x) {
-  // Also of another epoch: the token fences it.
-  if (joined() && x.epoch == epoch_ && !in_place(x))
-    return;
+void link_host::read_outcome(const link::packet& packet) {
+  auto message = link::unpack<link::outcome>(packet);
+  if (!message)
+    return fail("the worker: " + message.error().message);
+  // Also of another joining: the token fences it.
+  bool is_new = joined() && message->epoch == channel_.epoch();
+  if (is_new)
+    if (auto why_not = channel_.hear(*message))
+      return fail("the worker: " + *why_not);
+  on_outcome(std::move(*message), is_new);
+}
+
+void link_host::on_outcome(link::outcome x, bool is_new) {
   auto which = x.which();
   auto found = held_.find(which);
   report y;
@@ -264,7 +242,6 @@ void link_host::on_outcome(link::outcome x) {
     y.queue = x.queue;
   } else {
     auto& one = found->second;
-    bool is_new = joined() && x.epoch == epoch_;
     if (one.now == state::settled && is_new) // it has not heard so
       return say_again(which, one, x.tries);
     // Told before; or another is on its way. If it has not heard that the last was
@@ -286,16 +263,12 @@ void link_host::on_outcome(link::outcome x) {
 void link_host::say_again(const key& which, const entry& of,
                           std::int32_t tries) {
   link::settled x;
-  x.id = which.id;
-  x.token = which.token;
   x.what = of.fate;
   x.tries = tries;
-  say(std::move(x));
+  channel_.say_of(which, std::move(x));
 }
 
 void link_host::on_crashed(link::crashed x) {
-  if (!in_place(x))
-    return;
   auto found = held_.find(x.which());
   if (found == held_.end() || found->second.now != state::running)
     return;
@@ -307,8 +280,6 @@ void link_host::on_crashed(link::crashed x) {
 }
 
 void link_host::on_returned(const link::returned& x) {
-  if (!in_place(x))
-    return;
   auto found = held_.find(x.which());
   if (found == held_.end() || found->second.now != state::running)
     return;
@@ -317,8 +288,6 @@ void link_host::on_returned(const link::returned& x) {
 }
 
 void link_host::on_over(const link::over& x) {
-  if (!in_place(x))
-    return;
   auto found = held_.find(x.which());
   if (found == held_.end() || std::exchange(found->second.over, true))
     return;
@@ -356,26 +325,25 @@ bool link_host::takes(const std::string& queue, const std::string& fsm,
 }
 
 void link_host::hand_out(const std::string& queue, std::uint64_t tag,
-                         const key& which, link::row row,
+                         const key& which, store::picked_row row,
                          clock::time_point until, clock::time_point now) {
-  auto& one = held_[which];
-  one = {};
+  auto [place, added] = held_.try_emplace(which);
+  ensure(added, "an execution is handed out once");
+  auto& one = place->second;
   one.queue = queue;
   one.tag = tag;
   one.since = now;
   one.until = until;
   link::work x;
-  x.id = which.id;
-  x.token = which.token;
   x.number = ++work_;
   x.echo = credit_;
   x.left_us = microseconds(until - now);
   x.queue = queue;
   x.row = std::move(row);
-  sent_.push_back({x.number, queue, size_of(x.row)});
+  sent_.push_back({x.number, queue, link::size_of(x.row)});
   ++sent_rows_[queue];
   sent_bytes_ += sent_.back().bytes;
-  say(std::move(x));
+  channel_.say_of(which, std::move(x));
 }
 
 bool link_host::settle(link::settled answer, std::uint64_t tag,
@@ -414,7 +382,7 @@ bool link_host::settle(link::settled answer, std::uint64_t tag,
   if (joined()) {
     answer.echo = credit_;
     answer.left_us = microseconds(until - now);
-    say(std::move(answer));
+    channel_.say(std::move(answer));
   }
   return goes_on;
 }
@@ -423,10 +391,7 @@ void link_host::lose(const key& which) {
   auto found = held_.find(which);
   if (found == held_.end() || !joined())
     return;
-  link::lost x;
-  x.id = which.id;
-  x.token = which.token;
-  say(std::move(x));
+  channel_.say_of(which, link::lost{});
 }
 
 void link_host::drop(const std::string& queue) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/engine/step/elsewhere.hpp>
+#include <gd/network/workers/link_channel.hpp>
 #include <gd/network/workers/link_codec.hpp>
 #include <gd/pq/database.hpp>
 
@@ -85,7 +86,8 @@ public:
 
   /// It is to have the row, whose lease is in force until then.
   void hand_out(const std::string& queue, std::uint64_t tag, const key& which,
-                link::row row, clock::time_point until, clock::time_point now);
+                store::picked_row row, clock::time_point until,
+                clock::time_point now);
 
   /// What has become of an outcome. With a next token, `tag` and `until` are those of
   /// what is to go on; returns whether it does, with the worker.
@@ -107,14 +109,14 @@ public:
   clock::time_point due() const;
 
   std::vector<link::packet> take_packets() {
-    return std::exchange(packets_, {});
+    return channel_.take_packets();
   }
   std::vector<report> take_reports() {
     return std::exchange(reports_, {});
   }
 
   bool joined() const noexcept {
-    return epoch_ != 0;
+    return channel_.open();
   }
   /// Why it is not joined any more.
   const std::string& why() const noexcept {
@@ -168,10 +170,6 @@ private:
     std::int64_t bytes = 0;
   };
 
-  template <class T>
-  void say(T x);
-  template <class T>
-  bool in_place(const T& x);
   template <class T, class F>
   void read(const link::packet& x, F f);
   void fail(const std::string& why);
@@ -187,7 +185,9 @@ private:
   void forget_sent();
 
   void on_credit(link::credit x, clock::time_point now);
-  void on_outcome(link::outcome x);
+  /// `is_new`: of this joining.
+  void on_outcome(link::outcome x, bool is_new);
+  void read_outcome(const link::packet& packet);
   void on_crashed(link::crashed x);
   void on_returned(const link::returned& x);
   void on_over(const link::over& x);
@@ -197,12 +197,10 @@ private:
   std::string node_;
   std::string why_;
   std::vector<link::offered_machine> machines_; ///< of both
-  std::uint64_t epoch_ = 0;                     ///< 0: it is not joined
+  link::channel channel_;
   bool parting_ = false;
   bool proven_ = false;
   entries held_;
-  std::uint64_t told_ = 0;
-  std::uint64_t heard_ = 0;
   std::uint64_t work_ = 0;
   std::uint64_t credit_ = 0; ///< the number of the last one
   std::map<std::string, std::int32_t> wanted_;
@@ -211,7 +209,6 @@ private:
   std::map<std::string, std::int32_t> sent_rows_; ///< of these, by queue
   std::int64_t sent_bytes_ = 0;                   ///< of these
   clock::time_point heard_at_{};
-  std::vector<link::packet> packets_;
   std::vector<report> reports_;
 };
 

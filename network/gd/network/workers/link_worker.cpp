@@ -1,5 +1,7 @@
 #include <gd/network/workers/link_worker.hpp>
 
+#include <gd/pq/ensure.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -9,20 +11,6 @@ namespace gd {
 link_worker::link_worker(settings how) : how_(std::move(how)) {
   for (const auto& x : how_.queues)
     unfinished_[x.name] = 0;
-}
-
-template <class T>
-void link_worker::say(T x) {
-  x.epoch = engine_.epoch;
-  x.nr = ++told_;
-  packets_.push_back(link::pack(x));
-}
-
-template <class T>
-void link_worker::say_of(const key& which, T x) {
-  x.id = which.id;
-  x.token = which.token;
-  say(std::move(x));
 }
 
 // -- the connection -------------------------------------------------------------
@@ -39,7 +27,7 @@ void link_worker::connected(clock::time_point now) {
     x.queues.push_back(one.name);
   for (const auto& [which, one] : held_)
     x.holds.push_back(which);
-  packets_.push_back(link::pack(x));
+  channel_.send(x);
 }
 
 void link_worker::cut() {
@@ -55,35 +43,17 @@ void link_worker::fail(std::string why) {
 void link_worker::end_joining() {
   heard_of_leaving_ = false;
   phase_ = phase::alone;
-  engine_.epoch = 0;
-  packets_.clear();
-  told_ = heard_ = work_ = 0;
+  channel_.end();
+  work_ = 0;
   sent_.clear();
   granted_.clear();
   granted_bytes_ = 0;
 }
 
-template <class T>
-bool link_worker::in_place(const T& x) {
-  if (phase_ != phase::joined && phase_ != phase::parting)
-    return false;
-  if (x.epoch != engine_.epoch)
-    return false;
-  if (x.nr != heard_ + 1) {
-    fail("a message of the engine's is missing, or has come twice");
-    return false;
-  }
-  heard_ = x.nr;
-  return true;
-}
-
 template <class T, class F>
 void link_worker::read(const link::packet& x, F f) {
-  auto message = link::unpack<T>(x);
-  if (message)
-    f(std::move(*message));
-  else
-    fail(message.error().message);
+  if (auto why = channel_.read<T>(x, std::move(f)); !why.empty())
+    fail("the engine: " + why);
 }
 
 void link_worker::receive(const link::packet& x, clock::time_point now) {
@@ -111,15 +81,13 @@ void link_worker::receive(const link::packet& x, clock::time_point now) {
       return read<link::lost>(x, [this](auto message) { on_lost(message); });
     case link::kind::closing:
       return read<link::closing>(x, [this](auto message) {
-        if (!in_place(message))
-          return;
         phase_ = phase::parting;
         heard_of_leaving_ = leaving_;
         why_ = "the engine closes: " + message.why;
         order_all_back();
       });
     default: // of a newer engine: it counts, and means nothing here
-      ++heard_;
+      channel_.skip();
   }
 }
 
@@ -127,6 +95,7 @@ void link_worker::on_joined(link::joined x, clock::time_point now) {
   if (phase_ != phase::joining)
     return;
   engine_ = std::move(x);
+  channel_.begin(engine_.epoch);
   phase_ = leaving_ ? phase::parting : phase::joined;
   why_.clear();
   ping_ = std::max(link::duration_of(engine_.ping_us),
@@ -149,9 +118,9 @@ void link_worker::on_joined(link::joined x, clock::time_point now) {
       if (one.stands && one.last_word.type != 0) {
         auto word = std::move(one.last_word);
         if (word.type == static_cast<std::int32_t>(link::kind::crashed))
-          say_of(which, *link::unpack<link::crashed>(word));
+          channel_.say_of(which, *link::unpack<link::crashed>(word));
         else
-          say_of(which, link::returned{});
+          channel_.say_of(which, link::returned{});
       }
       forget(i++);
       continue;
@@ -159,7 +128,7 @@ void link_worker::on_joined(link::joined x, clock::time_point now) {
     ++i;
   }
   if (leaving_)
-    say(link::leaving{});
+    channel_.say(link::leaving{});
   send_credit(now);
 }
 
@@ -168,7 +137,7 @@ void link_worker::leave() {
     return;
   if (phase_ == phase::joined) {
     phase_ = phase::parting;
-    say(link::leaving{});
+    channel_.say(link::leaving{});
   } else if (phase_ == phase::parting) { // the engine was first
     heard_of_leaving_ = true;
   }
@@ -184,28 +153,24 @@ void link_worker::order_all_back() {
 // -- what the engine says ---------------------------------------------------------
 
 void link_worker::on_work(link::work x) {
-  if (!in_place(x))
-    return;
   work_ = x.number;
   --granted_[x.queue];
-  granted_bytes_ -= size_of(x.row);
+  granted_bytes_ -= link::size_of(x.row);
   auto which = x.which();
   if (held_.contains(which))
     return fail("the engine has sent what is held already");
   auto known = unfinished_.find(x.queue);
   if (known == unfinished_.end() || phase_ == phase::parting)
-    return say_of(which, link::returned{});
+    return channel_.say_of(which, link::returned{});
   auto& one = held_[which];
   one.queue = x.queue;
   one.until = sent_at(x.echo) + link::duration_of(x.left_us);
   ++known->second;
-  set_bytes(one, size_of(x.row));
+  set_bytes(one, link::size_of(x.row));
   orders_.push_back({order::verb::begin, which, x.queue, std::move(x)});
 }
 
 void link_worker::on_settled(link::settled x) {
-  if (!in_place(x))
-    return;
   auto which = x.which();
   auto found = held_.find(which);
   if (found == held_.end() || found->second.now != state::reported
@@ -216,11 +181,14 @@ void link_worker::on_settled(link::settled x) {
     one.again_at = heard_at_ + how_.pause;
     return;
   }
+  key goes_on{which.id, x.next_token};
+  if (held_.contains(goes_on))
+    return fail("the engine goes on with what is held already");
   order next{order::verb::settle, which, one.queue};
   if (x.what == link::verdict::refused || x.what == link::verdict::collided) {
     one.now = state::running; // the handler's turn
     ++one.outcome.tries;
-    set_bytes(one, size_of(link::written{}));
+    set_bytes(one, link::size_of(store::outcome_row{}));
     ++unfinished_[one.queue];
     next.answer = std::move(x);
     orders_.push_back(std::move(next));
@@ -230,12 +198,11 @@ void link_worker::on_settled(link::settled x) {
   set_bytes(one, 0);
   next.written = std::move(one.outcome.row);
   if (!x.next_token.empty()) {
-    key goes_on{which.id, x.next_token};
     auto& other = held_[goes_on];
     other.queue = one.queue;
     other.until = sent_at(x.echo) + link::duration_of(x.left_us);
     ++unfinished_[other.queue];
-    auto size = size_of(next.written);
+    auto size = link::size_of(next.written);
     for (const auto& s : x.inbox)
       size += static_cast<std::int64_t>(s.payload.size());
     set_bytes(other, size);
@@ -249,8 +216,6 @@ void link_worker::on_settled(link::settled x) {
 }
 
 void link_worker::on_heard(const link::heard& x) {
-  if (!in_place(x))
-    return;
   auto until = sent_at(x.echo) + link::duration_of(x.left_us);
   for (auto& [which, one] : held_)
     if (one.stands)
@@ -260,8 +225,6 @@ void link_worker::on_heard(const link::heard& x) {
 }
 
 void link_worker::on_lost(const link::lost& x) {
-  if (!in_place(x))
-    return;
   auto found = held_.find(x.which());
   if (found == held_.end())
     return;
@@ -282,16 +245,16 @@ link_worker::sent_at(std::uint64_t credit) const {
 
 // -- executions -------------------------------------------------------------------
 
-void link_worker::report(const key& which, link::written row, link::told told,
-                         bool over) {
+void link_worker::report(const key& which, store::outcome_row row,
+                         link::told told, bool over) {
   auto found = held_.find(which);
   if (found == held_.end() || found->second.now != state::running)
     return;
   auto& one = found->second;
   one.now = state::reported;
   one.over = one.over || over;
-  --unfinished_[one.queue];
-  set_bytes(one, size_of(row));
+  finished(one);
+  set_bytes(one, link::size_of(row));
   auto tries = one.outcome.tries;
   one.outcome = {};
   one.outcome.id = which.id;
@@ -307,7 +270,7 @@ void link_worker::report(const key& which, link::written row, link::told told,
 void link_worker::send_outcome(entry& x) {
   x.again_at = clock::time_point::max();
   x.outcome.over = x.over;
-  say(x.outcome);
+  channel_.say(x.outcome);
 }
 
 void link_worker::function_over(const key& which) {
@@ -315,7 +278,7 @@ void link_worker::function_over(const key& which) {
   if (found == held_.end() || std::exchange(found->second.over, true))
     return;
   if (phase_ == phase::joined || phase_ == phase::parting)
-    say_of(which, link::over{});
+    channel_.say_of(which, link::over{});
   if (found->second.now
       == state::settled) // unnamed from now on, it is over there, too
     forget(found);
@@ -330,12 +293,12 @@ void link_worker::crash(const key& which, std::string why,
   x.why = std::move(why);
   x.took_us = took.count();
   if (phase_ == phase::joined || phase_ == phase::parting) {
-    say_of(which, std::move(x));
+    channel_.say_of(which, std::move(x));
     return forget(found);
   }
   auto& one = found->second;
   one.now = state::dead;
-  --unfinished_[one.queue];
+  finished(one);
   set_bytes(one, 0);
   one.last_word = link::pack(x);
 }
@@ -347,11 +310,11 @@ void link_worker::give_back(const key& which) {
   auto& one = found->second;
   if (phase_ == phase::joined || phase_ == phase::parting) {
     if (one.stands)
-      say_of(which, link::returned{});
+      channel_.say_of(which, link::returned{});
     return forget(found);
   }
   one.now = state::dead;
-  --unfinished_[one.queue];
+  finished(one);
   set_bytes(one, 0);
   one.last_word = link::pack(link::returned{});
 }
@@ -359,13 +322,20 @@ void link_worker::give_back(const key& which) {
 void link_worker::forget(entries::iterator which) {
   auto& one = which->second;
   if (one.now == state::running)
-    --unfinished_[one.queue];
+    finished(one);
   set_bytes(one, 0);
   held_.erase(which);
 }
 
+void link_worker::finished(const entry& x) {
+  auto& left = unfinished_[x.queue];
+  ensure(left > 0, "what is finished once was begun once");
+  --left;
+}
+
 void link_worker::set_bytes(entry& x, std::int64_t bytes) {
   bytes_ += bytes - std::exchange(x.bytes, bytes);
+  ensure(bytes_ >= 0, "no more bytes are given up than are held");
 }
 
 // -- credit -----------------------------------------------------------------------
@@ -391,7 +361,7 @@ void link_worker::send_credit(clock::time_point now) {
   granted_bytes_ = x.bytes;
   sent_.emplace_back(x.number, now);
   credit_at_ = now + ping_;
-  say(std::move(x));
+  channel_.say(std::move(x));
 }
 
 /// The engine believes that there is less room than there is, by so much that steps may

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/network/workers/link_channel.hpp>
 #include <gd/network/workers/link_codec.hpp>
 #include <gd/pq/database.hpp>
 
@@ -69,7 +70,7 @@ public:
     link::work work{};
     link::settled answer{};
     /// What the outcome was that is settled.
-    link::written written{};
+    store::outcome_row written{};
   };
 
   explicit link_worker(settings how);
@@ -90,7 +91,8 @@ public:
   // -- what has become of executions --------------------------------------------
 
   /// `over`: its function has returned, too.
-  void report(const key& which, link::written row, link::told told, bool over);
+  void report(const key& which, store::outcome_row row, link::told told,
+              bool over);
   void function_over(const key& which);
   void crash(const key& which, std::string why, std::chrono::microseconds took);
   void give_back(const key& which);
@@ -102,7 +104,7 @@ public:
   clock::time_point due(clock::time_point now) const;
 
   std::vector<link::packet> take_packets() {
-    return std::exchange(packets_, {});
+    return channel_.take_packets();
   }
   std::vector<order> take_orders() {
     return std::exchange(orders_, {});
@@ -170,10 +172,6 @@ private:
 
   using entries = std::map<key, entry>;
 
-  template <class T>
-  void say(T x);
-  template <class T>
-  void say_of(const key& which, T x);
   void fail(std::string why);
   void end_joining();
   void send_outcome(entry& x);
@@ -181,11 +179,11 @@ private:
   bool worth_a_credit() const;
   std::int32_t room(const queue& of) const;
   void forget(entries::iterator which);
+  /// It has an outcome, or will have none.
+  void finished(const entry& x);
   void set_bytes(entry& x, std::int64_t bytes);
   clock::time_point sent_at(std::uint64_t credit) const;
   void order_all_back();
-  template <class T>
-  bool in_place(const T& x);
   template <class T, class F>
   void read(const link::packet& x, F f);
 
@@ -201,14 +199,13 @@ private:
   bool heard_of_leaving_ = false; ///< by the engine
   std::string why_;
   link::joined engine_;
+  link::channel channel_;
   clock::duration ping_{std::chrono::seconds{1}};
   clock::duration silence_{std::chrono::seconds{5}};
   entries held_;
   std::map<std::string, std::int32_t> unfinished_; ///< by queue
   std::int64_t bytes_ = 0;
-  std::uint64_t told_ = 0;  ///< messages of this joining
-  std::uint64_t heard_ = 0; ///< the same, of the engine's
-  std::uint64_t work_ = 0;  ///< the number of the last work
+  std::uint64_t work_ = 0; ///< the number of the last work
   std::uint64_t credits_ = 0;
   /// Of those that may still be echoed: when they were sent.
   std::deque<std::pair<std::uint64_t, clock::time_point>> sent_;
@@ -217,7 +214,6 @@ private:
   std::int64_t granted_bytes_ = 0;
   clock::time_point credit_at_{};
   clock::time_point heard_at_{};
-  std::vector<link::packet> packets_;
   std::vector<order> orders_;
 };
 
