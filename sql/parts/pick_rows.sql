@@ -4,7 +4,8 @@
 -- then it is not shown either. That is decided above the union: a lateral subquery for each row costs more. The first that
 -- prints more than 34 times as much says so (gd.unchecked), and nothing is printed behind it: each might take that long.
 -- Names have a limit, and a scope has five statuses. Longer ones are not ours: a step's name is cut, which no machine has
--- then, and with such a scope any outcome may collide.
+-- then, and with such a scope any outcome may collide. A traceparent is in the column in which the last row has the
+-- pick's summary: each column costs something in all rows.
 picked as (
   update :"schema".gen_durable g
   set status = 'executing', locked_by = $1::text,

@@ -487,6 +487,62 @@ CAF_TEST(a suspect is not given to who has run nothing to its end) {
     "t");
 }
 
+namespace {
+
+/// A worker that says what a test wants.
+class forger {
+public:
+  forger(caf::actor_system& sys, std::uint16_t port, const std::string& release)
+    : door_(must(
+      gd::test::connect(sys, "127.0.0.1:" + std::to_string(port), patience))),
+      self_(sys) {
+    say(gd::link::join{.protocols = {gd::link::protocol},
+                       .incarnation = "forger",
+                       .node = "forger",
+                       .machines = gd::link::offered({link_machine(release)}),
+                       .queues = {"default"}});
+  }
+
+  template <class T>
+  void say(const T& x) {
+    auto packet = gd::link::pack(x);
+    self_->send(
+      caf::actor_cast<caf::actor>(door_),
+      gd::actors::link_message{packet.type, packet.version, packet.bytes});
+  }
+
+  /// The next message of that kind.
+  template <class T>
+  T hear() {
+    std::optional<T> heard;
+    while (!heard) {
+      bool silent = false;
+      self_->receive(
+        [&](const gd::actors::link_message& x) {
+        if (x.type == static_cast<std::int32_t>(T::type))
+          heard = must(gd::link::unpack<T>({x.type, x.version, x.bytes}));
+        },
+        caf::after(patience) >> [&] { silent = true; });
+      if (silent)
+        throw std::runtime_error("the engine is silent");
+    }
+    return std::move(*heard);
+  }
+
+private:
+  template <class T>
+  static T must(gd::result<T> x) {
+    if (!x)
+      throw std::runtime_error(to_string(x.error()));
+    return std::move(*x);
+  }
+
+  gd::actors::gateway door_;
+  caf::scoped_actor self_;
+};
+
+} // namespace
+
 CAF_TEST(
   what the engine runs itself is ended by no worker who knows its token) {
   namespace link = gd::link;
@@ -495,21 +551,7 @@ CAF_TEST(
   auto row = db.rows("select id, locked_by from gen_durable "
                      "where status = 'executing'")
                .front();
-  auto door = gd::test::connect(sys, "127.0.0.1:" + std::to_string(port),
-                                patience);
-  CAF_REQUIRE(door);
-  caf::scoped_actor self{sys};
-  auto say = [&](const auto& x) {
-    auto packet = link::pack(x);
-    self->send(
-      caf::actor_cast<caf::actor>(*door),
-      gd::actors::link_message{packet.type, packet.version, packet.bytes});
-  };
-  say(link::join{.protocols = {link::protocol},
-                 .incarnation = "forger",
-                 .node = "forger",
-                 .machines = link::offered({link_machine(release)}),
-                 .queues = {"default"}});
+  forger worker{sys, port, release};
   CAF_REQUIRE(log.wait_for<events::worker_joined>());
   link::outcome forged;
   forged.id = std::stoll(*row[0]);
@@ -517,23 +559,39 @@ CAF_TEST(
   forged.over = true;
   forged.queue = "default";
   forged.row.what = gd::store::verb::done;
-  say(forged);
-  std::optional<link::settled> answer;
-  while (!answer) {
-    bool silent = false;
-    self->receive(
-      [&](const gd::actors::link_message& x) {
-      if (x.type == static_cast<std::int32_t>(link::kind::settled))
-        if (auto read = link::unpack<link::settled>(
-              {x.type, x.version, x.bytes}))
-          answer = std::move(*read);
-      },
-      caf::after(patience) >> [&] { silent = true; });
-    CAF_REQUIRE(!silent);
-  }
-  CAF_CHECK(answer->what == link::verdict::stale);
+  worker.say(forged);
+  CAF_CHECK(worker.hear<link::settled>().what == link::verdict::stale);
   auto token = of(*row[0], "locked_by");
   CAF_CHECK_EQUAL(token, *row[1]);
+}
+
+CAF_TEST(a worker that says what is no outcome has crashed and is told) {
+  namespace link = gd::link;
+  start();
+  take_the_slot();
+  forger worker{sys, port, release};
+  auto joined = worker.hear<link::joined>();
+  link::credit wants;
+  wants.epoch = joined.epoch;
+  wants.nr = 1;
+  wants.number = 1;
+  wants.bytes = 1 << 20;
+  wants.rooms = {{"default", 1}};
+  worker.say(wants);
+  auto id = insert("plain");
+  auto work = worker.hear<link::work>();
+  CAF_CHECK_EQUAL(std::to_string(work.id), id);
+  link::outcome wrong;
+  wrong.epoch = joined.epoch;
+  wrong.nr = 2;
+  wrong.id = work.id;
+  wrong.token = work.token;
+  wrong.over = true;
+  wrong.queue = "default";
+  wrong.row.what = gd::store::verb::release; // the engine's alone
+  worker.say(wrong);
+  CAF_CHECK(worker.hear<link::settled>().what == link::verdict::stale);
+  CAF_CHECK(log.wait_for<events::step_crashed>());
 }
 
 CAF_TEST(a wrong address is told at once) {

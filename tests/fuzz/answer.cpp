@@ -9,6 +9,7 @@
 
 #include <libpq-fe.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -42,13 +43,17 @@ struct input {
   }
 };
 
+/// More than any answer has.
+constexpr std::size_t most_columns = 32;
+
 /// A byte tells how many columns there are, one for each of them its type, then
 /// one in front of each value how long it is, or that it is null.
 pg_result* make_result(input from, const std::vector<std::string>& names) {
   constexpr std::array<Oid, 7> types{25, 20, 23, 21, 16, 1016, 1009};
   constexpr std::uint8_t null = 255;
   auto* out = PQmakeEmptyPGresult(nullptr, PGRES_TUPLES_OK);
-  std::vector<PGresAttDesc> columns(1 + from.byte() % 24);
+  require(names.size() <= most_columns);
+  std::vector<PGresAttDesc> columns(1 + from.byte() % most_columns);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const auto* name = i < names.size() ? names[i].c_str() : "x";
     columns[i] = {const_cast<char*>(name),           0,  0, 1,
@@ -66,16 +71,17 @@ pg_result* make_result(input from, const std::vector<std::string>& names) {
   return out;
 }
 
-/// The columns of a row, and of an inbox.
+/// The columns of a row, those of an inbox and `first` before its own: these grow at their
+/// end, and what the seeds have goes by position.
 template <class Row>
-std::vector<std::string> columns_of() {
-  std::vector<std::string> out;
-  for (auto name : gd::detail::names_of<Row>)
-    if (name == "inbox")
-      out.insert(out.end(), {"ids", "names", "payloads", "traces"});
-    else
-      out.emplace_back(name);
-  return out;
+std::vector<std::string> columns_of(std::vector<std::string> first = {}) {
+  auto own = gd::detail::names_of<Row>;
+  if (std::ranges::find(own, "inbox") != own.end())
+    first.insert(first.end(), {"ids", "names", "payloads", "traces"});
+  for (auto name : own)
+    if (name != "inbox")
+      first.emplace_back(name);
+  return first;
 }
 
 template <class Row>
@@ -100,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   auto rows = answer({"comment"});
   static_cast<void>(static_cast<bool>(rows.check()));
   for (std::size_t i = 0; i < rows.size(); ++i)
-    for (int column = 0; column < 24; ++column) {
+    for (int column = 0; column < static_cast<int>(most_columns); ++column) {
       auto numbers = rows.integers(i, column);
       auto texts = rows.texts(i, column);
       require(8 * numbers.size() <= rows.text(i, column).size());
@@ -109,11 +115,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   gd::pq::reply version;
   version.results.push_back(answer(columns_of<store::schema_row>()));
   static_cast<void>(static_cast<bool>(store::check_schema(version, "public")));
-  auto picked = columns_of<store::picked_row>();
-  auto more = columns_of<store::mark>();
-  picked.insert(picked.end(), more.begin(), more.end());
-  picked.emplace_back("summary");
-  store::read_pick(answer(picked));
+  store::read_pick(answer(
+    columns_of<store::picked_row>(columns_of<store::mark>({"summary"}))));
   store::read_flush(answer({"id", "applied", "holder"}));
   store::read_ids(answer({"id"}));
   store::read_instance(answer(columns_of<gd::instance>()));
@@ -123,14 +126,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::reaped_row, store::returning_row, store::returned_row,
     store::open_crash, store::exonerated_page, store::silent_session,
     store::foreign_session, store::known_machine, store::changed_machine,
-    store::replaced_machine, store::older_node, store::unrunnable_row,
-    gd::machine_row, gd::node_row, gd::not_served_row, store::drawn_id,
-    store::claimed_row, store::inserted_row, store::signal_row, gd::stats_row,
-    gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
-    store::looked_queue, gd::job_row, store::open_job_row, store::upgrade_row,
-    store::listed_row, store::failed_row, store::noted_row, store::trimmed_to,
-    store::forgotten_to, store::drawn_machine, gd::count_row, gd::activity>(
-    from);
+    store::replaced_machine, store::older_node, gd::machine_row, gd::node_row,
+    gd::not_served_row, store::drawn_id, store::claimed_row,
+    store::inserted_row, store::signal_row, gd::stats_row, gd::ledger_entry,
+    gd::in_step_row, gd::why, gd::commanded, store::looked_queue, gd::job_row,
+    store::open_job_row, store::upgrade_row, store::listed_row,
+    store::failed_row, store::noted_row, store::trimmed_to, store::forgotten_to,
+    store::drawn_machine, gd::count_row, gd::activity>(from);
   store::read_declared<store::changed_machine>(
     answer(columns_of<store::changed_machine>()));
   store::read_graph(answer(columns_of<store::drawn_machine>()));

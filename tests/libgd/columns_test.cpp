@@ -74,8 +74,8 @@ using columns_by = std::map<const sql::statement*, names>;
 
 columns_by read_by_name() {
   auto pick = columns_of<store::picked_row, store::mark>({"summary"});
-  for (const auto* of_the_summary : {"traceparent", "due_us", "now_us"})
-    pick.erase(of_the_summary);
+  for (const auto* made_of_others : {"traceparent", "due_us", "now_us"})
+    pick.erase(made_of_others);
   names flush{"id", "applied", "holder"}; // see `read_flush`
   return {
     {&sql::pick, pick},

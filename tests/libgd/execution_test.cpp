@@ -12,10 +12,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -135,6 +137,26 @@ struct fixture {
 };
 
 using ids = std::vector<std::int64_t>;
+
+/// By their names.
+template <class T>
+std::set<std::string_view> empty_fields(const T& x) {
+  std::set<std::string_view> out;
+  auto name = gd::detail::names_of<T>.begin();
+  auto look = [&](const auto& field) {
+    bool empty = false;
+    if constexpr (requires { field.empty(); })
+      empty = field.empty();
+    else
+      empty = !field;
+    if (empty)
+      out.insert(*name);
+    ++name;
+  };
+  std::apply([&](const auto&... fields) { (look(fields), ...); },
+             x.gd_fields());
+  return out;
+}
 
 /// An outcome that cannot be carried out, without a handler.
 gd::outcome impossible() {
@@ -353,6 +375,26 @@ CAF_TEST(
   auto later = next.after(row, "node/incarnation/11", std::nullopt);
   CAF_CHECK_GREATER_OR_EQUAL(later.row().now_us, next.row().now_us);
   CAF_CHECK_LESS(later.row().now_us - next.row().now_us, 100'000'000);
+}
+
+CAF_TEST(what runs ahead has all of its row but what begins anew with a step) {
+  picked.trials = picked.crashes = 1;
+  picked.wake_reason = "signal";
+  receive("paid", "{}");
+  picked.partition_key = "k"; // such a row does not run ahead
+  picked.unique_scope = {"done"};
+  picked.history = 1;
+  picked.seq = 4;
+  picked.traceparent = "00-a-b-01";
+  picked.due_us = picked.now_us = 1'234'567'890'123'456;
+  CAF_REQUIRE_EQUAL(empty_fields(picked), std::set<std::string_view>{});
+  auto inbox = picked.inbox;
+  auto row = run(
+    [](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
+  auto next = under_test->after(row, "node/incarnation/10", inbox);
+  CAF_CHECK_EQUAL(empty_fields(next.row()),
+                  (std::set<std::string_view>{"attempt", "crashes", "trials",
+                                              "wake_reason", "partition_key"}));
 }
 
 CAF_TEST(a step is told which of the machines steps it is and of no other) {

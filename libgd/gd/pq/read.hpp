@@ -13,8 +13,9 @@
 #include <utility>
 #include <vector>
 
-/// Rows of a statement as structs: the fields of GD_FIELDS are columns of the same names.
-/// Where these are is found out once for all rows; one that is not there reads as null.
+/// Rows of a statement as structs: fields of GD_FIELDS are read from columns of the same
+/// names. Where these are is found out once for all rows; one that is not there reads as
+/// null.
 namespace gd::pq {
 
 /// Reads values of one type. Others than these, or of several columns, have a

@@ -108,9 +108,10 @@ private:
 
 // -- picking ------------------------------------------------------------------
 
-/// A row under a lease, as a step gets it: read by `read_pick`. `insert_intake` makes some
-/// of what it has inserted under a lease, `execution::after` of what runs ahead,
-/// `simulation::show` of the test kit: what one of them leaves out is empty there.
+/// A row under a lease, as a step gets it: read by `read_pick`, and by a worker's end of a
+/// link. `insert_intake` makes some of what it has inserted under a lease,
+/// `execution::after` of what runs ahead, `simulation::show` of the test kit: what one of
+/// them leaves out is empty there.
 struct picked_row {
   std::int64_t id = 0;
   std::string fsm{};
@@ -134,14 +135,14 @@ struct picked_row {
   std::int32_t steps_ahead = 0;
   /// False: state and inbox are still to be asked for, by `show`.
   bool shown = true;
-  /// Since when it was due; the database's clock, and ours, as of the pick.
-  std::int64_t due_us = 0;
-  std::int64_t now_us = 0;
-  std::chrono::steady_clock::time_point picked_at{};
+  std::int64_t due_us = 0; ///< since when it was due
+  std::int64_t now_us = 0; ///< when it was picked, by the database's clock
+  std::chrono::steady_clock::time_point picked_at{}; ///< the same, by ours
 
   /// Of state and inbox.
   std::size_t bytes() const noexcept;
 
+  /// The last three are no columns: `read_pick` makes them of others.
   GD_FIELDS(id, fsm, fsm_version, step, state, attempt, crashes, trials,
             wake_reason, inbox, partition_key, unique_scope, history, seq,
             traceparent, due_us, now_us);

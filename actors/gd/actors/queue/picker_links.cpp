@@ -88,6 +88,7 @@ void picker_actor::read_report(elsewhere::report& x) {
         return;
       const auto& of = found->what;
       if (!x.row) {
+        workers_->refuse(x, false, now());
         found->away->function = false;
         return crash(*found, *of, x.why);
       }

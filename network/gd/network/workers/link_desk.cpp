@@ -105,10 +105,8 @@ link_desk::hand_out(const std::string& queue, std::uint64_t tag,
   if (row.picked_at <= extended_at_)
     until = std::max(until, extended_until_);
   const auto& under = *what.under();
-  auto sent = row;
-  sent.partition_key.reset();
-  best->second.host.hand_out(queue, tag, {under.id, under.token},
-                             std::move(sent), until, now);
+  best->second.host.hand_out(queue, tag, {under.id, under.token}, row, until,
+                             now);
   pass_on(best->first, best->second);
   return best->first;
 }

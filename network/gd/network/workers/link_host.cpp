@@ -209,7 +209,7 @@ void link_host::on_credit(link::credit x, clock::time_point now) {
   for (auto& one : x.rooms)
     if (std::ranges::find(how_.queues, one.queue) != how_.queues.end())
       wanted_[std::move(one.queue)] = std::clamp(one.rows, 0, 100'000);
-  bytes_ = x.bytes;
+  bytes_ = std::max<std::int64_t>(x.bytes, 0);
   for (; !sent_.empty() && sent_.front().number <= x.seq; sent_.pop_front()) {
     --sent_rows_[sent_.front().queue];
     sent_bytes_ -= sent_.front().bytes;
@@ -340,6 +340,7 @@ void link_host::hand_out(const std::string& queue, std::uint64_t tag,
   x.left_us = microseconds(until - now);
   x.queue = queue;
   x.row = std::move(row);
+  x.row.partition_key.reset(); // its lock is the engine's
   sent_.push_back({x.number, queue, link::size_of(x.row)});
   ++sent_rows_[queue];
   sent_bytes_ += sent_.back().bytes;

@@ -94,6 +94,8 @@ void link_worker::receive(const link::packet& x, clock::time_point now) {
 void link_worker::on_joined(link::joined x, clock::time_point now) {
   if (phase_ != phase::joining)
     return;
+  if (x.epoch == 0)
+    return fail("the engine does not number the joining");
   engine_ = std::move(x);
   channel_.begin(engine_.epoch);
   phase_ = leaving_ ? phase::parting : phase::joined;
@@ -182,7 +184,7 @@ void link_worker::on_settled(link::settled x) {
     return;
   }
   key goes_on{which.id, x.next_token};
-  if (held_.contains(goes_on))
+  if (!x.next_token.empty() && held_.contains(goes_on))
     return fail("the engine goes on with what is held already");
   order next{order::verb::settle, which, one.queue};
   if (x.what == link::verdict::refused || x.what == link::verdict::collided) {
