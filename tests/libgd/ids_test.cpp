@@ -290,7 +290,7 @@ CAF_TEST(a check finds sequences that stand behind and a repair moves them
   CAF_REQUIRE(done);
   CAF_CHECK_EQUAL(done->size(), 2u);
   CAF_CHECK_EQUAL(found(), "");
-  CAF_CHECK_EQUAL(connect().insert(order(100001))->id, 2'001);
+  CAF_CHECK_EQUAL(+connect().insert(order(100001))->id, 2'001);
   set("gen_durable", 3'000);
   done = gd::repair(db.options());
   CAF_REQUIRE(done);

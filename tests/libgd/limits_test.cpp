@@ -767,8 +767,8 @@ CAF_TEST(a replay and a timeout take up to 100 years
   for (auto t : {system_clock::time_point::min(), system_clock::time_point{},
                  system_clock::time_point::max()})
     CAF_CHECK_EQUAL(until(t), "did not fail");
-  CAF_CHECK_EQUAL(latest(),
-                  gd::to_microseconds(system_clock::time_point::max()).value());
+  CAF_CHECK_EQUAL(
+    latest(), +gd::to_microseconds(system_clock::time_point::max()).value());
   CAF_CHECK_EQUAL(until(gd::earliest_time), "did not fail");
   CAF_CHECK_EQUAL(until(gd::latest_time), "did not fail");
   CAF_CHECK_EQUAL(latest(), gd::latest_time.time_since_epoch().count());

@@ -163,7 +163,7 @@ CAF_TEST(the clock stands until it is moved and nothing fires early) {
   CAF_CHECK(sim.now() == begin);
   auto parked = must(sim.instance(id));
   CAF_CHECK_EQUAL(parked.deadline_us.value(),
-                  gd::to_microseconds(begin + 1h).value());
+                  +gd::to_microseconds(begin + 1h).value());
   must(sim.advance(1h - 1us));
   CAF_CHECK(!must(sim.step()));
   must(sim.advance(1us));

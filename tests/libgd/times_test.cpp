@@ -89,11 +89,11 @@ sys_time<microseconds> end_of(int y) {
 
 CAF_TEST(a point in time of any type is exact in microseconds or none) {
   using gd::to_microseconds;
-  CAF_CHECK_EQUAL(to_microseconds(sys_days{year{2999} / 1 / 1}).value(),
+  CAF_CHECK_EQUAL(+to_microseconds(sys_days{year{2999} / 1 / 1}).value(),
                   sys_time<microseconds>{sys_days{year{2999} / 1 / 1}}
                     .time_since_epoch()
                     .count());
-  CAF_CHECK_EQUAL(to_microseconds(end_of(9999)).value(),
+  CAF_CHECK_EQUAL(+to_microseconds(end_of(9999)).value(),
                   253'402'300'799'999'999);
   // What is finer goes to the microsecond that has begun, before 1970 as well.
   CAF_CHECK_EQUAL(
@@ -109,7 +109,7 @@ CAF_TEST(a point in time of any type is exact in microseconds or none) {
   CAF_CHECK(!to_microseconds(sys_time<hours>::max()));
   CAF_CHECK(!to_microseconds(sys_time<days>::min()));
   using in_double = sys_time<std::chrono::duration<double>>;
-  CAF_CHECK_EQUAL(to_microseconds(in_double{0.25s}).value(), 250'000);
+  CAF_CHECK_EQUAL(+to_microseconds(in_double{0.25s}).value(), 250'000);
   CAF_CHECK(!to_microseconds(in_double{
     std::chrono::duration<double>{std::numeric_limits<double>::quiet_NaN()}}));
   CAF_CHECK(!to_microseconds(hours::max()));
@@ -198,7 +198,7 @@ CAF_TEST(times that somebody has written as infinite are shown and wait) {
                     at[0] == '-' ? -62'135'596'800'000'000
                                  : 253'402'300'799'999'999);
     CAF_REQUIRE(stored.run_for(1h));
-    CAF_CHECK_EQUAL(stored.instance(id)->status,
+    CAF_CHECK_EQUAL(std::string{stored.instance(id)->status},
                     at[0] == '-' ? "done" : "awaiting_signal");
   }
 }
