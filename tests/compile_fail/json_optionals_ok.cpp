@@ -9,4 +9,4 @@ struct gaps {
 };
 
 auto text = gd::to_json(gaps{});
-auto gaps_read = gd::from_json<gaps>("{}");
+auto read = gd::from_json<gaps>("{}");
