@@ -158,7 +158,7 @@ CAF_TEST(what a trigger refuses is told once in the words of the server) {
   for (int sweep = 0; sweep < 60; ++sweep)
     pass(1s);
   CAF_REQUIRE_EQUAL(log.all<events::row_refused>().size(), 4u);
-  CAF_CHECK_GREATER(log.all<events::row_refused>().back().times, 10u);
+  CAF_CHECK_GREATER(+log.all<events::row_refused>().back().times, 10u);
 }
 
 CAF_TEST(a sweep of leases forgets as many pages of dedup keys as are old) {
