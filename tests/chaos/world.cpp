@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,14 +24,7 @@ namespace {
 
 /// Waits until a process has ended, and takes its status; false: not in time.
 bool reap(pid_t pid, int& status) {
-  auto fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  pollfd ended{fd, POLLIN, 0};
-  bool in_time = poll(&ended, 1,
-                      static_cast<int>(
-                        std::chrono::milliseconds{patience}.count()))
-                 > 0;
-  close(fd);
-  return in_time && waitpid(pid, &status, 0) == pid;
+  return gd::test::ends_in_time(pid) && waitpid(pid, &status, 0) == pid;
 }
 
 void wait_until(const std::function<bool()>& holds, const char* otherwise) {

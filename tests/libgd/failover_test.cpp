@@ -470,7 +470,7 @@ CAF_TEST(while a session waits for a standby no other takes its place) {
                                             "standby")
          == std::string::npos) {
     CAF_REQUIRE(std::chrono::steady_clock::now() < give_up);
-    std::this_thread::sleep_for(2ms);
+    std::this_thread::yield();
   }
   auto waiting = "select count(*) from pg_stat_activity where wait_event = "
                  "'SyncRep' and datname = current_database()";

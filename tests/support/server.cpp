@@ -3,16 +3,18 @@
 #include "database.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 namespace gd::test {
@@ -79,15 +81,20 @@ bool run(const std::string& program, std::vector<std::string> arguments) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Nobody may have waited for it yet.
-bool is_alive(pid_t pid) {
-  std::ifstream stat{"/proc/" + std::to_string(pid) + "/stat"};
-  std::string line;
-  return std::getline(stat, line)
-         && line.compare(line.rfind(')') + 2, 1, "Z") != 0;
-}
-
 } // namespace
+
+bool ends_in_time(pid_t pid) {
+  auto fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0)
+    return errno == ESRCH; // it has ended
+  pollfd ended{fd, POLLIN, 0};
+  bool in_time = poll(&ended, 1,
+                      static_cast<int>(
+                        std::chrono::milliseconds{patience}.count()))
+                 > 0;
+  close(fd);
+  return in_time;
+}
 
 server::server(path data, std::string host, bool own)
   : data_(std::move(data)), host_(std::move(host)), own_(own) {
@@ -177,13 +184,9 @@ void server::kill() {
     all.push_back(pid);
   for (auto pid : all)
     ::kill(pid, SIGKILL);
-  auto give_up = std::chrono::steady_clock::now() + patience;
   for (auto pid : all)
-    while (is_alive(pid)) {
-      if (std::chrono::steady_clock::now() > give_up)
-        throw std::runtime_error{"the server's processes do not end"};
-      std::this_thread::sleep_for(std::chrono::milliseconds{2});
-    }
+    if (!ends_in_time(pid))
+      throw std::runtime_error{"the server's processes do not end"};
   file.close();
   std::filesystem::remove(data_
                           / "postmaster.pid"); // the number may be taken yet

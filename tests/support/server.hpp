@@ -1,10 +1,15 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace gd::test {
+
+/// Waits until a process, whosever it is, has ended, up to `patience`; false: it has not.
+bool ends_in_time(pid_t pid);
 
 /// A PostgreSQL server beside others, under the directory that tools/private-postgres has
 /// made. Throws where it cannot do as it is told.

@@ -17,8 +17,7 @@ void dial(caf::actor_system& sys, std::string where,
     result<held_gateway> found = error{};
     try {
       found = hold(self->system(), where, timeout);
-    } catch (
-      const std::exception& x) { // no thread, or no memory, for CAF's own
+    } catch (const std::exception& x) { // for CAF's own: no thread, no memory
       found = error{errc::unavailable, x.what(), {}};
     }
     tell(std::move(found));

@@ -155,8 +155,8 @@ struct work : about {
   std::uint64_t echo = 0;   ///< the number of the last credit
   std::int64_t left_us = 0; ///< of the lease
   std::string queue{};
-  store::picked_row
-    row{}; ///< without its partition key, which stays with the engine
+  /// Without its partition key, which stays with the engine.
+  store::picked_row row{};
 
   GD_FIELDS(epoch, nr, id, token, number, echo, left_us, queue, row);
 };
