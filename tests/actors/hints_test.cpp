@@ -12,10 +12,12 @@
 #include <caf/test/dsl.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace hints_suite {
@@ -406,9 +408,14 @@ CAF_TEST(who exchanges hints is started again when it crashes) {
   CAF_REQUIRE(before);
   caf::anon_send_exit(before, caf::exit_reason::kill);
   CAF_REQUIRE(log.wait_for<gd::events::actor_restarted>());
+  // It is told when it begins to wait.
+  auto give_up = std::chrono::steady_clock::now() + patience;
+  while (inside(a)->children.find(role::hints) == before
+         && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::yield();
+  CAF_REQUIRE(inside(a)->children.find(role::hints) != before);
   CAF_REQUIRE(insert_by(a, {.fsm = "Probe"}));
   wait_until_done(a, 1);
-  CAF_CHECK(inside(a)->children.find(role::hints) != before);
 }
 
 CAF_TEST(a node that is not published tells and hears nothing) {

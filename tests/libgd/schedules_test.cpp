@@ -1843,7 +1843,7 @@ std::optional<finding> search_all(std::uint64_t seed, std::uint64_t count) {
 
 CAF_TEST(random schedules keep every promise) {
   auto seed = setting("GD_SEED", 1);
-  auto count = setting("GD_SCHEDULES", 2'000);
+  auto count = setting("GD_SCHEDULES", 500);
   CAF_MESSAGE("GD_SEED=" << seed << " GD_SCHEDULES=" << count);
   if (auto found = search_all(seed, count))
     CAF_ERROR(to_string(*found));
