@@ -4,6 +4,7 @@
 #define CAF_SUITE deploys
 
 #include "actors/stepped.hpp"
+#include "support/words.hpp"
 
 #include <gd/actors/node/registration.hpp>
 #include <gd/actors/sweep/reaper.hpp>
@@ -57,10 +58,6 @@ gd::machine resting(std::chrono::microseconds after, gd::step_list to,
     .rest(probe_step::first, std::move(to), {.after = after, .then = then})
     .step(probe_step::second, end)
     .final(probe_step::third);
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct fixture : engine_fixture {

@@ -3,6 +3,7 @@
 #define CAF_SUITE gdctl_gateway
 
 #include "actors/published_node.hpp"
+#include "support/words.hpp"
 
 #include <caf/test/unit_test.hpp>
 
@@ -51,10 +52,6 @@ public:
 private:
   std::FILE* out_;
 };
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct fixture {
   temporary_database db;

@@ -1,9 +1,10 @@
 #define CAF_SUITE guard
 
-#include "actors/harness.hpp"
+#include "actors/network.hpp"
 #include "actors/peers.hpp"
 #include "support/basp.hpp"
 #include "support/connect.hpp"
+#include "support/words.hpp"
 
 #include <gd/actors/remote.hpp>
 #include <gd/network/wire/guard.hpp>
@@ -40,12 +41,6 @@ using gd::actors::gateway;
 using std::chrono::milliseconds;
 using clock_type = std::chrono::steady_clock;
 namespace events = gd::events;
-
-struct network_config : system_config {
-  network_config() {
-    gd::actors::add_network_to(*this);
-  }
-};
 
 /// What a sanitizer keeps is not the node's.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -526,10 +521,6 @@ struct between_ends {
     }
   }
 };
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 } // namespace
 

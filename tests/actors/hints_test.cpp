@@ -3,6 +3,7 @@
 // What a node leaves, others hear of at once: step by step on the simulated clock, and
 // in engines that find rows by nothing else.
 
+#include "actors/network.hpp"
 #include "actors/stepped.hpp"
 #include "support/process.hpp"
 
@@ -117,13 +118,6 @@ struct hints_fixture : picker_fixture {
 
   std::size_t told(const std::string& address) {
     return heard[address].size();
-  }
-};
-
-/// A network of its own for each engine, as processes have.
-struct network_config : system_config {
-  network_config() {
-    add_network_to(*this);
   }
 };
 

@@ -3,7 +3,7 @@
 
 #define CAF_SUITE join
 
-#include "actors/harness.hpp"
+#include "actors/network.hpp"
 #include "link_worker/machines.hpp"
 #include "support/connect.hpp"
 #include "support/process.hpp"
@@ -36,12 +36,6 @@ using namespace gd::test;
 namespace events = gd::events;
 
 namespace {
-
-struct network_config : system_config {
-  network_config() {
-    gd::actors::add_network_to(*this);
-  }
-};
 
 /// An engine whose only slot is taken: all else is run by workers.
 struct fixture {

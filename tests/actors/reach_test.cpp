@@ -3,10 +3,11 @@
 
 #define CAF_SUITE reach
 
-#include "actors/harness.hpp"
+#include "actors/network.hpp"
 #include "actors/published_node.hpp"
 #include "support/plain_socket.hpp"
 #include "support/relay.hpp"
+#include "support/words.hpp"
 
 #include <gd/actors/remote.hpp>
 #include <gd/actors/remote_gateway.hpp>
@@ -39,12 +40,6 @@ using gd::errc;
 using gd::actors::reach_options;
 using gd::actors::send_again;
 namespace events = gd::events;
-
-struct network_config : system_config {
-  network_config() {
-    gd::actors::add_network_to(*this);
-  }
-};
 
 /// A client, its network, and nobody.
 struct lonely_fixture {
@@ -204,10 +199,6 @@ private:
 template <class T>
 std::string code_of(const gd::result<T>& x) {
   return x ? "ok" : std::string{to_string(x.error().code)};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 } // namespace

@@ -1,11 +1,13 @@
 #define CAF_SUITE remote
 
-#include "actors/harness.hpp"
+#include "actors/network.hpp"
 #include "actors/peers.hpp"
 #include "remote_peer/samples.hpp"
 #include "support/connect.hpp"
+#include "support/words.hpp"
 
 #include <gd/actors/join.hpp>
+#include <gd/actors/node/node.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/actors/remote_gateway.hpp>
 #include <gd/network/server/portal.hpp>
@@ -119,12 +121,6 @@ private:
   }
 };
 
-struct network_config : system_config {
-  network_config() {
-    gd::actors::add_network_to(*this);
-  }
-};
-
 struct remote_fixture {
   temporary_database db;
   socket_folder sockets;
@@ -229,10 +225,6 @@ struct remote_fixture {
   caf::strong_actor_ptr sender;
   std::vector<gd::actors::gateway_portal_impl> portals;
 };
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string without_ids(const std::string& text) {
   return std::regex_replace(text, std::regex{"id: [0-9]+"}, "id: some");

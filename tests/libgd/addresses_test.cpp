@@ -14,6 +14,7 @@
 #include <gd/transaction.hpp>
 
 #include <support/database.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -35,6 +36,7 @@ namespace addresses_suite {
 using namespace std::literals;
 
 using gd::errc;
+using gd::test::code_of;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
@@ -61,11 +63,6 @@ gd::machine order_machine(const std::string& name = "Order",
     .rest(waiting, {paid, submitted})
     .final(paid)
     .step(work, [](gd::context<order>&) { return gd::done(); });
-}
-
-template <class T>
-errc code_of(const gd::result<T>& x) {
-  return x ? errc{} : x.error().code;
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 #define CAF_SUITE client
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/engine/intake/insert_intake.hpp>
@@ -31,20 +32,13 @@ using namespace std::literals;
 
 using gd::errc;
 using gd::json;
+using gd::test::code_of;
+using gd::test::contains;
 using gd::test::session;
 using gd::test::temporary_database;
 using clock_type = gd::database::clock;
 
 namespace {
-
-template <class T>
-errc code_of(const gd::result<T>& x) {
-  return x ? errc{} : x.error().code;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// An insert that needs no machine.
 gd::insert row(std::string state = "{}") {

@@ -5,6 +5,7 @@
 
 #include "support/database.hpp"
 #include "support/server.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
@@ -26,6 +27,7 @@ using namespace std::literals;
 
 using gd::errc;
 using gd::newest_schema;
+using gd::test::contains;
 using gd::test::server;
 using gd::test::session;
 using gd::test::temporary_database;
@@ -35,10 +37,6 @@ namespace {
 template <class T>
 std::string told(const gd::result<T>& x) {
   return x ? "" : gd::to_string(x.error());
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct ended {

@@ -4,6 +4,7 @@
 #define CAF_SUITE declared
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/engine/step/execution.hpp>
 #include <gd/graph.hpp>
@@ -22,6 +23,7 @@
 #include <vector>
 
 using namespace std::literals;
+using gd::test::contains;
 
 namespace declaring {
 
@@ -97,10 +99,6 @@ gd::store::outcome_row run(gd::machine x) {
 std::string refusal(const gd::machine& x) {
   auto ok = x.validate();
   return ok ? "" : ok.error().message;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 } // namespace

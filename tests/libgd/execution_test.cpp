@@ -2,6 +2,8 @@
 
 #include <gd/engine/step/execution.hpp>
 
+#include <support/words.hpp>
+
 #include <caf/test/dsl.hpp>
 
 #include <array>
@@ -22,6 +24,7 @@
 #include <vector>
 
 using namespace std::literals;
+using gd::test::contains;
 
 namespace parcels {
 
@@ -170,10 +173,6 @@ struct asynchronous_step {
     return std::make_shared<const gd::async_function>();
   }
 };
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 } // namespace
 

@@ -3,6 +3,7 @@
 #define CAF_SUITE gdctl_operate
 
 #include <support/gdctl.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -25,12 +26,9 @@
 namespace gdctl_operate_suite {
 
 using namespace std::literals;
+using gd::test::contains;
 
 namespace {
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct fixture : gd::test::database_of_gdctl {
   fixture() {

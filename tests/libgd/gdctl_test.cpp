@@ -4,6 +4,7 @@
 #define CAF_SUITE gdctl
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/json.hpp>
 #include <gd/migrate.hpp>
@@ -31,6 +32,7 @@
 
 using namespace std::literals;
 
+using gd::test::contains;
 using gd::test::patience;
 using gd::test::session;
 using gd::test::temporary_database;
@@ -54,10 +56,6 @@ struct answer_line {
 namespace gdctl_suite {
 
 namespace {
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// A running gdctl with pipes for its streams, its stdout perhaps a file,
 /// or, without a name, closed.

@@ -4,6 +4,7 @@
 #define CAF_SUITE gdctl_words
 
 #include <support/gdctl.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -17,12 +18,9 @@
 namespace gdctl_words_suite {
 
 using namespace std::literals;
+using gd::test::contains;
 
 namespace {
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct fixture : gd::test::database_of_gdctl {
   std::filesystem::path folder = std::filesystem::temp_directory_path()

@@ -11,6 +11,7 @@
 #include <gd/transaction.hpp>
 
 #include <support/database.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -34,16 +35,13 @@ struct ids_state {
 
 namespace {
 
+using gd::test::contains;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
 
 constexpr auto behind = "the sequence public.gen_durable_id_seq stands at ";
 constexpr auto mended_by = "\"gdctl check --repair\"";
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 gd::insert order(std::int64_t number, std::optional<std::string> key = {}) {
   return {.fsm = "Order",

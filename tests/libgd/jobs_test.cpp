@@ -7,6 +7,7 @@
 
 #include <support/database.hpp>
 #include <support/ledger.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -25,12 +26,9 @@ namespace {
 
 using gd::act;
 using gd::errc;
+using gd::test::contains;
 using gd::test::session;
 using gd::test::temporary_database;
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string text(std::int64_t x) {
   return std::to_string(x);

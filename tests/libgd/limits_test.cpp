@@ -4,6 +4,7 @@
 #define CAF_SUITE limits
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/engine/queue/turn.hpp>
@@ -35,6 +36,7 @@ namespace limits_suite {
 using namespace std::literals;
 
 using gd::errc;
+using gd::test::contains;
 using gd::test::temporary_database;
 
 GD_ENUM(limit_step, begin, end);
@@ -93,10 +95,6 @@ std::string every_plane() {
 std::string text_of(std::size_t bytes) {
   constexpr auto around = sizeof(R"({"text": ""})") - 1;
   return R"({"text": ")" + std::string(bytes - around, 'x') + "\"}";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// A name as long as a name may be, at its end a character of several bytes.

@@ -4,6 +4,7 @@
 #define CAF_SUITE migrate
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
@@ -30,25 +31,15 @@ using namespace std::literals;
 
 using gd::errc;
 using gd::newest_schema;
+using gd::test::code_of;
+using gd::test::contains;
+using gd::test::message_of;
 using gd::test::quoted_name;
 using gd::test::session;
 using gd::test::temporary_database;
+using gd::test::temporary_role;
 
 namespace {
-
-template <class T>
-errc code_of(const gd::result<T>& x) {
-  return x ? errc{} : x.error().code;
-}
-
-template <class T>
-std::string message_of(const gd::result<T>& x) {
-  return x ? "" : x.error().message;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// -1: an error.
 int count_of(const gd::result<int>& x) {
@@ -112,22 +103,6 @@ std::string shape_of(temporary_database& db) {
     out += row.front().value_or("null") + "\n";
   return out;
 }
-
-/// A role of the cluster, gone with this object.
-struct temporary_role {
-  explicit temporary_role(const temporary_database& db)
-    : admin(db.conninfo()), name(db.name() + "_role") {
-    admin.exec("create role " + quoted_name(name) + " login");
-  }
-
-  ~temporary_role() {
-    admin.exec("drop owned by " + quoted_name(name) + " cascade; drop role "
-               + quoted_name(name));
-  }
-
-  session admin;
-  std::string name;
-};
 
 } // namespace
 

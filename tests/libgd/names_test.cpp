@@ -7,6 +7,7 @@
 
 #include <support/database.hpp>
 #include <support/traps.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -21,13 +22,10 @@ using namespace std::literals;
 namespace {
 
 using gd::errc;
+using gd::test::contains;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct fixture {
   temporary_database db;

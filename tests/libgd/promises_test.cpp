@@ -12,6 +12,7 @@
 
 #include <support/database.hpp>
 #include <support/process.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -26,16 +27,12 @@ namespace promises_suite {
 using namespace std::literals;
 
 using gd::errc;
+using gd::test::code_of;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
 
 namespace {
-
-template <class T>
-errc code_of(const gd::result<T>& x) {
-  return x ? errc{} : x.error().code;
-}
 
 struct fixture {
   temporary_database db;

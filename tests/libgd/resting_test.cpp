@@ -5,6 +5,7 @@
 #define CAF_SUITE resting
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/engine/intake/insert_intake.hpp>
@@ -53,6 +54,8 @@ namespace {
 namespace store = gd::store;
 
 using gd::errc;
+using gd::test::contains;
+using gd::test::message_of;
 using gd::test::session;
 using gd::test::temporary_database;
 using gd::testing::harness;
@@ -129,15 +132,6 @@ void must(const gd::result<void>& x) {
 std::string refusal(const gd::machine& x) {
   auto ok = x.validate();
   return ok ? "" : ok.error().message;
-}
-
-template <class T>
-std::string message_of(const gd::result<T>& x) {
-  return x ? "" : x.error().message;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// What there is to see of an instance: "awaiting_signal submitted {"n": 1} []".

@@ -4,6 +4,7 @@
 #define CAF_SUITE surroundings
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
@@ -42,6 +43,7 @@ namespace surroundings_suite {
 namespace {
 
 using gd::errc;
+using gd::test::contains;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
@@ -74,10 +76,6 @@ gd::machine order_machine() {
 template <class T>
 std::string told(const gd::result<T>& x) {
   return x ? "" : gd::to_string(x.error());
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// All that anybody may call, and what it says that does not depend on the clock. The

@@ -8,6 +8,7 @@
 #include <gd/time.hpp>
 
 #include <support/database.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -24,6 +25,7 @@
 namespace times_suite {
 
 using namespace std::literals;
+using gd::test::contains;
 
 GD_ENUM(times_step, wait);
 
@@ -41,10 +43,6 @@ using std::chrono::milliseconds;
 using std::chrono::sys_days;
 using std::chrono::sys_time;
 using std::chrono::year;
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 gd::machine waiting() {
   return gd::define<times_state, times_step>("Far", 1)

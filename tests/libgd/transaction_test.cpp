@@ -6,6 +6,7 @@
 
 #include "../../examples/checkout/checkout.hpp"
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/migrate.hpp>
@@ -40,18 +41,17 @@ using namespace std::literals;
 
 using gd::errc;
 using gd::json;
+using gd::test::code_of;
+using gd::test::contains;
+using gd::test::message_of;
 using gd::test::patience;
 using gd::test::quoted_name;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
+using gd::test::temporary_role;
 
 namespace {
-
-template <class T>
-errc code_of(const gd::result<T>& x) {
-  return x ? errc{} : x.error().code;
-}
 
 template <class T>
 std::vector<errc> codes_of(const std::vector<gd::result<T>>& xs) {
@@ -59,15 +59,6 @@ std::vector<errc> codes_of(const std::vector<gd::result<T>>& xs) {
   for (const auto& x : xs)
     codes.push_back(code_of(x));
   return codes;
-}
-
-template <class T>
-std::string message_of(const gd::result<T>& x) {
-  return x ? "" : x.error().message;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// An insert that needs no machine.
@@ -105,22 +96,6 @@ std::string refusal(session& in, const std::string& sql,
     return why.sqlstate();
   }
 }
-
-/// A role of the cluster, gone with this object.
-struct temporary_role {
-  explicit temporary_role(const temporary_database& db)
-    : admin(db.conninfo()), name(db.name() + "_role") {
-    admin.exec("create role " + quoted_name(name) + " login");
-  }
-
-  ~temporary_role() {
-    admin.exec("drop owned by " + quoted_name(name) + " cascade; drop role "
-               + quoted_name(name));
-  }
-
-  session admin;
-  std::string name;
-};
 
 struct fixture {
   fixture() {
@@ -1133,6 +1108,10 @@ CAF_TEST(gd insert does what the library does and refuses what it refuses) {
     x.unique_key = "k";
     x.unique_scope = {"runnable", "asleep"};
   });
+  add([](auto& x) {
+    x.unique_key = "k";
+    x.unique_scope.assign(6, "done");
+  });
   add([](auto& x) { x.unique_scope = {"runnable"}; });
   add([](auto& x) {
     x.unique_key = "k";
@@ -1186,7 +1165,9 @@ CAF_TEST(gd insert refuses what only SQL can say) {
         "'m', eligible_at => 'infinity'", "'m', eligible_at => '-infinity'",
         "'m', eligible_at => '1969-12-31 23:59:59Z'",
         "'m', unique_key => 'k', unique_scope => array[null]",
-        "'m', unique_key => 'k', unique_scope => array['']"})
+        "'m', unique_key => 'k', unique_scope => array['']",
+        "'m', unique_key => 'k', unique_scope => array_fill('done'::text, "
+        "array[5000000])"})
     CAF_CHECK_EQUAL(refusal(caller, "select gd_insert("s + arguments + ")"),
                     "22023");
   // What is left out and what is null are the same.

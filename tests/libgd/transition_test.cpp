@@ -17,6 +17,7 @@
 
 #include <support/database.hpp>
 #include <support/traps.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -41,6 +42,7 @@ using gd::errc;
 using gd::json;
 using gd::transition;
 using gd::transitioned;
+using gd::test::code_of;
 using gd::test::quoted_name;
 using gd::test::session;
 using gd::test::sql_error;
@@ -86,11 +88,6 @@ gd::machine order_machine(gd::history how = gd::history::with_state) {
     .final(paid)
     .final(cancelled)
     .step(expired, [](gd::context<order>&) { return gd::done(); });
-}
-
-template <class T>
-errc code_of(const gd::result<T>& x) {
-  return x ? errc{} : x.error().code;
 }
 
 template <class T>

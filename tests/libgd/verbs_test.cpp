@@ -16,6 +16,7 @@
 #include <support/ledger.hpp>
 #include <support/opened.hpp>
 #include <support/traps.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -37,6 +38,7 @@ namespace store = gd::store;
 
 using gd::act;
 using gd::errc;
+using gd::test::contains;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
@@ -83,10 +85,6 @@ std::string end_of(session& in) {
   } catch (const sql_error& why) {
     return why.sqlstate();
   }
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct fixture : gd::test::opened_database {

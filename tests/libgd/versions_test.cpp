@@ -3,6 +3,7 @@
 #define CAF_SUITE versions
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/pq/connection.hpp>
@@ -24,6 +25,7 @@ namespace versions_suite {
 using namespace std::literals;
 
 using gd::errc;
+using gd::test::code_of;
 using gd::test::session;
 using gd::test::temporary_database;
 namespace store = gd::store;
@@ -46,11 +48,6 @@ gd::machine order(std::int32_t version) {
 
 std::shared_ptr<const gd::registry> registry_of(std::vector<gd::machine> xs) {
   return std::make_shared<gd::registry>(std::move(xs));
-}
-
-template <class T>
-errc code_of(const gd::result<T>& x) {
-  return x ? errc{} : x.error().code;
 }
 
 struct fixture {

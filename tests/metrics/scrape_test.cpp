@@ -5,6 +5,7 @@
 #include "actors/harness.hpp"
 #include "metrics/values.hpp"
 #include "support/plain_socket.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/metrics.hpp>
@@ -33,6 +34,7 @@ using namespace std::literals;
 
 namespace events = gd::events;
 
+using gd::test::contains;
 using gd::test::session;
 using gd::test::values;
 using gd::test::values_of;
@@ -58,10 +60,6 @@ std::string get(int port, const std::string& path) {
   }
   close(fd);
   return answer;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct fixture : gd::test::engine_fixture {

@@ -188,4 +188,20 @@ private:
 /// A name in SQL's double quotes.
 std::string quoted_name(std::string_view name);
 
+/// A role of the cluster, gone with this object.
+struct temporary_role {
+  explicit temporary_role(const temporary_database& db)
+    : admin(db.conninfo()), name(db.name() + "_role") {
+    admin.exec("create role " + quoted_name(name) + " login");
+  }
+
+  ~temporary_role() {
+    admin.exec("drop owned by " + quoted_name(name) + " cascade; drop role "
+               + quoted_name(name));
+  }
+
+  session admin;
+  std::string name;
+};
+
 } // namespace gd::test

@@ -160,6 +160,8 @@ begin atomic
          then 'unique_key: expected 1 to 1024 bytes, got ' || octet_length(gd_insert.unique_key) end,
     case when gd_insert.unique_key is null and cardinality(gd_insert.unique_scope) > 0
          then 'unique_scope: expected a unique_key beside it' end,
+    case when cardinality(gd_insert.unique_scope) > 5
+         then 'unique_scope: expected at most 5 statuses, got ' || cardinality(gd_insert.unique_scope) end,
     (select 'unique_scope: expected some of ' || array_to_string(enum_range(cast(null as :"schema".durable_status)), '|')
        || ', got ' || coalesce(s.status, 'null')
      from unnest(gd_insert.unique_scope) s (status)
