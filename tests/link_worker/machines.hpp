@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -33,6 +34,11 @@ namespace gd::test {
 inline bool is_there(const std::string& file) {
   struct stat found {};
   return stat(file.c_str(), &found) == 0;
+}
+
+/// Is there when an instance's `overruns_long` has begun.
+inline std::string begun_file(const std::string& release, std::int64_t id) {
+  return release + "." + std::to_string(id);
 }
 
 /// What both the engine's node and the worker run. Steps that hold do so until there is
@@ -82,7 +88,8 @@ inline machine link_machine(std::string release, std::int32_t version = 1) {
             return gd::done();
           })
     .step(overruns_long, {.blocking = true, .limit = 50ms},
-          [release](context&) -> outcome {
+          [release](context& ctx) -> outcome {
+            std::fclose(std::fopen(begun_file(release, ctx.id).c_str(), "w"));
             while (!is_there(release))
               std::this_thread::sleep_for(1ms);
             return gd::done();

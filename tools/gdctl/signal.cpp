@@ -123,8 +123,9 @@ gd::result<gd::signal> complete(row x, const signal_options& opts,
   else
     made.payload = std::move(x.payload);
   made.dedup_key = std::move(x.dedup);
-  made.traceparent = x.traceparent ? std::move(x.traceparent)
-                                   : opts.one.traceparent;
+  made.traceparent = std::move(x.traceparent);
+  if (!made.traceparent)
+    made.traceparent = opts.one.traceparent;
   return made;
 }
 
