@@ -64,7 +64,20 @@ public:
                                                             : families{};
   }
 
+  /// Nothing is told any more: what is told to may end now. A look may be under way for
+  /// longer.
+  void close() {
+    std::lock_guard guard{telling_};
+    closed_ = true;
+  }
+
 private:
+  void tell(const event& what) {
+    std::lock_guard guard{telling_};
+    if (!closed_)
+      how_.on_event(what);
+  }
+
   bool is_fresh() const {
     return answered_at_ && clock::now() - *answered_at_ < how_.shown_for;
   }
@@ -88,8 +101,8 @@ private:
       std::transform(gauges->begin(), gauges->end(), std::back_inserter(shown),
                      family_of);
     else if (complaints_.note(gauges.error().message, clock::now()) > 0)
-      how_.on_event(events::sweep_failed{"asking the database for metrics",
-                                         without_data(gauges.error())});
+      tell(events::sweep_failed{"asking the database for metrics",
+                                without_data(gauges.error())});
     std::lock_guard guard{mutex_};
     asking_ = false;
     if (gauges) {
@@ -115,6 +128,8 @@ private:
   database_options how_;
   std::optional<client> client_;
   complaints complaints_;
+  std::mutex telling_;
+  bool closed_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool asking_ = false;
@@ -128,6 +143,10 @@ public:
   explicit database_metrics(database_options how)
     : board_(std::make_shared<board>(std::move(how))) {
     // nop
+  }
+
+  ~database_metrics() override {
+    board_->close();
   }
 
   families Collect() const override {

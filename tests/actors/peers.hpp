@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,6 +40,7 @@ public:
     argv.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL); // if the test is aborted
       dup2(in[0], STDIN_FILENO);
       dup2(out[1], STDOUT_FILENO);
       execv(argv.front(), argv.data());

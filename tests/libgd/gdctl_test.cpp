@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +75,7 @@ public:
     argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL); // if the test is aborted
       dup2(pipes[0][0], STDIN_FILENO);
       if (into == nullptr)
         dup2(pipes[1][1], STDOUT_FILENO);

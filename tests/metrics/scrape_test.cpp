@@ -26,6 +26,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace scrape_suite {
@@ -289,6 +290,25 @@ CAF_TEST(a database that never answers does not hold up a scrape) {
   }
   CAF_CHECK(log.wait_for<events::sweep_failed>());
   CAF_CHECK_EQUAL(values_of(*metrics).size(), 1u);
+}
+
+CAF_TEST(who has let go of the metrics of a database is told nothing more) {
+  gd::test::plain_socket nobody;
+  auto told = std::make_shared<std::atomic<int>>(0);
+  auto metrics = gd::metrics::database(
+    {.database = {.database = "host=127.0.0.1 port="
+                              + std::to_string(nobody.listen_anywhere())},
+     .limit = 200ms,
+     .on_event = [told](const gd::event&) { ++*told; }});
+  CAF_CHECK_EQUAL(up(*metrics), 0);
+  metrics = nullptr;
+  auto before = told->load();
+  // The look that is under way is given up later, and its thread ends.
+  auto give_up = clock_type::now() + gd::test::patience;
+  while (told.use_count() > 1 && clock_type::now() < give_up)
+    std::this_thread::yield();
+  CAF_REQUIRE_EQUAL(told.use_count(), 1);
+  CAF_CHECK_EQUAL(told->load(), before);
 }
 
 CAF_TEST(a stranger who locks the table makes the metrics go and come back) {

@@ -352,7 +352,7 @@ void reactor::advance(lane_state& lane, news& told) {
       told.events.emplace_back(
         events::not_replicated{lane.index, *reply->failure});
     if (!lane.ready)
-      read_first(lane, std::move(*reply), told);
+      read_first(lane, *reply, told);
     else {
       ensure(lane.running != nullptr, "a reply is that of a unit");
       told.replies.emplace_back(std::exchange(lane.running, nullptr),
@@ -433,7 +433,7 @@ void reactor::lost(lane_state& lane, news& told) {
       events::disconnected{lane.index, std::move(why), wait, times});
 }
 
-void reactor::read_first(lane_state& lane, pq::reply reply, news& told) {
+void reactor::read_first(lane_state& lane, const pq::reply& reply, news& told) {
   using beginning = lane_state::beginning;
   auto& conn = *lane.connection;
   result<void> ok;

@@ -59,7 +59,7 @@ public:
   std::optional<clock::time_point>
   connected_since(std::size_t lane) const override;
 
-  error why_waiting(std::size_t lane) const override;
+  error why_waiting(std::size_t index) const override;
 
   /// From now on nothing waits for a connection that is not there: for a node that
   /// stops, and has nothing to wait for.
@@ -95,7 +95,7 @@ private:
   void lost(lane_state& lane, news& told);
   void fail(error why, news& told);
   void give_up_connecting();
-  void read_first(lane_state& lane, pq::reply reply, news& told);
+  void read_first(lane_state& lane, const pq::reply& reply, news& told);
   void start_next(lane_state& lane);
   /// Answers what waits and expires by then.
   static void end_waiting(lane_state& lane, clock::time_point until,

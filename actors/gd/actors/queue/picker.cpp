@@ -68,7 +68,7 @@ caf::behavior picker_actor::make_behavior() {
     if (x.ticket == notes_ticket)
       on_notes_written(*x.reply);
     else
-      on_unit_done(x.ticket, std::move(*x.reply));
+      on_unit_done(x.ticket, *x.reply);
     },
     [this](suspects_changed) { on_suspects_changed(); },
     [this](workers_changed) { on_workers_changed(); },
@@ -155,11 +155,11 @@ void picker_actor::on_steps_ended() {
   drive();
 }
 
-void picker_actor::on_unit_done(std::size_t flight, pq::reply reply) {
+void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
   collect_ended();
   auto t = now();
   auto took = t - sent_at_[flight];
-  auto report = turn_.finish(flight, std::move(reply), t);
+  auto report = turn_.finish(flight, reply, t);
   bool unpicked = false;
   std::size_t written = 0;
   for (auto& x : report.rows) {

@@ -77,7 +77,7 @@ private:
   void on_hint(hint x);
   void on_rows_claimed();
   void on_machines_withdrawn();
-  void on_unit_done(std::size_t flight, pq::reply reply);
+  void on_unit_done(std::size_t flight, const pq::reply& reply);
   void on_steps_ended();
   void on_workers_changed();
   void on_suspects_changed();

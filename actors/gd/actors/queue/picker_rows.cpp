@@ -120,9 +120,11 @@ void picker_actor::end_unusable(execution_ptr row, const error& why,
   home_->tell(events::row_unusable{row->under()->id, why});
   auto outcome = row->fail_unrun(reason, why.message);
   auto tag = begun_.draw_tag();
+  auto under = row->under();
+  auto key = store::hold_of(row->row());
   begun_.add(
     tag,
-    {.under = row->under(), .spare = row, .key = store::hold_of(row->row())},
+    {.under = std::move(under), .spare = std::move(row), .key = std::move(key)},
     step_table::state::reported);
   turn_.add(std::move(outcome), tag);
 }

@@ -293,7 +293,7 @@ turn::leftovers turn::abandon() const {
   return out;
 }
 
-turn::report turn::finish(std::size_t which, pq::reply reply,
+turn::report turn::finish(std::size_t which, const pq::reply& reply,
                           clock::time_point now) {
   ensure(which < flights_.size() && flights_[which].under_way,
          "a reply is that of a flight which is under way");

@@ -191,7 +191,8 @@ public:
     std::optional<error> failure{};
   };
 
-  report finish(std::size_t which, pq::reply reply, clock::time_point now);
+  report finish(std::size_t which, const pq::reply& reply,
+                clock::time_point now);
 
   /// The last pick took as many rows as it wanted, and saw none with a key: there
   /// may be more than those under way take.
