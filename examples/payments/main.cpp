@@ -39,6 +39,7 @@ connection connect(const std::string& where) {
 /// A statement of the application's own; returns the first cell, if there is one.
 std::string run(PGconn* db, const char* statement, const std::vector<std::string>& args = {}) {
   std::vector<const char*> values;
+  values.reserve(args.size());
   for (const auto& x : args)
     values.push_back(x.c_str());
   std::unique_ptr<PGresult, decltype(&PQclear)> answer{

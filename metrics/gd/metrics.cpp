@@ -497,7 +497,7 @@ recorder::recorder(std::shared_ptr<prometheus::Registry> registry,
 
 } // namespace
 
-result<event_sink> sink(std::shared_ptr<prometheus::Registry> registry,
+result<event_sink> sink(const std::shared_ptr<prometheus::Registry>& registry,
                         const options& how) {
   if (!registry)
     return error{
@@ -511,7 +511,7 @@ result<event_sink> sink(std::shared_ptr<prometheus::Registry> registry,
                      + ", expected one that the metrics do not have themselves",
                    {}};
   try {
-    auto made = std::make_shared<recorder>(std::move(registry), how);
+    auto made = std::make_shared<recorder>(registry, how);
     return event_sink{[made](const event& what) { made->tell(what); }};
   } catch (const std::exception& e) {
     return error{errc::invalid_argument,

@@ -35,7 +35,7 @@ struct options {
 /// registry, which it keeps alive. Which ones there are, docs/operations.md says. Error:
 /// `invalid_argument` (a name or label that Prometheus does not allow, or a name that
 /// something else in the registry has).
-result<event_sink> sink(std::shared_ptr<prometheus::Registry> registry,
+result<event_sink> sink(const std::shared_ptr<prometheus::Registry>& registry,
                         const options& how = {});
 
 /// What the metrics of the database go by.

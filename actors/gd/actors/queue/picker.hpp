@@ -156,7 +156,7 @@ private:
   void add_late(elsewhere::report& x);
   bool go_on_there(const entry& x, const execution_ptr& after,
                    turn::flushed& written);
-  void answer(const entry& x, const turn::flushed& what);
+  void answer(const entry& x, const turn::flushed& of);
 
   // Suspects: picker_trials.cpp.
   void take_suspects(std::vector<execution_ptr> rows,
