@@ -24,8 +24,14 @@ public:
     // nop
   }
 
+  ~failed_checks() override {
+    to_->sputn(line_.data(), static_cast<std::streamsize>(line_.size()));
+  }
+
 protected:
   int_type overflow(int_type x) override {
+    if (traits_type::eq_int_type(x, traits_type::eof()))
+      return traits_type::not_eof(x);
     std::lock_guard guard{mutex_};
     line_ += traits_type::to_char_type(x);
     if (line_.back() == '\n') {

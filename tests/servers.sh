@@ -5,7 +5,7 @@
 set -euo pipefail
 
 # As much as in each run: more of it is for the server that is installed.
-unset GD_SCHEDULES GD_EXPLAIN_ROWS GD_JOB_ROWS
+unset GD_SCHEDULES GD_JOB_ROWS
 
 tests=$(realpath "$1")
 gdctl=$(realpath "$2")

@@ -48,8 +48,7 @@ struct database_options {
   std::chrono::milliseconds shown_for{5'000};
   /// Queues that have metrics of their own; others share "other".
   std::size_t most_queues = 100;
-  /// Is told, as `sweep_failed`, why there is no answer; nothing more when what it was given
-  /// to is gone.
+  /// Is told, as `sweep_failed`, why there is no answer; never after these metrics are gone.
   event_sink on_event = log_to_stderr();
 };
 

@@ -64,8 +64,7 @@ public:
                                                             : families{};
   }
 
-  /// Nothing is told any more: what is told to may end now. A look may be under way for
-  /// longer.
+  /// From now on nothing is told. A look that is under way may last longer.
   void close() {
     std::lock_guard guard{telling_};
     closed_ = true;

@@ -369,16 +369,10 @@ struct guard_fixture {
   }
 
   gateway find(milliseconds silence = patience) {
-    auto give_up = clock_type::now() + patience;
-    for (;;) {
-      auto x = gd::test::connect(sys, place, patience, silence);
-      if (x)
-        return *x;
-      // The places are those of peers that CAF has not let go of yet.
-      if (x.error().code != gd::errc::unavailable
-          || clock_type::now() > give_up)
-        CAF_FAIL(to_string(x.error()));
-    }
+    auto x = gd::test::connect(sys, place, patience, silence);
+    if (!x)
+      throw std::runtime_error(to_string(x.error()));
+    return *x;
   }
 
   template <class Answer, class Request>
@@ -431,17 +425,6 @@ struct guard_fixture {
     CAF_CHECK(works(find()));
   }
 
-  /// Those who are gone have their places until CAF has let go of them.
-  std::unique_ptr<raw_node> greeted_node() const {
-    auto give_up = clock_type::now() + patience;
-    for (;;) {
-      auto x = std::make_unique<raw_node>(place, basp::node(4'711));
-      if (x->greeted)
-        return x;
-      CAF_REQUIRE(clock_type::now() < give_up);
-    }
-  }
-
   void attack_it() {
     auto friendly = find();
     for (const auto& x : strangers_attacks()) {
@@ -453,11 +436,13 @@ struct guard_fixture {
     raw_node model{place, basp::node(4'711)};
     CAF_REQUIRE(model.greeted);
     for (const auto& x : peers_attacks(model)) {
-      auto hostile = greeted_node();
-      hostile->socket.write_all(x.bytes);
+      raw_node hostile{place, basp::node(4'711)};
+      if (!hostile.greeted)
+        CAF_ERROR(x.name << ": not greeted any more");
+      hostile.socket.write_all(x.bytes);
       // What is refused or left out is over when this is answered, or it ends.
-      hostile->say(hostile->request("gd::insert_all", nobody_asked, 7));
-      if (hostile->socket.read(32).empty())
+      hostile.say(hostile.request("gd::insert_all", nobody_asked, 7));
+      if (hostile.socket.read(32).empty())
         CAF_MESSAGE(x.name << ": cut off");
     }
     check_unharmed(friendly);
