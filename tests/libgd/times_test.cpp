@@ -87,6 +87,7 @@ sys_time<microseconds> end_of(int y) {
 
 CAF_TEST(a point in time of any type is exact in microseconds or none) {
   using gd::to_microseconds;
+  // A sum, as a check keeps references longer than a result lives.
   CAF_CHECK_EQUAL(+to_microseconds(sys_days{year{2999} / 1 / 1}).value(),
                   sys_time<microseconds>{sys_days{year{2999} / 1 / 1}}
                     .time_since_epoch()
@@ -95,11 +96,11 @@ CAF_TEST(a point in time of any type is exact in microseconds or none) {
                   253'402'300'799'999'999);
   // What is finer goes to the microsecond that has begun, before 1970 as well.
   CAF_CHECK_EQUAL(
-    to_microseconds(sys_time<std::chrono::nanoseconds>{1'999ns}).value(), 1);
+    +to_microseconds(sys_time<std::chrono::nanoseconds>{1'999ns}).value(), 1);
   CAF_CHECK_EQUAL(
-    to_microseconds(sys_time<std::chrono::nanoseconds>{-1ns}).value(), -1);
+    +to_microseconds(sys_time<std::chrono::nanoseconds>{-1ns}).value(), -1);
   CAF_CHECK_EQUAL(
-    to_microseconds(std::chrono::system_clock::time_point::max()).value(),
+    +to_microseconds(std::chrono::system_clock::time_point::max()).value(),
     std::numeric_limits<std::int64_t>::max() / 1'000);
   CAF_CHECK(!to_microseconds(end_of(9999) + 1us));
   CAF_CHECK(!to_microseconds(sys_time<microseconds>::max()));
