@@ -14,7 +14,8 @@ with most as (
     as crashed_before,
 -- include parts/process_of.sql
     as process,
-    not exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key) as free
+    -- An offset, as PostgreSQL 18 would otherwise read the whole table where it was small when the plan was made.
+    not exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key offset 0) as free
   from :"schema".gen_durable g
   where g.id = $1::bigint
     and (g.status = 'awaiting_signal' and (g.wake_reason is not null or g.deadline <= statement_timestamp())

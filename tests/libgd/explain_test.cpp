@@ -1081,7 +1081,10 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   for (const auto* queue : {"unknown", "future", "once", "hot"}) {
     auto cost = buffers("execute naive ('"s + queue + "')");
     CAF_MESSAGE(queue << ", 10 rows, naively: " << cost << " buffers");
-    CAF_CHECK_GREATER_OR_EQUAL(cost, 400);
+    // From 18 on, a scan that skips finds that nothing is due.
+    if (queue != "future"s
+        || std::stoi(db.scalar("show server_version_num")) < 180'000)
+      CAF_CHECK_GREATER_OR_EQUAL(cost, 400);
   }
 }
 
