@@ -14,8 +14,7 @@ with most as (
     as crashed_before,
 -- include parts/process_of.sql
     as process,
-    -- An offset, as PostgreSQL 18 would otherwise read the whole table where it was small when the plan was made.
-    not exists (select from :"schema".gen_durable o where o.unique_guard = g.unique_key offset 0) as free
+    (select o.id from :"schema".gen_durable o where o.unique_guard = g.unique_key limit 1) is null as free
   from :"schema".gen_durable g
   where g.id = $1::bigint
     and (g.status = 'awaiting_signal' and (g.wake_reason is not null or g.deadline <= statement_timestamp())
