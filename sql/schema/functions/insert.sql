@@ -133,95 +133,129 @@ begin
 end
 $$;
 
+-- What is wrong with an insert, as gd_insert refuses it, what is worst first: who takes one row has no more looked at.
+create function :"schema"._gd_insert_faults(
+  fsm text, state jsonb, version int, step text, queue text, priority int, eligible_at timestamptz, delay interval,
+  partition_key text, unique_key text, unique_scope text[])
+returns table (code text, fault text)
+language sql stable
+begin atomic
+  select '22023', f.fault
+  from (select coalesce(
+    :"schema"._gd_name_fault('fsm', _gd_insert_faults.fsm, 255),
+    case when _gd_insert_faults.version < 1
+         then 'version: expected 1 or more, or null for the newest, got ' || _gd_insert_faults.version end,
+    case when _gd_insert_faults.step <> '' then :"schema"._gd_name_fault('step', _gd_insert_faults.step, 255) end,
+    case when _gd_insert_faults.queue <> '' then :"schema"._gd_name_fault('queue', _gd_insert_faults.queue, 255) end,
+    case when _gd_insert_faults.priority not between -32768 and 32767
+         then 'priority: expected -32768 to 32767, got ' || _gd_insert_faults.priority end,
+    case when _gd_insert_faults.partition_key is not null
+         then :"schema"._gd_name_fault('partition_key', _gd_insert_faults.partition_key, 1024) end,
+    case when octet_length(_gd_insert_faults.unique_key) not between 1 and 1024
+         then 'unique_key: expected 1 to 1024 bytes, got ' || octet_length(_gd_insert_faults.unique_key) end,
+    case when _gd_insert_faults.unique_key is null and cardinality(_gd_insert_faults.unique_scope) > 0
+         then 'unique_scope: expected a unique_key beside it' end,
+    case when cardinality(_gd_insert_faults.unique_scope) > 5
+         then 'unique_scope: expected at most 5 statuses, got ' || cardinality(_gd_insert_faults.unique_scope) end,
+    (select 'unique_scope: expected some of ' || array_to_string(enum_range(cast(null as :"schema".durable_status)), '|')
+       || ', got ' || coalesce(s.status, 'null')
+     from unnest(_gd_insert_faults.unique_scope) s (status)
+     where (s.status = any(enum_range(cast(null as :"schema".durable_status))::text[])) is not true
+     limit 1),
+    case when 'executing' = any(_gd_insert_faults.unique_scope) and not 'runnable' = any(_gd_insert_faults.unique_scope)
+         then 'unique_scope: expected runnable beside executing: what has been let in must be able to run' end,
+    case when _gd_insert_faults.partition_key is not null and 'runnable' = any(_gd_insert_faults.unique_scope)
+              and not 'executing' = any(_gd_insert_faults.unique_scope)
+         then 'unique_scope: expected executing beside runnable where there is a partition_key' end,
+    case when _gd_insert_faults.delay not between interval '0' and interval '100 years'
+         then 'delay: expected 0 to 100 years, got ' || _gd_insert_faults.delay end,
+    case when _gd_insert_faults.eligible_at not between timestamptz 'epoch' and timestamptz '3000-01-01 00:00:00Z'
+         then 'eligible_at: expected a time from 1970 until the year 3000, got ' || _gd_insert_faults.eligible_at end,
+    case when _gd_insert_faults.eligible_at is not null and _gd_insert_faults.delay > interval '0'
+         then 'eligible_at and delay: expected one of them, got both' end,
+    :"schema"._gd_json_fault('state', _gd_insert_faults.state),
+    case when jsonb_typeof(_gd_insert_faults.state) <> 'object' then 'state: $: expected object' end) as fault) f
+  where f.fault is not null
+  union all
+  select case when f.retired then 'MV002' when f.fault like 'eligible_at%' then '22023' else '42704' end, f.fault
+  from (
+    select k.retired, case
+      when k.retired and _gd_insert_faults.version is null
+      then format('version: all versions of %s are retired: %s', _gd_insert_faults.fsm, k.versions)
+      when k.retired then format('version: %s v%s is retired', _gd_insert_faults.fsm, _gd_insert_faults.version)
+      when k.found and _gd_insert_faults.step <> '' and not _gd_insert_faults.step = any(m.steps)
+      then format('step: expected one of %s of %s v%s, got %s', array_to_string(m.steps, '|'), _gd_insert_faults.fsm, m.version,
+                  _gd_insert_faults.step)
+      when (_gd_insert_faults.eligible_at is not null or _gd_insert_faults.delay > interval '0')
+        and (select a.status <> 'runnable'
+             from :"schema"._gd_arrival(_gd_insert_faults.fsm, m.version, coalesce(nullif(_gd_insert_faults.step, ''), m.initial_step)) a)
+      then format('eligible_at and delay: no function runs in step %s of %s v%s, expected neither',
+                  coalesce(nullif(_gd_insert_faults.step, ''), m.initial_step), _gd_insert_faults.fsm, m.version)
+      when k.found or _gd_insert_faults.step <> '' and _gd_insert_faults.queue <> '' then null
+      when k.versions is null
+      then format('fsm: no node has made %s known; expected a known machine, or step and queue as well',
+                  _gd_insert_faults.fsm || coalesce(' v' || _gd_insert_faults.version, ''))
+      else format('version: %s is known in version %s, got %s; or give step and queue as well', _gd_insert_faults.fsm,
+                  k.versions, _gd_insert_faults.version) end as fault
+    from (
+      select string_agg(n.version::text, '|' order by n.version) as versions,
+        bool_or(_gd_insert_faults.version is null or n.version = _gd_insert_faults.version) is true as found,
+        bool_and(n.retired) filter (where _gd_insert_faults.version is null or n.version = _gd_insert_faults.version) is true as retired
+      from :"schema".gen_durable_machines n
+      where n.fsm = _gd_insert_faults.fsm) k
+    left join lateral :"schema"._gd_choose_version(_gd_insert_faults.fsm, _gd_insert_faults.version) m on true) f
+  where f.fault is not null;
+end;
+
+-- What an insert leaves open, as the machine's version fills it in, and its unique key as it is stored.
+create function :"schema"._gd_insert_defaults(
+  fsm text, version int, step text, queue text, unique_key text, unique_scope text[])
+returns table (
+  version int, step text, queue text, unique_key bytea, unique_scope :"schema".durable_status[])
+language sql stable
+begin atomic
+  select coalesce(m.version, _gd_insert_defaults.version, 1),
+    coalesce(nullif(_gd_insert_defaults.step, ''), m.initial_step), coalesce(nullif(_gd_insert_defaults.queue, ''), m.queue),
+    convert_to(_gd_insert_defaults.unique_key, 'UTF8'),
+    cast(case when _gd_insert_defaults.unique_key is null then '{}'
+              when coalesce(cardinality(_gd_insert_defaults.unique_scope), 0) = 0 then '{runnable,executing,awaiting_signal}'
+              else _gd_insert_defaults.unique_scope end as :"schema".durable_status[])
+  from (select) one
+  left join lateral :"schema"._gd_choose_version(_gd_insert_defaults.fsm, _gd_insert_defaults.version) m on true;
+end;
+
 -- Makes an instance, or finds the one that has its unique key. What is left open is filled in from what nodes have made
 -- known. May wait for another transaction that inserts the same unique key, as long as lock_timeout lets it. An instance is
--- where it rests, or ends, at once: no time can be given for that.
+-- where it rests, or ends, at once: no time can be given for that. The session keeps the plans: to make them takes longer than to
+-- insert a small state.
 create function :"schema".gd_insert(
   fsm text, state jsonb default '{}', version int default null, step text default null, queue text default null,
   priority int default 0, eligible_at timestamptz default null, delay interval default null,
   partition_key text default null, unique_key text default null, unique_scope text[] default null,
   out id bigint, out duplicate boolean)
-language sql
-set search_path = pg_catalog, pg_temp
+language plpgsql
+set search_path = :"schema", pg_temp
 set row_security = off
-begin atomic
-  select :"schema"._gd_refuse('22023', f.fault)
-  from (select coalesce(
-    :"schema"._gd_name_fault('fsm', gd_insert.fsm, 255),
-    case when gd_insert.version < 1
-         then 'version: expected 1 or more, or null for the newest, got ' || gd_insert.version end,
-    case when gd_insert.step <> '' then :"schema"._gd_name_fault('step', gd_insert.step, 255) end,
-    case when gd_insert.queue <> '' then :"schema"._gd_name_fault('queue', gd_insert.queue, 255) end,
-    case when gd_insert.priority not between -32768 and 32767
-         then 'priority: expected -32768 to 32767, got ' || gd_insert.priority end,
-    case when gd_insert.partition_key is not null
-         then :"schema"._gd_name_fault('partition_key', gd_insert.partition_key, 1024) end,
-    case when octet_length(gd_insert.unique_key) not between 1 and 1024
-         then 'unique_key: expected 1 to 1024 bytes, got ' || octet_length(gd_insert.unique_key) end,
-    case when gd_insert.unique_key is null and cardinality(gd_insert.unique_scope) > 0
-         then 'unique_scope: expected a unique_key beside it' end,
-    case when cardinality(gd_insert.unique_scope) > 5
-         then 'unique_scope: expected at most 5 statuses, got ' || cardinality(gd_insert.unique_scope) end,
-    (select 'unique_scope: expected some of ' || array_to_string(enum_range(cast(null as :"schema".durable_status)), '|')
-       || ', got ' || coalesce(s.status, 'null')
-     from unnest(gd_insert.unique_scope) s (status)
-     where (s.status = any(enum_range(cast(null as :"schema".durable_status))::text[])) is not true
-     limit 1),
-    case when 'executing' = any(gd_insert.unique_scope) and not 'runnable' = any(gd_insert.unique_scope)
-         then 'unique_scope: expected runnable beside executing: what has been let in must be able to run' end,
-    case when gd_insert.partition_key is not null and 'runnable' = any(gd_insert.unique_scope)
-              and not 'executing' = any(gd_insert.unique_scope)
-         then 'unique_scope: expected executing beside runnable where there is a partition_key' end,
-    case when gd_insert.delay not between interval '0' and interval '100 years'
-         then 'delay: expected 0 to 100 years, got ' || gd_insert.delay end,
-    case when gd_insert.eligible_at not between timestamptz 'epoch' and timestamptz '3000-01-01 00:00:00Z'
-         then 'eligible_at: expected a time from 1970 until the year 3000, got ' || gd_insert.eligible_at end,
-    case when gd_insert.eligible_at is not null and gd_insert.delay > interval '0'
-         then 'eligible_at and delay: expected one of them, got both' end,
-    :"schema"._gd_json_fault('state', gd_insert.state),
-    case when jsonb_typeof(gd_insert.state) <> 'object' then 'state: $: expected object' end) as fault) f
-  where f.fault is not null;
-
-  select :"schema"._gd_refuse(
-    case when f.retired then 'MV002' when f.fault like 'eligible_at%' then '22023' else '42704' end, f.fault)
-  from (
-    select k.retired, case
-      when k.retired and gd_insert.version is null
-      then format('version: all versions of %s are retired: %s', gd_insert.fsm, k.versions)
-      when k.retired then format('version: %s v%s is retired', gd_insert.fsm, gd_insert.version)
-      when k.found and gd_insert.step <> '' and not gd_insert.step = any(m.steps)
-      then format('step: expected one of %s of %s v%s, got %s', array_to_string(m.steps, '|'), gd_insert.fsm, m.version,
-                  gd_insert.step)
-      when (gd_insert.eligible_at is not null or gd_insert.delay > interval '0')
-        and (select a.status <> 'runnable'
-             from :"schema"._gd_arrival(gd_insert.fsm, m.version, coalesce(nullif(gd_insert.step, ''), m.initial_step)) a)
-      then format('eligible_at and delay: no function runs in step %s of %s v%s, expected neither',
-                  coalesce(nullif(gd_insert.step, ''), m.initial_step), gd_insert.fsm, m.version)
-      when k.found or gd_insert.step <> '' and gd_insert.queue <> '' then null
-      when k.versions is null
-      then format('fsm: no node has made %s known; expected a known machine, or step and queue as well',
-                  gd_insert.fsm || coalesce(' v' || gd_insert.version, ''))
-      else format('version: %s is known in version %s, got %s; or give step and queue as well', gd_insert.fsm,
-                  k.versions, gd_insert.version) end as fault
-    from (
-      select string_agg(n.version::text, '|' order by n.version) as versions,
-        bool_or(gd_insert.version is null or n.version = gd_insert.version) is true as found,
-        bool_and(n.retired) filter (where gd_insert.version is null or n.version = gd_insert.version) is true as retired
-      from :"schema".gen_durable_machines n
-      where n.fsm = gd_insert.fsm) k
-    left join lateral :"schema"._gd_choose_version(gd_insert.fsm, gd_insert.version) m on true) f
-  where f.fault is not null;
-
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  refused record;
+begin
+  select f.code, f.fault
+  into refused
+  from _gd_insert_faults(gd_insert.fsm, gd_insert.state, gd_insert.version, gd_insert.step, gd_insert.queue, gd_insert.priority,
+    gd_insert.eligible_at, gd_insert.delay, gd_insert.partition_key, gd_insert.unique_key, gd_insert.unique_scope) f
+  limit 1;
+  if found then
+    raise exception using errcode = refused.code, message = refused.fault;
+  end if;
   select r.instance, r.duplicate
-  from (select) one
-  left join lateral :"schema"._gd_choose_version(gd_insert.fsm, gd_insert.version) m on true
-  cross join lateral :"schema"._gd_insert_row(
-    :"schema"._gd_next_id(pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable', 'id')::regclass), gd_insert.fsm,
-    coalesce(m.version, gd_insert.version, 1), coalesce(nullif(gd_insert.step, ''), m.initial_step), gd_insert.state,
-    coalesce(nullif(gd_insert.queue, ''), m.queue), coalesce(gd_insert.priority, 0)::smallint,
-    coalesce(gd_insert.eligible_at, clock_timestamp() + coalesce(gd_insert.delay, interval '0')),
-    gd_insert.partition_key, convert_to(gd_insert.unique_key, 'UTF8'),
-    cast(case when gd_insert.unique_key is null then '{}'
-              when coalesce(cardinality(gd_insert.unique_scope), 0) = 0 then '{runnable,executing,awaiting_signal}'
-              else gd_insert.unique_scope end as :"schema".durable_status[])) r;
-end;
+  into gd_insert.id, gd_insert.duplicate
+  from _gd_insert_defaults(gd_insert.fsm, gd_insert.version, gd_insert.step, gd_insert.queue, gd_insert.unique_key,
+    gd_insert.unique_scope) d
+  cross join lateral _gd_insert_row(_gd_next_id(pg_get_serial_sequence('gen_durable', 'id')::regclass), gd_insert.fsm, d.version,
+    d.step, gd_insert.state, d.queue, coalesce(gd_insert.priority, 0)::smallint,
+    coalesce(gd_insert.eligible_at, clock_timestamp() + coalesce(gd_insert.delay, interval '0')), gd_insert.partition_key,
+    d.unique_key, d.unique_scope) r;
+end
+$$;

@@ -42,27 +42,33 @@ begin atomic
   limit 1;
 end;
 
--- All names of a kind that somebody has: queue, machine; of a machine, or of all, step; of a machine, version. Of the rows as many
--- are looked at as a page of list looks at, and what the server's statistics tell of the others.
-create function :"schema"._gd_names(kind text, fsm text default null) returns setof text
+-- All names of a kind that somebody has, some of them more than once: queue, machine; of a machine, or of all, step; of a machine,
+-- version. Of the rows as many are looked at as a page of list looks at, and what the server's statistics tell of the others. What is
+-- read soonest comes first: who looks for one name reads on to that one.
+create function :"schema"._gd_names(kind text, fsm text) returns setof text
 language sql stable
 begin atomic
   select case _gd_names.kind when 'queue' then m.queue when 'machine' then m.fsm when 'version' then m.version::text end
   from :"schema".gen_durable_machines m
   where _gd_names.fsm is null or m.fsm = _gd_names.fsm
-  union
+  union all
   select s
   from :"schema".gen_durable_machines m
   cross join lateral unnest(m.steps) s
   where _gd_names.kind = 'step' and (_gd_names.fsm is null or m.fsm = _gd_names.fsm)
-  union
+  union all
   select q ->> 'name'
   from :"schema".gen_durable_nodes n
   cross join lateral jsonb_path_query(n.queues, '$[*]') q
   where _gd_names.kind = 'queue'
-  union
+  union all
   select q.queue from :"schema".gen_durable_queues q where _gd_names.kind = 'queue'
-  union
+  union all
+  select unnest(cast(cast(s.most_common_vals as text) as text[]))
+  from pg_stats s
+  where s.schemaname = :'schema' and s.tablename = 'gen_durable' and _gd_names.fsm is null
+    and s.attname = case _gd_names.kind when 'queue' then 'queue' when 'machine' then 'fsm' when 'step' then 'step' end
+  union all
   select case _gd_names.kind when 'queue' then r.queue when 'machine' then r.fsm when 'version' then r.fsm_version::text
                             when 'step' then r.step end
   from (
@@ -73,44 +79,55 @@ begin atomic
     union all
     (select g.queue, g.fsm, g.fsm_version, g.step
      from :"schema".gen_durable g where g.status = 'executing' order by g.lease_expires_at limit 1000)) r
-  where _gd_names.fsm is null or r.fsm = _gd_names.fsm
-  union
-  select unnest(cast(cast(s.most_common_vals as text) as text[]))
-  from pg_stats s
-  where s.schemaname = :'schema' and s.tablename = 'gen_durable' and _gd_names.fsm is null
-    and s.attname = case _gd_names.kind when 'queue' then 'queue' when 'machine' then 'fsm' when 'step' then 'step' end;
+  where _gd_names.fsm is null or r.fsm = _gd_names.fsm;
 end;
 
--- Which of these names nobody has, in a sentence that says which one may have been meant; null: all are known. It is told of the
--- first one. That rows are runnable in a queue its indexes tell.
-create function :"schema".gd_unknown(
-  queue text default null, fsm text default null, version int default null, step text default null) returns text
+-- What gd_unknown tells, see there; no row: all are known. That rows are runnable in a queue its indexes tell. Apart from it, so that
+-- names are bound when it is made; and what is known is gathered for a name that nobody has.
+create function :"schema"._gd_unknown(queue text, fsm text, version int, step text) returns setof text
 language sql stable
-set jit = off
-set enable_seqscan = off
 begin atomic
   select format(w.sentence, left(w.name, 255)) || case
     when w.kind = 'version' then coalesce('; known are ' || nullif(array_to_string(k.known, ', '), ''), '')
     else coalesce('; did you mean ' || left(:"schema"._gd_nearest(w.name, k.known), 255) || '?', '') end
   from (values
-    (1, 'queue', gd_unknown.queue, 'queue: no node serves %s, and nothing is in it'),
-    (2, 'machine', gd_unknown.fsm, 'machine: no node has made %s known, and there is no instance of it'),
-    (3, 'version', case when gd_unknown.fsm is not null then gd_unknown.version::text end,
+    (1, 'queue', _gd_unknown.queue, 'queue: no node serves %s, and nothing is in it'),
+    (2, 'machine', _gd_unknown.fsm, 'machine: no node has made %s known, and there is no instance of it'),
+    (3, 'version', case when _gd_unknown.fsm is not null then _gd_unknown.version::text end,
      'version: no node has made v%s of that machine known, and there is no instance of it'),
-    (4, 'step', gd_unknown.step, 'step: no machine that is meant has %s, and no instance is there')) w (n, kind, name, sentence)
+    (4, 'step', _gd_unknown.step, 'step: no machine that is meant has %s, and no instance is there')) w (n, kind, name, sentence)
+  cross join lateral (select case when w.n > 2 then _gd_unknown.fsm end as fsm) of_machine
   cross join lateral (
-    select array(select s from :"schema"._gd_names(w.kind, case when w.n > 2 then gd_unknown.fsm end) s
-                 where s is not null order by s) as known) k
-  where w.name is not null and not w.name = any(k.known)
+    select array(select distinct s from :"schema"._gd_names(w.kind, of_machine.fsm) s
+                 where s is not null order by s) as known
+    offset 0) k
+  where w.name is not null
     and not (w.kind = 'queue' and (
-      exists (select from :"schema".gen_durable g
-              where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2 and g.queue = w.name)
-      or exists (select from :"schema".gen_durable g
-                 where g.status = 'runnable' and g.partition_key is not null and g.queue = w.name)
-      or exists (select from :"schema".gen_durable g where g.status = 'runnable' and g.crashes >= 2 and g.queue = w.name)))
+      (select true from :"schema".gen_durable g
+       where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2 and g.queue = w.name limit 1)
+      or (select true from :"schema".gen_durable g
+          where g.status = 'runnable' and g.partition_key is not null and g.queue = w.name limit 1)
+      or (select true from :"schema".gen_durable g where g.status = 'runnable' and g.crashes >= 2 and g.queue = w.name limit 1)
+      ) is true)
+    and (select true from :"schema"._gd_names(w.kind, of_machine.fsm) s where s = w.name limit 1) is null
   order by w.n
   limit 1;
 end;
+
+-- Which of these names nobody has, in a sentence that says which one may have been meant; null: all are known. It is told of the
+-- first one. The plan is kept by the session: it costs more to make than anything that it reads.
+create function :"schema".gd_unknown(
+  queue text default null, fsm text default null, version int default null, step text default null) returns text
+language plpgsql stable
+set search_path = :"schema", pg_temp
+set jit = off
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  return (select x.sentence from _gd_unknown(gd_unknown.queue, gd_unknown.fsm, gd_unknown.version, gd_unknown.step) x (sentence));
+end
+$$;
 
 -- The queue; or MV008, if nobody has it, unless that is meant.
 create function :"schema"._gd_known_queue(queue text, force boolean) returns text

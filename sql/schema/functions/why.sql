@@ -108,22 +108,15 @@ begin atomic
     'target: a transaction holds ' || coalesce('instance ' || _gd_held_text.id, 'it'));
 end;
 
--- Why an instance is where it is, in one sentence, which also says what to do, and as data. It is named by its id, or by the
--- key that it has. No row: there is none. Reads its row, of each other table as much as concerns it, the nodes, and who lives.
--- cause: finished, failed; executes, left_behind (its node is gone), lease_over; owed (its unique key is another's); waits,
--- overdue, rests; delayed, no_node, version_unknown, queue_unserved, queue_paused, row_locked, refused (by the database, for what a
--- node was to do with it), behind (another of its partition key), key_locked, suspect, due. details: what the sentence tells; also:
--- the other causes that hold.
-create function :"schema".gd_why(
-  target bigint default null, key text default null, key_bytes bytea default null)
+-- What gd_why tells, see there. Apart from it, so that names are bound when it is made.
+create function :"schema"._gd_why(target bigint, key text, key_bytes bytea)
 returns table (
   id bigint, fsm text, version int, step text, status text, cause text, sentence text, details jsonb, attempt int,
   crashes int, trials int, last_error text)
 language sql stable
-set row_security = off
 begin atomic
   with recursive address as materialized (
-    select :"schema"._gd_address('target', gd_why.target, gd_why.key, gd_why.key_bytes) as key
+    select :"schema"._gd_address('target', _gd_why.target, _gd_why.key, _gd_why.key_bytes) as key
   ), me as materialized (
     select g.id, g.fsm, g.fsm_version, g.step, g.status::text as status, g.queue, g.priority, g.partition_key, g.unique_key,
       g.unique_guard, g.eligible_at, g.deadline, g.wake_reason, g.updated_at, g.attempt, g.crashes, g.trials,
@@ -137,7 +130,7 @@ begin atomic
       g.status = 'awaiting_signal' and (g.wake_reason is not null or g.deadline <= statement_timestamp()) is true as overdue
     from :"schema".gen_durable g
     where g.id = (
-      select case when a.key is null then gd_why.target
+      select case when a.key is null then _gd_why.target
                   else (select o.id from :"schema".gen_durable o where o.unique_guard = a.key) end
       from address a)
   ), held as materialized (
@@ -407,3 +400,27 @@ begin atomic
       || case when c.cause <> 'row_locked' and x.told is not null then format('; and %s has locked its row, so whoever '
                 || 'does something with it waits: %s', x.told, x.to_do) else '' end as sentence) s;
 end;
+
+-- Why an instance is where it is, in one sentence, which also says what to do, and as data. It is named by its id, or by the
+-- key that it has. No row: there is none. Reads its row, of each other table as much as concerns it, the nodes, and who lives.
+-- cause: finished, failed; executes, left_behind (its node is gone), lease_over; owed (its unique key is another's); waits,
+-- overdue, rests; delayed, no_node, version_unknown, queue_unserved, queue_paused, row_locked, refused (by the database, for what a
+-- node was to do with it), behind (another of its partition key), key_locked, suspect, due. details: what the sentence tells; also:
+-- the other causes that hold. The plan is kept by the session:
+-- it costs more to make than anything that it reads.
+create function :"schema".gd_why(
+  target bigint default null, key text default null, key_bytes bytea default null)
+returns table (
+  id bigint, fsm text, version int, step text, status text, cause text, sentence text, details jsonb, attempt int,
+  crashes int, trials int, last_error text)
+language plpgsql stable
+set search_path = :"schema", pg_temp
+set row_security = off
+set jit = off
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  return query select w.* from _gd_why(gd_why.target, gd_why.key, gd_why.key_bytes) w;
+end
+$$;
