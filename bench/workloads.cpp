@@ -9,6 +9,7 @@
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
 #include <gd/network/client/dial.hpp>
+#include <gd/network/wire/secret.hpp>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -199,6 +200,11 @@ struct actor_config : caf::actor_system_config {
   }
 };
 
+/// A path of this process's own.
+std::string own_file(std::string_view what) {
+  return fmt::format("/tmp/gd_bench.{}.{}", ::getpid(), what);
+}
+
 /// An engine with its actor system.
 class node {
 public:
@@ -224,7 +230,7 @@ public:
     return engine_->gateway();
   }
 
-  std::string publish(gd::actors::publish_options where = {.port = 0}) {
+  std::string publish(const gd::actors::publish_options& where) {
     auto at = gd::actors::publish(*engine_, where);
     if (!at)
       fail(at.error());
@@ -471,15 +477,15 @@ double resident_mb() {
 }
 
 /// What a worker without a database does, in a process of its own. Never returns.
-[[noreturn]] void work_for_others(const parameters& how, const tally& port,
+[[noreturn]] void work_for_others(const parameters& how,
+                                  const std::string& socket, const tally& open,
                                   const tally& done, tally& kilobytes) {
-  port.wait_for(1);
+  open.wait_for(1);
   actor_config cfg{true};
   caf::actor_system sys{cfg};
   auto slots = static_cast<std::int32_t>(how.slots);
   auto worker = gd::actors::join(
-    sys, {"127.0.0.1:" + std::to_string(port.now())},
-    {wait_for(std::chrono::milliseconds{how.step_ms})},
+    sys, {"unix:" + socket}, {wait_for(std::chrono::milliseconds{how.step_ms})},
     {{.slots = slots, .ahead = how.step_ms > 0 ? slots : 500}});
   if (!worker)
     _exit(1);
@@ -494,7 +500,8 @@ double resident_mb() {
 sample measure_links(const parameters& how) {
   fill(how);
   meter m{how.database};
-  tally port;
+  auto socket = own_file("engine");
+  tally open;
   tally done;
   tally idle_kilobytes;
   tally joined;
@@ -502,7 +509,7 @@ sample measure_links(const parameters& how) {
   for (std::int64_t i = 0; i < how.joined; ++i) {
     auto pid = ::fork();
     if (pid == 0)
-      work_for_others(how, port, done, idle_kilobytes);
+      work_for_others(how, socket, open, done, idle_kilobytes);
     children.push_back(pid);
   }
   {
@@ -517,8 +524,8 @@ sample measure_links(const parameters& how) {
            },
            true};
     n.wait_until_connected();
-    auto at = n.publish();
-    port.add(std::stoi(at.substr(at.rfind(':') + 1)));
+    n.publish({.socket = socket});
+    open.add();
     joined.wait_for(how.joined);
     m.start();
     before.open();
@@ -709,8 +716,8 @@ sample measure_elsewhere(const parameters& how) {
     node n{settings(how, count_down()), on_commit([&] { done.release(); }),
            true};
     if (how.hints > 0) {
-      by.publish();
-      n.publish();
+      by.publish({.socket = own_file("by")});
+      n.publish({.socket = own_file("engine")});
     }
     by.wait_until_connected();
     n.wait_until_connected();
@@ -737,7 +744,7 @@ sample measure_elsewhere(const parameters& how) {
 }
 
 /// Signals one by one, from the request to the answer: by actors of the engine's own
-/// node, or of another one that has connected to a port, maybe of a tunnel.
+/// node, or of another one that has connected to a socket, or to a port, maybe of a tunnel.
 sample measure_round_trip(const parameters& how) {
   auto ids = fill(how);
   meter m{how.database};
@@ -747,10 +754,17 @@ sample measure_round_trip(const parameters& how) {
     node n{settings(how, wait_for_signal()), on_commit([&] { parked.add(); }),
            true};
     parked.wait_for(how.rows);
-    auto at = how.listen < 0
-                ? n.publish(
-                  {.socket = fmt::format("/tmp/gd_bench.{}.sock", ::getpid())})
-                : n.publish({.port = static_cast<std::uint16_t>(how.listen)});
+    std::string secret;
+    std::string at;
+    if (how.listen < 0) {
+      at = n.publish({.socket = own_file("engine")});
+    } else {
+      secret = own_file("secret");
+      if (auto ok = gd::actors::shared_secret::make(secret); !ok)
+        fail(ok.error());
+      at = n.publish(
+        {.port = static_cast<std::uint16_t>(how.listen), .secret = secret});
+    }
     actor_config elsewhere{true};
     caf::actor_system sys{elsewhere};
     auto to = n.gateway();
@@ -758,12 +772,14 @@ sample measure_round_trip(const parameters& how) {
     if (how.connect >= 0) {
       if (how.connect > 0)
         at = "127.0.0.1:" + std::to_string(how.connect);
-      auto found = gd::actors::hold(sys, at, patience);
+      auto found = gd::actors::hold(sys, at, secret, patience);
       if (!found)
         fail(found.error());
       to = found->door;
       connection = found->connection;
     }
+    if (!secret.empty())
+      unlink(secret.c_str());
     caf::scoped_actor self{how.connect >= 0 ? sys : n.sys};
     m.start();
     for (auto id : ids) {

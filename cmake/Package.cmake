@@ -152,8 +152,12 @@ if(GD_BUILD_ACTORS)
   gd_pkg_config(actors "gen_durable's engine, for CAF ${CAF_VERSION}"
     REQUIRES "gen_durable_core = ${PROJECT_VERSION}"
     LIBS ${libs_core} CFLAGS ${cflags_core})
+  set(requires "")
+  if(NOT BUILD_SHARED_LIBS)
+    set(requires libcrypto)
+  endif()
   gd_pkg_config(network "gen_durable's gateway and workers on other CAF nodes"
-    REQUIRES "gen_durable_actors = ${PROJECT_VERSION}"
+    REQUIRES "gen_durable_actors = ${PROJECT_VERSION}" ${requires}
     LIBS ${libs_io} CFLAGS ${cflags_io})
 endif()
 if(TARGET gen_durable_actors_testing)

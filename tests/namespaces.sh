@@ -39,7 +39,7 @@ has_joined() {
 }
 
 start_worker() {
-  ip netns exec "$worker_net" "$build/examples/cluster" worker there 127.0.0.1:4713 \
+  ip netns exec "$worker_net" "$build/examples/cluster" worker there "unix:$PWD/there" \
     > worker.out 2>> worker.log &
   worker=$!
 }
@@ -55,13 +55,13 @@ done
 
 "$build/gdctl" tls init tunnels > tls.log
 "$build/gdctl" tls node here --dir tunnels --accept 10.9.0.1:4712 \
-  --engine 127.0.0.1:4711 --from there >> tls.log
-"$build/gdctl" tls node there --dir tunnels --to here 10.9.0.1:4712 127.0.0.1:4713 >> tls.log
+  --engine "$PWD/engine" --from there >> tls.log
+"$build/gdctl" tls node there --dir tunnels --to here 10.9.0.1:4712 "$PWD/there" >> tls.log
 (cd tunnels/here && exec ip netns exec "$engine_net" haproxy -f haproxy.cfg) > here.log 2>&1 &
 (cd tunnels/there && exec ip netns exec "$worker_net" haproxy -f haproxy.cfg) > there.log 2>&1 &
 
 "$build/gdctl" migrate up > migrate.log
-ip netns exec "$engine_net" "$build/examples/cluster" engine "$GD_DATABASE" 4711 \
+ip netns exec "$engine_net" "$build/examples/cluster" engine "$GD_DATABASE" "$PWD/engine" \
   > engine.out 2> engine.log &
 start_worker
 wait_until has_joined 1

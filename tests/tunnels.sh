@@ -372,25 +372,46 @@ test_renewal() {
   told "renewed on both sides: $(wc -l < let_in) connections meanwhile, and one that was there before"
 }
 
-# A gateway behind it all, and a socket of the file system on the way.
+# orders NUMBER AT [OPTION]: whether an order goes through to the gateway, and its receipt comes back.
+orders() {
+  timeout 60 "$client" --at="$2" "${@:3}" --order="$1" > "client$1.log" 2>&1 || true
+  grep -q "order $1 is shipped" "client$1.log"
+}
+
+# A gateway behind it all: from a socket to a socket, and from a port to a port.
 test_gateway() {
   "$gdctl" --schema "$schema" migrate up > migrate.log 2>&1
   : > migrated
-  "$worker" --schema "$schema" --publish-port 0 > worker.log 2>&1 &
+  "$worker" --schema "$schema" --publish "$PWD/db3.sock" > socket.log 2>&1 &
   started+=($!)
-  wait_until grep -q '^published at' worker.log
-  local published
-  published=$(sed -n 's/^published at 127.0.0.1://p' worker.log)
+  wait_until grep -q '^published at' socket.log
   free_port && accept=$port
-  "$gdctl" tls node db3 --dir a --accept "127.0.0.1:$accept" --engine "127.0.0.1:$published" --from web3 > /dev/null
-  free_port && door=$port
-  "$gdctl" tls node web3 --dir a --replace --to db3 "127.0.0.1:$accept" "127.0.0.1:$door" > /dev/null
+  "$gdctl" tls node db3 --dir a --accept "127.0.0.1:$accept" --engine "$PWD/db3.sock" --from web3 > /dev/null
+  "$gdctl" tls node web3 --dir a --replace --to db3 "127.0.0.1:$accept" "$PWD/web3.sock" > /dev/null
   tunnel a/db3
   tunnel a/web3
-  wait_until listens "$door"
-  timeout 60 "$client" --at="127.0.0.1:$door" --order=7 > client.log 2>&1 || true
-  grep -q 'order 7 is shipped' client.log || fail "no order goes through"
+  wait_until test -S "$PWD/web3.sock"
+  orders 7 "unix:$PWD/web3.sock" || fail "no order goes through: $(cat client7.log)"
   told "an order goes through to the gateway, and its receipt comes back"
+
+  "$gdctl" secret new secret > /dev/null
+  "$gdctl" secret new other > /dev/null
+  "$worker" --schema "$schema" --publish-port 0 --secret secret > port.log 2>&1 &
+  started+=($!)
+  wait_until grep -q '^published at' port.log
+  local published
+  published=$(sed -n 's/^published at //p' port.log)
+  free_port && accept=$port
+  "$gdctl" tls node db5 --dir a --accept "127.0.0.1:$accept" --engine "$published" --from web5 > /dev/null
+  free_port && door=$port
+  "$gdctl" tls node web5 --dir a --to db5 "127.0.0.1:$accept" "127.0.0.1:$door" > /dev/null
+  tunnel a/db5
+  tunnel a/web5
+  wait_until listens "$door"
+  orders 8 "127.0.0.1:$door" --secret=secret || fail "no order goes through: $(cat client8.log)"
+  ! orders 9 "127.0.0.1:$door" --secret=other || fail "an order goes through with another secret"
+  grep -q 'the same secret' client9.log || fail "expected to be told of the secret, got: $(cat client9.log)"
+  told "from port to port, with the secret of both ends, and with no other"
 }
 
 # The plain ends may be sockets of the file system.

@@ -89,6 +89,8 @@ int main(int argc, char** argv) {
                  "path of a Unix socket for other CAF nodes of this user");
   app.add_option("--publish-port", opts.publish.port,
                  "or a loopback port, which all users reach; 0: any, printed");
+  app.add_option("--secret", opts.publish.secret,
+                 "the port's: a file (gdctl secret new)");
   CLI11_PARSE(app, argc, argv);
 
   opts.engine.machines = {slowed(checkout(opts.pay_within), opts.step_time)};

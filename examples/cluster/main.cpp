@@ -1,6 +1,6 @@
 /// One node with the database, and workers without one: draws frames in three steps.
 ///
-///     cluster engine DATABASE PORT
+///     cluster engine DATABASE SOCKET
 ///     cluster worker NAME ADDRESS...
 
 #include <gd/actors/engine.hpp>
@@ -13,7 +13,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -72,7 +71,7 @@ int fail(const gd::error& why) {
 
 /// Has the database, and hands out what its own two slots do not take.
 int run_engine(caf::actor_system& sys, const std::string& database,
-               std::uint16_t port) {
+               const std::string& socket) {
   gd::config options{.database = database,
                      .node = "engine",
                      .machines = {drawing("engine")},
@@ -86,7 +85,7 @@ int run_engine(caf::actor_system& sys, const std::string& database,
   auto engine = gd::actors::start(sys, std::move(options));
   if (!engine)
     return fail(engine.error());
-  auto published = gd::actors::publish(*engine, {.port = port});
+  auto published = gd::actors::publish(*engine, {.socket = socket});
   if (!published)
     return fail(published.error());
   std::cout << "published at " << *published << std::endl;
@@ -126,11 +125,9 @@ struct config : caf::actor_system_config {
 int main(int argc, char** argv) {
   std::string_view what = argc > 1 ? argv[1] : "";
   std::vector<std::string> more{argv + std::min(argc, 2), argv + argc};
-  std::uint16_t port = 0;
-  if (what == "engine" && more.size() == 2)
-    std::from_chars(more[1].data(), more[1].data() + more[1].size(), port);
-  else if (what != "worker" || more.size() < 2) {
-    std::cerr << "usage: cluster engine DATABASE PORT\n"
+  if (more.size() < 2
+      || (what == "engine" ? more.size() > 2 : what != "worker")) {
+    std::cerr << "usage: cluster engine DATABASE SOCKET\n"
                  "       cluster worker NAME ADDRESS...\n";
     return 2;
   }
@@ -144,6 +141,6 @@ int main(int argc, char** argv) {
   config cfg;
   caf::actor_system sys{cfg};
   if (what == "engine")
-    return run_engine(sys, more[0], port);
+    return run_engine(sys, more[0], more[1]);
   return run_worker(sys, more[0], {more.begin() + 1, more.end()});
 }

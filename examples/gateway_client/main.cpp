@@ -1,6 +1,6 @@
 /// A CAF program without a database that stays while engines come and go: places and
 /// pays orders with whichever checkout worker has published its gateway
-/// (checkout_worker --publish-port 4711).
+/// (checkout_worker --publish /run/shop.sock).
 
 #include "../checkout/checkout.hpp"
 
@@ -22,7 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 
 struct config : caf::actor_system_config {
-  std::vector<std::string> gateways{"127.0.0.1:4711"};
+  std::vector<std::string> gateways{"unix:/run/shop.sock"};
+  std::string secret;
   std::int64_t orders = 10;
 
   config() {
@@ -30,6 +31,7 @@ struct config : caf::actor_system_config {
     gd::actors::add_network_to(*this);
     opt_group{custom_options_, "global"}
       .add(gateways, "gateways", "of checkout workers")
+      .add(secret, "secret", "a file, for those that are ports")
       .add(orders, "orders", "how many");
   }
 };
@@ -59,7 +61,7 @@ void order(caf::event_based_actor* self, const gd::actors::gateway& shop, std::i
 }
 
 void caf_main(caf::actor_system& sys, const config& cfg) {
-  auto shop = gd::actors::reach(sys, cfg.gateways, {.patience = 30s});
+  auto shop = gd::actors::reach(sys, cfg.gateways, {.secret = cfg.secret, .patience = 30s});
   if (!shop) {
     std::cerr << to_string(shop.error()) << '\n';
     return;

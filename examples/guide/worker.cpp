@@ -25,7 +25,7 @@ int run_worker() {
   worker_config cfg;
   caf::actor_system sys{cfg};
   // Where engines are published: they are tried in turn, and need not be there yet.
-  auto worker = gd::actors::join(sys, {"127.0.0.1:4711", "127.0.0.1:4712"}, {billing()},
+  auto worker = gd::actors::join(sys, {"unix:/run/shop/a", "unix:/run/shop/b"}, {billing()},
                                  {{.name = "billing", .slots = 8, .ahead = 16}});
   if (!worker)
     return 1; // a wrong address, machine or queue

@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 // clang-format off
 struct config : caf::actor_system_config {
   std::string at = "unix:/run/shop.sock";
+  std::string secret;
   std::int64_t order = 42;
 
   config() {
@@ -31,6 +32,7 @@ struct config : caf::actor_system_config {
     gd::actors::add_network_to(*this); // CAF's network module
     opt_group{custom_options_, "global"}
       .add(at, "at", "where the checkout worker has published it")
+      .add(secret, "secret", "a file, if that is a port")
       .add(order, "order", "its number");
   }
 };
@@ -46,7 +48,7 @@ gd::result<Answer> ask(caf::scoped_actor& self, const gd::actors::gateway& gatew
 }
 
 gd::result<std::string> shop(caf::actor_system& sys, const config& cfg) {
-  auto remote = gd::actors::reach(sys, {cfg.at}, {.connect_first = true});
+  auto remote = gd::actors::reach(sys, {cfg.at}, {.secret = cfg.secret, .connect_first = true});
   if (!remote)
     return remote.error();
   const auto& gateway = remote->gateway();

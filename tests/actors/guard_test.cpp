@@ -81,8 +81,10 @@ public:
     // nop
   }
 
-  /// Says who it is, and reads who is there.
+  /// Shows the secret, at a port, says who it is, and reads who is there.
   raw_node(const std::string& place, const std::string& node) : socket(place) {
+    if (!place.starts_with("unix:") && !show_port_secret(socket))
+      return;
     socket.write_all(
       basp::message{.what = basp::client_handshake, .payload = node}.bytes());
     auto header = socket.read(32);
@@ -345,7 +347,7 @@ struct guard_fixture {
   }
 
   void start_at_port() {
-    start_node({"--publish-port", "0"});
+    start_node({"--publish-port", "0", "--secret", port_secret()});
   }
 
   gd::actors::engine start() {
@@ -571,7 +573,7 @@ CAF_TEST(no attack on the port harms the node or others) {
 }
 
 CAF_TEST(no nonsense harms the node or others) {
-  start_at_port();
+  start_at_socket();
   auto friendly = find();
   std::string model_server;
   for (int seed = 0; seed < times(150); ++seed) {
@@ -592,17 +594,18 @@ CAF_TEST(ten thousand silent connections harm nobody) {
   auto most = std::min<std::size_t>(10'000, raise_descriptors() - 500);
   start_at_port();
   auto friendly = find();
+  gd::actors::secret_handshake half{
+    *gd::actors::shared_secret::read(port_secret()),
+    gd::actors::secret_handshake::role::client};
+  const auto& greeting = half.greeting();
   std::vector<plain_socket> silent;
   std::size_t half_open = 0;
   for (std::size_t i = 0; i < most; ++i) {
     auto& x = silent.emplace_back(place);
-    // Every other one begins to say who it is.
+    // Every other one begins to greet.
     if (i % 2 == 0 && x.is_open()) {
       ++half_open;
-      x.write_all(basp::message{.what = basp::client_handshake,
-                                .payload = basp::node(4'711)}
-                    .bytes()
-                    .substr(0, 40));
+      x.write_all(greeting.substr(0, 40));
     }
   }
   CAF_MESSAGE(silent.size() << " connections, " << half_open << " half open");
@@ -611,7 +614,8 @@ CAF_TEST(ten thousand silent connections harm nobody) {
 
 CAF_TEST(who says who it is and then nothing or half of it is cut off in time) {
   auto engine = start();
-  auto opened = gd::actors::publish(engine, {.port = 0, .silence = 3s});
+  auto opened = gd::actors::publish(engine,
+                                    {.socket = sockets.next(), .silence = 3s});
   CAF_REQUIRE(opened);
   place = *opened;
   raw_node silent{place, basp::node(1)};
@@ -654,7 +658,7 @@ CAF_TEST(a frozen node is noticed in time on the other side) {
 }
 
 CAF_TEST(who reads nothing does not make the node grow) {
-  start_at_port();
+  start_at_socket();
   auto friendly = find();
   db.rows("insert into gen_durable (fsm, step, status, state) values ('Probe', "
           "'first', 'done', jsonb_build_object('note', repeat('x', 1000000)))");
@@ -677,7 +681,7 @@ CAF_TEST(who reads nothing does not make the node grow) {
 }
 
 CAF_TEST(long messages of all peers together take no more than their share) {
-  start_at_port();
+  start_at_socket();
   auto friendly = find();
   // A signal to nobody, with a payload of three mebibytes.
   auto value = basp::number(std::uint64_t{1}) + basp::text("name")
@@ -713,7 +717,7 @@ CAF_TEST(requests by the million do not make the node grow) {
 }
 
 CAF_TEST(what says it is a worker by the hundred does not make the node grow) {
-  start_at_port();
+  start_at_socket();
   auto friendly = find();
   gd::link::join join{.protocols = {gd::link::protocol},
                       .incarnation = "somebody",
@@ -742,7 +746,8 @@ CAF_TEST(what says it is a worker by the hundred does not make the node grow) {
 
 CAF_TEST(there are as many peers as there may be and no more) {
   auto engine = start();
-  auto opened = gd::actors::publish(engine, {.port = 0, .connections = 3});
+  auto opened = gd::actors::publish(
+    engine, {.socket = sockets.next(), .connections = 3});
   CAF_REQUIRE(opened);
   place = *opened;
   std::vector<raw_node> peers;
@@ -762,7 +767,7 @@ CAF_TEST(there are as many peers as there may be and no more) {
 
 CAF_TEST(nobody answers in the place of the engine or speaks as another peer) {
   auto engine = start();
-  auto opened = gd::actors::publish(engine, {.port = 0});
+  auto opened = gd::actors::publish(engine, {.socket = sockets.next()});
   CAF_REQUIRE(opened);
   place = *opened;
   auto friendly = find();
@@ -795,7 +800,8 @@ CAF_TEST(nobody answers in the place of the engine or speaks as another peer) {
 
 CAF_TEST(a database is found again while all descriptors are asked for) {
   raise_descriptors();
-  start_node({"--publish-port", "0", "--heartbeat", "0.5", "--lease", "5"},
+  start_node({"--publish-port", "0", "--secret", port_secret(), "--heartbeat",
+              "0.5", "--lease", "5"},
              {"/bin/sh", "-c", "ulimit -n 100; exec \"$0\" \"$@\""});
   auto friendly = find();
   CAF_REQUIRE(works(friendly));

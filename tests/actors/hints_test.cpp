@@ -6,6 +6,7 @@
 #include "actors/network.hpp"
 #include "actors/stepped.hpp"
 #include "support/process.hpp"
+#include "support/secret.hpp"
 
 #include <gd/actors/remote.hpp>
 #include <gd/network/server/hints.hpp>
@@ -145,8 +146,9 @@ struct hints_engines : engine_fixture {
     return std::move(*x);
   }
 
+  /// At a port, as the process that a test stops is: by one secret.
   void open(engine& x) {
-    auto port = publish(x, {.port = 0});
+    auto port = publish(x, {.port = 0, .secret = port_secret()});
     if (!port)
       throw std::runtime_error(to_string(port.error()));
   }
@@ -440,15 +442,26 @@ CAF_TEST(a process that is stopped holds up neither the sender nor the others) {
   go_round(201, 220);
 }
 
-CAF_TEST(what is advertised is a loopback address with a port) {
+CAF_TEST(what is advertised is the end of a tunnel of the same kind) {
   auto a = run(sys_a, deaf(probe{}, "a", "other"));
-  for (const auto* bad : {"10.0.0.1:4711", "127.0.0.1", "127.0.0.1:0", "x:1",
-                          "127.0.0.1:1 127.0.0.1:2", "127.0.0.1:65536"}) {
-    auto refused = publish(a, {.port = 0, .advertise = bad});
+  for (const auto* bad :
+       {"10.0.0.1:4711", "127.0.0.1", "127.0.0.1:0", "x:1",
+        "127.0.0.1:1 127.0.0.1:2", "127.0.0.1:65536", "unix:/a"}) {
+    auto refused = publish(
+      a, {.port = 0, .secret = port_secret(), .advertise = bad});
     CAF_REQUIRE(!refused);
     CAF_CHECK(refused.error().message.find(bad) != std::string::npos);
   }
-  CAF_REQUIRE(publish(a, {.port = 0, .advertise = "127.0.0.1:4711"}));
+  for (const auto* bad : {"127.0.0.1:4711", "unix:", "/tmp/a"}) {
+    auto refused = publish(a, {.socket = "/nowhere", .advertise = bad});
+    CAF_REQUIRE(!refused);
+    CAF_CHECK_EQUAL(refused.error().message,
+                    "publish: expected unix:<path> to be advertised, the end "
+                    "of a tunnel to a socket, got \""
+                      + std::string{bad} + "\"");
+  }
+  CAF_REQUIRE(publish(
+    a, {.port = 0, .secret = port_secret(), .advertise = "127.0.0.1:4711"}));
   db.wait_until("select count(*) from gen_durable_nodes where address like "
                 "E'127.0.0.1:%\\n127.0.0.1:4711'",
                 "1");

@@ -4,6 +4,7 @@
 #define CAF_SUITE join
 
 #include "actors/network.hpp"
+#include "actors/peers.hpp"
 #include "link_worker/machines.hpp"
 #include "support/connect.hpp"
 #include "support/process.hpp"
@@ -48,7 +49,8 @@ struct fixture {
                          / ("gd_join_test_" + std::to_string(getpid())))
                           .string();
   std::optional<gd::actors::engine> engine;
-  std::uint16_t port = 0;
+  socket_folder sockets;
+  std::string place;
   std::size_t connections = 64;
   std::vector<std::unique_ptr<process>> workers;
   std::function<void(gd::config&)> change = [](gd::config&) {};
@@ -98,17 +100,20 @@ struct fixture {
     return x;
   }
 
-  void start(std::uint16_t at = 0) {
+  void start() {
+    start(sockets.next());
+  }
+
+  void start(const std::string& socket) {
     auto started = gd::actors::start(sys, options());
     if (!started)
       throw std::runtime_error(to_string(started.error()));
     engine = std::move(*started);
     auto published = gd::actors::publish(
-      *engine, {.port = at, .connections = connections});
+      *engine, {.socket = socket, .connections = connections});
     if (!published)
       throw std::runtime_error(to_string(published.error()));
-    port = static_cast<std::uint16_t>(
-      std::stoi(published->substr(published->rfind(':') + 1)));
+    place = *published;
   }
 
   void take_the_slot() {
@@ -122,7 +127,7 @@ struct fixture {
       GD_LINK_WORKER, release, std::to_string(version), std::to_string(slots)};
     if (!also.empty())
       args.push_back(also);
-    args.push_back("127.0.0.1:" + std::to_string(port));
+    args.push_back(place);
     workers.push_back(std::make_unique<process>(std::move(args)));
     return *workers.back();
   }
@@ -368,9 +373,8 @@ CAF_TEST(an outcome that the next engine gets counts under its token) {
   CAF_CHECK(worker.wait_for_line("begin " + id));
   // Its place is taken by another, of which the worker's token knows nothing.
   busy.open();
-  auto at = port;
   engine.reset();
-  start(at);
+  start(place.substr(std::string_view{"unix:"}.size()));
   CAF_CHECK(worker.wait_for_line("joined engine 0"));
   set_free();
   wait_for(id, "status = 'done'");
@@ -494,10 +498,9 @@ namespace {
 /// A worker that says what a test wants.
 class forger {
 public:
-  forger(caf::actor_system& sys, std::uint16_t port, const std::string& release)
-    : door_(must(
-      gd::test::connect(sys, "127.0.0.1:" + std::to_string(port), patience))),
-      self_(sys) {
+  forger(caf::actor_system& sys, const std::string& place,
+         const std::string& release)
+    : door_(must(gd::test::connect(sys, place, patience))), self_(sys) {
     say(gd::link::join{.protocols = {gd::link::protocol},
                        .incarnation = "forger",
                        .node = "forger",
@@ -553,7 +556,7 @@ CAF_TEST(
   auto row = db.rows("select id, locked_by from gen_durable "
                      "where status = 'executing'")
                .front();
-  forger worker{sys, port, release};
+  forger worker{sys, place, release};
   CAF_REQUIRE(log.wait_for<events::worker_joined>());
   link::outcome forged;
   forged.id = std::stoll(*row[0]);
@@ -571,7 +574,7 @@ CAF_TEST(a worker that says what is no outcome has crashed and is told) {
   namespace link = gd::link;
   start();
   take_the_slot();
-  forger worker{sys, port, release};
+  forger worker{sys, place, release};
   auto joined = worker.hear<link::joined>();
   link::credit wants;
   wants.epoch = joined.epoch;
@@ -601,6 +604,11 @@ CAF_TEST(a wrong address is told at once) {
   CAF_REQUIRE(!worker);
   CAF_CHECK(worker.error().message.find("nowhere") != std::string::npos);
   worker = gd::actors::join(sys, {"127.0.0.1:1"}, {link_machine(release)});
+  CAF_REQUIRE(!worker);
+  CAF_CHECK(worker.error().message.starts_with(
+    "join: expected a secret for the port 127.0.0.1:1, got none"));
+  worker = gd::actors::join(sys, {"unix:" + sockets.next()},
+                            {link_machine(release)});
   CAF_REQUIRE(worker);
   worker->leave();
   CAF_CHECK(!worker->status().joined);

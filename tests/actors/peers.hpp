@@ -2,6 +2,7 @@
 
 #include "support/database.hpp"
 #include "support/plain_socket.hpp"
+#include "support/secret.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -152,6 +153,24 @@ private:
   std::string path_;
   int made_ = 0;
 };
+
+/// As a client of a port does; false: the other side has hung up, or has another secret.
+inline bool show_port_secret(const plain_socket& to) {
+  using actors::secret_handshake;
+  secret_handshake mine{*actors::shared_secret::read(port_secret()),
+                        secret_handshake::role::client};
+  auto said = mine.greeting();
+  while (true) {
+    to.write_all(said);
+    said.clear();
+    if (mine.is_over())
+      return true;
+    auto heard = to.read(mine.missing());
+    std::string_view bytes{heard};
+    if (bytes.size() < mine.missing() || mine.take(bytes, said))
+      return false;
+  }
+}
 
 /// A node of CAF in a process of its own that has found the gateway at a place.
 struct peer : talking_process {

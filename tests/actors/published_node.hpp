@@ -2,6 +2,7 @@
 
 #include "support/database.hpp"
 #include "support/process.hpp"
+#include "support/secret.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace gd::test {
 
-/// A process that runs an engine and has published its gateway; by default one of
+/// A process that runs an engine and has published its gateway at a port; by default one of
 /// tests/movers, which runs payments.
 class published_node : public process {
 public:
@@ -26,7 +27,7 @@ public:
   }
 
   explicit published_node(std::vector<std::string> args)
-    : process(std::move(args)) {
+    : process(with_secret(std::move(args))) {
     using clock = std::chrono::steady_clock;
     for (auto until = clock::now() + patience; clock::now() < until;
          std::this_thread::sleep_for(std::chrono::milliseconds{5}))
@@ -48,6 +49,12 @@ public:
   }
 
 private:
+  /// It finds the secret as others do that this process starts.
+  static std::vector<std::string> with_secret(std::vector<std::string> args) {
+    port_secret();
+    return args;
+  }
+
   std::uint16_t port_ = 0;
 };
 

@@ -59,7 +59,8 @@ struct lonely_fixture {
 
   /// Times that tests can wait for; no gateway is taken for lost because it is slow.
   reach_options quick() {
-    return {.patience = patience,
+    return {.secret = port_secret(),
+            .patience = patience,
             .answer_within = patience,
             .connect_timeout = 5s,
             .ping = 100ms,
@@ -452,13 +453,14 @@ CAF_TEST(orders of the example outlive the node that they go to) {
   auto worker = [this] {
     return std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
                                     db.conninfo(), "--publish-port", "0",
+                                    "--secret", port_secret(),
                                     // None is finished before it is paid twice.
                                     "--step-time", "5"};
   };
   std::optional<published_node> first{std::in_place, worker()};
   published_node second{worker()};
   process shop{
-    {GD_GATEWAY_CLIENT, "--orders=2000",
+    {GD_GATEWAY_CLIENT, "--orders=2000", "--secret=" + port_secret(),
      "--gateways=[\"" + first->address() + "\",\"" + second.address() + "\"]"}};
   db.wait_until("select count(*) > 100 from signals", "t");
   first->end(SIGKILL);
@@ -626,17 +628,24 @@ CAF_TEST(what cannot be reached is refused with a sentence) {
                            "127.0.0.1:65536", "127.0.0.1:4711x"})
     CAF_CHECK(
       contains(refused({text}), "gd::invalid_argument: reach: expected "));
-  CAF_CHECK_EQUAL(refused({"127.0.0.1:1"}, {.ping = 1s, .silence = 1s}),
+  CAF_CHECK_EQUAL(refused({"unix:/nowhere"}, {.ping = 1s, .silence = 1s}),
                   "gd::invalid_argument: reach: silence: expected at least "
                   "2000 ms, got 1000 ms");
-  CAF_CHECK_EQUAL(refused({"127.0.0.1:1"}, {.open = 0}),
+  CAF_CHECK_EQUAL(refused({"unix:/nowhere"}, {.open = 0}),
                   "gd::invalid_argument: reach: open: expected at least 1, got "
                   "0");
-  CAF_CHECK(contains(refused({"127.0.0.1:1"}, {.connect_first = true}),
-                     "gd::unavailable: nobody listens at 127.0.0.1:1"));
+  CAF_CHECK(contains(refused({"unix:/nowhere"}, {.connect_first = true}),
+                     "gd::unavailable: nobody listens at unix:/nowhere"));
+  CAF_CHECK_EQUAL(refused({"unix:/nowhere", "127.0.0.1:1"}),
+                  "gd::invalid_argument: reach: expected a secret for the port "
+                  "127.0.0.1:1, got none: it is the one that the gateway's "
+                  "engine has; a socket needs none");
+  CAF_CHECK(contains(refused({"127.0.0.1:1"}, {.secret = "/nowhere"}),
+                     "gd::invalid_argument: reach: secret /nowhere: cannot be "
+                     "read"));
   system_config plain_cfg;
   caf::actor_system other{plain_cfg};
-  auto x = gd::actors::reach(other, {"127.0.0.1:4711"});
+  auto x = gd::actors::reach(other, {"unix:/nowhere"});
   CAF_REQUIRE(!x);
   CAF_CHECK(contains(to_string(x.error()), "add_network_to(cfg)"));
 }

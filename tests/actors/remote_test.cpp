@@ -11,16 +11,22 @@
 #include <gd/actors/remote.hpp>
 #include <gd/actors/remote_gateway.hpp>
 #include <gd/network/server/portal.hpp>
+#include <gd/network/wire/sockets.hpp>
 
 #include <caf/io/all.hpp>
+#include <caf/io/basp_broker.hpp>
 #include <caf/test/unit_test.hpp>
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <list>
 #include <regex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -121,6 +127,40 @@ private:
   }
 };
 
+/// A socket whose connections are CAF's alone, all of them.
+class bare_socket {
+public:
+  bare_socket(caf::actor_system& sys, const std::string& path,
+              caf::strong_actor_ptr what, std::set<std::string> interface)
+    : listener_(std::move(*gd::actors::listen_at({.path = path}))),
+      thread_(
+        [this, &sys, what = std::move(what), interface = std::move(interface)] {
+    pollfd waits{listener_.get(), POLLIN, 0};
+    while (poll(&waits, 1, -1) == 1) {
+      auto peer = accept4(listener_.get(), nullptr, nullptr,
+                          SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (peer < 0)
+        return;
+      auto broker = sys.middleman().named_broker<caf::io::basp_broker>(
+        caf::atom("BASP"));
+      caf::anon_send(broker, caf::publish_atom_v,
+                     sys.middleman().backend().new_scribe(peer),
+                     std::uint16_t{2}, what, interface);
+    }
+      }) {
+    // nop
+  }
+
+  ~bare_socket() {
+    shutdown(listener_.get(), SHUT_RD);
+    thread_.join();
+  }
+
+private:
+  gd::actors::descriptor listener_;
+  std::thread thread_;
+};
+
 struct remote_fixture {
   temporary_database db;
   socket_folder sockets;
@@ -163,17 +203,23 @@ struct remote_fixture {
     return *place;
   }
 
-  /// Puts a gateway behind a portal and a port of CAF's own.
+  /// Publishes an actor by CAF alone, at a socket.
+  std::string publish_bare(caf::strong_actor_ptr what,
+                           std::set<std::string> interface) {
+    auto path = sockets.next();
+    bare.emplace_back(sys, path, std::move(what), std::move(interface));
+    return "unix:" + path;
+  }
+
+  /// The same of a gateway behind a portal.
   template <class Gateway>
   std::string publish_fake() {
     auto portal = sys.spawn<gd::actors::gateway_portal>(
       sys.spawn<Gateway>(), std::make_shared<std::promise<void>>());
     portals.push_back(portal);
-    auto port = sys.middleman().publish(caf::actor_cast<gateway>(portal), 0,
-                                        "127.0.0.1");
-    if (!port)
-      throw std::runtime_error("not published");
-    return "127.0.0.1:" + std::to_string(*port);
+    auto published = caf::actor_cast<gateway>(portal);
+    return publish_bare(caf::actor_cast<caf::strong_actor_ptr>(published),
+                        sys.message_types(published));
   }
 
   ~remote_fixture() {
@@ -224,6 +270,7 @@ struct remote_fixture {
   /// Who has sent the last answer.
   caf::strong_actor_ptr sender;
   std::vector<gd::actors::gateway_portal_impl> portals;
+  std::list<bare_socket> bare;
 };
 
 std::string without_ids(const std::string& text) {
@@ -571,15 +618,15 @@ CAF_TEST(answers get out when the actor system goes right after the engine) {
 CAF_TEST(a peer of a node that was killed gets an error in time and finds its
            successor at the same place) {
   std::optional<talking_process> node;
-  auto start_node = [&](const std::string& port) {
+  auto path = sockets.next();
+  auto place = "unix:" + path;
+  auto start_node = [&] {
     node.emplace(std::vector<std::string>{GD_CHECKOUT_WORKER, "--database",
                                           db.conninfo(), "--poll", "0.05",
-                                          "--publish-port", port});
+                                          "--publish", path});
     return node->hear();
   };
-  auto line = start_node("0");
-  CAF_REQUIRE(line.starts_with("published at 127.0.0.1:"));
-  auto place = line.substr(std::string{"published at "}.size());
+  CAF_REQUIRE(start_node() == "published at " + place);
   peer there;
   CAF_CHECK_EQUAL(there.connect(place), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
@@ -592,7 +639,7 @@ CAF_TEST(a peer of a node that was killed gets an error in time and finds its
   CAF_CHECK(contains(there.hear(), "unknown_fate"));
   CAF_CHECK_EQUAL(there.ask("timeout 60000"), "ok");
   CAF_CHECK(contains(there.connect(place), "nobody listens"));
-  CAF_CHECK_EQUAL(start_node(place.substr(place.rfind(':') + 1)), line);
+  CAF_CHECK_EQUAL(start_node(), "published at " + place);
   CAF_CHECK_EQUAL(there.connect(place), "ok");
   CAF_CHECK(there.ask("insert {\"fsm\": \"Checkout\"}").starts_with("= "));
   CAF_CHECK_EQUAL(node->end(SIGTERM), 0);
@@ -620,9 +667,17 @@ CAF_TEST(what cannot be published is refused with a sentence) {
   CAF_CHECK(contains(refused({.port = 0, .silence = 1s}),
                      "expected silence (ms) from 3000 to 3600000, got 1000"));
   CAF_CHECK(contains(refused({.port = 0, .bytes = 1'000}), "expected bytes"));
+  CAF_CHECK_EQUAL(refused({.port = 0}),
+                  "gd::invalid_argument: publish: expected a secret for the "
+                  "port, which all users of this machine reach, got none: "
+                  "gdctl secret new makes one, and a socket needs none");
+  CAF_CHECK(contains(refused({.port = 0, .secret = "/nowhere"}),
+                     "publish: secret /nowhere: cannot be read"));
+  CAF_CHECK(contains(refused({.socket = sockets.next(), .secret = "x"}),
+                     "expected no secret for a socket"));
   plain_socket other;
   auto taken = other.listen_anywhere();
-  CAF_CHECK(contains(refused({.port = taken}),
+  CAF_CHECK(contains(refused({.port = taken, .secret = port_secret()}),
                      "gd::unavailable: publish: cannot listen at 127.0.0.1:"
                        + std::to_string(taken)));
   CAF_CHECK(contains(refused({.socket = "/nowhere/at/all"}),
@@ -636,7 +691,7 @@ CAF_TEST(what cannot be published is refused with a sentence) {
   CAF_CHECK(contains(refused({.socket = place.substr(5)}),
                      "another process listens at " + place));
   peer first{place};
-  peer second{publish(engine, {.port = 0})};
+  peer second{publish(engine, {.port = 0, .secret = port_secret()})};
   CAF_CHECK(works(engine, first));
   CAF_CHECK(works(engine, second));
   engine.stop();
@@ -702,11 +757,11 @@ CAF_TEST(what a configuration lacks is named) {
              "gd::invalid_argument: publish needs CAF's network module, "
              "which this actor system has not loaded: expected "
              "add_network_to(cfg)"));
-  auto joined = gd::actors::join(plain, {"127.0.0.1:1"}, {});
+  auto joined = gd::actors::join(plain, {"unix:/nowhere"}, {});
   CAF_REQUIRE(!joined);
   CAF_CHECK(
     contains(to_string(joined.error()), "join needs CAF's network module"));
-  auto reached = gd::actors::reach(plain, {"127.0.0.1:1"});
+  auto reached = gd::actors::reach(plain, {"unix:/nowhere"});
   CAF_REQUIRE(!reached);
   CAF_CHECK(
     contains(to_string(reached.error()), "reach needs CAF's network module"));
@@ -722,24 +777,41 @@ CAF_TEST(what is no gateway is told from one) {
                             "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x"})
     CAF_CHECK(contains(local(find(where)), "expected unix:<path> or"));
 
+  auto path = sockets.next();
   plain_socket silent;
-  auto port = silent.listen_anywhere();
-  auto at = "127.0.0.1:" + std::to_string(port);
-  CAF_CHECK_EQUAL(local(find(at, 200ms)),
-                  "gd::unavailable: no CAF node has answered at " + at
+  silent.listen_at(path);
+  CAF_CHECK_EQUAL(local(find("unix:" + path, 200ms)),
+                  "gd::unavailable: no CAF node has answered at unix:" + path
                     + " within 200 ms");
+  plain_socket silent_port;
+  auto at = "127.0.0.1:" + std::to_string(silent_port.listen_anywhere());
+  CAF_CHECK(contains(local(find(at, 200ms)),
+                     "gd::unavailable: no gateway has been reached at " + at
+                       + ": the peer has not shown that it has the port's "
+                         "secret within "));
 
   for (std::string_view text :
        {"", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"}) {
-    plain_socket other;
-    auto its_port = other.listen_anywhere();
-    std::thread server{[&] { other.serve_once(text); }};
-    auto found = local(find("127.0.0.1:" + std::to_string(its_port)));
-    server.join();
-    CAF_MESSAGE(found);
-    CAF_CHECK(contains(found,
+    auto answer_of = [&](const plain_socket& other, const std::string& place) {
+      std::thread server{[&] { other.serve_once(text); }};
+      auto found = local(find(place));
+      server.join();
+      CAF_MESSAGE(found);
+      return found;
+    };
+    plain_socket by_path;
+    auto its_path = sockets.next();
+    by_path.listen_at(its_path);
+    CAF_CHECK(contains(answer_of(by_path, "unix:" + its_path),
                        "gd::unavailable: expected a CAF node of the same "
-                       "CAF version at 127.0.0.1:"));
+                       "CAF version at unix:"));
+    plain_socket by_port;
+    auto its_port = std::to_string(by_port.listen_anywhere());
+    CAF_CHECK(contains(answer_of(by_port, "127.0.0.1:" + its_port),
+                       text.empty() ? "the peer has hung up: expected one that "
+                                      "has the same secret"
+                                    : "the peer has sent something else than "
+                                      "the greeting (gen_durable/1)"));
   }
 
   // CAF, but something else: asked by another process, as one cannot connect to
@@ -747,21 +819,13 @@ CAF_TEST(what is no gateway is told from one) {
   auto echo = sys.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](int n) { return n; }};
   });
-  auto untyped = sys.middleman().publish(echo, 0, "127.0.0.1");
-  auto nobody = sys.middleman().open(0, "127.0.0.1");
-  CAF_REQUIRE(untyped);
-  CAF_REQUIRE(nobody);
   peer there;
-  auto at_port = [](std::uint16_t x) {
-    return "127.0.0.1:" + std::to_string(x);
-  };
-  CAF_CHECK(
-    contains(there.connect(at_port(*untyped)),
-             "! invalid_argument \"expected a gateway of gen_durable at "
-             "127.0.0.1:"));
-  CAF_CHECK(
-    contains(there.connect(at_port(*nobody)),
-             "! invalid_argument \"no actor is published at 127.0.0.1:"));
+  CAF_CHECK(contains(
+    there.connect(publish_bare(caf::actor_cast<caf::strong_actor_ptr>(echo),
+                               sys.message_types(echo))),
+    "! invalid_argument \"expected a gateway of gen_durable at unix:"));
+  CAF_CHECK(contains(there.connect(publish_bare(nullptr, {})),
+                     "! invalid_argument \"no actor is published at unix:"));
   caf::anon_send_exit(echo, caf::exit_reason::user_shutdown);
 }
 

@@ -360,9 +360,10 @@ private:
 
 /// Until SIGTERM.
 int work_for_others(caf::actor_system& sys, std::vector<std::string> addresses,
-                    const gd::config& like) {
+                    const std::string& secret, const gd::config& like) {
   gd::actors::join_options how;
   how.node = like.node;
+  how.secret = secret;
   how.stop_grace = like.stop_grace;
   how.patience = 1s;
   how.first_pause = 50ms;
@@ -410,6 +411,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> join_at;
   cli.add_option("--join", join_at,
                  "works for one of these, without a database");
+  std::string secret;
+  cli.add_option("--secret", secret, "of the ports");
   CLI11_PARSE(cli, argc, argv);
 
   sigset_t orders;
@@ -448,11 +451,12 @@ int main(int argc, char** argv) {
     gd::actors::add_network_to(cfg);
   caf::actor_system sys{cfg};
   if (!join_at.empty())
-    return work_for_others(sys, join_at, options);
+    return work_for_others(sys, join_at, secret, options);
   auto engine = gd::actors::start(sys, std::move(options));
   if (!engine)
     return EXIT_FAILURE;
-  if (publish_at != 0 && !gd::actors::publish(*engine, {.port = publish_at}))
+  if (publish_at != 0
+      && !gd::actors::publish(*engine, {.port = publish_at, .secret = secret}))
     return EXIT_FAILURE;
   obey(gd::actors::inside(*engine), seed);
   if (rate > 0) {

@@ -1,5 +1,7 @@
 #include "chaos/world.hpp"
 
+#include "support/secret.hpp"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -228,6 +230,8 @@ void world::start_worker(const std::string& name) {
     arguments.insert(arguments.end(), {"--log", accepted_log()});
   if (how_.wild)
     arguments.emplace_back("--wild");
+  if (how_.links)
+    arguments.insert(arguments.end(), {"--secret", test::port_secret()});
   if (auto port = ports_.find(name); port != ports_.end())
     arguments.insert(arguments.end(),
                      {"--publish", std::to_string(port->second)});

@@ -2,6 +2,7 @@
 /// cut it. Prints "joined NODE STANDS", "lost WHY", "begin ID STEP ATTEMPT" and "stale ID",
 /// "holds N" when it gets SIGUSR1, and leaves when it gets SIGTERM.
 
+#include "../support/secret.hpp"
 #include "machines.hpp"
 
 #include <gd/actors/engine.hpp>
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> addresses{argv + 4, argv + argc};
   gd::actors::join_options how;
   how.node = "worker";
+  how.secret = gd::test::port_secret();
   how.first_pause = std::chrono::milliseconds{20};
   how.longest_pause = std::chrono::milliseconds{200};
   how.patience = std::chrono::milliseconds{2'000};

@@ -7,6 +7,8 @@
 /// Of each transition that it was told has happened it prints "moved ID SEQ STEP"; of what must not
 /// happen, "error ...".
 
+#include "../support/secret.hpp"
+
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/client.hpp>
@@ -92,7 +94,8 @@ int run_steps(const std::string& where, const std::string& node,
     return EXIT_FAILURE;
   }
   if (patience) {
-    auto place = gd::actors::publish(*engine, {.port = 0});
+    auto place = gd::actors::publish(
+      *engine, {.port = 0, .secret = gd::test::port_secret()});
     if (!place) {
       std::fprintf(stderr, "%s\n", to_string(place.error()).c_str());
       return EXIT_FAILURE;

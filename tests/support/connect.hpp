@@ -1,5 +1,7 @@
 #pragma once
 
+#include "secret.hpp"
+
 #include <gd/network/client/dial.hpp>
 
 #include <chrono>
@@ -18,7 +20,7 @@ connect(caf::actor_system& sys, const std::string& where,
         std::chrono::milliseconds silence = std::chrono::seconds{20}) {
   static std::mutex mutex;
   static std::vector<std::shared_ptr<void>> kept;
-  auto found = actors::hold(sys, where, timeout, silence);
+  auto found = actors::hold(sys, where, port_secret(), timeout, silence);
   if (!found)
     return found.error();
   std::lock_guard guard{mutex};

@@ -25,6 +25,11 @@ class plain_socket {
 public:
   plain_socket() = default;
 
+  /// One that is connected.
+  explicit plain_socket(int fd) : fd_(fd) {
+    // nop
+  }
+
   /// Connected to "unix:<path>" or "127.0.0.1:<port>"; see `is_open`.
   explicit plain_socket(const std::string& place) {
     constexpr std::string_view by_path = "unix:";

@@ -5,6 +5,8 @@
 /// gateway is. With "drain": says nothing of steps, and has the intervals that any has.
 /// With "loud": logs whatever happens.
 
+#include "../support/secret.hpp"
+
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/machine.hpp>
@@ -153,7 +155,9 @@ int main(int argc, char** argv) {
   cfg.set("scheduler.max-threads", 8u);
   caf::actor_system sys{cfg};
   auto engine = gd::actors::start(sys, std::move(options));
-  if (engine && is_published && !gd::actors::publish(*engine, {.port = 0}))
+  if (engine && is_published
+      && !gd::actors::publish(*engine,
+                              {.port = 0, .secret = gd::test::port_secret()}))
     return EXIT_FAILURE;
   if (!engine || !engine->run_until_signal())
     return EXIT_FAILURE;

@@ -69,6 +69,8 @@ struct globals {
   std::string schema = "public";
   /// Addresses of an engine's gateway, in the place of a database; empty: none.
   std::vector<std::string> gateway;
+  /// The file of what is shown at those of them that are ports.
+  std::string secret;
 
   /// The database, for what no gateway answers: an error where one is named.
   gd::result<gd::pq::options> connection() const;
@@ -100,6 +102,7 @@ void add_jobs(CLI::App& app, const globals& global, action& chosen);
 /// retry, stop, run-now, move.
 void add_verbs(CLI::App& app, const globals& global, action& chosen);
 void add_tls(CLI::App& app, action& chosen);
+void add_secret(CLI::App& app, action& chosen);
 void add_top(CLI::App& app, const globals& global, action& chosen);
 void add_check(CLI::App& app, const globals& global, action& chosen);
 void add_serve(CLI::App& app, const globals& global, action& chosen);

@@ -3,6 +3,7 @@
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/actors/remote_gateway.hpp>
+#include <gd/network/wire/secret.hpp>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -35,10 +36,13 @@ void tell(const gd::event& what) {
 
 class gateway_service : public service {
 public:
-  gd::result<void> open(const std::vector<std::string>& addresses) {
-    auto found = gd::actors::reach(
-      sys_, addresses,
-      {.connect_timeout = 5s, .connect_first = true, .on_event = tell});
+  gd::result<void> open(const std::vector<std::string>& addresses,
+                        const std::string& secret) {
+    auto found = gd::actors::reach(sys_, addresses,
+                                   {.secret = secret,
+                                    .connect_timeout = 5s,
+                                    .connect_first = true,
+                                    .on_event = tell});
     if (!found)
       return found.error();
     remote_.emplace(std::move(*found));
@@ -128,11 +132,16 @@ private:
 } // namespace
 
 gd::result<std::unique_ptr<service>>
-open_gateway(const std::vector<std::string>& addresses) {
+open_gateway(const std::vector<std::string>& addresses,
+             const std::string& secret) {
   auto found = std::make_unique<gateway_service>();
-  if (auto ok = found->open(addresses); !ok)
+  if (auto ok = found->open(addresses, secret); !ok)
     return ok.error();
   return std::unique_ptr<service>{std::move(found)};
+}
+
+gd::result<void> make_secret(const std::string& file) {
+  return gd::actors::shared_secret::make(file);
 }
 
 } // namespace gdctl

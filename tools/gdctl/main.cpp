@@ -89,6 +89,12 @@ int main(int argc, char** argv) {
       "why, history, in-step and stats")
     ->allow_extra_args(false)
     ->delimiter(',');
+  app
+    .add_option("--secret", global.secret,
+                "The file with the secret of the gateway's port; a socket "
+                "needs none")
+    ->envname("GD_SECRET")
+    ->type_name("FILE");
   app.set_version_flag(
     "--version",
     fmt::format("gdctl {} (schema {})", GD_VERSION, gd::newest_schema()));
@@ -111,6 +117,7 @@ int main(int argc, char** argv) {
         gdctl::add_top,        gdctl::add_check,   gdctl::add_serve})
     add(app, global, chosen);
   gdctl::add_tls(app, chosen);
+  gdctl::add_secret(app, chosen);
   gdctl::add_pages(app, chosen);
   try {
     app.parse(argc, argv);

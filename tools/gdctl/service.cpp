@@ -52,7 +52,7 @@ private:
 gd::result<std::unique_ptr<service>> open_service(const globals& global,
                                                   does what) {
   if (!global.gateway.empty())
-    return open_gateway(global.gateway);
+    return open_gateway(global.gateway, global.secret);
   auto db = open_database(global, what);
   if (!db)
     return db.error();

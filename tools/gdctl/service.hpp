@@ -70,8 +70,12 @@ int nothing_found(const unknown_name& which);
 /// As `fail`: that says more than an error about the same name.
 int fail(const unknown_name& which, gd::error why);
 
-/// An engine's gateway at one of these addresses.
+/// An engine's gateway at one of these addresses; `secret`: a file, for ports.
 gd::result<std::unique_ptr<service>>
-open_gateway(const std::vector<std::string>& addresses);
+open_gateway(const std::vector<std::string>& addresses,
+             const std::string& secret);
+
+/// Makes such a file.
+gd::result<void> make_secret(const std::string& file);
 
 } // namespace gdctl

@@ -143,9 +143,9 @@ int init(const init_options& x) {
     "{0}/ca.key: its key. Whoever reads it can be any node: it stays here.\n"
     "Next, for each host, what others connect to and what it connects to:\n"
     "  gdctl tls node db1 --dir {0} --accept 0.0.0.0:4712 "
-    "--engine 127.0.0.1:4711 --from web1\n"
+    "--engine /run/shop/engine --from web1\n"
     "  gdctl tls node web1 --dir {0} --to db1 db1.example.org:4712 "
-    "127.0.0.1:4711\n",
+    "/run/shop/db1\n",
     gd::printable(x.folder), x.days));
 }
 
@@ -364,9 +364,10 @@ void add_node(CLI::App& to, action& chosen) {
     ->type_name("DIR");
   auto* accept = sub->add_option("--accept", opts->in.accept,
                                  "Address and port that others connect to");
-  auto* engine = sub->add_option("--engine", opts->in.engine,
-                                 "Where the engine is published: a loopback "
-                                 "address and port, or a Unix socket");
+  auto* engine = sub->add_option(
+    "--engine", opts->in.engine,
+    "Where the engine is published: a Unix socket, "
+    "or a loopback address and port");
   auto* from = sub
                  ->add_option("--from", opts->in.from,
                               "Nodes that may connect; may be repeated")
@@ -397,9 +398,10 @@ void add_node(CLI::App& to, action& chosen) {
            "and key,\nand the same tunnels for stunnel and for HAProxy. TLS "
            "1.3; both sides show\ncertificates, and both check the other's "
            "name. A place is a loopback address\nwith a port, or the path of a "
-           "Unix socket: no other host gets there.",
+           "Unix socket: no other host gets there. Between two\nends that are "
+           "ports, the engine's secret is shown through the tunnel.",
            {"gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
-            "127.0.0.1:4711 --from web1,web2",
+            "/run/shop/engine --from web1,web2",
             "gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
             "/run/shop/db1",
             "gdctl tls node db1 --dir tunnels --renew"},
@@ -434,16 +436,17 @@ void add_tls(CLI::App& app, action& chosen) {
   auto* sub = app.add_subcommand(
     "tls", "Make certificates and configurations for tunnels between hosts");
   sub->require_subcommand(1);
-  describe(*sub,
-           "The published port stays on its host; stunnel or HAProxy carry it "
-           "to others,\nwith TLS. Needs no database.",
-           {"gdctl tls init tunnels",
-            "gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
-            "127.0.0.1:4711 --from web1",
-            "gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
-            "127.0.0.1:4711",
-            "gdctl tls show tunnels"},
-           exit_codes);
+  describe(
+    *sub,
+    "The published socket stays on its host; stunnel or HAProxy carry it "
+    "to others,\nwith TLS. Needs no database.",
+    {"gdctl tls init tunnels",
+     "gdctl tls node db1 --dir tunnels --accept 0.0.0.0:4712 --engine "
+     "/run/shop/engine --from web1",
+     "gdctl tls node web1 --dir tunnels --to db1 db1.example.org:4712 "
+     "/run/shop/db1",
+     "gdctl tls show tunnels"},
+    exit_codes);
   add_init(*sub, chosen);
   add_node(*sub, chosen);
   add_show(*sub, chosen);

@@ -143,7 +143,7 @@ void link_actor::start_crew(const queue_config& queue) {
 
 void link_actor::look() {
   looking_ = true;
-  dial(weak_ref{this}, system(), places_[at_], how_.patience);
+  dial(weak_ref{this}, system(), places_[at_], how_.secret, how_.patience);
 }
 
 void link_actor::found(const result<held_gateway>& what) {
@@ -343,9 +343,8 @@ void worker::leave() {
 result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
                     std::vector<machine> machines,
                     std::vector<queue_config> queues, join_options how) {
-  for (const auto& x : addresses)
-    if (auto ok = to_place(x); !ok)
-      return error{ok.error().code, "join: " + ok.error().message, {}};
+  if (auto ok = check_places(addresses, how.secret); !ok)
+    return error{ok.error().code, "join: " + ok.error().message, {}};
   if (addresses.empty())
     return error{errc::invalid_argument, "join: expected an address", {}};
   if (auto ok = check_network(sys, "join"); !ok)

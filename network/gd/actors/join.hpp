@@ -23,6 +23,9 @@ namespace gd::actors {
 struct join_options {
   /// Its name in events; empty means "host:pid".
   std::string node{};
+  /// For addresses that are ports: the secret of their engines, a file of mode 0600. Sockets
+  /// need none.
+  std::string secret{};
   /// Bytes of rows without an outcome, and of outcomes that are not settled.
   std::int64_t bytes = 16 << 20;
   /// How long one try to join may take.
@@ -73,8 +76,8 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// Joins one of the engines that are published at these addresses ("127.0.0.1:4711" or
-/// "unix:/run/gd.sock"), and runs steps of these machines from these queues: up to `slots`
+/// Joins one of the engines that are published at these addresses ("unix:/run/gd.sock" or
+/// "127.0.0.1:4711"), and runs steps of these machines from these queues: up to `slots`
 /// at a time, and `ahead` rows that wait for one. Tries each address in turn, with backoff,
 /// for as long as the worker lives; so an engine need not be there yet. An error: something
 /// cannot work.

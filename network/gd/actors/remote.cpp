@@ -5,6 +5,7 @@
 #include <gd/network/server/hints.hpp>
 #include <gd/network/server/portal.hpp>
 #include <gd/network/wire/guard.hpp>
+#include <gd/network/wire/secret.hpp>
 #include <gd/network/workers/links.hpp>
 #include <gd/time.hpp>
 
@@ -91,10 +92,13 @@ result<void> check(const publish_options& x, const limits& bounds) {
   if (x.socket.find('\n') != std::string::npos)
     return invalid("publish: expected a socket's path without line breaks");
   if (!x.advertise.empty())
-    if (auto at = to_place(x.advertise); !at || !at->path.empty())
-      return invalid("publish: expected a loopback address with a port to be "
-                     "advertised (127.0.0.1:4801), got \""
-                     + x.advertise + "\"");
+    if (auto at = to_place(x.advertise); !at || at->path.empty() != !!x.port)
+      return invalid(fmt::format(
+        "publish: expected {} to be advertised, the end of a tunnel to {}, got "
+        "\"{}\"",
+        x.port ? "a loopback address with a port (127.0.0.1:4801)"
+               : "unix:<path>",
+        x.port ? "a port" : "a socket", x.advertise));
   auto longest = message_bytes(x, bounds);
   for (const auto& checked :
        {check_range<std::size_t>("connections", x.connections, 1, 10'000),
@@ -107,6 +111,14 @@ result<void> check(const publish_options& x, const limits& bounds) {
         check_range<std::size_t>("requests", x.requests, 1, 10'000'000)})
     if (!checked)
       return checked;
+  if (x.port && x.secret.empty())
+    return invalid("publish: expected a secret for the port, which all users "
+                   "of this machine reach, got none: gdctl secret new makes "
+                   "one, and a socket needs none");
+  if (!x.port && !x.secret.empty())
+    return invalid("publish: expected no secret for a socket, as the system "
+                   "tells who connects, got \""
+                   + x.secret + "\"");
   return {};
 }
 
@@ -330,6 +342,16 @@ link_host::settings link_settings(const config& cfg) {
   return x;
 }
 
+/// What peers have to show.
+result<std::optional<shared_secret>> secret_for(const publish_options& x) {
+  if (!x.port)
+    return std::optional<shared_secret>{};
+  auto found = shared_secret::read(x.secret);
+  if (!found)
+    return invalid("publish: " + found.error().message);
+  return std::optional{*found};
+}
+
 basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
                      std::size_t most_bytes) {
   auto messages = gateway_requests();
@@ -363,6 +385,9 @@ result<std::string> publish(engine& x, const publish_options& options) {
   auto home = inside(x);
   if (auto ok = check(options, home->config.limits); !ok)
     return ok.error();
+  auto secret = secret_for(options);
+  if (!secret)
+    return secret.error();
   place at{options.socket, options.address, options.port.value_or(0)};
   auto listener = listen_at(at);
   if (!listener)
@@ -396,6 +421,7 @@ result<std::string> publish(engine& x, const publish_options& options) {
                           .silence = options.silence},
                 .connections = options.connections,
                 .handshake = options.handshake,
+                .secret = *secret,
                 .bytes = options.bytes,
                 .tell = tell},
                std::move(*listener), options.socket);
@@ -414,7 +440,8 @@ result<std::string> publish(engine& x, const publish_options& options) {
       },
       [home](caf::actor_system& on) { return spawn_hints(on, home); });
   }
-  announce(home, join_addresses(to_string(at), options.advertise));
+  announce(home, join_addresses(to_string(at), options.advertise),
+           options.secret);
   return to_string(at);
 }
 
@@ -495,6 +522,23 @@ private:
     = std::make_shared<std::atomic<bool>>(false);
 };
 
+/// A connection over which CAF may speak.
+result<descriptor> call(const place& to, const std::string& secret,
+                        milliseconds timeout) {
+  auto until = clock::now() + timeout;
+  auto peer = dial(to, timeout);
+  if (!peer || !to.path.empty())
+    return peer;
+  auto mine = shared_secret::read(secret);
+  if (!mine)
+    return mine.error();
+  auto left = std::chrono::duration_cast<milliseconds>(until - clock::now());
+  if (auto ok = show_secret(*peer, *mine, left); !ok)
+    return unavailable(fmt::format("no gateway has been reached at {}: {}",
+                                   to_string(to), ok.error().message));
+  return peer;
+}
+
 std::string in_time(milliseconds timeout) {
   return " within " + std::to_string(timeout.count()) + " ms";
 }
@@ -548,12 +592,12 @@ result<void> ask(caf::scoped_actor& self, const gateway& x,
 } // namespace
 
 result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
-                          milliseconds timeout, milliseconds silence) {
+                          const std::string& secret, milliseconds timeout,
+                          milliseconds silence) {
   if (auto ok = check_network(sys, "reach"); !ok)
     return ok.error();
-  auto to = to_place(where);
-  if (!to)
-    return invalid("reach: " + to.error().message);
+  if (auto ok = check_places({where}, secret); !ok)
+    return invalid("reach: " + ok.error().message);
   if (silence < least_silence)
     return invalid(fmt::format("reach: expected a silence of at least {} ms, "
                                "got {} ms",
@@ -568,10 +612,11 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
       std::chrono::duration_cast<milliseconds>(until - clock::now()),
       milliseconds{0});
   };
-  auto peer = dial(*to, timeout);
+  auto to = *to_place(where);
+  auto at = to_string(to);
+  auto peer = call(to, secret, timeout);
   if (!peer)
     return peer.error();
-  auto at = to_string(*to);
   attempt connection{sys, std::move(*peer), left(), silence};
   if (!connection.end())
     return unavailable("reach: no descriptor is left");
@@ -604,7 +649,7 @@ result<std::string> publish(engine&, const publish_options&) {
 }
 
 result<held_gateway> hold(caf::actor_system&, const std::string&,
-                          std::chrono::milliseconds,
+                          const std::string&, std::chrono::milliseconds,
                           std::chrono::milliseconds) {
   return other_protocol("reach");
 }

@@ -10,8 +10,9 @@
 
 /// \file
 /// The gateway for other CAF nodes on this machine. CAF's protocol knows no passwords, and
-/// trusts every byte; so a guard stands before it, and lets through what the gateway is
-/// asked, and nothing else. Who connects may ask for anything.
+/// trusts every byte; so a guard stands before it, lets in who is this user (at a socket) or
+/// has the secret (at a port), and lets through what the gateway is asked, and nothing else.
+/// Who is let in may ask for anything.
 namespace gd::actors {
 
 /// Loads CAF's network module, which `publish`, `reach` and `join` need; call it next
@@ -24,19 +25,26 @@ struct publish_options {
   /// The path of a Unix socket, at most 107 bytes: only this user and root can connect. What
   /// a dead process has left there is taken over.
   std::string socket{};
-  /// In its place: a port, which all users of this machine reach. 0: any that is free.
+  /// In its place: a port, which all users of this machine reach. 0: any that is free. Needs
+  /// a secret.
   std::optional<std::uint16_t> port{};
+  /// The port's: a file of mode 0600 (`gdctl secret new`). Who connects shows that he has the
+  /// same, and so does this side. It is also what this node shows at the ports of others, for
+  /// hints.
+  std::string secret{};
   /// The port's: a loopback address, 127.x.x.x or ::1.
   std::string address{"127.0.0.1"};
   /// Where engines on other hosts find it, for hints: the end of their tunnel to this
-  /// host, a loopback address with a port that is the same on each of them. Empty: they
-  /// do not, and hints come from this host alone.
+  /// host, the same on each of them: "unix:<path>", or for a port a loopback address with a
+  /// port, as the secret is asked for through the tunnel. Empty: they do not, and hints come
+  /// from this host alone.
   std::string advertise{};
 
   /// Nodes at a time; more are refused. 1 to 10,000.
   std::size_t connections = 64;
-  /// How soon who connects has to begin as a CAF node does. At least 1 ms.
-  std::chrono::milliseconds handshake{5'000};
+  /// How soon who connects has to have shown the secret, at a port, and to have begun as a
+  /// CAF node does. At least 1 ms.
+  std::chrono::milliseconds handshake{3'000};
   /// A node that says nothing for longer is cut off: it is gone, or frozen. At least 3 s, as
   /// each says once a second that it lives.
   std::chrono::milliseconds silence{20'000};

@@ -3,7 +3,6 @@
 #include <gd/actors/remote.hpp>
 #include <gd/network/client/caller.hpp>
 #include <gd/network/client/dial.hpp>
-#include <gd/network/wire/sockets.hpp>
 
 #include <gd/time.hpp>
 
@@ -38,9 +37,8 @@ result<void> check(const std::vector<std::string>& addresses,
                    const reach_options& x) {
   if (addresses.empty())
     return reach_error("expected at least one address, got none");
-  for (const auto& address : addresses)
-    if (auto ok = to_place(address); !ok)
-      return reach_error(ok.error().message);
+  if (auto ok = check_places(addresses, x.secret); !ok)
+    return reach_error(ok.error().message);
   for (auto [name, time, least] :
        {std::tuple{"patience", x.patience, milliseconds{1}},
         {"answer_within", x.answer_within, milliseconds{1}},
@@ -118,7 +116,8 @@ result<remote_gateway> reach(caf::actor_system& sys,
   if (options.connect_first) {
     std::optional<error> why;
     for (std::size_t i = 0; i < addresses.size() && !first.door; ++i) {
-      auto found = hold(sys, addresses[i], options.connect_timeout);
+      auto found = hold(sys, addresses[i], options.secret,
+                        options.connect_timeout);
       if (!found) {
         why = found.error();
       } else {

@@ -27,6 +27,9 @@ enum class send_again {
 
 /// What a gateway's client goes by.
 struct reach_options {
+  /// For addresses that are ports: the secret of their engines, a file of mode 0600. Sockets
+  /// need none.
+  std::string secret{};
   /// How long a request may wait to be sent, and sent again, from its arrival on. Then it is
   /// answered `unavailable` if it cannot have happened, else `unknown_fate`.
   std::chrono::milliseconds patience{8'000};
@@ -85,7 +88,7 @@ private:
 
 /// Starts a gateway's client in an actor system, which needs `add_network_to`. It keeps a
 /// connection to an engine that has published its gateway at one of the addresses
-/// ("127.0.0.1:4711"), notices when it is lost or says nothing any more, and connects again:
+/// ("unix:/run/shop/engine"), notices when it is lost or says nothing any more, and connects again:
 /// to the next address, one attempt at a time, with pauses that grow and have jitter. Requests
 /// wait for a connection up to `patience`. Errors: an address or an option that cannot be
 /// used; with `connect_first`, also why there is no gateway.

@@ -135,9 +135,16 @@ void registration::heard_beat(std::size_t lane, const pq::reply& reply,
     compare(reply.results[replaced_at_beat], to);
 }
 
-void registration::publish(std::string address) {
+void registration::publish(std::string address, const std::string& secret) {
   std::lock_guard guard{mutex_};
   who_.address = std::move(address);
+  if (!secret.empty())
+    secret_ = secret;
+}
+
+std::string registration::secret() const {
+  std::lock_guard guard{mutex_};
+  return secret_;
 }
 
 std::string registration::host() const {

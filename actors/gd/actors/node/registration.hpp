@@ -48,8 +48,12 @@ public:
   void heard_beat(std::size_t lane, const pq::reply& reply,
                   std::vector<event>& to);
 
-  /// From the next beat on, the others are told where the gateway is found.
-  void publish(std::string address);
+  /// From the next beat on, the others are told where the gateway is found. `secret`: the file
+  /// of what is shown at ports, here and at the others'; they are not told of it.
+  void publish(std::string address, const std::string& secret);
+
+  /// Of the last place that had one.
+  std::string secret() const;
 
   /// As the others know it.
   std::string host() const;
@@ -64,6 +68,7 @@ private:
   std::function<void()> on_withdrawn_;
   mutable std::mutex mutex_;
   store::node_record who_;
+  std::string secret_;
   /// The machines are registered: from now on they are compared with what is.
   bool registered_ = false;
   /// Of the server that it was connected to last; 0: of none yet.

@@ -233,7 +233,8 @@ void caller::complain(const error& why) {
 
 void caller::connect(std::size_t address) {
   at_ = address;
-  dial(weak_ref{this}, system(), addresses_[address], how_.connect_timeout);
+  dial(weak_ref{this}, system(), addresses_[address], how_.secret,
+       how_.connect_timeout);
 }
 
 void caller::drive() {

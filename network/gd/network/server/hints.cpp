@@ -29,10 +29,11 @@ constexpr std::size_t most_unheard = 100;
 /// What a beat of a node may wait for a stranger's lock.
 constexpr milliseconds announce_wait{100};
 
-gateway_finder finder_for(caf::actor_system& sys) {
-  return [&sys](const std::string& address,
-                std::function<void(result<held_gateway>)> tell) {
-    dial(sys, address, connect_at_most, std::move(tell));
+gateway_finder finder_for(caf::actor_system& sys, const node_ptr& home) {
+  return [&sys, home](const std::string& address,
+                      std::function<void(result<held_gateway>)> tell) {
+    dial(sys, address, home->known_as->secret(), connect_at_most,
+         std::move(tell));
   };
 }
 
@@ -238,11 +239,12 @@ std::string address_for(const std::string& address, bool same_host) {
 
 caf::actor spawn_hints(caf::actor_system& sys, const node_ptr& home) {
   return caf::actor_cast<caf::actor>(
-    sys.spawn<hints_actor>(home, finder_for(sys)));
+    sys.spawn<hints_actor>(home, finder_for(sys, home)));
 }
 
-void announce(const node_ptr& home, const std::string& address) {
-  home->known_as->publish(address);
+void announce(const node_ptr& home, const std::string& address,
+              const std::string& secret) {
+  home->known_as->publish(address, secret);
   // Where there is no connection yet, its greeting says so.
   home->db->submit(
     database::public_lane,

@@ -95,8 +95,10 @@ std::string address_for(const std::string& address, bool same_host);
 /// Who tells others what is due for them, and hears of it from them.
 caf::actor spawn_hints(caf::actor_system& sys, const node_ptr& home);
 
-/// Tells others where this node's gateway is found.
-void announce(const node_ptr& home, const std::string& address);
+/// Tells others where this node's gateway is found. `secret`: of the port; at those of others,
+/// too.
+void announce(const node_ptr& home, const std::string& address,
+              const std::string& secret);
 
 /// What a published gateway does with the hints of others.
 std::function<void(rows_due)> pass_hints_on(const node_ptr& home);

@@ -128,6 +128,8 @@ struct guard::link {
   peer_rules rules;
   std::string name;
   basp_filter filter;
+  /// Before anything else; none: the system has told who it is.
+  std::optional<secret_handshake> handshake{};
   clock::time_point greet_by;
   std::shared_ptr<std::atomic<bool>> unwanted{};
 
@@ -424,12 +426,16 @@ void guard::welcome(descriptor peer, clock::time_point now) {
       >= most_strangers)
     cut(**std::find_if(links_.begin(), links_.end(), is_stranger),
         "has made room, not having said who it is", now);
+  std::optional<secret_handshake> handshake;
+  if (settings_->secret)
+    handshake.emplace(*settings_->secret, secret_handshake::role::server);
   links_.push_back(std::make_unique<link>(
     link{.peer = std::move(peer),
          .caf = {},
          .rules = settings_->rules,
          .name = std::move(name),
          .filter = {settings_->rules.messages, settings_->rules.new_alias},
+         .handshake = std::move(handshake),
          .greet_by = now + settings_->handshake,
          .heard = now,
          .said = now}));
@@ -458,9 +464,12 @@ void guard::read_peer(link& x, clock::time_point now) {
   if (n < 0)
     return;
   x.heard = now;
+  std::string_view said{bytes.data(), static_cast<std::size_t>(n)};
+  if (x.handshake)
+    if (auto fault = x.handshake->take(said, x.to_peer.bytes()))
+      return cut(x, fmt::format("has sent {}", to_string(*fault)), now);
   auto greeted = x.filter.greeted();
-  auto fault = x.filter.from_peer({bytes.data(), static_cast<std::size_t>(n)},
-                                  x.to_caf.bytes(), x.to_peer.bytes());
+  auto fault = x.filter.from_peer(said, x.to_caf.bytes(), x.to_peer.bytes());
   if (!greeted && x.filter.greeted() && !x.caf)
     admit(x, now);
   if (fault)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gd/network/wire/basp_filter.hpp>
+#include <gd/network/wire/secret.hpp>
 #include <gd/network/wire/sockets.hpp>
 
 #include <gd/event.hpp>
@@ -43,8 +44,11 @@ struct guard_settings {
   peer_rules rules;
   /// Peers that have said who they are; more are refused.
   std::size_t connections = 64;
-  /// How soon they have to say it. Of those that have not, the oldest make room.
-  std::chrono::milliseconds handshake{5'000};
+  /// How soon they have to say it, and before that to have shown the secret. Of those that
+  /// have not, the oldest make room.
+  std::chrono::milliseconds handshake{3'000};
+  /// What they have to show; without one, where the system tells who they are, nothing.
+  std::optional<shared_secret> secret{};
   /// Bytes of long messages, of all peers together: beyond them, the peer with the
   /// longest is cut off.
   std::size_t bytes = 16 << 20;
