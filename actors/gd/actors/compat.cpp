@@ -41,6 +41,16 @@ caf::error to_caf(const gd::error& why) {
 
 #if GD_CAF_017
 
+caf::config_option_set& options_of(caf::actor_system_config& cfg) {
+  struct opened
+    : caf::actor_system_config { // they are for those derived from it
+    static caf::config_option_set& of(caf::actor_system_config& x) {
+      return x.*&opened::custom_options_;
+    }
+  };
+  return opened::of(cfg);
+}
+
 bool is_ours(const caf::error& why) {
   return why && why.category() == category
          && why.context().match_elements<std::string, std::string>();
@@ -70,6 +80,10 @@ void register_errors(caf::actor_system_config& cfg) {
 }
 
 #else
+
+caf::config_option_set& options_of(caf::actor_system_config& cfg) {
+  return cfg.custom_options();
+}
 
 bool is_ours(const caf::error& why) {
   return why.category()

@@ -36,6 +36,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -348,6 +349,23 @@ void share_work(caf::actor_system_config& cfg);
 
 /// Makes `render` show our errors.
 void register_errors(caf::actor_system_config& cfg);
+
+// -- options ------------------------------------------------------------------
+
+/// What an option's value is as a T; nullopt: it is none.
+template <class T>
+std::optional<T> value_as(const caf::config_value& x) {
+#if GD_CAF_017
+  if (auto value = caf::get_if<T>(&x))
+#else
+  if (auto value = caf::get_as<T>(x))
+#endif
+    return *value;
+  return std::nullopt;
+}
+
+/// Where a program's own options are.
+caf::config_option_set& options_of(caf::actor_system_config& cfg);
 
 /// \endcond
 

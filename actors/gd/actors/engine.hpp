@@ -24,6 +24,18 @@ struct publish_options;
 /// twice the CPU (docs/decisions.md). What you set after it stays.
 void add_to(caf::actor_system_config& cfg);
 
+/// Adds an option for each field of gd::config that is a plain value, with dashes in the
+/// place of underscores: `--gd.engine.stop-grace=5s`, `--gd.engine.limits.state=65536`,
+/// `--gd.engine.queues='["mail:10", "default"]'`. Call it next to `add_to`;
+/// `configured` reads them.
+void add_options_to(caf::actor_system_config& cfg);
+
+/// `settings`, but for what a program's command line and configuration file say of the
+/// group `gd.engine`. A queue is "mail", "mail:10" with its slots, or "mail:10:200" with
+/// `ahead`, too. The first that cannot be used is an error, with the option's name, its
+/// value and what was expected: `invalid_argument`. Bounds are checked by `start`.
+result<config> configured(const caf::actor_system_config& cfg, config settings);
+
 /// A node's engine: the handle of what `start` has started. Stops it when it
 /// goes; has to go before the actor system.
 class engine {
