@@ -1,5 +1,5 @@
-# Documentation that cannot go stale: every C++ block of README.md and
-# docs/guide.md stands, but for its indentation, in a file that is compiled; what
+# Documentation that cannot go stale: every C++ block of README.md,
+# docs/caf.md and docs/guide.md stands, but for its indentation, in a file that is compiled; what
 # is marked [readme] there is in README.md; and links lead to files and to their
 # headings.
 #
@@ -36,7 +36,7 @@ endforeach()
 # -- blocks are compiled -------------------------------------------------------
 
 set(blocks 0)
-foreach(file IN ITEMS README.md docs/guide.md)
+foreach(file IN ITEMS README.md docs/caf.md docs/guide.md)
   read_flat("${file}" rest)
   while(TRUE)
     string(FIND "${rest}" "\n```cpp\n" begin)
@@ -94,7 +94,7 @@ function(anchors_of file result)
   set(${result} "${anchors}" PARENT_SCOPE)
 endfunction()
 
-foreach(file IN ITEMS README.md CHANGELOG.md docs/guide.md docs/ARCHITECTURE.md
+foreach(file IN ITEMS README.md CHANGELOG.md docs/caf.md docs/guide.md docs/ARCHITECTURE.md
         docs/decisions.md docs/distribution.md docs/operations.md docs/page.md docs/performance.md
         docs/log/performance.md sql/README.md)
   file(READ "${ROOT}/${file}" text)

@@ -3,6 +3,7 @@
 #define CAF_SUITE options
 
 #include "actors/harness.hpp"
+#include "actors/peers.hpp"
 #include "support/words.hpp"
 
 #include <gd/actors/engine.hpp>
@@ -10,6 +11,7 @@
 #include <caf/test/unit_test.hpp>
 
 #include <chrono>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -200,6 +202,40 @@ CAF_TEST(bounds are those that a start checks) {
   CAF_CHECK_EQUAL(
     to_string(engine.error()),
     "gd::invalid_argument: connections: expected 3 to 100, got 2");
+}
+
+CAF_TEST(the example of what people do who know CAF does what its page says) {
+  temporary_database db;
+  db.migrate();
+  socket_folder sockets;
+  talking_process example{
+    {GD_CAF_HABITS, "--gd.engine.database=" + db.conninfo(),
+     "--gd.engine.queues=checkout:2", "--socket=" + sockets.next()}};
+  CAF_CHECK_EQUAL(example.hear(), "receive: order 42 is stored");
+  std::set<std::string> paid{example.hear(), example.hear()};
+  CAF_CHECK(paid
+            == (std::set<std::string>{"then: order 43 is paid",
+                                      "then: order 44 is paid"}));
+  // The clerk's answer comes among those of the others.
+  std::vector<std::string> lines;
+  for (int i = 0; i < 5; ++i)
+    lines.push_back(example.hear());
+  CAF_CHECK_EQUAL(std::erase(lines, "await: instance 1 is of Checkout"), 1u);
+  CAF_CHECK(lines
+            == (std::vector<std::string>{
+              "actor_cast: order 45 is stored", "pool: order 46 is stored",
+              "pool: order 47 is stored", "reach: order 48 is stored"}));
+  // Which of the two hears it first is not said.
+  auto down = example.hear();
+  auto late = example.hear();
+  if (down.starts_with("reach"))
+    std::swap(down, late);
+  CAF_CHECK(down.starts_with("monitor: the gateway is down: "));
+  CAF_CHECK(late.starts_with("reach: gd::unavailable: "));
+  CAF_CHECK_EQUAL(example.hear(), "(the end)");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where "
+                            "priority = 1"),
+                  "1");
 }
 
 } // namespace options_suite
