@@ -73,7 +73,8 @@ struct config {
   std::chrono::milliseconds worker_silence{5'000};
 
   /// Connections of this node: one for control, one for the gateway, the rest
-  /// for queues. 3 to 100. `stats` has one more, for as long as it takes.
+  /// for queues. 3 to 100. The gateway's reads have one more, and `stats` another, until
+  /// there has been nothing to read for 30 s.
   std::int32_t connections = 4;
   /// By the server, for each statement.
   std::chrono::milliseconds statement_timeout{30'000};
@@ -90,9 +91,9 @@ struct config {
   /// Bytes of states and inboxes that a queue holds of rows picked ahead, and of
   /// outcomes to be written, unless one row has more. 1 to 4 GiB.
   std::int64_t bytes_ahead = 16 << 20;
-  /// Bytes of inserts, and of signals, that wait in the gateway; and half of what a
-  /// peer of a published gateway may leave unread. Beyond them, requests are
-  /// answered `overloaded`. 1 to 4 GiB.
+  /// Bytes of what the gateway is asked and has not answered, of three quarters of which a
+  /// sender may have three times what is free; and half of what a peer of a published gateway may leave
+  /// unread. Beyond them, requests are answered `overloaded`. 1 to 4 GiB.
   std::int64_t bytes_waiting = 64 << 20;
   /// Bounds of what a row may hold; more is refused.
   struct limits limits {};

@@ -2,6 +2,7 @@
 
 #include "actors/network.hpp"
 #include "actors/peers.hpp"
+#include "actors/raw_node.hpp"
 #include "support/basp.hpp"
 #include "support/connect.hpp"
 #include "support/words.hpp"
@@ -73,59 +74,6 @@ long peak_of(pid_t process) {
       return std::stol(line.substr(line.find_first_of("0123456789"))) / 1'024;
   return -1;
 }
-
-/// Whoever speaks the protocol, and says what it likes.
-class raw_node {
-public:
-  explicit raw_node(const std::string& place) : socket(place) {
-    // nop
-  }
-
-  /// Shows the secret, at a port, says who it is, and reads who is there.
-  raw_node(const std::string& place, const std::string& node) : socket(place) {
-    if (!place.starts_with("unix:") && !show_port_secret(socket))
-      return;
-    socket.write_all(
-      basp::message{.what = basp::client_handshake, .payload = node}.bytes());
-    auto header = socket.read(32);
-    if (header.size() < 32)
-      return;
-    auto payload = socket.read(number_at(header, 4, 4));
-    greeted = payload.size() > 32 + 1 + 16 + 8;
-    if (!greeted)
-      return;
-    server = payload.substr(0, 32);
-    // Behind the names of its applications.
-    portal = number_at(payload,
-                       32 + 2 + static_cast<unsigned char>(payload[33]), 8);
-  }
-
-  static std::uint64_t number_at(const std::string& bytes, std::size_t at,
-                                 std::size_t size) {
-    std::uint64_t x = 0;
-    for (std::size_t i = 0; i < size; ++i)
-      x = x << 8 | static_cast<unsigned char>(bytes.at(at + i));
-    return x;
-  }
-
-  void say(const basp::message& x) const {
-    socket.write_all(x.bytes());
-  }
-
-  basp::message request(std::string_view type, std::string_view value,
-                        std::uint64_t number = 1) const {
-    return {.what = basp::direct,
-            .data = basp::async | number,
-            .source = 55,
-            .receiver = portal,
-            .payload = basp::content(type, value)};
-  }
-
-  plain_socket socket;
-  bool greeted = false;
-  std::string server;
-  std::uint64_t portal = 0;
-};
 
 const std::string nobody_asked(1, '\0');
 

@@ -6,11 +6,11 @@
 #include "support/connect.hpp"
 #include "support/words.hpp"
 
+#include <gd/actors/gateway/gateway.hpp>
 #include <gd/actors/join.hpp>
 #include <gd/actors/node/node.hpp>
 #include <gd/actors/remote.hpp>
 #include <gd/actors/remote_gateway.hpp>
-#include <gd/network/server/portal.hpp>
 #include <gd/network/wire/sockets.hpp>
 
 #include <caf/io/all.hpp>
@@ -211,20 +211,21 @@ struct remote_fixture {
     return "unix:" + path;
   }
 
-  /// The same of a gateway behind a portal.
+  /// The same of a gateway behind a door.
   template <class Gateway>
   std::string publish_fake() {
-    auto portal = sys.spawn<gd::actors::gateway_portal>(
-      sys.spawn<Gateway>(), std::make_shared<std::promise<void>>());
-    portals.push_back(portal);
-    auto published = caf::actor_cast<gateway>(portal);
+    auto home = std::make_shared<gd::actors::node>();
+    home->asked.open(64 << 20);
+    auto door = sys.spawn<gd::actors::gateway_door>(home, sys.spawn<Gateway>());
+    doors.push_back(door);
+    auto published = caf::actor_cast<gateway>(door);
     return publish_bare(caf::actor_cast<caf::strong_actor_ptr>(published),
                         sys.message_types(published));
   }
 
   ~remote_fixture() {
-    for (auto& portal : portals)
-      gd::actors::anon(portal, gd::actors::close_portal{});
+    for (auto& door : doors)
+      gd::actors::anon(door, gd::actors::close_door{});
   }
 
   template <class Answer, class Request>
@@ -269,7 +270,7 @@ struct remote_fixture {
 
   /// Who has sent the last answer.
   caf::strong_actor_ptr sender;
-  std::vector<gd::actors::gateway_portal_impl> portals;
+  std::vector<gd::actors::gateway_door_impl> doors;
   std::list<bare_socket> bare;
 };
 

@@ -44,7 +44,7 @@ struct supervisor_fixture : engine_fixture {
     end->on_failure = [](const gd::error&) {};
     auto first = sys.spawn<gateway_worker>(home);
     worker = first;
-    door = sys.spawn<gateway_door>(first);
+    door = sys.spawn<gateway_door>(home, first);
     supervisor = sys.spawn<supervisor_actor>(
       home, caf::actor_cast<caf::actor>(door),
       caf::actor_cast<caf::actor>(first), end);

@@ -25,6 +25,15 @@ void share_work(caf::actor_system_config& cfg) {
 #endif
 }
 
+void take_turns(caf::actor_system_config& cfg) {
+  constexpr std::size_t reads = 5;
+#if GD_CAF_017
+  cfg.set("middleman.max-consecutive-reads", reads);
+#else
+  cfg.set("caf.middleman.max-consecutive-reads", reads);
+#endif
+}
+
 std::size_t scheduler_threads(caf::actor_system& sys) {
 #if GD_CAF_017
   return sys.scheduler().num_workers();

@@ -23,6 +23,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <caf/detail/sync_request_bouncer.hpp>
 #include <caf/error.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/mailbox_element.hpp>
@@ -234,12 +235,12 @@ public:
 #if GD_CAF_017
   void enqueue(caf::mailbox_element_ptr x,
                caf::execution_unit* context) override {
-    if (!ends(*x))
+    if (!is_kept_out(*x))
       Base::enqueue(std::move(x), context);
   }
 #else
   bool enqueue(caf::mailbox_element_ptr x, caf::scheduler* context) override {
-    return ends(*x) || Base::enqueue(std::move(x), context);
+    return is_kept_out(*x) || Base::enqueue(std::move(x), context);
   }
 #endif
 
@@ -249,7 +250,22 @@ protected:
     actors::refuse_unknown(this);
   }
 
+  /// Why a message does not come into the mailbox; none: it does. Called by the thread of
+  /// whoever sends it.
+  virtual caf::error refusal(const caf::mailbox_element&) {
+    return {};
+  }
+
 private:
+  bool is_kept_out(const caf::mailbox_element& x) {
+    if (ends(x))
+      return true;
+    auto why = refusal(x);
+    if (why && x.mid.is_request())
+      caf::detail::sync_request_bouncer{why}(x.sender, x.mid);
+    return static_cast<bool>(why);
+  }
+
   static bool ends(const caf::mailbox_element& x) {
     const auto& content = x.content();
     return !x.mid.is_response() // an answer may be an error
@@ -346,6 +362,10 @@ void load_module(caf::actor_system_config& cfg) {
 /// Makes workers take their actors from one queue, unless a later setting says
 /// otherwise.
 void share_work(caf::actor_system_config& cfg);
+
+/// Makes CAF's thread for the network read some of a connection and go on with the next,
+/// unless a later setting says otherwise.
+void take_turns(caf::actor_system_config& cfg);
 
 /// Makes `render` show our errors.
 void register_errors(caf::actor_system_config& cfg);

@@ -193,15 +193,20 @@ struct set_worker {
   caf::actor worker;
 };
 
-/// The published gateway answers what is still open, and ends.
-struct close_portal {};
+/// The gateway's door answers what it has been asked, and ends.
+struct close_door {};
+
+/// The connection to another node has ended.
+struct node_gone {
+  caf::node_id which;
+};
 
 /// A worker, or somebody who says so, has sent this.
 struct link_arrived {
   caf::strong_actor_ptr from;
   link_message what;
-  /// The peer may say more when this is gone.
-  std::shared_ptr<void> taken;
+  /// It counts as waiting until this is gone.
+  std::shared_ptr<void> waits;
 };
 
 /// There is something to be sent to workers.
@@ -245,9 +250,9 @@ struct leave_link {};
 /// It has waited for that for long enough.
 struct leave_late {};
 
-/// So much had not been written to a peer when so much had been sent to it.
-struct peer_unread {
-  caf::node_id peer;
+/// So much had not been written to a node when so much had been sent to it.
+struct answers_unread {
+  caf::node_id by;
   std::uint64_t sent = 0;
   std::size_t unread = 0;
 };
@@ -320,10 +325,10 @@ struct hang_up {};
   local(step_begun) local(steps_ended) local(rows_claimed)                     \
   local(suspects_changed) local(step_outcome) local(step_settled)              \
   local(step_failed) local(step_refused) local(drain) local(drained)           \
-  local(set_worker) local(close_portal) local(link_arrived)                    \
+  local(set_worker) local(close_door) local(node_gone) local(link_arrived)      \
   local(link_poked) local(let_others_in) local(workers_changed)                 \
   local(close_links) local(crew_orders) local(crew_news) local(leave_link)     \
-  local(leave_late) local(peer_unread) local(give_up) local(dialled)           \
+  local(leave_late) local(answers_unread) local(give_up) local(dialled)        \
   local(carry) local(carried) local(cut) local(hang_up) local(look_again)      \
   local(machines_withdrawn) local(pauses_changed) local(job_due)               \
   local(farewell_over) local(restart)

@@ -24,6 +24,9 @@ using clock_type = database::clock;
 
 namespace {
 
+/// How long a connection on demand has nothing to do before it ends.
+constexpr std::chrono::seconds on_demand_stays{30};
+
 /// Whose thread this is; null: nobody's.
 thread_local const reactor* whose_thread = nullptr;
 
@@ -85,8 +88,12 @@ struct reactor::lane_state {
   /// Nanoseconds of the clock's epoch; 0: not connected. Read by any thread.
   std::atomic<clock_type::rep> since = 0;
 
+  /// Until then a connection on demand stays, as there may be more to do.
+  clock_type::time_point stays_until{};
+
   bool wants_connection() const {
-    return !on_demand || !waiting.empty();
+    return !on_demand || !waiting.empty()
+           || (ready && (running || clock_type::now() < stays_until));
   }
 
   /// Why what waits waits.
@@ -139,11 +146,11 @@ reactor::reactor(pq::options opts, std::size_t lanes, event_sink sink,
     connect_within_(connect_within),
     wake_(std::make_shared<bell>()),
     end_(std::make_shared<bell>()) {
-  for (std::size_t i = 0; i <= lanes; ++i) {
+  for (std::size_t i = 0; i < lanes + on_demand_lanes; ++i) {
     lanes_.push_back(std::make_unique<lane_state>());
     lanes_.back()->index = i;
+    lanes_.back()->on_demand = i >= lanes;
   }
-  lanes_.back()->on_demand = true;
   if (connect_within_.count() > 0)
     connect_by_ = clock::now() + connect_within_;
   thread_ = std::thread{[this] { run(); }};
@@ -357,13 +364,14 @@ void reactor::advance(lane_state& lane, news& told) {
       ensure(lane.running != nullptr, "a reply is that of a unit");
       told.replies.emplace_back(std::exchange(lane.running, nullptr),
                                 std::move(*reply));
+      lane.stays_until = now + on_demand_stays;
     }
   }
   if (conn.state() == phase::dead)
     return lost(lane, told);
   if (!fatal_)
     start_next(lane);
-  if (lane.ready && !lane.running && !lane.wants_connection())
+  if (lane.ready && !lane.wants_connection())
     disconnect(lane);
 }
 
@@ -488,6 +496,8 @@ reactor::clock::time_point reactor::next_event(const lane_state& lane) const {
   if (!lane.connection && !lane.connecting && lane.wants_connection()
       && !stopping_)
     when = std::min(when, lane.next_attempt);
+  if (lane.connection && lane.on_demand && !lane.running)
+    when = std::min(when, lane.stays_until);
   if (lane.connection) {
     using phase = pq::connection::phase;
     auto state = lane.connection->state();

@@ -39,9 +39,12 @@ public:
       heard;
   };
 
-  /// Beside so many lanes there is one more, the last: its connection is made
-  /// when something is submitted to it, and ends with that. `longest_pause`:
-  /// between two attempts to connect. `connect_within`: by when the first
+  /// Lanes behind the others: their connections are made when something is submitted to
+  /// them, and end when there has been nothing to do for a while.
+  static constexpr std::size_t on_demand_lanes = 2;
+
+  /// `lanes`: how many there are beside those on demand. `longest_pause`: between two
+  /// attempts to connect. `connect_within`: by when the first
   /// connection has to be there; zero: it may take as long as it takes.
   reactor(pq::options opts, std::size_t lanes, event_sink sink,
           fatal_callback on_fatal,

@@ -2,8 +2,8 @@
 
 #include <gd/actors/node/node.hpp>
 #include <gd/network/client/dial.hpp>
+#include <gd/network/server/far.hpp>
 #include <gd/network/server/hints.hpp>
-#include <gd/network/server/portal.hpp>
 #include <gd/network/wire/guard.hpp>
 #include <gd/network/wire/secret.hpp>
 #include <gd/network/workers/links.hpp>
@@ -38,6 +38,7 @@ namespace gd::actors {
 
 void add_network_to(caf::actor_system_config& cfg) {
   load_module<caf::io::middleman>(cfg);
+  take_turns(cfg);
 }
 
 #if GD_CAF_017
@@ -107,8 +108,7 @@ result<void> check(const publish_options& x, const limits& bounds) {
         check_range<std::int64_t>("silence (ms)", x.silence.count(),
                                   least_silence.count(), 3'600'000),
         check_range<std::size_t>("message_bytes", longest, 1'024, 256 * mebi),
-        check_range<std::size_t>("bytes", x.bytes, longest, 4'096 * mebi),
-        check_range<std::size_t>("requests", x.requests, 1, 10'000'000)})
+        check_range<std::size_t>("bytes", x.bytes, longest, 4'096 * mebi)})
     if (!checked)
       return checked;
   if (x.port && x.secret.empty())
@@ -147,14 +147,6 @@ caf::node_id from_wire(caf::actor_system& sys, const basp_node& x) {
 
 caf::actor broker_of(caf::actor_system& sys) {
   return sys.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
-}
-
-/// CAF's own broker for nodes itself; to be used by the middleman's thread alone.
-caf::io::basp_broker* inner_broker(caf::actor_system& sys) {
-  auto* broker = static_cast<caf::io::basp_broker*>(
-    caf::actor_cast<caf::abstract_actor*>(broker_of(sys)));
-  return broker->getf(caf::abstract_actor::is_terminated_flag) ? nullptr
-                                                               : broker;
 }
 
 /// Names for peers. CAF remembers each one that it has ever met, so they are used again,
@@ -196,12 +188,9 @@ private:
   static constexpr std::size_t host = 12;
 
   void look_through(caf::actor_system& sys) {
-    auto* broker = inner_broker(sys);
-    if (broker == nullptr)
-      return;
     std::lock_guard held{mutex_};
     std::erase_if(retired_, [&](const auto& x) {
-      if (broker->instance.tbl().lookup_direct(from_wire(sys, x)))
+      if (knows(sys, from_wire(sys, x)))
         return false;
       free_.push_back(x);
       return true;
@@ -229,61 +218,35 @@ std::shared_ptr<peer_names> names_of(caf::actor_system& sys) {
 
 // -- publishing ---------------------------------------------------------------
 
-/// How many bytes wait to be written to `peer`; its connection ends if they are more
-/// than `most`: even refusals pile up if they are not read.
-std::size_t unread_by(caf::actor_system& sys, const caf::node_id& peer,
-                      std::size_t most, const event_sink& tell) {
-  auto* broker = inner_broker(sys);
-  if (broker == nullptr)
-    return 0;
-  auto route = broker->instance.tbl().lookup(peer);
-  if (!route || !broker->valid(route->hdl))
-    return 0;
-  auto bytes = broker->wr_buf(route->hdl).size();
-  if (bytes > most) {
-    // CAF's own way would first write what nobody reads. Its handle is the socket.
-    tell(events::peer_cut_off{"a peer", "has left too many answers unread", 1});
-    shutdown(static_cast<int>(route->hdl.id()), SHUT_RDWR);
-  }
-  return bytes;
-}
-
-/// What a portal and its guard share.
+/// A place where the gateway is published.
 class published_place {
 public:
-  published_place(caf::actor_system& sys) : sys_(sys), names_(names_of(sys)) {
+  published_place(caf::actor_system& sys,
+                  std::shared_ptr<connected_nodes> nodes)
+    : sys_(sys), names_(names_of(sys)), nodes_(std::move(nodes)) {
     // nop
   }
 
-  void open(const gateway& portal, guard_settings settings, descriptor listener,
+  void open(const gateway& door, guard_settings settings, descriptor listener,
             std::string path) {
     path_ = std::move(path);
     struct stat file {};
     if (!path_.empty() && stat(path_.c_str(), &file) == 0)
       file_ = {file.st_dev, file.st_ino};
-    auto door = caf::actor_cast<caf::strong_actor_ptr>(portal);
-    auto signatures = sys_.message_types(portal);
+    auto whom = caf::actor_cast<caf::strong_actor_ptr>(door);
+    auto signatures = sys_.message_types(door);
     settings.rules.new_alias = [this] { return names_->take(sys_); };
     settings.rules.ended = [this](const auto& x) { forget(x); };
     settings.hand_over =
-      [this, door, signatures](descriptor fd, const basp_node& alias) {
-      auto count = remember(alias);
+      [this, whom, signatures](descriptor fd, const basp_node& alias) {
+      auto count = nodes_->come(from_wire(sys_, alias), this,
+                                [this] { guard_->wake(); });
       caf::anon_send(broker_of(sys_), caf::publish_atom_v,
                      sys_.middleman().backend().new_scribe(fd.release()), entry,
-                     door, signatures);
+                     whom, signatures);
       return count;
     };
     guard_.emplace(std::move(settings), std::move(listener));
-  }
-
-  void taken(const caf::node_id& peer) {
-    std::lock_guard held{mutex_};
-    auto found = counts_.find(peer);
-    if (found == counts_.end())
-      return;
-    const auto& count = found->second;
-    if (++count->taken == count->wake_at)
-      guard_->wake();
   }
 
   void close() {
@@ -294,42 +257,40 @@ public:
       unlink(path_.c_str());
   }
 
-  /// Waits until peers have what has been sent to them before.
-  void end(const gateway& portal) {
+  /// Waits until the door has ended, and peers have what it has sent to them before.
+  void end(const gateway& door) {
     caf::scoped_actor self{sys_};
+    self->wait_for(door);
     // A question to CAF's broker is answered behind what it has been given before.
     self->request(broker_of(sys_), caf::infinite, caf::get_atom_v, sys_.node())
       .receive([](const caf::node_id&, const std::string&, std::uint16_t) {},
                [](const caf::error&) {});
     guard_->finish(patience_at_end);
-    {
-      std::lock_guard held{mutex_};
-      counts_.clear(); // what is taken now makes room for nobody
-    }
-    guard_.reset(); // it keeps the portal, which keeps this
-    static_cast<void>(sys_.middleman().unpublish(portal, entry));
+    nodes_->leave(this);
+    guard_.reset(); // it keeps the door
+    static_cast<void>(sys_.middleman().unpublish(door, entry));
   }
 
 private:
-  std::shared_ptr<peer_count> remember(const basp_node& alias) {
-    std::lock_guard held{mutex_};
-    return counts_[from_wire(sys_, alias)] = std::make_shared<peer_count>();
-  }
-
   void forget(const basp_node& alias) {
     names_->give_back(alias);
-    std::lock_guard held{mutex_};
-    counts_.erase(from_wire(sys_, alias));
+    nodes_->gone(from_wire(sys_, alias));
   }
 
   caf::actor_system& sys_;
   std::shared_ptr<peer_names> names_;
+  std::shared_ptr<connected_nodes> nodes_;
   std::string path_;
   std::optional<std::pair<dev_t, ino_t>> file_;
-  std::mutex mutex_;
-  std::unordered_map<caf::node_id, std::shared_ptr<peer_count>> counts_;
   std::optional<guard> guard_;
 };
+
+/// The engine's, which its first place makes.
+std::shared_ptr<connected_nodes> nodes_of(caf::actor_system& sys,
+                                          const node_ptr& home) {
+  home->far.set(std::make_shared<connected_nodes>(sys, home));
+  return std::static_pointer_cast<connected_nodes>(home->far.get());
+}
 
 link_host::settings link_settings(const config& cfg) {
   link_host::settings x{.node = cfg.node,
@@ -352,7 +313,7 @@ result<std::optional<shared_secret>> secret_for(const publish_options& x) {
   return std::optional{*found};
 }
 
-basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
+basp_rules rules_for(caf::actor_system& sys, const gateway& door,
                      std::size_t most_bytes) {
   auto messages = gateway_requests();
   auto told = told_messages();
@@ -362,7 +323,7 @@ basp_rules rules_for(caf::actor_system& sys, const gateway& portal,
   };
   return {.serves = true,
           .self = to_wire(sys, sys.node()),
-          .published = {portal.id()},
+          .published = {door.id()},
           .messages = std::move(messages),
           .most_bytes = most_bytes,
           .unknown = as_caf_writes(
@@ -395,42 +356,23 @@ result<std::string> publish(engine& x, const publish_options& options) {
       listener.error().code, "publish: " + listener.error().message, {}};
   if (options.port)
     at.port = port_of(*listener);
-  auto closed = std::make_shared<std::promise<void>>();
-  auto opened = std::make_shared<published_place>(sys);
-  auto most = std::min(options.bytes / 2,
-                       static_cast<std::size_t>(home->config.bytes_waiting));
-  auto tell = home->config.on_event;
-  portal_network network{
-    .most_unread = most,
-    .most_open = options.requests,
-    .taken = [opened](const auto& peer) { opened->taken(peer); },
-    .ask_unread =
-      [&sys, most, tell](const caf::node_id& peer, auto answer) {
-    sys.middleman().run_later([&sys, most, tell, peer, answer] {
-      answer(unread_by(sys, peer, 2 * most, tell));
-    });
-    },
-    .find_links = [home] { return home->children.find(role::links); },
-    .on_rows_due = pass_hints_on(home)};
-  auto portal = sys.spawn<gateway_portal>(door, closed, std::move(network));
-  auto published = caf::actor_cast<gateway>(portal);
+  auto nodes = nodes_of(sys, home);
+  nodes->let_leave(std::min(
+    options.bytes / 2, static_cast<std::size_t>(home->config.bytes_waiting)));
+  auto opened = std::make_shared<published_place>(sys, nodes);
   auto longest = message_bytes(options, home->config.limits);
-  opened->open(published,
+  opened->open(door,
                {.rules = {.messages = std::make_shared<basp_rules>(
-                            rules_for(sys, published, longest)),
+                            rules_for(sys, door, longest)),
                           .silence = options.silence},
                 .connections = options.connections,
                 .handshake = options.handshake,
                 .secret = *secret,
                 .bytes = options.bytes,
-                .tell = tell},
+                .tell = home->config.on_event},
                std::move(*listener), options.socket);
-  x.keep({[opened] { opened->close(); },
-          [opened, portal, published, closed] {
-    anon(portal, close_portal{});
-    closed->get_future().wait();
-    opened->end(published);
-          }});
+  x.keep(
+    {[opened] { opened->close(); }, [opened, door] { opened->end(door); }});
   if (!home->workers.get()) {
     auto desk = std::make_shared<link_desk>(link_settings(home->config));
     x.let_others_in(

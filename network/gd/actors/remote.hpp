@@ -53,11 +53,10 @@ struct publish_options {
   std::optional<std::size_t> message_bytes{};
   /// Bytes of long requests, of all nodes together: beyond them, the node with the longest
   /// is cut off. And bytes of answers that all nodes leave unread: beyond them, the one with
-  /// the most is cut off, and one that has left half as much is answered `overloaded`. More
-  /// than the longest answer; at least `message_bytes`, to 4 GiB.
+  /// the most is cut off, and one that has left half as much is answered `overloaded`; of
+  /// several places of an engine, the most counts. More than the longest answer; at least
+  /// `message_bytes`, to 4 GiB.
   std::size_t bytes = 16 << 20;
-  /// Requests of a node that are not answered yet; more are answered `overloaded`.
-  std::size_t requests = 10'000;
 };
 
 /// Opens a place for `reach` and `join`, until the engine stops, and returns it: "unix:<path>", or

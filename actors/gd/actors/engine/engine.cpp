@@ -266,7 +266,7 @@ result<engine> start(caf::actor_system& sys, config options) {
     home->config.connect_within);
   home->db = x->db;
   auto worker = sys.spawn<gateway_worker>(home);
-  auto door = sys.spawn<gateway_door>(worker);
+  auto door = sys.spawn<gateway_door>(home, worker);
   x->door = door;
   x->supervisor = sys.spawn<supervisor_actor>(
     home, caf::actor_cast<caf::actor>(door),

@@ -179,10 +179,10 @@ void supervisor_actor::start(std::size_t index) {
 void supervisor_actor::down(std::size_t index, const caf::error& why) {
   auto& x = children_[index];
   x.handle = nullptr;
-  if (draining_)
-    return finish_if_drained();
   if (x.what == role::worker)
     anon(door_, set_worker{});
+  if (draining_)
+    return finish_if_drained();
   if (system().clock().now() - x.started > healthy_after)
     x.crashes = 0;
   auto wait = pause_after(x.crashes++, first_backoff, longest_backoff);
@@ -266,7 +266,7 @@ void supervisor_actor::on_exit() {
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   children_.clear();
   home_->children.clear(); // which keep the node that keeps them
-  caf::anon_send_exit(door_, caf::exit_reason::user_shutdown);
+  anon(door_, close_door{});
   door_ = nullptr;
   end_->ended.set_value();
 }

@@ -1,5 +1,6 @@
 #include <gd/actors/gateway/gateway.hpp>
 
+#include <gd/actors/node/size.hpp>
 #include <gd/pq/ensure.hpp>
 #include <gd/store/operate.hpp>
 #include <gd/store/store.hpp>
@@ -27,8 +28,7 @@ intake_settings settings_of(const node& home) {
   return {.machines = home.machines,
           .limits = cfg.limits,
           .rows = static_cast<std::size_t>(cfg.rows_per_turn),
-          .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
-          .most_bytes = static_cast<std::size_t>(cfg.bytes_waiting)};
+          .bytes = static_cast<std::size_t>(cfg.bytes_per_turn)};
 }
 
 intake_settings with_claims(node& home) {
@@ -40,14 +40,61 @@ intake_settings with_claims(node& home) {
   return how;
 }
 
-/// Look-ups and counts that wait at the most: nobody needs more at a time.
-constexpr std::size_t most_reads = 100'000;
+/// Units of reads that are given to the database at a time: while one is answered, the
+/// next is there.
+constexpr std::size_t reads_at_once = 2;
+/// What a read costs in microseconds, as long as it is not known.
+constexpr std::uint64_t usual_read = 100;
+/// What another node asks fills a group as so much of this one's: nobody waits for a group
+/// that is longer than those of a few nodes need.
+constexpr std::size_t far_rows = 5;
+/// How soon a node with something unread is looked at again.
+constexpr std::chrono::milliseconds ask_interval{100};
 
-caf::error too_many_reads() {
-  return to_caf({errc::overloaded,
-                 "too many look-ups and counts wait already: expected at most "
-                   + std::to_string(most_reads),
-                 {}});
+/// What a request takes beside its content: its entry, and what answers it, which of what
+/// is read is more.
+constexpr std::size_t beside_request = 1'024;
+constexpr std::size_t usual_answer = 8'192;
+
+template <class Request>
+std::size_t bytes_of(const Request& x) {
+  return beside_request + about_bytes(x);
+}
+
+template <bool Reads, class Request>
+std::size_t price_of(const Request& x) {
+  return bytes_of(x) + (Reads ? usual_answer : 0);
+}
+
+/// By number: others than those here are one for each node.
+sender_id number_of(const caf::strong_actor_ptr& from,
+                    const caf::node_id& here) {
+  constexpr auto far = sender_id{1} << 63;
+  if (!from)
+    return 0;
+  return from->node() == here ? from->id()
+                              : far | std::hash<caf::node_id>{}(from->node());
+}
+
+/// A token ends executions (`link::outcome`): another node learns who runs what, and not
+/// under which token.
+void hide_token(gd::instance& x) {
+  if (x.locked_by)
+    for (int i = 0; i < 2; ++i)
+      x.locked_by->resize(
+        std::min(x.locked_by->rfind('/'), x.locked_by->size()));
+}
+template <class T>
+void hide_token(const T&) {
+  // nop
+}
+
+error reads_nothing(std::size_t most) {
+  return {errc::overloaded,
+          "the answers that this node has not read are too many: expected at "
+          "most "
+            + std::to_string(most) + " bytes",
+          {}};
 }
 
 /// Of a page of rows.
@@ -61,6 +108,8 @@ constexpr std::string_view kind_of = "transition";
 template <>
 constexpr std::string_view kind_of<gd::inserted> = "insert";
 template <>
+constexpr std::string_view kind_of<gd::inserted_all> = "insert";
+template <>
 constexpr std::string_view kind_of<gd::signalled> = "signal";
 
 template <class Answer>
@@ -72,14 +121,6 @@ std::string_view name_of(const result<Answer>& answer) {
   return "accepted";
 }
 
-template <class Promise, class T>
-void deliver(Promise& promise, const result<T>& answer) {
-  if (answer)
-    promise.deliver(*answer);
-  else
-    promise.deliver(to_caf(answer.error()));
-}
-
 } // namespace
 
 gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
@@ -88,8 +129,16 @@ gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
     inserts_(with_claims(*home_)),
     signals_(settings_of(*home_)),
     transitions_(settings_of(*home_)),
-    tickets_(first_request) {
-  // nop
+    tickets_(first_request),
+    reads_{.lane = home_->read_lane()},
+    long_reads_{.lane = home_->long_lane()},
+    unread_([this](const caf::node_id& of, std::uint64_t sent) {
+      if (auto far = home_->far.get())
+        far->ask_unread(of, [self = weak_ref{this}, of, sent](std::size_t n) {
+          self.tell(answers_unread{of, sent, n});
+        });
+    }) {
+  home_->asked.open(static_cast<std::size_t>(home_->config.bytes_waiting));
 }
 
 gateway_worker::behavior_type gateway_worker::make_behavior() {
@@ -104,128 +153,135 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     [this](gd::transition& x) {
     return take_in<gd::transitioned>(transitions_, moving_, x);
     },
-    [this](const gd::look_up& x) -> caf::result<gd::instance> {
-      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
-        return to_caf(ok.error());
-      return read<gd::instance>(
-        database::public_lane, store::look_up(x),
-        [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::instance> {
-          if (auto found = store::read_instance(rows))
-            return std::move(*found);
-          return store::no_instance(id, key);
-        });
+    [this](const gd::look_up& x) {
+    return read<gd::instance>(
+      reads_, x, store::look_up(x),
+      [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::instance> {
+        if (auto found = store::read_instance(rows))
+          return std::move(*found);
+        return store::no_instance(id, key);
+      });
     },
-    [this](gd::stats_query) {
-    return read<gd::stats>(home_->spare_lane(), store::stats(),
+    [this](const gd::stats_query& x) {
+    return read<gd::stats>(long_reads_, x, store::stats(),
                            rows_as<gd::stats, gd::stats_row>);
     },
-    [this](const gd::history_query& x) -> caf::result<gd::history_page> {
-      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
-        return to_caf(ok.error());
-      if (auto ok = check_limit(x.limit); !ok)
-        return to_caf(ok.error());
-      return read<gd::history_page>(database::public_lane, store::history(x),
-                                    rows_as<gd::history_page, ledger_entry>);
+    [this](const gd::history_query& x) {
+    return read<gd::history_page>(reads_, x, store::history(x),
+                                  rows_as<gd::history_page, ledger_entry>);
     },
-    [this](const gd::in_step_query& x) -> caf::result<gd::in_step_page> {
-      if (auto ok = check_limit(x.limit); !ok)
-        return to_caf(ok.error());
-      // With a status, it may read all that are in the step.
-      auto lane = x.status.empty() ? database::public_lane
-                                   : home_->spare_lane();
-      return read<gd::in_step_page>(lane, store::in_step(x),
-                                    rows_as<gd::in_step_page, in_step_row>);
+    [this](const gd::in_step_query& x) {
+    // With a status, it may read all that are in the step.
+    return read<gd::in_step_page>(x.status.empty() ? reads_ : long_reads_, x,
+                                  store::in_step(x),
+                                  rows_as<gd::in_step_page, in_step_row>);
     },
-    [this](const gd::why_query& x) -> caf::result<gd::why> {
-      if (auto ok = check_address("id", x.id, x.key, home_->config.limits); !ok)
-        return to_caf(ok.error());
-      return read<gd::why>(
-        database::public_lane, store::why(x),
-        [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::why> {
-          if (auto found = store::read_one<gd::why>(rows))
-            return std::move(*found);
-          return store::no_instance(id, key);
-        });
-    },
-    [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
+    [this](const gd::why_query& x) {
+    return read<gd::why>(
+      reads_, x, store::why(x),
+      [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::why> {
+        if (auto found = store::read_one<gd::why>(rows))
+          return std::move(*found);
+        return store::no_instance(id, key);
+      });
+    }, [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
     [this](tick x) {
     if (alarm_.rings(x))
       drive();
-    },
+    }, [this](const node_gone& x) { forget(x.which); },
+    [this](const answers_unread& x) { keep_to_unread(x); },
     };
 }
 
 void gateway_worker::on_exit() {
-  hand_in(inserts_.abandon());
+  hand_in(inserts_.intake.abandon());
   // Nobody else would: an actor that dies with an open promise answers nobody.
   error down{errc::unknown_fate,
              "the gateway is down; what was asked "
              "may or may not have happened",
              {}};
-  auto why = to_caf(down);
   for (auto& [ticket, one] : inserting_) {
     if (auto* single = std::get_if<0>(&one))
-      single->deliver(why);
+      deliver<gd::inserted>(*single, down);
     else if (auto& of = *std::get<1>(one).of; std::exchange(of.missing, 0) > 0)
-      of.promise.deliver(why);
+      deliver<gd::inserted_all>(of.whole, down);
   }
   inserting_.clear();
-  for (auto& [ticket, promise] : signalling_)
-    promise.deliver(why);
+  for (auto& [ticket, open] : signalling_)
+    deliver<gd::signalled>(open, down);
   signalling_.clear();
-  for (auto& [ticket, promise] : moving_)
-    promise.deliver(why);
+  for (auto& [ticket, open] : moving_)
+    deliver<gd::transitioned>(open, down);
   moving_.clear();
-  for (auto& [ticket, answer] : reading_)
-    answer({{}, down, 0});
+  for (auto& [ticket, open] : reading_)
+    open.answer({{}, down, 0});
   reading_.clear();
 }
 
-template <class Answer, class Intake, class Promises, class Request>
-caf::result<Answer> gateway_worker::take_in(Intake& intake, Promises& waiting,
-                                            Request& x) {
-  auto ticket = ++tickets_;
-  if (auto ok = intake.add(ticket, std::move(x)); !ok) {
-    note<Answer>(ok.error());
-    tell_answers();
-    return to_caf(ok.error());
-  }
-  // A promise that is made is what answers: none for what is refused at once.
+asker gateway_worker::who_asks(std::size_t price) {
+  const auto& from = current_sender();
+  asker by{.who = number_of(from, node()), .bytes = price};
+  if (from && from->node() != node())
+    by.far = from->node();
+  return by;
+}
+
+template <class Answer>
+void gateway_worker::deliver(open_request<Answer>& to,
+                             const result<Answer>& answer) {
+  home_->asked.give_back(to.by.who, to.by.bytes);
+  if (to.by.far)
+    unread_.sent(to.by.far,
+                 bytes_of_message + (answer ? about_bytes(*answer) : 0));
+  if (answer)
+    to.promise.deliver(*answer);
+  else
+    to.promise.deliver(to_caf(answer.error()));
+}
+
+template <class Answer, class Intake, class Promises>
+caf::result<Answer> gateway_worker::take_in(entrance<Intake>& at,
+                                            Promises& waiting,
+                                            typename Intake::request& x) {
+  // Whom a promise that is made takes over.
+  auto by = who_asks(price_of<false>(x));
   auto promise = make_response_promise<Answer>();
-  waiting.emplace(ticket, promise);
+  auto ticket = ++tickets_;
+  waiting.emplace(ticket, open_request<Answer>{promise, by});
+  at.lobby.push(by.who, {ticket, std::move(x), static_cast<bool>(by.far)});
   note_arrival(ticket);
-  drive_soon(intake);
+  drive_soon(at.intake);
   return promise;
 }
 
 // -- inserts ------------------------------------------------------------------
 
 caf::result<gd::inserted_all> gateway_worker::insert_many(gd::insert_all& x) {
-  if (x.rows.empty())
-    return gd::inserted_all{};
-  auto promise = make_response_promise<gd::inserted_all>();
+  auto by = who_asks(price_of<false>(x));
+  open_request<gd::inserted_all> whole{
+    make_response_promise<gd::inserted_all>(), by};
+  if (x.rows.empty()) {
+    deliver<gd::inserted_all>(whole, gd::inserted_all{});
+    return whole.promise;
+  }
   auto all = std::make_shared<bulk>();
-  all->promise = promise;
+  all->whole = whole;
   all->missing = x.rows.size();
   all->answer.rows.resize(x.rows.size());
   for (std::size_t i = 0; i < x.rows.size(); ++i) {
-    bulk_row row{all, i};
     auto ticket = ++tickets_;
-    if (auto ok = inserts_.add(ticket, std::move(x.rows[i])); !ok) {
-      note<gd::inserted>(ok.error());
-      fill(row, ok.error());
-    } else {
-      inserting_.emplace(ticket, std::move(row));
-      note_arrival(ticket);
-    }
+    inserting_.emplace(ticket, bulk_row{all, i});
+    inserts_.lobby.push(
+      by.who, {ticket, std::move(x.rows[i]), static_cast<bool>(by.far)});
+    note_arrival(ticket);
   }
-  drive_soon(inserts_);
-  tell_answers();
-  return promise;
+  drive_soon(inserts_.intake);
+  return whole.promise;
 }
 
 void gateway_worker::fill(bulk_row& row, const result<gd::inserted>& answer) {
-  auto& slot = row.of->answer.rows[row.index];
+  auto& of = *row.of;
+  auto& slot = of.answer.rows[row.index];
   if (answer) {
     slot.id = answer->id;
     slot.duplicate = answer->duplicate;
@@ -233,8 +289,8 @@ void gateway_worker::fill(bulk_row& row, const result<gd::inserted>& answer) {
     slot.code = answer.error().code;
     slot.message = answer.error().message;
   }
-  if (--row.of->missing == 0)
-    row.of->promise.deliver(std::move(row.of->answer));
+  if (--of.missing == 0)
+    deliver<gd::inserted_all>(of.whole, std::move(of.answer));
 }
 
 void gateway_worker::answer_insert(std::uint64_t ticket,
@@ -292,9 +348,10 @@ void gateway_worker::hand_in(std::vector<claim_desk::claim> claims) {
 // -- units --------------------------------------------------------------------
 
 template <class Intake, class Answer>
-void gateway_worker::finish_intake(Intake& intake, pq::reply reply,
+void gateway_worker::finish_intake(entrance<Intake>& at, pq::reply reply,
                                    std::atomic<std::int64_t>& drawn,
                                    Answer answer) {
+  auto& intake = at.intake;
   auto now = system().clock().now();
   note_late(now);
   bool withdrawn = !reply.ok() && reply.failure->code == errc::unavailable
@@ -328,34 +385,46 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
                          [this](auto t, auto& x) {
       answer_one(moving_, t, x);
     });
-  if (auto found = reading_.extract(ticket); !found.empty())
-    found.mapped()(reply);
+  finish_reading(ticket, reply);
 }
 
-template <class Answer, class F>
-caf::result<Answer> gateway_worker::read(std::size_t lane, pq::call what,
-                                         F answer_of) {
-  if (reading_.size() >= most_reads)
-    return too_many_reads();
-  auto promise = make_response_promise<Answer>();
-  reading_.emplace(++tickets_,
-                   [promise, answer_of](const pq::reply& reply) mutable {
-    deliver(promise, reply.ok() ? answer_of(reply.results.front())
-                                : result<Answer>{*reply.failure});
-  });
-  submit(this, *home_->db, lane, {{std::move(what)}, false}, tickets_,
-         home_->config.patience);
-  return promise;
+void gateway_worker::refuse(std::uint64_t ticket, const error& why) {
+  answer_insert(ticket, why);
+  answer_one<gd::signalled>(signalling_, ticket, why);
+  answer_one<gd::transitioned>(moving_, ticket, why);
 }
 
 template <class Intake>
-void gateway_worker::send_next(Intake& intake, std::uint64_t unit,
+void gateway_worker::let_in(entrance<Intake>& at, clock::time_point now) {
+  auto& intake = at.intake;
+  if (at.lobby.empty() || intake.under_way() || intake.backs_off(now)
+      || intake.due(now) <= now)
+    return;
+  auto rows = static_cast<std::size_t>(home_->config.rows_per_turn);
+  auto bytes = static_cast<std::size_t>(home_->config.bytes_per_turn);
+  for (std::size_t n = 0, taken = 0;
+       !at.lobby.empty() && n < rows && taken < bytes;) {
+    std::size_t size = 0;
+    auto next = at.lobby.pop(
+      [&size](const auto& x) { return size = bytes_of(x.what); });
+    if (auto ok = intake.add(next.ticket, std::move(next.what)); !ok) {
+      refuse(next.ticket, ok.error());
+      continue;
+    }
+    n += next.far ? far_rows : 1;
+    taken += next.far ? far_rows * size : size;
+  }
+}
+
+template <class Intake>
+void gateway_worker::send_next(entrance<Intake>& at, std::uint64_t unit,
                                clock::time_point now) {
-  auto work = intake.begin(now);
+  let_in(at, now);
+  auto work = at.intake.begin(now);
   if (!work)
     return;
   auto oldest = std::lower_bound(
-    arrivals_.begin(), arrivals_.end(), intake.oldest_sent(),
+    arrivals_.begin(), arrivals_.end(), at.intake.oldest_sent(),
     [](const arrival& x, std::uint64_t ticket) { return x.ticket < ticket; });
   ensure(oldest != arrivals_.end(), "what is sent has not been given up");
   submit(this, *home_->db, database::public_lane, std::move(*work), unit,
@@ -374,7 +443,8 @@ void gateway_worker::note_late(clock::time_point now) {
     const auto& oldest = arrivals_.front();
     bool open = inserting_.contains(oldest.ticket)
                 || signalling_.contains(oldest.ticket)
-                || moving_.contains(oldest.ticket);
+                || moving_.contains(oldest.ticket)
+                || reading_.contains(oldest.ticket);
     if (open && oldest.expires > now)
       return;
     if (open)
@@ -388,14 +458,30 @@ void gateway_worker::give_up_late(clock::time_point now) {
   if (late_ == 0)
     return;
   auto why = home_->db->why_waiting(database::public_lane);
-  for (auto& x : inserts_.give_up(late_, why, now))
-    answer_insert(x.ticket, x.answer);
-  for (auto& x : signals_.give_up(late_, why))
-    answer_one(signalling_, x.ticket, x.answer);
-  for (auto& x : transitions_.give_up(late_, why))
-    answer_one(moving_, x.ticket, x.answer);
-  if (!inserts_.under_way() && !signals_.under_way()
-      && !transitions_.under_way())
+  auto give_up = [&](auto& at, const auto& last) {
+    for (auto& x : at.lobby.remove_if(
+           [this](const auto& one) { return one.ticket <= late_; }))
+      refuse(x.ticket, why);
+    last();
+  };
+  give_up(inserts_, [&] {
+    for (auto& x : inserts_.intake.give_up(late_, why, now))
+      answer_insert(x.ticket, x.answer);
+  });
+  give_up(signals_, [&] {
+    for (auto& x : signals_.intake.give_up(late_, why))
+      answer_one(signalling_, x.ticket, x.answer);
+  });
+  give_up(transitions_, [&] {
+    for (auto& x : transitions_.intake.give_up(late_, why))
+      answer_one(moving_, x.ticket, x.answer);
+  });
+  for (auto* line : {&reads_, &long_reads_})
+    for (auto& x : line->waiting.remove_if(
+           [this](const auto& one) { return one.ticket <= late_; }))
+      end_reading(x.ticket, home_->db->why_waiting(line->lane));
+  if (!inserts_.intake.under_way() && !signals_.intake.under_way()
+      && !transitions_.intake.under_way())
     late_ = 0;
 }
 
@@ -405,8 +491,8 @@ void gateway_worker::drive() {
   send_next(inserts_, insert_unit, now);
   send_next(signals_, signal_unit, now);
   send_next(transitions_, transition_unit, now);
-  auto at = std::min(
-    {inserts_.due(now), signals_.due(now), transitions_.due(now)});
+  auto at = std::min({inserts_.intake.due(now), signals_.intake.due(now),
+                      transitions_.intake.due(now)});
   if (!arrivals_.empty())
     at = std::min(at, arrivals_.front().expires);
   alarm_.set(this, at);
@@ -423,29 +509,204 @@ void gateway_worker::drive_soon(const intake_base& what) {
   alarm_.set_now(this);
 }
 
+// -- reading ------------------------------------------------------------------
+
+template <class Answer, class Request, class F>
+caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
+                                         pq::call what, F answer_of) {
+  // Whom a promise that is made takes over.
+  auto by = who_asks(price_of<true>(x));
+  open_request<Answer> to{make_response_promise<Answer>(), by};
+  result<void> ok;
+  if constexpr (requires { x.key; })
+    ok = check_address("id", x.id, x.key, home_->config.limits);
+  if constexpr (requires { x.limit; })
+    if (ok)
+      ok = check_limit(x.limit);
+  if (ok && by.far && !unread_.may_send(by.far, bytes_of_message))
+    ok = reads_nothing(unread_.most());
+  if (!ok) {
+    deliver<Answer>(to, ok.error());
+    return to.promise;
+  }
+  auto ticket = ++tickets_;
+  reading_.emplace(
+    ticket, open_reading{&line, by,
+                         [this, to, answer_of](const pq::reply& reply) mutable {
+    auto answer = reply.ok() ? answer_of(reply.results.front())
+                             : result<Answer>{*reply.failure};
+    if (answer && to.by.far) {
+      hide_token(*answer);
+      // It may be asked again.
+      if (!unread_.may_send(to.by.far, bytes_of_message + about_bytes(*answer)))
+        answer = reads_nothing(unread_.most());
+    }
+    deliver(to, answer);
+                         }});
+  note_arrival(ticket);
+  line.waiting.push(
+    by.who, {ticket, by.who, std::move(what), arrivals_.back().expires});
+  read_next(line);
+  return to.promise;
+}
+
+void gateway_worker::read_next(reading_line& line) {
+  while (line.under_way < reads_at_once && !line.waiting.empty()) {
+    auto next = line.waiting.pop([](const auto&) { return usual_read; });
+    auto now = system().clock().now();
+    if (line.under_way == 0)
+      line.free_since = now;
+    ++line.under_way;
+    submit(this, *home_->db, line.lane, {{std::move(next.what)}, false},
+           next.ticket, next.expires - now);
+  }
+}
+
+void gateway_worker::finish_reading(std::uint64_t ticket,
+                                    const pq::reply& reply) {
+  auto found = reading_.extract(ticket);
+  if (found.empty())
+    return;
+  auto& [line, by, answer] = found.mapped();
+  auto now = system().clock().now();
+  auto took = std::chrono::duration_cast<std::chrono::microseconds>(
+    now - std::exchange(line->free_since, now));
+  line->waiting.charge(by.who, static_cast<std::uint64_t>(took.count()));
+  --line->under_way;
+  read_next(*line);
+  answer(reply);
+}
+
+void gateway_worker::end_reading(std::uint64_t ticket, const error& why) {
+  if (auto found = reading_.extract(ticket); !found.empty())
+    found.mapped().answer({{}, why, 0});
+}
+
+void gateway_worker::forget(const caf::node_id& gone) {
+  auto why = error{errc::unavailable, "the node that has asked is gone", {}};
+  for (auto* line : {&reads_, &long_reads_})
+    for (auto& x : line->waiting.remove_if([&](const auto& one) {
+           auto found = reading_.find(one.ticket);
+           return found != reading_.end() && found->second.by.far == gone;
+         }))
+      end_reading(x.ticket, why);
+}
+
+void gateway_worker::keep_to_unread(const answers_unread& what) {
+  auto far = home_->far.get();
+  if (!far)
+    return;
+  unread_.bound(far->most_unread());
+  if (!what.by) {
+    asks_again_ = false;
+    return unread_.ask_all();
+  }
+  if (auto which = unread_.told(what.by, what.sent, what.unread))
+    far->cut_off(which, "has left the most answers unread where all of them "
+                        "were too many");
+  if (unread_.has_to_ask() && !std::exchange(asks_again_, true))
+    send_self_after(this, ask_interval, answers_unread{});
+}
+
 // -- the door -----------------------------------------------------------------
 
-gateway_door::gateway_door(caf::actor_config& cfg, gateway worker)
-  : gateway_door_impl::base(cfg), worker_(std::move(worker)) {
+gateway_door::gateway_door(caf::actor_config& cfg, node_ptr home,
+                           gateway worker)
+  : sturdy(cfg), home_(std::move(home)), worker_(std::move(worker)) {
   // nop
 }
 
-template <class Answer, class Request>
-caf::result<Answer> gateway_door::forward(Request& x) {
-  if (!worker_)
-    return to_caf({errc::unavailable, "the gateway is being restarted", {}});
-  return forward_to(this, worker_, std::move(x));
+result<void> gateway_door::admit(const caf::strong_actor_ptr& from,
+                                 std::size_t bytes) {
+  if (closed_)
+    return error{errc::stopped, "the engine has stopped", {}};
+  auto ok = home_->asked.take(number_of(from, node()), bytes);
+  auto far = from && from->node() != node() ? home_->far.get() : nullptr;
+  if (!far)
+    return ok;
+  far->taken(from->node());
+  if (!ok)
+    far->refused(from->node());
+  return ok;
+}
+
+result<void> gateway_door::admit_said(const caf::strong_actor_ptr& from,
+                                      const link_message& x) {
+  auto ok = home_->said.take(number_of(from, node()), bytes_of(x));
+  if (auto far = home_->far.get(); !ok && far && from)
+    far->cut_off(from->node(), "has said more than its link has read");
+  return ok;
+}
+
+caf::error gateway_door::refusal(const caf::mailbox_element& x) {
+  const auto& content = x.content();
+  result<void> ok;
+  requests::for_each([&](auto row) {
+    using asked = typename decltype(row)::asked;
+    using answer = typename decltype(row)::answer;
+    if (!content.template match_elements<asked>())
+      return;
+    ok = admit(x.sender, price_of<decltype(row)::reads>(
+                           content.template get_as<asked>(0)));
+    if (!ok && !decltype(row)::reads)
+      home_->tell(events::requests_answered{kind_of<answer>,
+                                            to_string(ok.error().code), 1});
+  });
+  if (content.match_elements<link_message>())
+    ok = admit_said(x.sender, content.get_as<link_message>(0));
+  return ok ? caf::error{} : to_caf(ok.error());
+}
+
+template <class Row>
+caf::result<typename Row::answer>
+gateway_door::forward(typename Row::asked& x) {
+  if (worker_)
+    return forward_to(this, worker_, std::move(x));
+  home_->asked.give_back(number_of(current_sender(), node()),
+                         price_of<Row::reads>(x));
+  return to_caf(
+    closed_ ? error{errc::stopped, "the engine has stopped", {}}
+            : error{errc::unavailable, "the gateway is being restarted", {}});
+}
+
+void gateway_door::pass_on(link_message& x) {
+  const auto& from = current_sender();
+  if (!from)
+    return;
+  // Out of this mailbox it is in another one.
+  std::shared_ptr<void> waits{
+    nullptr, [home = home_, who = number_of(from, node()), bytes = bytes_of(x),
+              which = from->node()](void*) {
+      home->said.give_back(who, bytes);
+      if (auto far = home->far.get())
+        far->taken(which);
+    }};
+  if (auto links = home_->children.find(role::links))
+    anon(links, link_arrived{from, std::move(x), std::move(waits)});
 }
 
 gateway_door::behavior_type gateway_door::make_behavior() {
-  refuse_unknown(this);
+  refuse_unknown();
   return requests::handled_by<behavior_type>(
-    [this](auto row, auto& x) {
-    return forward<typename decltype(row)::answer>(x);
-    },
+    [this](auto row, auto& x) { return forward<decltype(row)>(x); },
     [this](set_worker& x) {
-    worker_ = x.worker ? caf::actor_cast<gateway>(x.worker) : gateway{};
-  });
+    worker_ = x.worker && !closed_ ? caf::actor_cast<gateway>(x.worker)
+                                   : gateway{};
+    },
+    [this](close_door) {
+    worker_ = nullptr;
+    if (closed_.exchange(true))
+      return quit(caf::exit_reason::user_shutdown);
+    weak_ref{this}.tell(close_door{});
+  },
+    [this](link_message& x) { pass_on(x); }, [this](rows_due& x) {
+      const auto& from = current_sender();
+      if (auto far = home_->far.get(); far && from)
+        far->taken(from->node());
+      if (auto hints = home_->children.find(role::hints))
+        anon(hints, std::move(x));
+      return rows_noted{};
+    });
 }
 
 void gateway_door::on_exit() {

@@ -7,6 +7,7 @@
 
 #include <gd/config.hpp>
 #include <gd/engine/intake/refused_rows.hpp>
+#include <gd/engine/intake/shares.hpp>
 #include <gd/engine/queue/claim.hpp>
 #include <gd/engine/queue/isolation.hpp>
 #include <gd/engine/queue/key.hpp>
@@ -193,26 +194,46 @@ private:
   std::set<std::string> names_;
 };
 
-/// Where rows run that this node hands out: nowhere, until it lets workers in.
+/// What comes later, if at all: null until then.
+template <class T>
 class open_place {
 public:
   /// False: there is one already.
-  bool set(std::shared_ptr<elsewhere> x) {
+  bool set(std::shared_ptr<T> x) {
     std::lock_guard guard{mutex_};
-    if (where_)
+    if (there_)
       return false;
-    where_ = std::move(x);
+    there_ = std::move(x);
     return true;
   }
 
-  std::shared_ptr<elsewhere> get() const {
+  std::shared_ptr<T> get() const {
     std::lock_guard guard{mutex_};
-    return where_;
+    return there_;
   }
 
 private:
   mutable std::mutex mutex_;
-  std::shared_ptr<elsewhere> where_;
+  std::shared_ptr<T> there_;
+};
+
+/// What the network knows of other nodes, where a gateway is published. To be used by any
+/// thread.
+class far_nodes {
+public:
+  virtual ~far_nodes() = default;
+
+  /// Bytes of answers that one may leave unread.
+  virtual std::size_t most_unread() const = 0;
+  /// Asks how many they are: `answer` is called once, by another thread.
+  virtual void ask_unread(const caf::node_id& of,
+                          std::function<void(std::size_t)> answer)
+    = 0;
+  /// A message is out of where it waited: more may come.
+  virtual void taken(const caf::node_id& from) = 0;
+  /// It asks for more than its share: it is to be read more slowly.
+  virtual void refused(const caf::node_id& from) = 0;
+  virtual void cut_off(const caf::node_id& which, std::string why) = 0;
 };
 
 /// How many ids the gateway has drawn for what is due now, of which it tells the
@@ -240,17 +261,26 @@ struct node {
   std::shared_ptr<claim_desk> claims = std::make_shared<claim_desk>();
   std::shared_ptr<key_table> keys = std::make_shared<key_table>();
   std::shared_ptr<gd::isolation> isolation = std::make_shared<gd::isolation>();
-  open_place workers;
+  /// Where rows run that this node hands out: nowhere, until it lets workers in.
+  open_place<elsewhere> workers;
   actor_directory children;
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   told_steps slow_steps;
+  /// What the gateway has been asked and has not answered; and what workers have said
+  /// and their links have not read.
+  shared_room asked;
+  shared_room said;
+  open_place<far_nodes> far;
   refused_rows refused;
   std::shared_ptr<database> db;
 
-  /// The reactor's lane beside those of `connections`: what takes long, and
-  /// nobody else may wait for.
-  std::size_t spare_lane() const {
+  /// The reactor's lanes beside those of `connections`: what the gateway is asked that
+  /// writes nothing; and what takes long, and nobody else may wait for.
+  std::size_t read_lane() const {
     return static_cast<std::size_t>(config.connections);
+  }
+  std::size_t long_lane() const {
+    return read_lane() + 1;
   }
 
   /// A step begins.

@@ -32,12 +32,12 @@ void reaper_actor::begin_job(const store::open_job_row& job) {
 void reaper_actor::work_on_job() {
   auto lock = store::lock_job(job_.id, store::job_worker::node);
   if (job_.upgrades)
-    submit(this, *home_->db, home_->spare_lane(),
+    submit(this, *home_->db, home_->long_lane(),
            {{std::move(lock), store::upgrade_page(job_.id, upgraded_bytes)}},
            upgrade_ticket, home_->config.patience);
   else
     submit(
-      this, *home_->db, home_->spare_lane(),
+      this, *home_->db, home_->long_lane(),
       {{std::move(lock), store::work_on_job(job_.id), store::jobs(job_.id)}},
       job_ticket, home_->config.patience);
 }
@@ -61,7 +61,7 @@ void reaper_actor::judge_upgrade(const pq::reply& reply) {
     job_ = {};
     return;
   }
-  submit(this, *home_->db, home_->spare_lane(),
+  submit(this, *home_->db, home_->long_lane(),
          {{store::lock_job(job_.id, store::job_worker::node),
            store::upgrade(job_.id, what), store::jobs(job_.id)}},
          job_ticket, home_->config.patience);

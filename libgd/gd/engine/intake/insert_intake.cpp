@@ -70,23 +70,16 @@ const pq::rows& last_answer(const pq::reply& reply, bool drawing) {
 } // namespace
 
 insert_intake::insert_intake(intake_settings how)
-  : intake_base(how.most_bytes),
-    how_(std::move(how)),
-    resolved_(how_.rows, how_.bytes) {
+  : how_(std::move(how)), resolved_(how_.rows, how_.bytes) {
   // nop
 }
 
 result<void> insert_intake::add(std::uint64_t ticket, insert what) {
-  // What does not fit is not read: a flood of it costs nothing.
-  if (auto ok = room_for(what.state.text().size()); !ok)
-    return ok;
   if (auto ok = check(what, how_.limits); !ok)
     return ok;
   auto size = bytes_with(what.state)
               + (what.partition_key ? what.partition_key->size() : 0)
               + (what.unique_key ? what.unique_key->size() : 0);
-  if (auto ok = room_for(size); !ok)
-    return ok;
   auto machine = looked_up_first_.contains(what.fsm)
                    ? nullptr
                    : how_.machines->find(what.fsm, what.version);
@@ -98,13 +91,11 @@ result<void> insert_intake::add(std::uint64_t ticket, insert what) {
   auto row = row_of(std::move(what));
   if (!machine || !unresolved_.empty() || !looking_up_.empty()) {
     unresolved_.push_back({ticket, std::move(row), size});
-    waiting_bytes_ += size;
     return {};
   }
   if (auto ok = resolve(row, *how_.machines, {}); !ok)
     return ok;
   resolved_.push({ticket, std::move(row), size});
-  waiting_bytes_ += size;
   return {};
 }
 

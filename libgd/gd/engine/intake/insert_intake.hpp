@@ -29,6 +29,8 @@ namespace gd {
 /// the queue's in the group: the others then need not overtake any.
 class insert_intake : public intake_base {
 public:
+  using request = insert;
+
   explicit insert_intake(intake_settings how);
 
   /// An error: refused at once, and no answer comes.

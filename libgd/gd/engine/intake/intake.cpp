@@ -1,7 +1,5 @@
 #include <gd/engine/intake/intake.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace gd {
@@ -21,18 +19,6 @@ error intake_base::with_fate(error why, bool may_be_stored) {
   else if (why.code == errc::unknown_fate)
     why.code = errc::unavailable;
   return why;
-}
-
-result<void> intake_base::room_for(std::size_t bytes) const {
-  if (waiting_bytes_ == 0
-      || (waiting_bytes_ <= most_bytes_
-          && bytes <= most_bytes_ - waiting_bytes_))
-    return {};
-  return error{errc::overloaded,
-               fmt::format("{} bytes wait already, and {} more are too many: "
-                           "expected at most {}",
-                           waiting_bytes_, bytes, most_bytes_),
-               {}};
 }
 
 bool intake_base::try_again(const error& why, clock::time_point now) {

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +25,6 @@ struct intake_settings {
   struct limits limits {};
   std::size_t rows = 2'000;
   std::size_t bytes = 8 << 20;
-  /// Bytes that wait here at the most, what is under way included: beyond them,
-  /// what comes is `overloaded`. One alone may have more.
-  std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
   /// False: what is locked, or failed and might pass, is told at once instead of
   /// being tried again.
   bool patient = true;
@@ -60,8 +56,7 @@ struct answered_request {
   result<T> answer;
 };
 
-/// What all intakes share: what waits, counted, and how long after which failure
-/// it is tried again.
+/// What all intakes share: how long after which failure it is tried again.
 class intake_base {
 public:
   using clock = database::clock;
@@ -70,9 +65,9 @@ public:
     return under_way_;
   }
 
-  /// Of what is accepted and not answered.
-  std::size_t waiting_bytes() const noexcept {
-    return waiting_bytes_;
+  /// Nothing is sent before that, as what was sent last has failed.
+  bool backs_off(clock::time_point now) const noexcept {
+    return now < not_before_;
   }
 
   /// What a request with this JSON takes while it waits, but for its keys. JSON
@@ -80,13 +75,6 @@ public:
   static std::size_t bytes_with(const json& content);
 
 protected:
-  explicit intake_base(std::size_t most_bytes) : most_bytes_(most_bytes) {
-    // nop
-  }
-
-  /// `overloaded`: that much does not fit beside what waits.
-  result<void> room_for(std::size_t bytes) const;
-
   /// Locked by strangers for so many tries, and the sender is told.
   static constexpr int locked_tries_at_most = 40;
 
@@ -97,8 +85,7 @@ protected:
 
   /// The end of an entry.
   template <class Report, class Entry, class Answer>
-  void answer(Report& to, const Entry& x, Answer what) {
-    waiting_bytes_ -= x.size;
+  static void answer(Report& to, const Entry& x, Answer what) {
     to.answers.push_back({x.ticket, std::move(what)});
   }
 
@@ -109,8 +96,6 @@ protected:
   bool under_way_ = false;
   int failures_ = 0;
   clock::time_point not_before_{};
-  std::size_t most_bytes_;
-  std::size_t waiting_bytes_ = 0;
 };
 
 } // namespace gd

@@ -45,24 +45,16 @@ std::size_t text_bytes(const std::optional<std::string>& x) {
 
 template <class Kind>
 target_intake<Kind>::target_intake(intake_settings how)
-  : intake_base(how.most_bytes),
-    how_(std::move(how)),
-    waiting_(how_.rows, how_.bytes) {
+  : how_(std::move(how)), waiting_(how_.rows, how_.bytes) {
   // nop
 }
 
 template <class Kind>
 result<void> target_intake<Kind>::add(std::uint64_t ticket, request what) {
-  auto texts = Kind::texts(what);
-  if (auto ok = room_for(texts); !ok)
-    return ok;
   if (auto ok = gd::check(what, how_.limits); !ok)
     return ok;
   auto size = Kind::bytes(what);
-  if (auto ok = room_for(size); !ok)
-    return ok;
   waiting_.push({ticket, std::move(what), size, ++numbers_});
-  waiting_bytes_ += size;
   return {};
 }
 
@@ -201,10 +193,6 @@ target_intake<Kind>::due(clock::time_point now) const {
 
 // -- signals ------------------------------------------------------------------
 
-std::size_t signal_kind::texts(const signal& x) {
-  return x.payload.text().size();
-}
-
 std::size_t signal_kind::bytes(const signal& x) {
   return intake_base::bytes_with(x.payload) + text_bytes(x.dedup_key)
          + text_bytes(x.key) + text_bytes(x.traceparent);
@@ -263,11 +251,6 @@ std::optional<result<signalled>> signal_kind::read(const signal& x,
 }
 
 // -- transitions --------------------------------------------------------------
-
-std::size_t transition_kind::texts(const transition& x) {
-  return (x.state ? x.state->text().size() : 0)
-         + (x.metadata ? x.metadata->text().size() : 0) + text_bytes(x.reason);
-}
 
 std::size_t transition_kind::bytes(const transition& x) {
   return intake_base::bytes_with(x.state.value_or(json{}))

@@ -111,8 +111,6 @@ struct signal_kind {
   static std::int64_t key(const signal&, std::int64_t number) noexcept {
     return number;
   }
-  /// Of what is not bounded before it is checked.
-  static std::size_t texts(const signal& x);
   /// That it takes while it waits.
   static std::size_t bytes(const signal& x);
   static void add_calls(pq::unit& to, const store::row_refs<signal>& xs,
@@ -146,7 +144,6 @@ struct transition_kind {
     return x.key ? static_cast<std::int64_t>(std::hash<std::string>{}(*x.key))
                  : x.target;
   }
-  static std::size_t texts(const transition& x);
   static std::size_t bytes(const transition& x);
   static void add_calls(pq::unit& to, const store::row_refs<transition>& xs,
                         const limits& bounds, bool waits);

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <gd/actors/node/size.hpp>
 #include <gd/error.hpp>
 #include <gd/instance.hpp>
-#include <gd/network/wire/size.hpp>
 #include <gd/operate.hpp>
 
 #include <algorithm>

@@ -252,11 +252,4 @@ void announce(const node_ptr& home, const std::string& address,
     [](const pq::reply&) {}, database::patience::on::this_one);
 }
 
-std::function<void(rows_due)> pass_hints_on(const node_ptr& home) {
-  return [home](rows_due what) {
-    if (auto hints = home->children.find(role::hints))
-      anon(hints, std::move(what));
-  };
-}
-
 } // namespace gd::actors

@@ -100,7 +100,4 @@ caf::actor spawn_hints(caf::actor_system& sys, const node_ptr& home);
 void announce(const node_ptr& home, const std::string& address,
               const std::string& secret);
 
-/// What a published gateway does with the hints of others.
-std::function<void(rows_due)> pass_hints_on(const node_ptr& home);
-
 } // namespace gd::actors

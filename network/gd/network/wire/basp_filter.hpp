@@ -218,6 +218,11 @@ public:
     return !in_.empty() || skipping_ > 0;
   }
 
+  /// The bytes of the message that has begun and not ended.
+  std::size_t held() const {
+    return in_.size() + skipping_;
+  }
+
   /// The bytes of the longest message so far, the one that has begun included: CAF
   /// keeps as much for the connection's life.
   std::size_t longest() const {

@@ -26,9 +26,14 @@ using std::chrono::milliseconds;
 constexpr std::size_t most_held = 256 << 10;
 /// A message up to this size may come without regard to what others send.
 constexpr std::size_t short_message = 64 << 10;
-/// Messages of a peer in an actor's mailbox, and their bytes.
+/// Messages that CAF has, and no actor has taken: of a peer, and what all of them share;
+/// and their bytes, of a peer.
 constexpr std::size_t most_waiting = 1'024;
+constexpr std::size_t most_waiting_of_all = 4'096;
+constexpr std::size_t least_waiting = 16;
 constexpr std::size_t most_waiting_bytes = 4 << 20;
+/// A short message is about as long.
+constexpr std::size_t usual_message = 64;
 /// Peers that have not said who they are.
 constexpr std::ptrdiff_t most_strangers = 256;
 /// Between signs of life: much less than what anybody may take for silence.
@@ -38,6 +43,11 @@ constexpr milliseconds message_time{60'000};
 constexpr milliseconds farewell{10'000};
 /// Between looks at the clock while there is a connection.
 constexpr milliseconds look_interval{250};
+/// Whoever asks for more than its share is read slowly for so long: so many messages
+/// between looks, of all of them together, and of one.
+constexpr milliseconds slow_time{1'000};
+constexpr std::size_t slow_messages = 1'000;
+constexpr std::size_t least_slow_messages = 2;
 /// Until there may be a descriptor again.
 constexpr milliseconds no_descriptor_pause{100};
 
@@ -145,16 +155,18 @@ struct guard::link {
   std::uint64_t ended = 0;
   clock::time_point message_by = clock::time_point::max();
   clock::time_point end_by = clock::time_point::max();
+  clock::time_point slow_until{};
+  clock::time_point read_next{};
 
   bool waits_for_peer() const {
     return to_peer.size() >= most_held;
   }
 
-  bool waits_for_caf() {
+  bool waits_for_caf(std::size_t window) {
     if (count) {
       auto taken = count->taken.load();
       filter.taken(taken);
-      if (filter.messages_waiting() >= most_waiting
+      if (filter.messages_waiting() >= window
           || filter.bytes_waiting() >= most_waiting_bytes) {
         count->wake_at = taken + filter.messages_waiting() / 2;
         return true;
@@ -171,8 +183,28 @@ struct guard::link {
     greet_by += time;
   }
 
-  bool reads_peer() {
-    return peer && !closing && !waits_for_peer() && !waits_for_caf();
+  bool reads_peer(clock::time_point now, const shares& of_all) {
+    return peer && !closing && now >= read_next && !waits_for_peer()
+           && !waits_for_caf(of_all.window);
+  }
+
+  bool is_slow(clock::time_point now) {
+    if (count && count->refused.exchange(false))
+      slow_until = now + slow_time;
+    return now < slow_until;
+  }
+
+  /// How much may be read now.
+  std::size_t may_read(const shares& of_all) const {
+    auto most = std::min(short_message, of_all.window * usual_message);
+    // Of a long one that has begun the rest may come at once.
+    return filter.held() >= most ? short_message : most;
+  }
+
+  void has_read(std::uint64_t messages, clock::time_point now,
+                const shares& of_all) {
+    if (is_slow(now))
+      read_next = now + look_interval * messages / of_all.slow_messages;
   }
 
   bool reads_caf() const {
@@ -299,6 +331,17 @@ bool guard::obey(clock::time_point now) {
   return !links_.empty();
 }
 
+void guard::share_out(clock::time_point now) {
+  auto slow = static_cast<std::size_t>(
+    std::count_if(links_.begin(), links_.end(),
+                  [now](const auto& x) { return x->is_slow(now); }));
+  shares_.window = std::clamp(most_waiting_of_all
+                                / std::max(admitted_, std::size_t{1}),
+                              least_waiting, most_waiting);
+  shares_.slow_messages = std::max(
+    slow_messages / std::max(slow, std::size_t{1}), least_slow_messages);
+}
+
 void guard::wait() {
   std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
   auto accepts = listener_ && clock::now() >= accepts_at_;
@@ -309,8 +352,10 @@ void guard::wait() {
     // Without a wish it would still be told of the end, again and again.
     waits.push_back({events != 0 ? what.get() : -1, events, 0});
   };
+  auto before = clock::now();
+  share_out(before);
   for (auto& x : links_) {
-    watch(x->peer, x->reads_peer(), !x->to_peer.empty());
+    watch(x->peer, x->reads_peer(before, shares_), !x->to_peer.empty());
     watch(x->caf, x->reads_caf(), !x->to_caf.empty());
   }
   auto idle = links_.empty() && (accepts || !listener_);
@@ -328,7 +373,7 @@ void guard::wait() {
     auto of_caf = waits[2 * i + 3].revents;
     if ((of_caf & ended) != 0 && x.reads_caf())
       read_caf(x, now);
-    if ((of_peer & ended) != 0 && x.reads_peer())
+    if ((of_peer & ended) != 0 && x.reads_peer(now, shares_))
       read_peer(x, now);
     // What has just been read goes on at once.
     write_peer(x, now);
@@ -357,7 +402,7 @@ void guard::keep_to_times(link& x, clock::time_point now) {
   if (x.waits_for_peer()) {
     if (now - x.said > x.rules.silence)
       return cut(x, "does not read", now);
-  } else if (!x.reads_peer()) {
+  } else if (!x.reads_peer(now, shares_)) {
     x.heard = now; // it is not to blame
   } else if (now - x.heard > x.rules.silence) {
     return cut(x, "has been silent for too long", now);
@@ -458,7 +503,7 @@ void guard::admit(link& x, clock::time_point now) {
 
 void guard::read_peer(link& x, clock::time_point now) {
   std::array<char, short_message> bytes;
-  auto n = recv(x.peer.get(), bytes.data(), bytes.size(), 0);
+  auto n = recv(x.peer.get(), bytes.data(), x.may_read(shares_), 0);
   if (is_over(n))
     return lose_peer(x, now);
   if (n < 0)
@@ -469,11 +514,13 @@ void guard::read_peer(link& x, clock::time_point now) {
     if (auto fault = x.handshake->take(said, x.to_peer.bytes()))
       return cut(x, fmt::format("has sent {}", to_string(*fault)), now);
   auto greeted = x.filter.greeted();
+  auto ended = x.filter.ended();
   auto fault = x.filter.from_peer(said, x.to_caf.bytes(), x.to_peer.bytes());
   if (!greeted && x.filter.greeted() && !x.caf)
     admit(x, now);
   if (fault)
     return cut(x, fmt::format("has sent {}", to_string(*fault)), now);
+  x.has_read(x.filter.ended() - ended, now, shares_);
   if (!x.filter.within_message())
     x.message_by = clock::time_point::max();
   else if (std::exchange(x.ended, x.filter.ended()) != x.filter.ended()

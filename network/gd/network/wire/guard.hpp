@@ -26,6 +26,8 @@ namespace gd::actors {
 struct peer_count {
   std::atomic<std::uint64_t> taken{0};
   std::atomic<std::uint64_t> wake_at{0};
+  /// It has asked for more than its share: for a while it is read slowly.
+  std::atomic<bool> refused{false};
 };
 
 /// How a peer is treated.
@@ -92,11 +94,17 @@ public:
 private:
   using clock = std::chrono::steady_clock;
   struct link;
+  /// What one peer may have of what all of them have.
+  struct shares {
+    std::size_t window = 0;
+    std::size_t slow_messages = 0;
+  };
   using link_ptr = std::unique_ptr<link>;
 
   void run();
   /// What others have asked for; false: it ends.
   bool obey(clock::time_point now);
+  void share_out(clock::time_point now);
   void wait();
   void accept_some(clock::time_point now);
   void welcome(descriptor peer, clock::time_point now);
@@ -131,6 +139,7 @@ private:
   clock::time_point accepts_at_;
   clock::time_point looked_at_;
   std::vector<link_ptr> links_;
+  shares shares_;
   std::size_t admitted_ = 0;
   complaints complaints_;
 

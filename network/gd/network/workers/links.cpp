@@ -21,7 +21,7 @@ links_actor::links_actor(caf::actor_config& cfg, node_ptr home,
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     desk_(std::move(desk)) {
-  // nop
+  home_->said.open(2 * static_cast<std::size_t>(home_->config.bytes_waiting));
 }
 
 caf::behavior links_actor::make_behavior() {

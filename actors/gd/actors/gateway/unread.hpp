@@ -1,0 +1,68 @@
+#pragma once
+
+#include <caf/node_id.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <unordered_map>
+
+namespace gd::actors {
+
+/// What has been answered to other nodes and not been read there, as far as it is known:
+/// whoever does not read gets no more of what is long.
+class unread_answers {
+public:
+  /// Asks how much has not been written to a node; `told` is called with it and `sent`.
+  using question
+    = std::function<void(const caf::node_id& of, std::uint64_t sent)>;
+
+  explicit unread_answers(question ask) : ask_(std::move(ask)) {
+    // nop
+  }
+
+  /// `most`: bytes that one node may leave unread, all of them twice as much.
+  void bound(std::size_t most) {
+    most_ = most;
+  }
+
+  std::size_t most() const noexcept {
+    return most_;
+  }
+
+  /// Whether an answer of that size may still be sent.
+  bool may_send(const caf::node_id& to, std::size_t bytes) const;
+  void sent(const caf::node_id& to, std::size_t bytes);
+
+  /// Of what had been sent when it was asked, so much was unread. Whose connection has to
+  /// end, as all of them together leave too much: null for nobody's.
+  caf::node_id told(const caf::node_id& of, std::uint64_t sent,
+                    std::size_t unread);
+
+  /// Some have something unread, and nobody is asking: to be asked again after a while.
+  bool has_to_ask() const;
+  void ask_all();
+
+private:
+  struct reader {
+    std::uint64_t sent = 0;
+    /// Of `sent`, so much when it was asked for last.
+    std::uint64_t asked_at = 0;
+    /// What was unread then.
+    std::size_t unread = 0;
+    bool asking = false;
+  };
+
+  void ask(const caf::node_id& of, reader& x);
+  caf::node_id one_too_many();
+
+  question ask_;
+  std::size_t most_ = std::numeric_limits<std::size_t>::max() / 2;
+  /// Those that have something on its way.
+  std::unordered_map<caf::node_id, reader> readers_;
+  /// What is unread or on its way, of all of them.
+  std::size_t unread_ = 0;
+};
+
+} // namespace gd::actors

@@ -1,0 +1,120 @@
+#include <gd/network/server/far.hpp>
+
+#include <gd/event.hpp>
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <caf/io/basp_broker.hpp>
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace gd::actors {
+
+namespace {
+
+/// CAF's own broker for nodes itself; to be used by the middleman's thread alone.
+caf::io::basp_broker* inner_broker(caf::actor_system& sys) {
+  auto handle = sys.middleman().named_broker<caf::io::basp_broker>(
+    caf::atom("BASP"));
+  auto* broker = static_cast<caf::io::basp_broker*>(
+    caf::actor_cast<caf::abstract_actor*>(handle));
+  return broker->getf(caf::abstract_actor::is_terminated_flag) ? nullptr
+                                                               : broker;
+}
+
+std::optional<caf::io::connection_handle>
+connection_to(caf::io::basp_broker& broker, const caf::node_id& which) {
+  auto route = broker.instance.tbl().lookup(which);
+  if (!route || !broker.valid(route->hdl))
+    return std::nullopt;
+  return route->hdl;
+}
+
+} // namespace
+
+bool knows(caf::actor_system& sys, const caf::node_id& which) {
+  auto* broker = inner_broker(sys);
+  return broker != nullptr && broker->instance.tbl().lookup_direct(which);
+}
+
+void connected_nodes::let_leave(std::size_t unread) {
+  auto before = most_unread_.load();
+  while (before < unread && !most_unread_.compare_exchange_weak(before, unread))
+    ; // another place has come meanwhile
+}
+
+void connected_nodes::ask_unread(const caf::node_id& of,
+                                 std::function<void(std::size_t)> answer) {
+  sys_.middleman().run_later([self = shared_from_this(), of, answer] {
+    auto* broker = inner_broker(self->sys_);
+    std::size_t bytes = 0;
+    if (broker != nullptr)
+      if (auto at = connection_to(*broker, of))
+        bytes = broker->wr_buf(*at).size();
+    // Even refusals pile up if they are not read.
+    if (bytes > 2 * self->most_unread_)
+      self->cut_off(of, "has left too many answers unread");
+    answer(bytes);
+  });
+}
+
+void connected_nodes::cut_off(const caf::node_id& which, std::string why) {
+  sys_.middleman().run_later(
+    [self = shared_from_this(), which, why = std::move(why)] {
+    auto* broker = inner_broker(self->sys_);
+    auto at = broker != nullptr ? connection_to(*broker, which) : std::nullopt;
+    auto home = self->home_.lock();
+    if (!at || !home)
+      return;
+    home->tell(events::peer_cut_off{"a peer", why, 1});
+    // CAF's own way would first write what nobody reads. Its handle is the socket.
+    shutdown(static_cast<int>(at->id()), SHUT_RDWR);
+  });
+}
+
+void connected_nodes::taken(const caf::node_id& from) {
+  std::lock_guard held{mutex_};
+  auto found = nodes_.find(from);
+  if (found == nodes_.end())
+    return;
+  const auto& count = found->second.count;
+  if (++count->taken == count->wake_at)
+    found->second.wake();
+}
+
+void connected_nodes::refused(const caf::node_id& from) {
+  std::lock_guard held{mutex_};
+  if (auto found = nodes_.find(from); found != nodes_.end())
+    found->second.count->refused = true;
+}
+
+std::shared_ptr<peer_count> connected_nodes::come(const caf::node_id& which,
+                                                  const void* to,
+                                                  std::function<void()> wake) {
+  auto count = std::make_shared<peer_count>();
+  std::lock_guard held{mutex_};
+  nodes_.insert_or_assign(which, connected{count, to, std::move(wake)});
+  return count;
+}
+
+void connected_nodes::leave(const void* place) {
+  std::lock_guard held{mutex_};
+  std::erase_if(nodes_,
+                [place](const auto& x) { return x.second.place == place; });
+}
+
+void connected_nodes::gone(const caf::node_id& which) {
+  {
+    std::lock_guard held{mutex_};
+    nodes_.erase(which);
+  }
+  if (auto home = home_.lock())
+    if (auto worker = home->children.find(role::worker))
+      anon(worker, node_gone{which});
+}
+
+} // namespace gd::actors
