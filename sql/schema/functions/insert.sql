@@ -140,7 +140,7 @@ create function :"schema"._gd_insert_faults(
 returns table (code text, fault text)
 language sql stable
 begin atomic
-  select '22023', f.fault
+  select '22023' as code, f.fault
   from (select coalesce(
     :"schema"._gd_name_fault('fsm', _gd_insert_faults.fsm, 255),
     case when _gd_insert_faults.version < 1
