@@ -46,7 +46,7 @@ public:
   flood(const std::string& place, std::uint32_t clients, std::string_view type,
         const std::string& value, bool reads) {
     for (std::uint32_t i = 0; i < clients; ++i) {
-      auto& x = nodes_.emplace_back(place, basp::node(i + 1));
+      auto& x = nodes_.emplace_back(place, basp::node(++numbers));
       if (!x.greeted)
         throw std::runtime_error("not greeted");
       std::string all;
@@ -75,6 +75,9 @@ public:
   }
 
 private:
+  /// No two have had the same name.
+  static inline std::uint32_t numbers = 0;
+
   void run(bool reads) {
     std::vector<pollfd> waits;
     std::vector<std::size_t> at(nodes_.size());

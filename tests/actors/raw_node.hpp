@@ -33,8 +33,8 @@ public:
       return;
     server = payload.substr(0, 32);
     // Behind the names of its applications.
-    portal = number_at(payload,
-                       32 + 2 + static_cast<unsigned char>(payload[33]), 8);
+    gateway = number_at(payload,
+                        32 + 2 + static_cast<unsigned char>(payload[33]), 8);
   }
 
   static std::uint64_t number_at(const std::string& bytes, std::size_t at,
@@ -54,14 +54,14 @@ public:
     return {.what = basp::direct,
             .data = basp::async | number,
             .source = 55,
-            .receiver = portal,
+            .receiver = gateway,
             .payload = basp::content(type, value)};
   }
 
   plain_socket socket;
   bool greeted = false;
   std::string server;
-  std::uint64_t portal = 0;
+  std::uint64_t gateway = 0;
 };
 
 } // namespace gd::test

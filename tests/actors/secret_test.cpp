@@ -5,7 +5,7 @@
 #include "support/secret.hpp"
 #include "support/words.hpp"
 
-#include <gd/network/wire/guard.hpp>
+#include <gd/network/wire/relay.hpp>
 #include <gd/network/wire/secret.hpp>
 
 #include <caf/test/unit_test.hpp>
@@ -414,30 +414,23 @@ CAF_TEST(a client refuses a server that has another secret or none) {
 
 namespace {
 
-/// A guard at a port, with nobody in the place of CAF but a counter.
-struct guarded_port {
+/// A relay at a port, with nobody in the place of CAF but a counter.
+struct kept_port {
   std::mutex mutex;
   std::vector<gd::events::peer_cut_off> told;
   std::vector<gd::actors::descriptor> let_in;
   std::string place;
-  std::optional<gd::actors::guard> between;
+  std::optional<gd::actors::relay> between;
 
-  guarded_port(const shared_secret& secret, milliseconds handshake) {
+  kept_port(const shared_secret& secret, milliseconds handshake) {
     auto listener = gd::actors::listen_at({.address = "127.0.0.1", .port = 0});
     CAF_REQUIRE(listener);
     place = "127.0.0.1:" + std::to_string(gd::actors::port_of(*listener));
-    gd::actors::basp_node self{};
-    basp::node(2).copy(self.data(), self.size());
-    auto rules = std::make_shared<gd::actors::basp_rules>();
-    rules->self = self;
-    between.emplace(gd::actors::guard_settings{
-                      .rules = {.messages = rules,
-                                .new_alias = [self] { return self; },
-                                .ended = [](const auto&) {}},
+    between.emplace(gd::actors::relay_settings{
                       .handshake = handshake,
                       .secret = secret,
                       .hand_over =
-                        [this](gd::actors::descriptor fd, const auto&) {
+                        [this](gd::actors::descriptor fd, const std::string&) {
       std::lock_guard held{mutex};
       let_in.push_back(std::move(fd));
       return std::make_shared<gd::actors::peer_count>();
@@ -484,7 +477,7 @@ struct guarded_port {
 
 CAF_TEST(nobody without the secret gets a byte through to CAF) {
   auto secret = *shared_secret::read(port_secret());
-  guarded_port port{secret, patience};
+  kept_port port{secret, patience};
   auto basp_greeting = basp::message{.what = basp::client_handshake,
                                      .payload = basp::node(1)}
                          .bytes();
@@ -538,7 +531,7 @@ CAF_TEST(nobody without the secret gets a byte through to CAF) {
 }
 
 CAF_TEST(who does not come to the end of the handshake in time is cut off) {
-  guarded_port port{*shared_secret::read(port_secret()), 1s};
+  kept_port port{*shared_secret::read(port_secret()), 1s};
   one_side client{make(), role::client};
   plain_socket silent{port.place};
   plain_socket half{port.place};

@@ -250,17 +250,17 @@ protected:
     actors::refuse_unknown(this);
   }
 
-  /// Why a message does not come into the mailbox; none: it does. Called by the thread of
-  /// whoever sends it.
+  /// Why a message does not come into the mailbox; none: it does, if it ends nobody. Called
+  /// for each, by the thread of whoever sends it.
   virtual caf::error refusal(const caf::mailbox_element&) {
     return {};
   }
 
 private:
   bool is_kept_out(const caf::mailbox_element& x) {
+    auto why = refusal(x);
     if (ends(x))
       return true;
-    auto why = refusal(x);
     if (why && x.mid.is_request())
       caf::detail::sync_request_bouncer{why}(x.sender, x.mid);
     return static_cast<bool>(why);

@@ -4,7 +4,7 @@
 #include <gd/network/client/dial.hpp>
 #include <gd/network/server/far.hpp>
 #include <gd/network/server/hints.hpp>
-#include <gd/network/wire/guard.hpp>
+#include <gd/network/wire/relay.hpp>
 #include <gd/network/wire/secret.hpp>
 #include <gd/network/workers/links.hpp>
 #include <gd/time.hpp>
@@ -43,8 +43,6 @@ void add_network_to(caf::actor_system_config& cfg) {
 
 #if GD_CAF_017
 
-static_assert(caf::io::basp::version == 3, "the guard knows no other");
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -57,6 +55,8 @@ constexpr std::uint16_t entry = 1;
 constexpr milliseconds least_silence{3'000};
 /// For what the gateway answers: pages of documents.
 constexpr std::size_t most_of_an_answer = std::size_t{128} << 20;
+/// How long a gateway that somebody else holds already may take to answer.
+constexpr milliseconds longest_look{1'000};
 /// How long an engine that stops waits for peers that do not read.
 constexpr milliseconds patience_at_end{2'000};
 
@@ -124,96 +124,16 @@ result<void> check(const publish_options& x, const limits& bounds) {
 
 // -- CAF's node ids -----------------------------------------------------------
 
-template <class T>
-std::string as_caf_writes(caf::actor_system& sys, T x) {
-  std::vector<char> bytes;
-  caf::binary_serializer to{sys, bytes};
-  static_cast<void>(to(x));
-  return {bytes.begin(), bytes.end()};
-}
-
-basp_node to_wire(caf::actor_system& sys, const caf::node_id& x) {
-  basp_node node{};
-  as_caf_writes(sys, x).copy(node.data(), node.size());
-  return node;
-}
-
-caf::node_id from_wire(caf::actor_system& sys, const basp_node& x) {
+/// As it has written it in its handshake.
+caf::node_id node_of(caf::actor_system& sys, const std::string& bytes) {
   caf::node_id node;
-  caf::binary_deserializer from{sys, x.data(), x.size()};
+  caf::binary_deserializer from{sys, bytes.data(), bytes.size()};
   static_cast<void>(from(node));
   return node;
 }
 
 caf::actor broker_of(caf::actor_system& sys) {
   return sys.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
-}
-
-/// Names for peers. CAF remembers each one that it has ever met, so they are used again,
-/// when it has forgotten the connection.
-class peer_names : public std::enable_shared_from_this<peer_names> {
-public:
-  explicit peer_names(caf::actor_system& sys)
-    : like_(to_wire(sys, sys.node())) {
-    std::random_device random;
-    for (auto i = host; i < like_.size(); ++i)
-      like_[i] = static_cast<char>(random());
-  }
-
-  /// While the actor system lives.
-  basp_node take(caf::actor_system& sys) {
-    std::lock_guard held{mutex_};
-    if (!retired_.empty())
-      sys.middleman().run_later(
-        [&sys, self = shared_from_this()] { self->look_through(sys); });
-    if (!free_.empty()) {
-      auto x = free_.back();
-      free_.pop_back();
-      return x;
-    }
-    auto x = like_;
-    auto number = ++made_;
-    for (auto i = host; i-- > process; number >>= 8)
-      x[i] = static_cast<char>(number);
-    return x;
-  }
-
-  void give_back(const basp_node& x) {
-    std::lock_guard held{mutex_};
-    retired_.push_back(x);
-  }
-
-private:
-  static constexpr std::size_t process = 8;
-  static constexpr std::size_t host = 12;
-
-  void look_through(caf::actor_system& sys) {
-    std::lock_guard held{mutex_};
-    std::erase_if(retired_, [&](const auto& x) {
-      if (knows(sys, from_wire(sys, x)))
-        return false;
-      free_.push_back(x);
-      return true;
-    });
-  }
-
-  std::mutex mutex_;
-  basp_node like_;
-  std::uint32_t made_ = 0;
-  std::vector<basp_node> free_;
-  std::vector<basp_node> retired_;
-};
-
-std::shared_ptr<peer_names> names_of(caf::actor_system& sys) {
-  static std::mutex mutex;
-  static std::map<const caf::actor_system*, std::weak_ptr<peer_names>> known;
-  std::lock_guard held{mutex};
-  std::erase_if(known, [](const auto& x) { return x.second.expired(); });
-  auto& mine = known[&sys];
-  auto names = mine.lock();
-  if (!names)
-    mine = names = std::make_shared<peer_names>(sys);
-  return names;
 }
 
 // -- publishing ---------------------------------------------------------------
@@ -223,11 +143,11 @@ class published_place {
 public:
   published_place(caf::actor_system& sys,
                   std::shared_ptr<connected_nodes> nodes)
-    : sys_(sys), names_(names_of(sys)), nodes_(std::move(nodes)) {
+    : sys_(sys), nodes_(std::move(nodes)) {
     // nop
   }
 
-  void open(const gateway& door, guard_settings settings, descriptor listener,
+  void open(const gateway& door, relay_settings settings, descriptor listener,
             std::string path) {
     path_ = std::move(path);
     struct stat file {};
@@ -235,22 +155,23 @@ public:
       file_ = {file.st_dev, file.st_ino};
     auto whom = caf::actor_cast<caf::strong_actor_ptr>(door);
     auto signatures = sys_.message_types(door);
-    settings.rules.new_alias = [this] { return names_->take(sys_); };
-    settings.rules.ended = [this](const auto& x) { forget(x); };
+    settings.gone = [this](const std::string& node) {
+      nodes_->gone(node_of(sys_, node));
+    };
     settings.hand_over =
-      [this, whom, signatures](descriptor fd, const basp_node& alias) {
-      auto count = nodes_->come(from_wire(sys_, alias), this,
-                                [this] { guard_->wake(); });
+      [this, whom, signatures](descriptor fd, const std::string& node) {
+      auto count = nodes_->come(node_of(sys_, node), this,
+                                [this] { relay_->wake(); });
       caf::anon_send(broker_of(sys_), caf::publish_atom_v,
                      sys_.middleman().backend().new_scribe(fd.release()), entry,
                      whom, signatures);
       return count;
     };
-    guard_.emplace(std::move(settings), std::move(listener));
+    relay_.emplace(std::move(settings), std::move(listener));
   }
 
   void close() {
-    guard_->close_listener();
+    relay_->close_listener();
     struct stat now {};
     if (!path_.empty() && stat(path_.c_str(), &now) == 0
         && file_ == std::pair{now.st_dev, now.st_ino})
@@ -265,24 +186,18 @@ public:
     self->request(broker_of(sys_), caf::infinite, caf::get_atom_v, sys_.node())
       .receive([](const caf::node_id&, const std::string&, std::uint16_t) {},
                [](const caf::error&) {});
-    guard_->finish(patience_at_end);
+    relay_->finish(patience_at_end);
     nodes_->leave(this);
-    guard_.reset(); // it keeps the door
+    relay_.reset(); // it keeps the door
     static_cast<void>(sys_.middleman().unpublish(door, entry));
   }
 
 private:
-  void forget(const basp_node& alias) {
-    names_->give_back(alias);
-    nodes_->gone(from_wire(sys_, alias));
-  }
-
   caf::actor_system& sys_;
-  std::shared_ptr<peer_names> names_;
   std::shared_ptr<connected_nodes> nodes_;
   std::string path_;
   std::optional<std::pair<dev_t, ino_t>> file_;
-  std::optional<guard> guard_;
+  std::optional<relay> relay_;
 };
 
 /// The engine's, which its first place makes.
@@ -313,25 +228,19 @@ result<std::optional<shared_secret>> secret_for(const publish_options& x) {
   return std::optional{*found};
 }
 
-basp_rules rules_for(caf::actor_system& sys, const gateway& door,
-                     std::size_t most_bytes) {
-  auto messages = gateway_requests();
-  auto told = told_messages();
-  messages.insert(messages.end(), told.begin(), told.end());
-  auto refusal = [&sys](std::string why) {
-    return as_caf_writes(sys, to_caf({errc::overloaded, std::move(why), {}}));
-  };
-  return {.serves = true,
-          .self = to_wire(sys, sys.node()),
-          .published = {door.id()},
-          .messages = std::move(messages),
-          .most_bytes = most_bytes,
-          .unknown = as_caf_writes(
-            sys, caf::make_error(caf::sec::unexpected_message)),
-          .too_long = refusal(
-            fmt::format("expected a request of at most {} bytes, or {} in "
-                        "memory, got a longer one",
-                        most_bytes, 4 * most_bytes))};
+relay_settings settings_for(const publish_options& x, const config& cfg,
+                            std::optional<shared_secret> secret,
+                            caf::actor_id door) {
+  return {.rules = {.frames = {.first = frame_kind::client_handshake,
+                               .version = caf::io::basp::version,
+                               .most_bytes = message_bytes(x, cfg.limits)},
+                    .counts = door,
+                    .silence = x.silence},
+          .connections = x.connections,
+          .handshake = x.handshake,
+          .secret = std::move(secret),
+          .bytes = x.bytes,
+          .tell = cfg.on_event};
 }
 
 } // namespace
@@ -360,17 +269,9 @@ result<std::string> publish(engine& x, const publish_options& options) {
   nodes->let_leave(std::min(
     options.bytes / 2, static_cast<std::size_t>(home->config.bytes_waiting)));
   auto opened = std::make_shared<published_place>(sys, nodes);
-  auto longest = message_bytes(options, home->config.limits);
-  opened->open(door,
-               {.rules = {.messages = std::make_shared<basp_rules>(
-                            rules_for(sys, door, longest)),
-                          .silence = options.silence},
-                .connections = options.connections,
-                .handshake = options.handshake,
-                .secret = *secret,
-                .bytes = options.bytes,
-                .tell = home->config.on_event},
-               std::move(*listener), options.socket);
+  opened->open(
+    door, settings_for(options, home->config, std::move(*secret), door.id()),
+    std::move(*listener), options.socket);
   x.keep(
     {[opened] { opened->close(); }, [opened, door] { opened->end(door); }});
   if (!home->workers.get()) {
@@ -393,9 +294,9 @@ namespace {
 
 /// For all connections that this process makes. At its end, what its nodes have said last
 /// still gets out.
-guard& dialer() {
+relay& dialer() {
   struct finished {
-    guard inner;
+    relay inner;
 
     ~finished() {
       inner.finish(patience_at_end);
@@ -405,8 +306,88 @@ guard& dialer() {
   return instance.inner;
 }
 
+/// A connection that this process has made, until nothing is left of it.
+struct made {
+  std::shared_ptr<std::atomic<bool>> ends = std::make_shared<std::atomic<bool>>(
+    false);
+  std::function<void()> end{};
+  std::shared_future<void> over{};
+};
+
+/// All connections of an actor system to one node. CAF uses one of them, whichever that is, and
+/// closes what is superfluous; so whoever holds one holds all of them, until the last one
+/// who does has gone.
+class held_node {
+public:
+  ~held_node() {
+    for (const auto& x : connections_)
+      x.end();
+  }
+
+  void add(made x) {
+    std::lock_guard held{mutex_};
+    std::erase_if(connections_, [](const auto& y) { return y.ends->load(); });
+    connections_.push_back(std::move(x));
+  }
+
+  bool lives() const {
+    std::lock_guard held{mutex_};
+    return std::any_of(connections_.begin(), connections_.end(),
+                       [](const auto& x) { return !*x.ends; });
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<made> connections_;
+};
+
+/// What an actor system has found at a place.
+struct known_place {
+  /// One attempt at a time: two would make two connections.
+  std::timed_mutex attempt;
+  std::weak_ptr<held_node> node;
+  caf::actor_addr door;
+  std::optional<made> last;
+};
+
+/// The places and nodes that an actor system knows: for as long as the process, since the next
+/// attempt asks for what is left of the last one.
+class known_places {
+public:
+  static known_places& of(caf::actor_system& sys) {
+    static std::mutex mutex;
+    static std::map<caf::node_id, known_places> known;
+    std::lock_guard held{mutex};
+    return known[sys.node()];
+  }
+
+  std::shared_ptr<known_place> at(const std::string& place) {
+    std::lock_guard held{mutex_};
+    auto& x = places_[place];
+    if (!x)
+      x = std::make_shared<known_place>();
+    return x;
+  }
+
+  std::shared_ptr<held_node> node(const caf::node_id& id) {
+    std::lock_guard held{mutex_};
+    std::erase_if(nodes_, [](const auto& x) { return x.second.expired(); });
+    auto& known = nodes_[id];
+    auto node = known.lock();
+    if (!node)
+      known = node = std::make_shared<held_node>();
+    return node;
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<known_place>> places_;
+  std::map<caf::node_id, std::weak_ptr<held_node>> nodes_;
+};
+
 /// What the middleman says of an actor on another node.
 struct found_actor {
+  caf::node_id node;
   caf::strong_actor_ptr handle;
   std::set<std::string> interface;
 };
@@ -414,33 +395,28 @@ struct found_actor {
 /// A connection until somebody has use for it.
 class attempt {
 public:
-  attempt(caf::actor_system& sys, descriptor peer, milliseconds left,
-          milliseconds silence) {
-    auto names = names_of(sys);
-    auto alias = names->take(sys);
-    basp_rules messages{.serves = false,
-                        .self = to_wire(sys, sys.node()),
-                        .messages = told_messages(),
-                        .answers = gateway_answers(),
-                        .most_bytes = most_of_an_answer};
+  attempt(descriptor peer, milliseconds left, milliseconds silence) {
     auto [ours, theirs] = socket_pair();
-    if (!theirs) {
-      names->give_back(alias);
+    if (!theirs)
       return;
-    }
-    theirs_ = std::move(theirs);
-    dialer().adopt(
-      std::move(peer), std::move(ours),
-      {.messages = std::make_shared<basp_rules>(std::move(messages)),
-       .new_alias = [alias] { return alias; },
-       .ended = [names, alias](const auto&) { names->give_back(alias); },
-       .silence = silence},
-      left, unwanted_);
+    theirs_ = renumbered(std::move(theirs));
+    std::promise<void> over;
+    made_.over = over.get_future().share();
+    made_.end = dialer().adopt(
+      {.peer = std::move(peer),
+       .caf = std::move(ours),
+       .rules = {.frames = {.first = frame_kind::server_handshake,
+                            .version = caf::io::basp::version,
+                            .most_bytes = most_of_an_answer},
+                 .silence = silence},
+       .handshake = left,
+       .ends = made_.ends,
+       .over = std::move(over)});
   }
 
   ~attempt() {
-    if (!wanted_)
-      *unwanted_ = true;
+    if (!wanted_ && made_.end)
+      made_.end();
   }
 
   attempt(const attempt&) = delete;
@@ -451,17 +427,20 @@ public:
     return theirs_;
   }
 
-  /// Ends it with its last holder.
-  std::shared_ptr<void> keep() {
+  const made& itself() const {
+    return made_;
+  }
+
+  /// It is somebody else's now.
+  made keep() {
     wanted_ = true;
-    return {nullptr, [end = unwanted_](void*) { *end = true; }};
+    return made_;
   }
 
 private:
+  made made_;
   descriptor theirs_;
   bool wanted_ = false;
-  std::shared_ptr<std::atomic<bool>> unwanted_
-    = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// A connection over which CAF may speak.
@@ -494,9 +473,9 @@ result<found_actor> meet(caf::scoped_actor& self, descriptor end,
   request_from(self.ptr(), broker_of(sys), left, caf::connect_atom_v,
                sys.middleman().backend().new_scribe(end.release()), entry)
     .receive(
-      [&](caf::node_id&, caf::strong_actor_ptr& handle,
+      [&](caf::node_id& node, caf::strong_actor_ptr& handle,
           std::set<std::string>& interface) {
-    found = {std::move(handle), std::move(interface)};
+    found = {std::move(node), std::move(handle), std::move(interface)};
       },
       [&](caf::error& x) { why = std::move(x); });
   if (!found && why == caf::sec::request_timeout)
@@ -531,6 +510,55 @@ result<void> ask(caf::scoped_actor& self, const gateway& x,
   return answer;
 }
 
+result<held_gateway> find(caf::actor_system& sys, const place& to,
+                          const std::string& secret, milliseconds timeout,
+                          milliseconds silence) {
+  auto until = clock::now() + timeout;
+  auto left = [until] {
+    return std::max(
+      std::chrono::duration_cast<milliseconds>(until - clock::now()),
+      milliseconds{0});
+  };
+  auto at = to_string(to);
+  auto& places = known_places::of(sys);
+  auto known = places.at(at);
+  std::unique_lock turn{known->attempt, until};
+  if (!turn)
+    return unavailable("another attempt to reach " + at + " has not ended"
+                       + in_time(timeout));
+  caf::scoped_actor self{sys};
+  auto node = known->node.lock();
+  auto door = caf::actor_cast<caf::strong_actor_ptr>(known->door);
+  auto is_shared = node && node->lives();
+  if (is_shared && door) {
+    auto x = caf::actor_cast<gateway>(door);
+    // It may be dead, and CAF does not tell who asks.
+    if (ask(self, x, at, std::min(left() / 2, longest_look), timeout))
+      return held_gateway{std::move(x), std::move(node)};
+  }
+  // CAF would take the new one for superfluous while there is the old one.
+  if (known->last && !is_shared)
+    known->last->over.wait_until(until);
+  auto peer = call(to, secret, left());
+  if (!peer)
+    return peer.error();
+  attempt connection{std::move(*peer), left(), silence};
+  if (!connection.end())
+    return unavailable("reach: no descriptor is left");
+  known->last = connection.itself();
+  auto found = meet(self, std::move(connection.end()), at, left(), timeout);
+  if (!found)
+    return found.error();
+  auto x = caf::actor_cast<gateway>(found->handle);
+  node = places.node(found->node);
+  node->add(connection.keep());
+  known->node = node;
+  known->door = caf::actor_cast<caf::actor_addr>(x);
+  if (auto ok = ask(self, x, at, left(), timeout); !ok)
+    return ok.error();
+  return held_gateway{std::move(x), std::move(node)};
+}
+
 } // namespace
 
 result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
@@ -548,28 +576,7 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
        {std::pair{"reach: timeout", timeout}, {"reach: silence", silence}})
     if (auto ok = check_time(name, value, {}, longest_statement); !ok)
       return ok.error();
-  auto until = clock::now() + timeout;
-  auto left = [until] {
-    return std::max(
-      std::chrono::duration_cast<milliseconds>(until - clock::now()),
-      milliseconds{0});
-  };
-  auto to = *to_place(where);
-  auto at = to_string(to);
-  auto peer = call(to, secret, timeout);
-  if (!peer)
-    return peer.error();
-  attempt connection{sys, std::move(*peer), left(), silence};
-  if (!connection.end())
-    return unavailable("reach: no descriptor is left");
-  caf::scoped_actor self{sys};
-  auto found = meet(self, std::move(connection.end()), at, left(), timeout);
-  if (!found)
-    return found.error();
-  auto x = caf::actor_cast<gateway>(found->handle);
-  if (auto ok = ask(self, x, at, left(), timeout); !ok)
-    return ok.error();
-  return held_gateway{std::move(x), connection.keep()};
+  return find(sys, *to_place(where), secret, timeout, silence);
 }
 
 #else // CAF 1.x
@@ -577,11 +584,8 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
 namespace {
 
 error other_protocol(const std::string& what) {
-  return {errc::invalid_argument,
-          what
-            + " needs CAF 0.17: expected version 3 of its protocol, which the "
-              "guard before it knows, got another one",
-          {}};
+  return {
+    errc::invalid_argument, what + " needs CAF 0.17, got another version", {}};
 }
 
 } // namespace

@@ -10,9 +10,8 @@
 
 /// \file
 /// The gateway for other CAF nodes on this machine. CAF's protocol knows no passwords, and
-/// trusts every byte; so a guard stands before it, lets in who is this user (at a socket) or
-/// has the secret (at a port), and lets through what the gateway is asked, and nothing else.
-/// Who is let in may ask for anything.
+/// trusts every byte; so no byte gets to it but from those that are this user (at a socket) or
+/// have the secret (at a port). Who is let in is trusted as a node: it may ask for anything.
 namespace gd::actors {
 
 /// Loads CAF's network module, which `publish`, `reach` and `join` need; call it next
@@ -40,7 +39,8 @@ struct publish_options {
   /// from this host alone.
   std::string advertise{};
 
-  /// Nodes at a time; more are refused. 1 to 10,000.
+  /// Nodes at a time; of more, the one makes room that has said nothing for longest but that it
+  /// lives. 1 to 10,000.
   std::size_t connections = 64;
   /// How soon who connects has to have shown the secret, at a port, and to have begun as a
   /// CAF node does. At least 1 ms.
@@ -48,8 +48,8 @@ struct publish_options {
   /// A node that says nothing for longer is cut off: it is gone, or frozen. At least 3 s, as
   /// each says once a second that it lives.
   std::chrono::milliseconds silence{20'000};
-  /// Bytes of a request; a longer one is answered `overloaded`. Empty: 1 MiB more than the
-  /// limits of state, payload and metadata together. 1 KiB to 256 MiB.
+  /// Bytes of a message; who sends a longer one is cut off. Empty: 1 MiB more than the limits
+  /// of state, payload and metadata together. 1 KiB to 256 MiB.
   std::optional<std::size_t> message_bytes{};
   /// Bytes of long requests, of all nodes together: beyond them, the node with the longest
   /// is cut off. And bytes of answers that all nodes leave unread: beyond them, the one with
@@ -60,9 +60,8 @@ struct publish_options {
 };
 
 /// Opens a place for `reach` and `join`, until the engine stops, and returns it: "unix:<path>", or
-/// "127.0.0.1:4711". Peers can ask what the gateway answers, and no more: nothing that they
-/// send ends it, and none of them sees what others send. There may be several places. Not
-/// to be called while another thread stops the engine.
+/// "127.0.0.1:4711". There may be several places. Not to be called while another thread stops
+/// the engine.
 result<std::string> publish(engine& x, const publish_options& options);
 
 } // namespace gd::actors

@@ -621,19 +621,20 @@ result<void> gateway_door::admit(const caf::strong_actor_ptr& from,
   if (closed_)
     return error{errc::stopped, "the engine has stopped", {}};
   auto ok = home_->asked.take(number_of(from, node()), bytes);
-  auto far = from && from->node() != node() ? home_->far.get() : nullptr;
-  if (!far)
-    return ok;
-  far->taken(from->node());
-  if (!ok)
+  if (auto far = ok ? nullptr : far_of(from))
     far->refused(from->node());
   return ok;
+}
+
+std::shared_ptr<far_nodes>
+gateway_door::far_of(const caf::strong_actor_ptr& from) const {
+  return from && from->node() != node() ? home_->far.get() : nullptr;
 }
 
 result<void> gateway_door::admit_said(const caf::strong_actor_ptr& from,
                                       const link_message& x) {
   auto ok = home_->said.take(number_of(from, node()), bytes_of(x));
-  if (auto far = home_->far.get(); !ok && far && from)
+  if (auto far = ok ? nullptr : far_of(from))
     far->cut_off(from->node(), "has said more than its link has read");
   return ok;
 }
@@ -654,6 +655,8 @@ caf::error gateway_door::refusal(const caf::mailbox_element& x) {
   });
   if (content.match_elements<link_message>())
     ok = admit_said(x.sender, content.get_as<link_message>(0));
+  else if (auto far = far_of(x.sender))
+    far->taken(x.sender->node());
   return ok ? caf::error{} : to_caf(ok.error());
 }
 
@@ -700,9 +703,6 @@ gateway_door::behavior_type gateway_door::make_behavior() {
     weak_ref{this}.tell(close_door{});
   },
     [this](link_message& x) { pass_on(x); }, [this](rows_due& x) {
-      const auto& from = current_sender();
-      if (auto far = home_->far.get(); far && from)
-        far->taken(from->node());
       if (auto hints = home_->children.find(role::hints))
         anon(hints, std::move(x));
       return rows_noted{};

@@ -217,6 +217,8 @@ private:
   caf::error refusal(const caf::mailbox_element& x) override;
   /// Whether there is room for what somebody asks.
   result<void> admit(const caf::strong_actor_ptr& from, std::size_t bytes);
+  /// Null: it is here.
+  std::shared_ptr<far_nodes> far_of(const caf::strong_actor_ptr& from) const;
   result<void> admit_said(const caf::strong_actor_ptr& from,
                           const link_message& x);
   template <class Row>

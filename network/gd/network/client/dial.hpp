@@ -23,10 +23,10 @@ result<void> check_places(const std::vector<std::string>& addresses,
 /// Waits up to `timeout` for an answer of the gateway itself. An error: nobody listens, or what
 /// does is no such gateway.
 ///
-/// Each call makes a connection of its own, which ends with its last holder. The handle is
-/// dead as soon as that ends: the other process has gone, or has cut this one off, or has
-/// said nothing for longer than `silence` (at least 3 s; each says once a second that it
-/// lives). Who monitors the handle gets a `caf::down_msg` at once then; requests that are
+/// CAF has one connection to each node. All who hold a gateway of that node share it, and it
+/// ends with the last of them. The handle is dead as soon as that ends: the other process has
+/// gone, or has cut this one off, or has said nothing for longer than `silence` (of whoever was
+/// first; at least 3 s; each side says once a second that it lives). Who monitors the handle gets a `caf::down_msg` at once then; requests that are
 /// open end with their timeouts.
 result<held_gateway>
 hold(caf::actor_system& sys, const std::string& where,

@@ -36,11 +36,6 @@ connection_to(caf::io::basp_broker& broker, const caf::node_id& which) {
 
 } // namespace
 
-bool knows(caf::actor_system& sys, const caf::node_id& which) {
-  auto* broker = inner_broker(sys);
-  return broker != nullptr && broker->instance.tbl().lookup_direct(which);
-}
-
 void connected_nodes::let_leave(std::size_t unread) {
   auto before = most_unread_.load();
   while (before < unread && !most_unread_.compare_exchange_weak(before, unread))
@@ -95,10 +90,10 @@ void connected_nodes::refused(const caf::node_id& from) {
 std::shared_ptr<peer_count> connected_nodes::come(const caf::node_id& which,
                                                   const void* to,
                                                   std::function<void()> wake) {
-  auto count = std::make_shared<peer_count>();
   std::lock_guard held{mutex_};
-  nodes_.insert_or_assign(which, connected{count, to, std::move(wake)});
-  return count;
+  auto [found, added] = nodes_.try_emplace(
+    which, connected{std::make_shared<peer_count>(), to, std::move(wake)});
+  return found->second.count;
 }
 
 void connected_nodes::leave(const void* place) {

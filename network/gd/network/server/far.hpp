@@ -1,7 +1,7 @@
 #pragma once
 
 #include <gd/actors/node/node.hpp>
-#include <gd/network/wire/guard.hpp>
+#include <gd/network/wire/relay.hpp>
 
 #include <caf/actor_system.hpp>
 
@@ -14,9 +14,6 @@
 #include <unordered_map>
 
 namespace gd::actors {
-
-/// Whether CAF still has a connection to it. By the middleman's thread alone.
-bool knows(caf::actor_system& sys, const caf::node_id& which);
 
 /// Those that are connected to an engine's published gateway, at any of its places.
 class connected_nodes : public far_nodes,
@@ -38,10 +35,11 @@ public:
   void refused(const caf::node_id& from) override;
   void cut_off(const caf::node_id& which, std::string why) override;
 
-  /// One has come to that place, whose guard `wake` wakes.
+  /// One has come to that place, whose relay `wake` wakes. All connections of a node have
+  /// one count.
   std::shared_ptr<peer_count> come(const caf::node_id& which, const void* to,
                                    std::function<void()> wake);
-  /// CAF has closed its end of the connection.
+  /// Nothing is left of its connections.
   void gone(const caf::node_id& which);
   /// The place goes.
   void leave(const void* place);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,8 +14,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstring>
 #include <system_error>
 
@@ -115,6 +118,24 @@ std::pair<descriptor, descriptor> socket_pair() {
   socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
              ends.data());
   return {descriptor{ends[0]}, descriptor{ends[1]}};
+}
+
+descriptor renumbered(descriptor x) {
+  static std::atomic<unsigned> next{0};
+  constexpr int most = 1'024; // what the kernel keeps grows with the largest
+  auto high = few_left_at();
+  auto low = std::min(64, high / 2);
+  auto span = static_cast<unsigned>(std::min(most, high - low));
+  auto from = low + static_cast<int>(next++ % span);
+  descriptor other{fcntl(x.get(), F_DUPFD_CLOEXEC, from)};
+  return other && other.get() < high ? std::move(other) : std::move(x);
+}
+
+int few_left_at() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  auto most = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
+  return most - std::min(most / 4, 64);
 }
 
 bool is_loopback(const std::string& address) {

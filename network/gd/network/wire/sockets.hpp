@@ -45,6 +45,15 @@ private:
 /// Two ends of one stream that does not leave the process.
 std::pair<descriptor, descriptor> socket_pair();
 
+/// The same under a number that nobody has had for a while, if there is one. CAF tells its
+/// connections apart by their numbers, and what it has still to do when one has ended would
+/// be done to the next one that has its number.
+descriptor renumbered(descriptor x);
+
+/// From this number on, the process's descriptors are left to others, such as connections to
+/// the database.
+int few_left_at();
+
 /// Where a gateway is: a path, or an address of this machine's loopback interface and a
 /// port.
 struct place {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/network/wire/basp_filter.hpp>
+#include <gd/network/wire/frames.hpp>
 #include <gd/network/wire/secret.hpp>
 #include <gd/network/wire/sockets.hpp>
 
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,7 +23,7 @@
 namespace gd::actors {
 
 /// How many messages of a peer an actor has taken out of its mailbox. The actor counts,
-/// and wakes the guard at the number that it waits for.
+/// and wakes the relay at the number that it waits for.
 struct peer_count {
   std::atomic<std::uint64_t> taken{0};
   std::atomic<std::uint64_t> wake_at{0};
@@ -32,19 +33,17 @@ struct peer_count {
 
 /// How a peer is treated.
 struct peer_rules {
-  std::shared_ptr<const basp_rules> messages;
-  /// A name for a peer that nobody has now; and CAF has closed its end of the connection
-  /// of the one that has it.
-  std::function<basp_node()> new_alias{};
-  std::function<void(const basp_node&)> ended{};
+  frame_rules frames{};
+  /// The actor that takes what peers send, and counts.
+  std::uint64_t counts = 0;
   /// A peer that says nothing for longer is gone, or frozen.
   std::chrono::milliseconds silence{20'000};
 };
 
-/// What a guard of those that come is told.
-struct guard_settings {
-  peer_rules rules;
-  /// Peers that have said who they are; more are refused.
+/// What a relay for those that come is told.
+struct relay_settings {
+  peer_rules rules{};
+  /// Peers that have said who they are: of more, the idlest makes room.
   std::size_t connections = 64;
   /// How soon they have to say it, and before that to have shown the secret. Of those that
   /// have not, the oldest make room.
@@ -54,32 +53,45 @@ struct guard_settings {
   /// Bytes of long messages, of all peers together: beyond them, the peer with the
   /// longest is cut off.
   std::size_t bytes = 16 << 20;
-  /// Gives CAF its end of a connection.
-  std::function<std::shared_ptr<peer_count>(descriptor, const basp_node&)>
+  /// Gives CAF its end of a connection to a node, which is named as it has named itself.
+  std::function<std::shared_ptr<peer_count>(descriptor, const std::string&)>
     hand_over{};
+  /// Nothing is left of the last connection of a node that was let in.
+  std::function<void(const std::string&)> gone = [](const auto&) {};
   event_sink tell{};
 };
 
+/// A connection that this process has made.
+struct made_connection {
+  descriptor peer;
+  /// The other end of what CAF has.
+  descriptor caf;
+  peer_rules rules;
+  std::chrono::milliseconds handshake;
+  /// Set when it ends, before CAF hears of that.
+  std::shared_ptr<std::atomic<bool>> ends;
+  /// Kept, or broken, when nothing is left of it.
+  std::promise<void> over;
+};
+
 /// Stands between the sockets of all peers and CAF, on one thread: CAF sees one end of a
-/// pair of sockets for each peer that has said who it is, and there what the filter lets
-/// through. No peer can make it hold more than its share of memory or descriptors.
-class guard {
+/// pair of sockets for each peer that has been let in and has said who it is, and there
+/// whole frames. No peer can make it hold more than its share of memory or descriptors.
+class relay {
 public:
   /// With settings, it takes peers from a listener.
-  guard();
-  guard(guard_settings settings, descriptor listener);
+  relay();
+  relay(relay_settings settings, descriptor listener);
 
   /// Ends all connections at once.
-  ~guard();
+  ~relay();
 
-  guard(const guard&) = delete;
-  guard& operator=(const guard&) = delete;
+  relay(const relay&) = delete;
+  relay& operator=(const relay&) = delete;
 
-  /// Takes a connection that this process has made, and the other end of what CAF has.
-  /// It ends if `unwanted` is set, at a look.
-  void adopt(descriptor peer, descriptor caf, peer_rules rules,
-             std::chrono::milliseconds handshake,
-             std::shared_ptr<std::atomic<bool>> unwanted);
+  /// What is returned ends it, at any time and by any thread, also when there is no relay any
+  /// more.
+  std::function<void()> adopt(made_connection x);
 
   /// Takes no more peers. Those that there are stay.
   void close_listener();
@@ -104,13 +116,20 @@ private:
   void run();
   /// What others have asked for; false: it ends.
   bool obey(clock::time_point now);
+  void forget_those_gone();
   void share_out(clock::time_point now);
   void wait();
   void accept_some(clock::time_point now);
   void welcome(descriptor peer, clock::time_point now);
   void refuse_one(clock::time_point now);
+  bool is_alone(const link& x, clock::time_point now);
+  bool has_twin(const link& x) const;
   void admit(link& x, clock::time_point now);
+  static bool is_stranger(const link_ptr& x);
+  bool cut_idlest(clock::time_point now);
+  void cut_oldest_stranger(clock::time_point now);
   void read_peer(link& x, clock::time_point now);
+  void pass_frame(link& x, clock::time_point now);
   void read_caf(link& x, clock::time_point now);
   void write_peer(link& x, clock::time_point now);
   static void write_caf(link& x);
@@ -123,8 +142,8 @@ private:
                 clock::time_point now);
   void lose_caf(link& x, clock::time_point now);
 
-  std::optional<guard_settings> settings_;
-  descriptor wake_;
+  std::optional<relay_settings> settings_;
+  std::shared_ptr<const descriptor> wake_;
 
   std::mutex mutex_;
   std::vector<link_ptr> adopted_;
@@ -140,7 +159,6 @@ private:
   clock::time_point looked_at_;
   std::vector<link_ptr> links_;
   shares shares_;
-  std::size_t admitted_ = 0;
   complaints complaints_;
 
   std::thread thread_;

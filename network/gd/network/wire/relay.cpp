@@ -1,4 +1,4 @@
-#include <gd/network/wire/guard.hpp>
+#include <gd/network/wire/relay.hpp>
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <deque>
 #include <utility>
 
 namespace gd::actors {
@@ -38,6 +38,8 @@ constexpr std::size_t usual_message = 64;
 constexpr std::ptrdiff_t most_strangers = 256;
 /// Between signs of life: much less than what anybody may take for silence.
 constexpr milliseconds beat{1'000};
+/// Within that, whoever lives is heard of.
+constexpr milliseconds sign_of_life = 5 * beat / 2;
 /// How long a message may take, and what is left of a connection that ends.
 constexpr milliseconds message_time{60'000};
 constexpr milliseconds farewell{10'000};
@@ -96,11 +98,8 @@ bool is_over(ssize_t n) {
 
 /// Of the process as a whole: the database's connections are to find some.
 bool few_descriptors(int newest) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
   // The lowest that is free is given out: those below it are taken.
-  auto kept = std::min<rlim_t>(limit.rlim_cur / 4, 64);
-  return static_cast<rlim_t>(newest) + kept >= limit.rlim_cur;
+  return newest >= few_left_at();
 }
 
 /// Whoever is at the other end of a path.
@@ -125,6 +124,16 @@ std::string name_of(const descriptor& peer) {
   return fmt::format("port {}", ntohs(at.sin_port));
 }
 
+std::shared_ptr<const descriptor> new_wake() {
+  return std::make_shared<const descriptor>(
+    eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+}
+
+void write_wake(const descriptor& to) {
+  std::uint64_t one = 1;
+  [[maybe_unused]] auto written = write(to.get(), &one, sizeof(one));
+}
+
 descriptor new_spare() {
   return descriptor{open("/dev/null", O_RDONLY | O_CLOEXEC)};
 }
@@ -132,27 +141,43 @@ descriptor new_spare() {
 } // namespace
 
 /// A peer. While it has not said who it is, there is no CAF.
-struct guard::link {
+struct relay::link {
   descriptor peer;
   descriptor caf;
   peer_rules rules;
   std::string name;
-  basp_filter filter;
   /// Before anything else; none: the system has told who it is.
   std::optional<secret_handshake> handshake{};
   clock::time_point greet_by;
-  std::shared_ptr<std::atomic<bool>> unwanted{};
+  /// Others have set it: it is to end.
+  std::shared_ptr<std::atomic<bool>> ends{};
+  std::promise<void> over{};
+
+  frame_reader from_peer{rules.frames};
+  frame_stream from_caf{};
+  /// As it has named itself; empty: it has not.
+  std::string node{};
+  clock::time_point greeted_at{};
+  /// The same node has another connection; so long both may last.
+  clock::time_point twin_until = clock::time_point::max();
 
   outgoing to_peer{};
   outgoing to_caf{};
   std::shared_ptr<peer_count> count{};
+  /// What the actor has not taken: the size of each message.
+  std::deque<std::size_t> waiting{};
+  std::size_t bytes_waiting = 0;
+  std::uint64_t taken = 0;
+  clock::time_point taken_at{};
+  /// CAF has it, or has had it.
   bool admitted = false;
   /// Nothing more is taken from the peer; and CAF has been told.
   bool closing = false;
   bool told = false;
   clock::time_point heard{};
   clock::time_point said{};
-  std::uint64_t ended = 0;
+  /// When one side has said more than that it lives.
+  clock::time_point worked{};
   clock::time_point message_by = clock::time_point::max();
   clock::time_point end_by = clock::time_point::max();
   clock::time_point slow_until{};
@@ -162,17 +187,31 @@ struct guard::link {
     return to_peer.size() >= most_held;
   }
 
-  bool waits_for_caf(std::size_t window) {
-    if (count) {
-      auto taken = count->taken.load();
-      filter.taken(taken);
-      if (filter.messages_waiting() >= window
-          || filter.bytes_waiting() >= most_waiting_bytes) {
-        count->wake_at = taken + filter.messages_waiting() / 2;
-        return true;
-      }
+  void note_taken(clock::time_point now) {
+    auto sum = count ? count->taken.load() : 0;
+    if (sum == taken)
+      return;
+    for (; taken < sum && !waiting.empty(); ++taken) {
+      bytes_waiting -= waiting.front();
+      waiting.pop_front();
     }
-    return to_caf.size() >= most_held;
+    taken = sum;
+    taken_at = now;
+  }
+
+  bool waits_for_actor(const shares& of_all) const {
+    if (waiting.size() < of_all.window && bytes_waiting < most_waiting_bytes)
+      return false;
+    count->wake_at = taken + waiting.size() / 2;
+    return true;
+  }
+
+  bool waits_for_caf(const shares& of_all) const {
+    return waits_for_actor(of_all) || to_caf.size() >= most_held;
+  }
+
+  bool greeted() const {
+    return !node.empty();
   }
 
   /// What it has said while this process was frozen or starved is still to be read.
@@ -181,11 +220,13 @@ struct guard::link {
     if (message_by != clock::time_point::max())
       message_by += time;
     greet_by += time;
+    greeted_at += time;
+    taken_at += time;
   }
 
-  bool reads_peer(clock::time_point now, const shares& of_all) {
-    return peer && !closing && now >= read_next && !waits_for_peer()
-           && !waits_for_caf(of_all.window);
+  bool reads_peer(clock::time_point now, const shares& of_all) const {
+    return peer && !closing && (admitted || !greeted()) && now >= read_next
+           && !waits_for_peer() && !waits_for_caf(of_all);
   }
 
   bool is_slow(clock::time_point now) {
@@ -198,10 +239,10 @@ struct guard::link {
   std::size_t may_read(const shares& of_all) const {
     auto most = std::min(short_message, of_all.window * usual_message);
     // Of a long one that has begun the rest may come at once.
-    return filter.held() >= most ? short_message : most;
+    return from_peer.held() >= most ? short_message : most;
   }
 
-  void has_read(std::uint64_t messages, clock::time_point now,
+  void has_read(std::size_t messages, clock::time_point now,
                 const shares& of_all) {
     if (is_slow(now))
       read_next = now + look_interval * messages / of_all.slow_messages;
@@ -212,19 +253,19 @@ struct guard::link {
   }
 };
 
-guard::guard() : wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+relay::relay() : wake_(new_wake()) {
   thread_ = std::thread{[this] { run(); }};
 }
 
-guard::guard(guard_settings settings, descriptor listener)
+relay::relay(relay_settings settings, descriptor listener)
   : settings_(std::move(settings)),
-    wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+    wake_(new_wake()),
     listener_(std::move(listener)),
     spare_(new_spare()) {
   thread_ = std::thread{[this] { run(); }};
 }
 
-guard::~guard() {
+relay::~relay() {
   {
     std::lock_guard held{mutex_};
     stops_ = true;
@@ -234,26 +275,29 @@ guard::~guard() {
     thread_.join();
 }
 
-void guard::adopt(descriptor peer, descriptor caf, peer_rules rules,
-                  milliseconds handshake,
-                  std::shared_ptr<std::atomic<bool>> unwanted) {
-  auto filter = basp_filter{rules.messages, rules.new_alias};
-  auto now = clock::now();
-  auto x = std::make_unique<link>(link{.peer = std::move(peer),
-                                       .caf = std::move(caf),
-                                       .rules = std::move(rules),
-                                       .name = {},
-                                       .filter = std::move(filter),
-                                       .greet_by = now + handshake,
-                                       .unwanted = std::move(unwanted)});
+std::function<void()> relay::adopt(made_connection made) {
+  auto ends = made.ends;
+  auto x = std::make_unique<link>(
+    link{.peer = std::move(made.peer),
+         .caf = std::move(made.caf),
+         .rules = made.rules,
+         .name = {},
+         .greet_by = clock::now() + made.handshake,
+         .ends = ends,
+         .over = std::move(made.over),
+         .admitted = true});
   {
     std::lock_guard held{mutex_};
     adopted_.push_back(std::move(x));
   }
   wake();
+  return [ends, bell = wake_] {
+    *ends = true;
+    write_wake(*bell);
+  };
 }
 
-void guard::close_listener() {
+void relay::close_listener() {
   {
     std::lock_guard held{mutex_};
     listens_ = false;
@@ -261,7 +305,7 @@ void guard::close_listener() {
   wake();
 }
 
-void guard::finish(milliseconds patience) {
+void relay::finish(milliseconds patience) {
   {
     std::lock_guard held{mutex_};
     listens_ = false;
@@ -272,14 +316,13 @@ void guard::finish(milliseconds patience) {
     thread_.join();
 }
 
-void guard::wake() const {
-  std::uint64_t one = 1;
-  [[maybe_unused]] auto written = write(wake_.get(), &one, sizeof(one));
+void relay::wake() const {
+  write_wake(*wake_);
 }
 
 // -- the thread ---------------------------------------------------------------
 
-void guard::run() {
+void relay::run() {
   // Asked right before it waits: what is over then would wake nobody.
   for (auto now = clock::now(); obey(now); now = clock::now()) {
     auto idle = links_.empty();
@@ -292,23 +335,33 @@ void guard::run() {
     for (auto& x : links_)
       keep_to_times(*x, now);
     keep_to_bytes(now);
-    std::erase_if(links_, [this](const auto& x) {
-      if (x->peer || x->caf)
-        return false;
-      admitted_ -= x->admitted ? 1 : 0;
-      return true;
-    });
+    forget_those_gone();
   }
 }
 
-bool guard::obey(clock::time_point now) {
+void relay::forget_those_gone() {
+  std::vector<std::string> gone;
+  std::erase_if(links_, [&gone](const auto& x) {
+    if (x->peer || x->caf)
+      return false;
+    if (x->count)
+      gone.push_back(x->node);
+    return true;
+  });
+  for (const auto& node : gone)
+    if (std::none_of(links_.begin(), links_.end(),
+                     [&node](const auto& x) { return x->node == node; }))
+      settings_->gone(node);
+}
+
+bool relay::obey(clock::time_point now) {
   std::optional<milliseconds> finishes;
   {
     std::lock_guard held{mutex_};
     if (stops_)
       return false;
     for (auto& x : adopted_) {
-      x->heard = x->said = now;
+      x->heard = x->said = x->worked = now;
       links_.push_back(std::move(x));
     }
     adopted_.clear();
@@ -319,7 +372,7 @@ bool guard::obey(clock::time_point now) {
   if (!finishes)
     return true;
   for (auto& x : links_) {
-    if (!x->caf && !x->filter.greeted())
+    if (!x->admitted)
       x->peer.reset();
     if (!std::exchange(x->closing, true))
       x->said = now;
@@ -331,19 +384,23 @@ bool guard::obey(clock::time_point now) {
   return !links_.empty();
 }
 
-void guard::share_out(clock::time_point now) {
-  auto slow = static_cast<std::size_t>(
-    std::count_if(links_.begin(), links_.end(),
-                  [now](const auto& x) { return x->is_slow(now); }));
+void relay::share_out(clock::time_point now) {
+  std::size_t slow = 0;
+  std::size_t all = 0;
+  for (auto& x : links_) {
+    x->note_taken(now);
+    slow += x->is_slow(now) ? 1 : 0;
+    all += x->admitted ? 1 : 0;
+  }
   shares_.window = std::clamp(most_waiting_of_all
-                                / std::max(admitted_, std::size_t{1}),
+                                / std::max(all, std::size_t{1}),
                               least_waiting, most_waiting);
   shares_.slow_messages = std::max(
     slow_messages / std::max(slow, std::size_t{1}), least_slow_messages);
 }
 
-void guard::wait() {
-  std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
+void relay::wait() {
+  std::vector<pollfd> waits{{wake_->get(), POLLIN, 0}};
   auto accepts = listener_ && clock::now() >= accepts_at_;
   waits.push_back({accepts ? listener_.get() : -1, POLLIN, 0});
   auto watch = [&waits](const descriptor& what, bool reads, bool writes) {
@@ -352,10 +409,10 @@ void guard::wait() {
     // Without a wish it would still be told of the end, again and again.
     waits.push_back({events != 0 ? what.get() : -1, events, 0});
   };
-  auto before = clock::now();
-  share_out(before);
+  auto begun = clock::now();
+  share_out(begun);
   for (auto& x : links_) {
-    watch(x->peer, x->reads_peer(before, shares_), !x->to_peer.empty());
+    watch(x->peer, x->reads_peer(begun, shares_), !x->to_peer.empty());
     watch(x->caf, x->reads_caf(), !x->to_caf.empty());
   }
   auto idle = links_.empty() && (accepts || !listener_);
@@ -364,7 +421,7 @@ void guard::wait() {
   auto now = clock::now();
   std::uint64_t count = 0;
   if (waits[0].revents != 0)
-    while (read(wake_.get(), &count, sizeof(count)) > 0)
+    while (read(wake_->get(), &count, sizeof(count)) > 0)
       ; // nop
   constexpr auto ended = POLLIN | POLLHUP | POLLERR;
   for (std::size_t i = 0; 2 * i + 3 < waits.size(); ++i) {
@@ -383,25 +440,32 @@ void guard::wait() {
     accept_some(now);
 }
 
-void guard::keep_to_times(link& x, clock::time_point now) {
+void relay::keep_to_times(link& x, clock::time_point now) {
   if (now >= x.end_by) {
     x.peer.reset();
     lose_caf(x, now);
   }
   if (x.closing && x.caf && x.to_caf.empty() && !std::exchange(x.told, true))
     shutdown(x.caf.get(), SHUT_WR);
-  if (x.unwanted && *x.unwanted && !x.closing)
+  if (x.ends && *x.ends && !x.closing)
     lose_peer(x, now);
   if (!x.peer)
     return;
-  if (!x.filter.greeted()) {
-    if (now >= x.greet_by)
-      cut(x, "has not said who it is in time", now);
+  if (x.greeted() && !x.admitted && !x.closing)
+    admit(x, now);
+  if (!x.greeted() || !x.admitted) {
+    if (x.peer && now >= x.greet_by)
+      cut(x,
+          x.greeted() ? "has not been let in in time"
+                      : "has not said who it is in time",
+          now);
     return;
   }
   if (x.waits_for_peer()) {
     if (now - x.said > x.rules.silence)
       return cut(x, "does not read", now);
+  } else if (x.waits_for_actor(shares_) && now - x.taken_at > message_time) {
+    return cut(x, "has sent what no actor takes", now);
   } else if (!x.reads_peer(now, shares_)) {
     x.heard = now; // it is not to blame
   } else if (now - x.heard > x.rules.silence) {
@@ -409,22 +473,29 @@ void guard::keep_to_times(link& x, clock::time_point now) {
   }
   if (now >= x.message_by)
     return cut(x, "does not end its message", now);
-  if (!x.closing && x.to_peer.empty() && now - x.said >= beat) {
-    x.filter.beat(x.to_peer.bytes());
+  if (now >= x.twin_until && has_twin(x))
+    return cut(x,
+               "has the name of another node, which lives: CAF tells nodes "
+               "apart by host and process number",
+               now);
+  if (!x.closing && x.to_peer.empty() && x.from_caf.is_between()
+      && now - x.said >= beat) {
+    x.to_peer.bytes() += heartbeat_frame();
     write_peer(x, now);
   }
 }
 
-void guard::keep_to_bytes(clock::time_point now) {
+void relay::keep_to_bytes(clock::time_point now) {
   if (!settings_)
     return;
   std::size_t sum = 0;
   link* longest = nullptr;
   for (auto& x : links_) {
-    if (!x->peer || x->filter.longest() <= short_message)
+    auto size = x->from_peer.longest();
+    if (!x->peer || size <= short_message)
       continue;
-    sum += x->filter.longest();
-    if (longest == nullptr || x->filter.longest() > longest->filter.longest())
+    sum += size;
+    if (longest == nullptr || size > longest->from_peer.longest())
       longest = x.get();
   }
   if (sum <= settings_->bytes)
@@ -435,7 +506,7 @@ void guard::keep_to_bytes(clock::time_point now) {
 
 // -- coming -------------------------------------------------------------------
 
-void guard::accept_some(clock::time_point now) {
+void relay::accept_some(clock::time_point now) {
   constexpr int at_once = 64;
   for (int i = 0; i < at_once; ++i) {
     descriptor peer{
@@ -449,7 +520,7 @@ void guard::accept_some(clock::time_point now) {
   }
 }
 
-void guard::refuse_one(clock::time_point now) {
+void relay::refuse_one(clock::time_point now) {
   spare_.reset();
   descriptor{accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}.reset();
   spare_ = new_spare();
@@ -457,51 +528,100 @@ void guard::refuse_one(clock::time_point now) {
   complain("a peer", "finds no descriptor", now);
 }
 
-void guard::welcome(descriptor peer, clock::time_point now) {
+void relay::welcome(descriptor peer, clock::time_point now) {
   auto name = name_of(peer);
-  if (few_descriptors(peer.get()))
-    return complain(name, "finds too few descriptors", now);
   auto who = user_of(peer);
   if (who && who->uid != 0 && who->uid != geteuid())
     return complain(name, "is of another user", now);
-  auto is_stranger = [](const auto& x) {
-    return x->peer && !x->filter.greeted();
-  };
-  if (std::count_if(links_.begin(), links_.end(), is_stranger)
-      >= most_strangers)
-    cut(**std::find_if(links_.begin(), links_.end(), is_stranger),
-        "has made room, not having said who it is", now);
+  auto strangers = std::count_if(links_.begin(), links_.end(), is_stranger);
+  if (strangers >= most_strangers || few_descriptors(peer.get()))
+    cut_oldest_stranger(now);
   std::optional<secret_handshake> handshake;
   if (settings_->secret)
     handshake.emplace(*settings_->secret, secret_handshake::role::server);
-  links_.push_back(std::make_unique<link>(
-    link{.peer = std::move(peer),
-         .caf = {},
-         .rules = settings_->rules,
-         .name = std::move(name),
-         .filter = {settings_->rules.messages, settings_->rules.new_alias},
-         .handshake = std::move(handshake),
-         .greet_by = now + settings_->handshake,
-         .heard = now,
-         .said = now}));
+  links_.push_back(
+    std::make_unique<link>(link{.peer = std::move(peer),
+                                .caf = {},
+                                .rules = settings_->rules,
+                                .name = std::move(name),
+                                .handshake = std::move(handshake),
+                                .greet_by = now + settings_->handshake,
+                                .heard = now,
+                                .said = now,
+                                .worked = now}));
 }
 
-void guard::admit(link& x, clock::time_point now) {
-  if (admitted_ >= settings_->connections)
-    return cut(x, fmt::format("is one too many: {} are connected", admitted_),
-               now);
+bool relay::is_stranger(const link_ptr& x) {
+  return x->peer && !x->greeted();
+}
+
+void relay::cut_oldest_stranger(clock::time_point now) {
+  auto found = std::find_if(links_.begin(), links_.end(), is_stranger);
+  if (found != links_.end())
+    cut(**found, "has made room, not having said who it is", now);
+}
+
+bool relay::cut_idlest(clock::time_point now) {
+  link* idlest = nullptr;
+  for (auto& x : links_)
+    if (x->admitted && x->peer
+        && (idlest == nullptr || x->worked < idlest->worked))
+      idlest = x.get();
+  if (idlest != nullptr)
+    cut(*idlest, "has made room for another, being the idlest", now);
+  return idlest != nullptr;
+}
+
+/// Where the same node has an older connection whose end nobody has noticed, CAF would go on by
+/// that one. If it lives, CAF closes the new one on the other side.
+bool relay::is_alone(const link& x, clock::time_point now) {
+  bool alone = true;
+  for (auto& y : links_) {
+    if (y.get() == &x || y->node != x.node || !y->caf)
+      continue;
+    if (!y->closing && y->heard > x.greeted_at)
+      continue;
+    if (!y->closing && now - x.greeted_at > sign_of_life)
+      cut(*y, "has connected anew", now);
+    alone = false;
+  }
+  return alone;
+}
+
+bool relay::has_twin(const link& x) const {
+  return std::any_of(links_.begin(), links_.end(), [&x](const auto& y) {
+    return y.get() != &x && y->node == x.node && y->caf && !y->closing;
+  });
+}
+
+void relay::admit(link& x, clock::time_point now) {
+  if (!is_alone(x, now))
+    return;
+  auto is_admitted = [](const auto& y) { return y->admitted && y->peer; };
+  auto others = std::count_if(links_.begin(), links_.end(), is_admitted);
+  if (static_cast<std::size_t>(others) >= settings_->connections)
+    cut_idlest(now);
   auto [ours, theirs] = socket_pair();
-  if (!theirs || few_descriptors(theirs.get()))
-    return cut(x, "finds too few descriptors", now);
-  ++admitted_;
+  if (!theirs || few_descriptors(theirs.get())) {
+    // Who is cut off gives back three when CAF has closed its end.
+    auto is_ending = [](const auto& y) { return y->closing && y->caf; };
+    if (std::none_of(links_.begin(), links_.end(), is_ending)
+        && !cut_idlest(now))
+      cut(x, "finds too few descriptors", now);
+    return;
+  }
   x.admitted = true;
+  if (has_twin(x))
+    x.twin_until = now + sign_of_life;
   x.caf = std::move(ours);
-  x.count = settings_->hand_over(std::move(theirs), x.filter.alias());
+  x.taken_at = now;
+  x.count = settings_->hand_over(renumbered(std::move(theirs)), x.node);
+  x.taken = x.count->taken;
 }
 
 // -- going on -----------------------------------------------------------------
 
-void guard::read_peer(link& x, clock::time_point now) {
+void relay::read_peer(link& x, clock::time_point now) {
   std::array<char, short_message> bytes;
   auto n = recv(x.peer.get(), bytes.data(), x.may_read(shares_), 0);
   if (is_over(n))
@@ -513,68 +633,101 @@ void guard::read_peer(link& x, clock::time_point now) {
   if (x.handshake)
     if (auto fault = x.handshake->take(said, x.to_peer.bytes()))
       return cut(x, fmt::format("has sent {}", to_string(*fault)), now);
-  auto greeted = x.filter.greeted();
-  auto ended = x.filter.ended();
-  auto fault = x.filter.from_peer(said, x.to_caf.bytes(), x.to_peer.bytes());
-  if (!greeted && x.filter.greeted() && !x.caf)
-    admit(x, now);
-  if (fault)
-    return cut(x, fmt::format("has sent {}", to_string(*fault)), now);
-  x.has_read(x.filter.ended() - ended, now, shares_);
-  if (!x.filter.within_message())
+  std::size_t whole = 0;
+  while (!said.empty() && !x.closing) {
+    if (auto fault = x.from_peer.take(said))
+      return cut(x, fmt::format("has sent {}", to_string(*fault)), now);
+    if (!x.from_peer.is_whole())
+      break;
+    pass_frame(x, now);
+    ++whole;
+  }
+  x.has_read(whole, now, shares_);
+  if (!x.from_peer.is_within())
     x.message_by = clock::time_point::max();
-  else if (std::exchange(x.ended, x.filter.ended()) != x.filter.ended()
-           || x.message_by == clock::time_point::max())
+  else if (whole > 0 || x.message_by == clock::time_point::max())
     x.message_by = now + message_time;
 }
 
-void guard::read_caf(link& x, clock::time_point now) {
+void relay::pass_frame(link& x, clock::time_point now) {
+  const auto& header = x.from_peer.header();
+  const auto& bytes = x.from_peer.bytes();
+  x.to_caf.bytes() += bytes;
+  if (header.kind != frame_kind::heartbeat)
+    x.worked = now;
+  if (x.count && header.kind == frame_kind::direct_message
+      && header.receiver == x.rules.counts && !header.is_response()) {
+    if (x.waiting.empty())
+      x.taken_at = now;
+    x.waiting.push_back(bytes.size());
+    x.bytes_waiting += bytes.size();
+  }
+  if (x.greeted())
+    return;
+  x.node = bytes.substr(frame_header::size);
+  x.greeted_at = now;
+  x.greet_by = now + farewell;
+  if (!x.admitted)
+    admit(x, now);
+}
+
+void relay::read_caf(link& x, clock::time_point now) {
   std::array<char, short_message> bytes;
   auto n = recv(x.caf.get(), bytes.data(), bytes.size(), 0);
   if (is_over(n))
-    lose_caf(x, now);
-  else if (n > 0 && x.peer)
-    x.filter.from_caf({bytes.data(), static_cast<std::size_t>(n)},
-                      x.to_peer.bytes());
+    return lose_caf(x, now);
+  if (n < 0 || !x.peer)
+    return;
+  std::string_view said{bytes.data(), static_cast<std::size_t>(n)};
+  x.to_peer.bytes() += said;
+  while (!said.empty()) {
+    said.remove_prefix(x.from_caf.take(said));
+    if (x.from_caf.header()
+        && x.from_caf.header()->kind != frame_kind::heartbeat)
+      x.worked = now;
+  }
 }
 
-void guard::write_peer(link& x, clock::time_point now) {
+void relay::write_peer(link& x, clock::time_point now) {
   if (x.peer && !x.to_peer.empty() && x.to_peer.write_to(x.peer.get()) > 0)
     x.said = now;
   if (x.closing && !x.caf && x.to_peer.empty())
     x.peer.reset();
 }
 
-void guard::write_caf(link& x) {
+void relay::write_caf(link& x) {
   if (x.caf && !x.to_caf.empty())
     x.to_caf.write_to(x.caf.get());
 }
 
 // -- ending -------------------------------------------------------------------
 
-void guard::lose_peer(link& x, clock::time_point now) {
+void relay::lose_peer(link& x, clock::time_point now) {
+  if (x.ends)
+    *x.ends = true;
   x.peer.reset();
   x.to_peer.clear();
   x.closing = true;
   x.end_by = now + farewell;
 }
 
-void guard::lose_caf(link& x, clock::time_point now) {
+void relay::lose_caf(link& x, clock::time_point now) {
   if (!x.caf)
     return;
+  if (x.ends)
+    *x.ends = true;
   x.caf.reset();
   x.to_caf.clear();
   x.closing = true;
   x.end_by = now + farewell;
-  x.rules.ended(x.filter.alias());
 }
 
-void guard::cut(link& x, const std::string& why, clock::time_point now) {
+void relay::cut(link& x, const std::string& why, clock::time_point now) {
   complain(x.name, why, now);
   lose_peer(x, now);
 }
 
-void guard::complain(const std::string& peer, const std::string& why,
+void relay::complain(const std::string& peer, const std::string& why,
                      clock::time_point now) {
   if (!settings_)
     return;
