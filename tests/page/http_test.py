@@ -704,6 +704,40 @@ class Away(Case):
         support.until(lambda: self.get("/api/instances").status == 200, "it is answered again")
 
 
+class Crowd(Case):
+    """Many who ask for what takes its time, again and again."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.database.sql("create or replace function _gd_us(at timestamptz) returns bigint language plpgsql stable "
+                         "as $$ begin perform pg_sleep(0.0001); return 0; end $$")
+
+    def test_who_asks_for_little_is_answered(self):
+        over = threading.Event()
+        refused = []
+
+        def ask(n):
+            with raw.connect(self.port) as there:
+                once = raw.request("GET", f"/api/instances?before={n + 100}", self.headers())
+                again = once.replace(b"Connection: close\r\n", b"")
+                while not over.is_set():
+                    there.sendall(again)
+                    if raw.Answer(raw.read_one(there)).status == 503:
+                        refused.append(n)
+        threads = [threading.Thread(target=ask, args=(n,)) for n in range(300)]
+        for thread in threads:
+            thread.start()
+        try:
+            support.until(lambda: len(refused) > 300, "they are too many")
+            for n in range(10, 20):
+                self.look(f"/api/instances?before={n}")
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+
 class Slow(Case):
     """A database whose looks at instances take longer than they may."""
 

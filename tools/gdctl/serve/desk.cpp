@@ -25,6 +25,13 @@ constexpr std::size_t most_looks = 500;
 constexpr auto away_for = 500ms;
 constexpr auto silent_for = 10s;
 
+/// What one costs in microseconds, as long as it is not known.
+constexpr std::uint64_t usual_task = 100;
+
+answer ended() {
+  return refusal(503, "stopped", "the server ends");
+}
+
 answer overloaded() {
   return refusal(503, "overloaded", "too many requests wait for the database");
 }
@@ -84,19 +91,26 @@ answer desk::known(const std::string& key) {
   return found->second.told;
 }
 
-answer desk::refused(rank of) const {
-  if (stopped_)
-    return refusal(503, "stopped", "the server ends");
-  return tasks_[of].size() < most_tasks ? nullptr : overloaded();
+void desk::enter(rank of, task x, std::unique_lock<std::mutex> guard) {
+  auto& line = tasks_[of];
+  auto from = x.from;
+  line.push(from, std::move(x));
+  std::optional<task> refused;
+  if (line.size() > most_tasks)
+    refused = line.pop_dearest(usual_task);
+  guard.unlock();
+  changed_.notify_one();
+  if (refused)
+    tell(*refused, overloaded());
 }
 
-void desk::ask(const std::string& key, std::chrono::milliseconds kept,
-               errand what, reply to) {
+void desk::ask(gd::sender_id from, const std::string& key,
+               std::chrono::milliseconds kept, errand what, reply to) {
   auto of = key.find('?') == key.npos ? look_at_all : look_at_some;
   std::unique_lock guard{mutex_};
-  if (auto why = refused(of)) {
+  if (stopped_) {
     guard.unlock();
-    return to(why);
+    return to(ended());
   }
   drop_old_looks();
   auto& x = looks_[key];
@@ -105,21 +119,19 @@ void desk::ask(const std::string& key, std::chrono::milliseconds kept,
     x.waiting.push_back(std::move(to));
     return;
   }
-  if (x.under_way) { // for this one alone
-    tasks_[of].push_back({{}, kept, std::move(what), std::move(to)});
-  } else {
-    x = {.age = changes_, .under_way = true};
-    x.waiting.push_back(std::move(to));
-    tasks_[of].push_back({key, kept, std::move(what), nullptr});
-  }
-  changed_.notify_one();
+  if (x.under_way) // for this one alone
+    return enter(of, {from, {}, kept, std::move(what), std::move(to)},
+                 std::move(guard));
+  x = {.age = changes_, .under_way = true};
+  x.waiting.push_back(std::move(to));
+  enter(of, {from, key, kept, std::move(what), nullptr}, std::move(guard));
 }
 
-void desk::act(errand what, reply to) {
+void desk::act(gd::sender_id from, errand what, reply to) {
   std::unique_lock guard{mutex_};
-  if (auto why = refused(verb)) {
+  if (stopped_) {
     guard.unlock();
-    return to(why);
+    return to(ended());
   }
   auto forget = [this, to = std::move(to)](const answer& done) {
     {
@@ -128,8 +140,8 @@ void desk::act(errand what, reply to) {
     }
     to(done);
   };
-  tasks_[verb].push_back({{}, 0ms, std::move(what), std::move(forget)});
-  changed_.notify_one();
+  enter(verb, {from, {}, 0ms, std::move(what), std::move(forget)},
+        std::move(guard));
 }
 
 void desk::stop() {
@@ -140,9 +152,9 @@ void desk::stop() {
     left.swap(tasks_);
   }
   changed_.notify_all();
-  for (const auto& queue : left)
-    for (const auto& x : queue)
-      tell(x, refusal(503, "stopped", "the server ends"));
+  for (auto& line : left)
+    for (const auto& x : line.remove_if([](const auto&) { return true; }))
+      tell(x, ended());
   for (auto& thread : threads_)
     thread.join();
   threads_.clear();
@@ -164,14 +176,17 @@ void desk::run() {
     if (stopped_)
       return;
     auto of = first();
-    auto next = std::move(tasks_[of].front());
-    tasks_[of].pop_front();
+    auto next = tasks_[of].pop([](const auto&) { return usual_task; });
     looking_at_some_ += of == look_at_some;
     guard.unlock();
-    bool late = clock::now() - next.since > longest_wait;
+    auto begin = clock::now();
+    bool late = begin - next.since > longest_wait;
     tell(next, late ? overloaded() : answer_of(next, db));
+    auto took = std::chrono::duration_cast<std::chrono::microseconds>(
+      clock::now() - begin);
+    guard.lock();
+    tasks_[of].charge(next.from, static_cast<std::uint64_t>(took.count()));
     if (of == look_at_some) {
-      guard.lock();
       --looking_at_some_;
       changed_.notify_one(); // who was not to begin another
     }

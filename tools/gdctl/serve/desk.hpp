@@ -3,13 +3,13 @@
 #include "serve/http.hpp"
 
 #include <gd/client.hpp>
+#include <gd/engine/intake/shares.hpp>
 #include <gd/error.hpp>
 
 #include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,11 +42,12 @@ public:
   /// An answer to the same that is young enough; or null.
   answer known(const std::string& key);
   /// What has the same key, which is not empty, is asked once, and told for so long.
-  void ask(const std::string& key, std::chrono::milliseconds kept, errand what,
-           reply to);
+  /// Where too much waits, what is refused is of whoever has asked for most.
+  void ask(gd::sender_id from, const std::string& key,
+           std::chrono::milliseconds kept, errand what, reply to);
   /// Changes something, ahead of those who look. From then on nothing that is told was known
   /// before.
-  void act(errand what, reply to);
+  void act(gd::sender_id from, errand what, reply to);
   /// Ends what has not begun, and waits for the rest.
   void stop();
 
@@ -61,6 +62,7 @@ private:
     std::vector<reply> waiting{};
   };
   struct task {
+    gd::sender_id from;
     std::string key;
     std::chrono::milliseconds kept;
     errand what;
@@ -71,8 +73,8 @@ private:
   /// many others is not in their way, as one connection is never given to those.
   enum rank : std::uint8_t { verb, look_at_all, look_at_some, ranks };
 
-  /// Null: there is room for one more.
-  answer refused(rank of) const;
+  /// Waits for its turn, with `mutex_` held, and lets go of it.
+  void enter(rank of, task x, std::unique_lock<std::mutex> guard);
   void run();
   /// What comes next; `ranks`: nothing that may begin.
   rank first() const;
@@ -88,7 +90,7 @@ private:
   std::shared_ptr<gd::store::queue_looks> queues_ = gd::share_looks();
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<std::deque<task>, ranks> tasks_;
+  std::array<gd::fair_queue<task>, ranks> tasks_;
   std::size_t looking_at_some_ = 0; ///< those that have begun
   std::map<std::string, look> looks_;
   std::uint64_t changes_ = 0;

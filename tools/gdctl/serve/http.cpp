@@ -60,6 +60,7 @@ struct exchange {
 enum class phase : std::uint8_t { headers, body, answer, sending };
 
 struct connected {
+  std::uint64_t number = 0;
   int fd = -1;
   phase now = phase::headers;
   clock::time_point since = clock::now();
@@ -167,6 +168,11 @@ struct http_server::impl {
     x.since = clock::now();
   }
 
+  std::uint64_t number_of(MHD_Connection* which) {
+    std::lock_guard guard{mutex};
+    return connections[which].number;
+  }
+
   MHD_Result advance(MHD_Connection* from, exchange& x, const char* method,
                      const char* chunk, std::size_t* size);
   MHD_Result tell(MHD_Connection* to_whom, answer what) {
@@ -206,6 +212,7 @@ struct http_server::impl {
   std::size_t under_way = 0;    ///< bytes of answers
   std::mutex mutex;
   std::map<MHD_Connection*, connected> connections;
+  std::uint64_t numbers = 0;
 };
 
 void http_server::impl::on_connection(void* self, MHD_Connection* whose, void**,
@@ -218,7 +225,7 @@ void http_server::impl::on_connection(void* self, MHD_Connection* whose, void**,
   }
   const auto* info = MHD_get_connection_info(whose,
                                              MHD_CONNECTION_INFO_CONNECTION_FD);
-  me.connections[whose] = {.fd = info->connect_fd};
+  me.connections[whose] = {.number = ++me.numbers, .fd = info->connect_fd};
 }
 
 MHD_Result http_server::impl::advance(MHD_Connection* from, exchange& x,
@@ -229,6 +236,7 @@ MHD_Result http_server::impl::advance(MHD_Connection* from, exchange& x,
   if (!x.begun) {
     x.begun = true;
     x.what.method = method;
+    x.what.from = number_of(from);
     MHD_get_connection_values(from, MHD_HEADER_KIND, keep_header, &x.what);
     enter(from, phase::body);
     auto refused = to.refuse(x.what);

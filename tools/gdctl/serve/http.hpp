@@ -3,6 +3,7 @@
 #include <gd/error.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,6 +34,8 @@ using later = std::function<void(reply)>;
 
 /// As it came: nothing is decoded.
 struct request {
+  /// Of the connection: whoever has it asks one thing after the other.
+  std::uint64_t from = 0;
   std::string method{};
   std::string target{}; ///< path and query
   /// Names in lower case.

@@ -177,14 +177,14 @@ std::variant<answer, later> routes::handle(request what) {
   if (path == "/api/about")
     return about(what);
   if (path == "/readyz")
-    return ready(what.target);
+    return ready(what);
   if (path == "/metrics")
-    return metrics(what.target);
+    return metrics(what);
   if (auto known = desk_.known(what.target))
     return known;
-  return later{[this, key = what.target](reply to) {
+  return later{[this, from = what.from, key = what.target](reply to) {
     desk_.ask(
-      key, 1s,
+      from, key, 1s,
       [this](gd::client& db) {
       return looked_at(overview(db, sampler_.told()));
       },
@@ -201,9 +201,10 @@ routes::next routes::look(const request& what, std::string_view path,
   std::erase_if(*how, [](const auto& one) { return one.second.empty(); });
   if (auto known = desk_.known(what.target))
     return known;
-  return later{[this, key = what.target, &x, how = std::move(*how)](reply to) {
+  return later{[this, from = what.from, key = what.target, &x,
+                how = std::move(*how)](reply to) {
     desk_.ask(
-      key, x.kept,
+      from, key, x.kept,
       [&x, how](gd::client& db) { return looked_at(x.ask(db, how)); },
       std::move(to));
   }};
@@ -215,17 +216,17 @@ routes::next routes::verb(const request& what) {
   auto does = read_verb(what.body, worker_);
   if (!does)
     return told(does.error());
-  return later{[this, does = std::move(*does)](reply to) {
-    desk_.act(does, std::move(to));
+  return later{[this, from = what.from, does = std::move(*does)](reply to) {
+    desk_.act(from, does, std::move(to));
   }};
 }
 
-routes::next routes::ready(const std::string& target) {
-  if (auto known = desk_.known(target))
+routes::next routes::ready(const request& what) {
+  if (auto known = desk_.known(what.target))
     return known;
-  return later{[this, target](reply to) {
+  return later{[this, from = what.from, target = what.target](reply to) {
     desk_.ask(
-      target, 1s,
+      from, target, 1s,
       [this](gd::client&) -> gd::result<response> {
         // Anew: another schema may be there by now.
         auto db = gd::client::connect(database_, {.reconnects = 1});
@@ -242,13 +243,13 @@ routes::next routes::ready(const std::string& target) {
   }};
 }
 
-routes::next routes::metrics(const std::string& target) {
+routes::next routes::metrics(const request& what) {
   constexpr std::string_view type = "text/plain; version=0.0.4; charset=utf-8";
-  if (auto known = desk_.known(target))
+  if (auto known = desk_.known(what.target))
     return known;
-  return later{[this, target, type](reply to) {
+  return later{[this, from = what.from, target = what.target, type](reply to) {
     desk_.ask(
-      target, 5s,
+      from, target, 5s,
       [type](gd::client& db) -> gd::result<response> {
         auto text = serve::metrics(db);
         if (!text)

@@ -29,8 +29,8 @@ private:
 
   next look(const request& what, std::string_view path, std::string_view query);
   next verb(const request& what);
-  next ready(const std::string& target);
-  next metrics(const std::string& target);
+  next ready(const request& what);
+  next metrics(const request& what);
   answer about(const request& what) const;
 
   gd::pq::options database_;

@@ -68,12 +68,17 @@ public:
   T pop(F cost_of) {
     auto [turn, who] = turns_.top();
     turns_.pop();
-    now_ = turn;
     auto& x = senders_.at(who);
+    if (auto owed = std::exchange(x.owes, 0); owed > 0) {
+      x.turn = turn + owed;
+      turns_.push({x.turn, who});
+      return pop(cost_of);
+    }
+    now_ = turn;
     T what = std::move(x.waiting.front());
     x.waiting.pop_front();
     --size_;
-    x.turn = turn + cost_of(what) + std::exchange(x.owes, 0);
+    x.turn = turn + cost_of(what);
     if (!x.waiting.empty())
       turns_.push({x.turn, who});
     else
@@ -85,6 +90,25 @@ public:
   void charge(sender_id who, std::size_t cost) {
     if (auto found = senders_.find(who); found != senders_.end())
       found->second.owes += cost;
+  }
+
+  /// The last of whoever has cost most, for which it has no turn: it costs so much. Of
+  /// several whoever is not the latest.
+  T pop_dearest(std::uint64_t cost) {
+    auto of = senders_.end();
+    auto price = [](const auto& x) {
+      return turn_of{x.second.turn + x.second.owes, ~x.first};
+    };
+    for (auto i = senders_.begin(); i != senders_.end(); ++i)
+      if (!i->second.waiting.empty()
+          && (of == senders_.end() || price(*of) < price(*i)))
+        of = i;
+    of->second.owes += cost;
+    T what = std::move(of->second.waiting.back());
+    of->second.waiting.pop_back();
+    --size_;
+    count_turns();
+    return what;
   }
 
   template <class F>
@@ -99,10 +123,7 @@ public:
       x.waiting.erase(first, x.waiting.end());
     }
     size_ -= removed.size();
-    turns_ = {};
-    for (auto& [who, x] : senders_)
-      if (!x.waiting.empty())
-        turns_.push({x.turn, who});
+    count_turns();
     return removed;
   }
 
@@ -116,8 +137,15 @@ private:
   using turn_of = std::pair<std::uint64_t, sender_id>;
 
   void enter(sender_id who, sender& x) {
-    x.turn = std::max(x.turn, now_) + std::exchange(x.owes, 0);
+    x.turn = std::max(x.turn + std::exchange(x.owes, 0), now_);
     turns_.push({x.turn, who});
+  }
+
+  void count_turns() {
+    turns_ = {};
+    for (auto& [who, x] : senders_)
+      if (!x.waiting.empty())
+        turns_.push({x.turn, who});
   }
 
   /// Those who owe nothing and wait for nothing are as those who come.
