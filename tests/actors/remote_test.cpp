@@ -745,6 +745,29 @@ CAF_TEST(a process may be its own peer) {
     CAF_CHECK(ask<gd::inserted>(*found, gd::insert{.fsm = "Probe"}));
 }
 
+CAF_TEST(an actor of the user is reached by the connection of the gateway) {
+  auto engine = start();
+  sys.registry().put(caf::atom("twice"),
+                     caf::actor_cast<caf::strong_actor_ptr>(
+                       sys.spawn([](caf::event_based_actor*) -> caf::behavior {
+                         return {[](int n) { return 2 * n; }};
+                       })));
+  network_config far_cfg;
+  caf::actor_system far{far_cfg};
+  auto held = gd::actors::hold(far, publish(engine), {}, patience, patience);
+  CAF_REQUIRE(held);
+  auto found = far.middleman().remote_lookup(caf::atom("twice"),
+                                             held->door.node());
+  CAF_REQUIRE(found);
+  caf::scoped_actor self{far};
+  int answer = 0;
+  self->request(caf::actor_cast<caf::actor>(found), patience, 21)
+    .receive([&](int n) { answer = n; }, [](const caf::error&) {});
+  CAF_CHECK_EQUAL(answer, 42);
+  found = nullptr;
+  sys.registry().erase(caf::atom("twice"));
+}
+
 CAF_TEST(all who hold a gateway of a node share a connection until the last has
            let go) {
   auto path = sockets.next();
