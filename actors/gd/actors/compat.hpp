@@ -23,6 +23,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <caf/binary_deserializer.hpp>
 #include <caf/detail/sync_request_bouncer.hpp>
 #include <caf/error.hpp>
 #include <caf/event_based_actor.hpp>
@@ -333,6 +334,29 @@ caf::error run_inside(Self* self, const caf::actor& x) {
     caf::actor_cast<caf::abstract_actor*>(x));
   one.resume(self->context(), 1);
   return one.fail_state();
+}
+
+// -- names and bytes ----------------------------------------------------------
+
+/// As CAF's registry and its middleman know an actor.
+template <std::size_t N>
+auto registered_name(const char (&name)[N]) {
+#if GD_CAF_017
+  return caf::atom(name);
+#else
+  return std::string{name};
+#endif
+}
+
+/// Reads what CAF has written; false: those bytes are no T.
+template <class T>
+bool read_bytes(caf::actor_system& sys, std::string_view bytes, T& x) {
+  caf::binary_deserializer from{sys, bytes.data(), bytes.size()};
+#if GD_CAF_017
+  return !from(x);
+#else
+  return from.apply(x);
+#endif
 }
 
 // -- registration -------------------------------------------------------------

@@ -11,10 +11,7 @@
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
-#if GD_CAF_017
-#  include <caf/io/basp/version.hpp>
-#  include <caf/io/basp_broker.hpp>
-#endif
+#include <caf/io/basp/version.hpp>
 
 #include <fmt/format.h>
 
@@ -40,8 +37,6 @@ void add_network_to(caf::actor_system_config& cfg) {
   load_module<caf::io::middleman>(cfg);
   take_turns(cfg);
 }
-
-#if GD_CAF_017
 
 namespace {
 
@@ -127,13 +122,8 @@ result<void> check(const publish_options& x, const limits& bounds) {
 /// As it has written it in its handshake.
 caf::node_id node_of(caf::actor_system& sys, const std::string& bytes) {
   caf::node_id node;
-  caf::binary_deserializer from{sys, bytes.data(), bytes.size()};
-  static_cast<void>(from(node));
+  static_cast<void>(read_bytes(sys, bytes, node));
   return node;
-}
-
-caf::actor broker_of(caf::actor_system& sys) {
-  return sys.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
 }
 
 // -- publishing ---------------------------------------------------------------
@@ -162,9 +152,9 @@ public:
       [this, whom, signatures](descriptor fd, const std::string& node) {
       auto count = nodes_->come(node_of(sys_, node), this,
                                 [this] { relay_->wake(); });
-      caf::anon_send(broker_of(sys_), caf::publish_atom_v,
-                     sys_.middleman().backend().new_scribe(fd.release()), entry,
-                     whom, signatures);
+      anon(broker_of(sys_), caf::publish_atom_v,
+           sys_.middleman().backend().new_scribe(fd.release()), entry, whom,
+           signatures);
       return count;
     };
     relay_.emplace(std::move(settings), std::move(listener));
@@ -183,7 +173,8 @@ public:
     caf::scoped_actor self{sys_};
     self->wait_for(door);
     // A question to CAF's broker is answered behind what it has been given before.
-    self->request(broker_of(sys_), caf::infinite, caf::get_atom_v, sys_.node())
+    request_from(self.ptr(), broker_of(sys_), caf::infinite, caf::get_atom_v,
+                 sys_.node())
       .receive([](const caf::node_id&, const std::string&, std::uint16_t) {},
                [](const caf::error&) {});
     relay_->finish(patience_at_end);
@@ -578,28 +569,5 @@ result<held_gateway> hold(caf::actor_system& sys, const std::string& where,
       return ok.error();
   return find(sys, *to_place(where), secret, timeout, silence);
 }
-
-#else // CAF 1.x
-
-namespace {
-
-error other_protocol(const std::string& what) {
-  return {
-    errc::invalid_argument, what + " needs CAF 0.17, got another version", {}};
-}
-
-} // namespace
-
-result<std::string> publish(engine&, const publish_options&) {
-  return other_protocol("publish");
-}
-
-result<held_gateway> hold(caf::actor_system&, const std::string&,
-                          const std::string&, std::chrono::milliseconds,
-                          std::chrono::milliseconds) {
-  return other_protocol("reach");
-}
-
-#endif
 
 } // namespace gd::actors

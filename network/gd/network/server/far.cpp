@@ -14,12 +14,16 @@
 
 namespace gd::actors {
 
+caf::actor broker_of(caf::actor_system& sys) {
+  return sys.middleman().named_broker<caf::io::basp_broker>(
+    registered_name("BASP"));
+}
+
 namespace {
 
-/// CAF's own broker for nodes itself; to be used by the middleman's thread alone.
+/// The actor itself; to be used by the middleman's thread alone.
 caf::io::basp_broker* inner_broker(caf::actor_system& sys) {
-  auto handle = sys.middleman().named_broker<caf::io::basp_broker>(
-    caf::atom("BASP"));
+  auto handle = broker_of(sys);
   auto* broker = static_cast<caf::io::basp_broker*>(
     caf::actor_cast<caf::abstract_actor*>(handle));
   return broker->getf(caf::abstract_actor::is_terminated_flag) ? nullptr

@@ -3,6 +3,7 @@
 #include <gd/actors/node/node.hpp>
 #include <gd/network/wire/relay.hpp>
 
+#include <caf/actor.hpp>
 #include <caf/actor_system.hpp>
 
 #include <atomic>
@@ -14,6 +15,9 @@
 #include <unordered_map>
 
 namespace gd::actors {
+
+/// CAF's own actor for connections between nodes.
+caf::actor broker_of(caf::actor_system& sys);
 
 /// Those that are connected to an engine's published gateway, at any of its places.
 class connected_nodes : public far_nodes,
