@@ -583,6 +583,7 @@ CAF_TEST(
   stranger.exec("begin");
   stranger.exec("lock table gen_durable");
   constexpr int all = 200;
+  constexpr int fit = 37; // nine sixteenths of 64 MiB
   std::atomic<int> stored = 0;
   std::atomic<int> refused = 0;
   std::atomic<int> others = 0;
@@ -612,14 +613,14 @@ CAF_TEST(
     CAF_CHECK_EQUAL(count, 0);
   };
   CAF_MESSAGE("while it is locked");
-  wait_for(all - 67);
-  CAF_CHECK_EQUAL(refused.load(), all - 67);
+  wait_for(all - fit);
+  CAF_CHECK_EQUAL(refused.load(), all - fit);
   CAF_CHECK_EQUAL(stored.load(), 0);
   stranger.exec("rollback");
-  wait_for(67);
+  wait_for(fit);
   CAF_CHECK_EQUAL(others.load(), 0);
-  CAF_CHECK_EQUAL(refused.load(), all - 67);
-  CAF_CHECK_EQUAL(count("true"), "67");
+  CAF_CHECK_EQUAL(refused.load(), all - fit);
+  CAF_CHECK_EQUAL(count("true"), std::to_string(fit));
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -24,10 +24,10 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/binary_deserializer.hpp>
-#include <caf/detail/sync_request_bouncer.hpp>
 #include <caf/error.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/mailbox_element.hpp>
+#include <caf/message.hpp>
 #include <caf/system_messages.hpp>
 #include <caf/type_id.hpp>
 #include <caf/typed_actor.hpp>
@@ -262,8 +262,9 @@ private:
     auto why = refusal(x);
     if (ends(x))
       return true;
-    if (why && x.mid.is_request())
-      caf::detail::sync_request_bouncer{why}(x.sender, x.mid);
+    if (why && x.sender && x.mid.is_request())
+      x.sender->enqueue(nullptr, x.mid.response_id(), caf::make_message(why),
+                        nullptr);
     return static_cast<bool>(why);
   }
 
