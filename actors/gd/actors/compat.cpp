@@ -25,12 +25,14 @@ void share_work(caf::actor_system_config& cfg) {
 #endif
 }
 
-void take_turns(caf::actor_system_config& cfg) {
+void prepare_network(caf::actor_system_config& cfg) {
   constexpr std::size_t reads = 5;
 #if GD_CAF_017
   cfg.set("middleman.max-consecutive-reads", reads);
 #else
   cfg.set("caf.middleman.max-consecutive-reads", reads);
+  // Off in CAF 0.17. CAF 1.1 takes who is just connecting for silent, too.
+  cfg.set("caf.middleman.heartbeat-interval", caf::timespan{0});
 #endif
 }
 

@@ -388,9 +388,10 @@ void load_module(caf::actor_system_config& cfg) {
 /// otherwise.
 void share_work(caf::actor_system_config& cfg);
 
-/// Makes CAF's thread for the network read some of a connection and go on with the next,
-/// unless a later setting says otherwise.
-void take_turns(caf::actor_system_config& cfg);
+/// Makes CAF's thread for the network read some of a connection and go on with the next, and
+/// end none for silence, which is found by who stands between it and the peers; unless a later
+/// setting says otherwise.
+void prepare_network(caf::actor_system_config& cfg);
 
 /// Makes `render` show our errors.
 void register_errors(caf::actor_system_config& cfg);

@@ -35,7 +35,7 @@ namespace gd::actors {
 
 void add_network_to(caf::actor_system_config& cfg) {
   load_module<caf::io::middleman>(cfg);
-  take_turns(cfg);
+  prepare_network(cfg);
 }
 
 namespace {
