@@ -126,7 +126,8 @@ gd::result<void> run(caf::actor_system& sys, const config& cfg) {
   place(sys, shop, 42, "receive");
   caf::scoped_actor self{sys};
   self->wait_for(sys.spawn(buyer, shop));
-  self->send(sys.spawn(clerk, shop), std::int64_t{1});
+  auto looker = sys.spawn(clerk, shop);
+  self->send(looker, std::int64_t{1});
 
   auto untyped = caf::actor_cast<caf::actor>(shop);
   place(sys, caf::actor_cast<gd::actors::gateway>(untyped), 45, "actor_cast");

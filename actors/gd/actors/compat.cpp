@@ -109,7 +109,9 @@ gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   return {errc::unknown_fate, render(sys, why), {}};
 }
 
-std::string render(caf::actor_system&, const caf::error& why) {
+std::string render(caf::actor_system& sys, const caf::error& why) {
+  if (is_ours(why))
+    return to_string(from_caf(sys, why)); // CAF would quote what it holds
   return why ? caf::to_string(why) : "a normal exit";
 }
 
