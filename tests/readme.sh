@@ -65,4 +65,4 @@ for name in "${!PG@}" GD_DATABASE GD_SCHEMA; do
 done
 type_all README.md 3 3
 grep -q '^{"id":1}$' said || fail "README.md: the first order is not instance 1"
-type_all docs/guide.md 3 2
+type_all docs/guide.md 3 3

@@ -25,9 +25,8 @@ struct publish_options;
 void add_to(caf::actor_system_config& cfg);
 
 /// Adds an option for each field of gd::config that is a plain value, with dashes in the
-/// place of underscores: `--gd.engine.stop-grace=5s`, `--gd.engine.limits.state=65536`,
-/// `--gd.engine.queues='["mail:10", "default"]'`. Call it next to `add_to`;
-/// `configured` reads them.
+/// place of underscores: "--gd.engine.stop-grace=5s", "--gd.engine.limits.state=65536", and
+/// for queues a list of texts, as `configured` tells. Call it next to `add_to`.
 void add_options_to(caf::actor_system_config& cfg);
 
 /// `settings`, but for what a program's command line and configuration file say of the
