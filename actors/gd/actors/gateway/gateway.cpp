@@ -89,14 +89,6 @@ void hide_token(const T&) {
   // nop
 }
 
-error reads_nothing(std::size_t most) {
-  return {errc::overloaded,
-          "the answers that this node has not read are too many: expected at "
-          "most "
-            + std::to_string(most) + " bytes",
-          {}};
-}
-
 /// Of a page of rows.
 template <class Page, class Row>
 result<Page> rows_as(const pq::rows& rows) {
@@ -458,27 +450,22 @@ void gateway_worker::give_up_late(clock::time_point now) {
   if (late_ == 0)
     return;
   auto why = home_->db->why_waiting(database::public_lane);
-  auto give_up = [&](auto& at, const auto& last) {
-    for (auto& x : at.lobby.remove_if(
-           [this](const auto& one) { return one.ticket <= late_; }))
+  auto is_late = [this](const auto& x) { return x.ticket <= late_; };
+  auto empty_lobby = [&](auto& of) {
+    for (auto& x : of.lobby.remove_if(is_late))
       refuse(x.ticket, why);
-    last();
   };
-  give_up(inserts_, [&] {
-    for (auto& x : inserts_.intake.give_up(late_, why, now))
-      answer_insert(x.ticket, x.answer);
-  });
-  give_up(signals_, [&] {
-    for (auto& x : signals_.intake.give_up(late_, why))
-      answer_one(signalling_, x.ticket, x.answer);
-  });
-  give_up(transitions_, [&] {
-    for (auto& x : transitions_.intake.give_up(late_, why))
-      answer_one(moving_, x.ticket, x.answer);
-  });
+  empty_lobby(inserts_);
+  for (auto& x : inserts_.intake.give_up(late_, why, now))
+    answer_insert(x.ticket, x.answer);
+  empty_lobby(signals_);
+  for (auto& x : signals_.intake.give_up(late_, why))
+    answer_one(signalling_, x.ticket, x.answer);
+  empty_lobby(transitions_);
+  for (auto& x : transitions_.intake.give_up(late_, why))
+    answer_one(moving_, x.ticket, x.answer);
   for (auto* line : {&reads_, &long_reads_})
-    for (auto& x : line->waiting.remove_if(
-           [this](const auto& one) { return one.ticket <= late_; }))
+    for (auto& x : line->waiting.remove_if(is_late))
       end_reading(x.ticket, home_->db->why_waiting(line->lane));
   if (!inserts_.intake.under_way() && !signals_.intake.under_way()
       && !transitions_.intake.under_way())
@@ -523,8 +510,8 @@ caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
   if constexpr (requires { x.limit; })
     if (ok)
       ok = check_limit(x.limit);
-  if (ok && by.far && !unread_.may_send(by.far, bytes_of_message))
-    ok = reads_nothing(unread_.most());
+  if (ok)
+    ok = may_tell(by, bytes_of_message);
   if (!ok) {
     deliver<Answer>(to, ok.error());
     return to.promise;
@@ -538,14 +525,15 @@ caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
     if (answer && to.by.far) {
       hide_token(*answer);
       // It may be asked again.
-      if (!unread_.may_send(to.by.far, bytes_of_message + about_bytes(*answer)))
-        answer = reads_nothing(unread_.most());
+      if (auto ok = may_tell(to.by, bytes_of_message + about_bytes(*answer));
+          !ok)
+        answer = ok.error();
     }
     deliver(to, answer);
                          }});
   note_arrival(ticket);
-  line.waiting.push(
-    by.who, {ticket, by.who, std::move(what), arrivals_.back().expires});
+  line.waiting.push(by.who,
+                    {ticket, std::move(what), arrivals_.back().expires});
   read_next(line);
   return to.promise;
 }
@@ -592,16 +580,27 @@ void gateway_worker::forget(const caf::node_id& gone) {
       end_reading(x.ticket, why);
 }
 
+result<void> gateway_worker::may_tell(const asker& to, std::size_t bytes) {
+  auto far = to.far ? home_->far.get() : nullptr;
+  if (!far || unread_.may_send(to.far, bytes, far->most_unread()))
+    return {};
+  return error{errc::overloaded,
+               "the answers that this node has not read are too many: expected "
+               "at most "
+                 + std::to_string(far->most_unread()) + " bytes",
+               {}};
+}
+
 void gateway_worker::keep_to_unread(const answers_unread& what) {
   auto far = home_->far.get();
   if (!far)
     return;
-  unread_.bound(far->most_unread());
   if (!what.by) {
     asks_again_ = false;
     return unread_.ask_all();
   }
-  if (auto which = unread_.told(what.by, what.sent, what.unread))
+  if (auto which = unread_.told(what.by, what.sent, what.unread,
+                                far->most_unread()))
     far->cut_off(which, "has left the most answers unread where all of them "
                         "were too many");
   if (unread_.has_to_ask() && !std::exchange(asks_again_, true))
@@ -642,18 +641,20 @@ result<void> gateway_door::admit_said(const caf::strong_actor_ptr& from,
 caf::error gateway_door::refusal(const caf::mailbox_element& x) {
   const auto& content = x.content();
   result<void> ok;
+  bool found = false;
   requests::for_each([&](auto row) {
     using asked = typename decltype(row)::asked;
     using answer = typename decltype(row)::answer;
-    if (!content.template match_elements<asked>())
+    if (found || !content.template match_elements<asked>())
       return;
+    found = true;
     ok = admit(x.sender, price_of<decltype(row)::reads>(
                            content.template get_as<asked>(0)));
     if (!ok && !decltype(row)::reads)
       home_->tell(events::requests_answered{kind_of<answer>,
                                             to_string(ok.error().code), 1});
   });
-  if (content.match_elements<link_message>())
+  if (!found && content.match_elements<link_message>())
     ok = admit_said(x.sender, content.get_as<link_message>(0));
   else if (auto far = far_of(x.sender))
     far->taken(x.sender->node());

@@ -58,7 +58,6 @@ struct entrance {
 struct reading_line {
   struct reading {
     std::uint64_t ticket;
-    sender_id who;
     pq::call what;
     database::clock::time_point expires;
   };
@@ -152,6 +151,8 @@ private:
   template <class Answer>
   void note(const result<Answer>& answer);
   void tell_answers();
+  /// Whether it reads its answers, so that one of that size may be sent.
+  result<void> may_tell(const asker& to, std::size_t bytes);
   void keep_to_unread(const answers_unread& what);
   void drive();
   /// Begins the next unit of this intake: at once for a lone sender, and for

@@ -5,13 +5,14 @@
 
 namespace gd::actors {
 
-bool unread_answers::may_send(const caf::node_id& to, std::size_t bytes) const {
+bool unread_answers::may_send(const caf::node_id& to, std::size_t bytes,
+                              std::size_t most) const {
   auto found = readers_.find(to);
   if (found == readers_.end())
     return true;
   const auto& x = found->second;
   auto unread = x.unread + (x.sent - x.asked_at);
-  return unread == 0 || unread + bytes <= most_;
+  return unread == 0 || unread + bytes <= most;
 }
 
 void unread_answers::sent(const caf::node_id& to, std::size_t bytes) {
@@ -29,7 +30,7 @@ void unread_answers::ask(const caf::node_id& of, reader& x) {
 }
 
 caf::node_id unread_answers::told(const caf::node_id& of, std::uint64_t sent,
-                                  std::size_t unread) {
+                                  std::size_t unread, std::size_t most) {
   auto found = readers_.find(of);
   if (found == readers_.end())
     return {};
@@ -39,7 +40,7 @@ caf::node_id unread_answers::told(const caf::node_id& of, std::uint64_t sent,
   unread_ += unread;
   x.unread = unread;
   x.asked_at = sent;
-  auto cut = one_too_many();
+  auto cut = one_too_many(most);
   if (x.sent != x.asked_at)
     ask(of, x);
   else if (x.unread == 0)
@@ -47,8 +48,8 @@ caf::node_id unread_answers::told(const caf::node_id& of, std::uint64_t sent,
   return cut;
 }
 
-caf::node_id unread_answers::one_too_many() {
-  if (unread_ <= 2 * most_)
+caf::node_id unread_answers::one_too_many(std::size_t most) {
+  if (unread_ <= 2 * most)
     return {};
   // By what was there when they were asked: those that read have nothing then.
   auto worst = std::max_element(readers_.begin(), readers_.end(),

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <unordered_map>
+#include <utility>
 
 namespace gd::actors {
 
@@ -22,23 +22,16 @@ public:
     // nop
   }
 
-  /// `most`: bytes that one node may leave unread, all of them twice as much.
-  void bound(std::size_t most) {
-    most_ = most;
-  }
-
-  std::size_t most() const noexcept {
-    return most_;
-  }
-
-  /// Whether an answer of that size may still be sent.
-  bool may_send(const caf::node_id& to, std::size_t bytes) const;
+  /// Whether an answer of that size may still be sent, where one node may leave `most`
+  /// unread.
+  bool may_send(const caf::node_id& to, std::size_t bytes,
+                std::size_t most) const;
   void sent(const caf::node_id& to, std::size_t bytes);
 
   /// Of what had been sent when it was asked, so much was unread. Whose connection has to
-  /// end, as all of them together leave too much: null for nobody's.
+  /// end, as all of them together leave more than twice `most`: null for nobody's.
   caf::node_id told(const caf::node_id& of, std::uint64_t sent,
-                    std::size_t unread);
+                    std::size_t unread, std::size_t most);
 
   /// Some have something unread, and nobody is asking: to be asked again after a while.
   bool has_to_ask() const;
@@ -55,10 +48,9 @@ private:
   };
 
   void ask(const caf::node_id& of, reader& x);
-  caf::node_id one_too_many();
+  caf::node_id one_too_many(std::size_t most);
 
   question ask_;
-  std::size_t most_ = std::numeric_limits<std::size_t>::max() / 2;
   /// Those that have something on its way.
   std::unordered_map<caf::node_id, reader> readers_;
   /// What is unread or on its way, of all of them.

@@ -70,7 +70,7 @@ public:
     return now < not_before_;
   }
 
-  /// What a request with this JSON takes while it waits, but for its keys. JSON
+  /// What a request with this JSON takes of a group, but for its keys. JSON
   /// counts as it is, or as PostgreSQL prints it.
   static std::size_t bytes_with(const json& content);
 

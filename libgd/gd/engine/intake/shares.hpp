@@ -22,8 +22,7 @@ using sender_id = std::uint64_t;
 
 /// Bytes of what is asked and not answered. Of three quarters of the room, whoever asks may
 /// have up to three times what is free then; the last quarter is for those who have
-/// little, a 4,096th of the room: there are too many of them before one of them gets
-/// nothing. To be used by any thread.
+/// little, a 4,096th of the room. To be used by any thread.
 class shared_room {
 public:
   /// Of that size, and empty: what was taken before is gone, and so are those who would
@@ -69,8 +68,7 @@ public:
     auto [turn, who] = turns_.top();
     turns_.pop();
     auto& x = senders_.at(who);
-    if (auto owed = std::exchange(x.owes, 0); owed > 0) {
-      x.turn = turn + owed;
+    if (turn < x.turn) { // it has been charged since
       turns_.push({x.turn, who});
       return pop(cost_of);
     }
@@ -89,21 +87,19 @@ public:
   /// What somebody has cost beside.
   void charge(sender_id who, std::size_t cost) {
     if (auto found = senders_.find(who); found != senders_.end())
-      found->second.owes += cost;
+      found->second.turn += cost;
   }
 
   /// The last of whoever has cost most, for which it has no turn: it costs so much. Of
   /// several whoever is not the latest.
   T pop_dearest(std::uint64_t cost) {
     auto of = senders_.end();
-    auto price = [](const auto& x) {
-      return turn_of{x.second.turn + x.second.owes, ~x.first};
-    };
+    auto price = [](const auto& x) { return turn_of{x.second.turn, ~x.first}; };
     for (auto i = senders_.begin(); i != senders_.end(); ++i)
       if (!i->second.waiting.empty()
           && (of == senders_.end() || price(*of) < price(*i)))
         of = i;
-    of->second.owes += cost;
+    of->second.turn += cost;
     T what = std::move(of->second.waiting.back());
     of->second.waiting.pop_back();
     --size_;
@@ -132,12 +128,11 @@ private:
     std::deque<T> waiting;
     /// What it has cost, or would have if it had always asked for something.
     std::uint64_t turn = 0;
-    std::uint64_t owes = 0;
   };
   using turn_of = std::pair<std::uint64_t, sender_id>;
 
   void enter(sender_id who, sender& x) {
-    x.turn = std::max(x.turn + std::exchange(x.owes, 0), now_);
+    x.turn = std::max(x.turn, now_);
     turns_.push({x.turn, who});
   }
 
@@ -148,13 +143,13 @@ private:
         turns_.push({x.turn, who});
   }
 
-  /// Those who owe nothing and wait for nothing are as those who come.
+  /// Those who have cost no more than others, and wait for nothing, are as those who come.
   void forget_some() {
     if (senders_.size() < forget_at_)
       return;
     std::erase_if(senders_, [this](const auto& x) {
       const auto& [who, one] = x;
-      return one.waiting.empty() && one.turn + one.owes <= now_;
+      return one.waiting.empty() && one.turn <= now_;
     });
     forget_at_ = std::max<std::size_t>(64, 2 * senders_.size());
   }
