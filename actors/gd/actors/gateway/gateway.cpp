@@ -525,9 +525,9 @@ caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
     if (answer && to.by.far) {
       hide_token(*answer);
       // It may be asked again.
-      if (auto ok = may_tell(to.by, bytes_of_message + about_bytes(*answer));
-          !ok)
-        answer = ok.error();
+      if (auto may = may_tell(to.by, bytes_of_message + about_bytes(*answer));
+          !may)
+        answer = may.error();
     }
     deliver(to, answer);
                          }});

@@ -51,11 +51,14 @@ caf::node_id unread_answers::told(const caf::node_id& of, std::uint64_t sent,
 caf::node_id unread_answers::one_too_many(std::size_t most) {
   if (unread_ <= 2 * most)
     return {};
-  // By what was there when they were asked: those that read have nothing then.
+  // By what was there when they were asked: those that read have nothing then, or little,
+  // and all of it may be what has been sent since.
   auto worst = std::max_element(readers_.begin(), readers_.end(),
                                 [](const auto& x, const auto& y) {
     return x.second.unread < y.second.unread;
   });
+  if (worst == readers_.end() || worst->second.unread <= most / readers_.size())
+    return {};
   unread_ -= std::exchange(worst->second.unread, 0);
   return worst->first;
 }
