@@ -9,6 +9,8 @@
 
 #include <caf/test/unit_test.hpp>
 
+#include <future>
+
 namespace supervisor_suite {
 
 using namespace gd::test;
@@ -150,6 +152,29 @@ CAF_TEST(a node that stops is not made known again by a beat on its way) {
     gd::database::clock::duration::max());
   behind.get_future().wait();
   db.wait_until(known, "0");
+}
+
+CAF_TEST(a stop answers what has been asked and waits for a lock in the database) {
+  db.rows("insert into gen_durable (fsm, step, status, awaits) values ("
+          "'Probe', 'first', 'awaiting_signal', 'go')");
+  session stranger{db.conninfo()};
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable for update");
+  auto answer = std::async(std::launch::async, [this] {
+    gd::result<gd::signalled> got = gd::error{};
+    caf::scoped_actor self{sys};
+    self->request(door, patience, gd::signal{.target = 1, .name = "go"})
+      .receive([&](gd::signalled x) { got = x; },
+               [&](caf::error& why) { got = from_caf(sys, why); });
+    return got;
+  });
+  stranger.wait_until_someone_is_blocked();
+  anon(supervisor, drain{1s});
+  while (auto another = insert_one())
+    ;
+  stranger.exec("rollback");
+  CAF_CHECK(answer.get());
+  CAF_CHECK_EQUAL(count("status = 'awaiting_signal'"), "0");
 }
 
 CAF_TEST(a killed gateway worker is started again behind the same handle) {

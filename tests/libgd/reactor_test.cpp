@@ -496,6 +496,14 @@ CAF_TEST(the impatient wait for no connection and go on with those they have) {
     CAF_CHECK_EQUAL(x.ok(), n == 1);
 }
 
+CAF_TEST(the impatient wait for a first connection on demand where others are) {
+  start(1);
+  seen.backends(1);
+  submit(1, {{call(append_number, 1)}}, 1);
+  tested->be_impatient();
+  CAF_CHECK(seen.only_reply().ok());
+}
+
 CAF_TEST(what keeps all connections from being made is told once) {
   auto opts = db.options();
   opts.database = db.conninfo("nobody");

@@ -345,7 +345,7 @@ void reactor::advance(lane_state& lane, news& told) {
     if (!lane.running)
       return; // what is under way elsewhere may still end well
   }
-  bool in_vain = impatient_ && !lane.ready;
+  bool in_vain = impatient_ && !lane.ready && !may_come_soon(lane);
   if (in_vain || now >= lane.first_expiry)
     end_waiting(lane, in_vain ? clock::time_point::max() : now, told);
   if (!lane.connection)
@@ -373,6 +373,10 @@ void reactor::advance(lane_state& lane, news& told) {
     start_next(lane);
   if (lane.ready && !lane.wants_connection())
     disconnect(lane);
+}
+
+bool reactor::may_come_soon(const lane_state& lane) const {
+  return lane.on_demand && lane.failures == 0 && lanes_.front()->since != 0;
 }
 
 void reactor::end_waiting(lane_state& lane, clock::time_point until,

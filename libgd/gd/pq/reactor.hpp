@@ -64,8 +64,8 @@ public:
 
   error why_waiting(std::size_t index) const override;
 
-  /// From now on nothing waits for a connection that is not there: for a node that
-  /// stops, and has nothing to wait for.
+  /// From now on nothing waits for a connection that is not there, unless it is made on
+  /// demand and has not failed: for a node that stops.
   void be_impatient();
 
   /// Lets what is under way end, for at most `grace`, answers the rest with
@@ -95,6 +95,7 @@ private:
   void connect(lane_state& lane);
   void look_after(lane_state& lane, bool pollable);
   void advance(lane_state& lane, news& told);
+  bool may_come_soon(const lane_state& lane) const;
   void lost(lane_state& lane, news& told);
   void fail(error why, news& told);
   void give_up_connecting();

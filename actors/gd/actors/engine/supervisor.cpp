@@ -179,7 +179,7 @@ void supervisor_actor::start(std::size_t index) {
 void supervisor_actor::down(std::size_t index, const caf::error& why) {
   auto& x = children_[index];
   x.handle = nullptr;
-  if (x.what == role::worker)
+  if (x.what == role::worker && door_)
     anon(door_, set_worker{});
   if (draining_)
     return finish_if_drained();
@@ -233,8 +233,11 @@ void supervisor_actor::finish_if_drained() {
         return lives(x) && x.what == role::picker;
       }))
     return;
+  // Which has the gateway's worker answer what has come before.
+  if (door_)
+    anon(std::exchange(door_, nullptr), close_door{});
   for (auto& x : children_)
-    if (x.handle && x.what != role::reaper)
+    if (x.handle && x.what != role::reaper && x.what != role::worker)
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   if (leaving_ || std::any_of(children_.begin(), children_.end(), lives))
     return;
@@ -266,8 +269,8 @@ void supervisor_actor::on_exit() {
       caf::anon_send_exit(x.handle, caf::exit_reason::user_shutdown);
   children_.clear();
   home_->children.clear(); // which keep the node that keeps them
-  anon(door_, close_door{});
-  door_ = nullptr;
+  if (door_)
+    anon(std::exchange(door_, nullptr), close_door{});
   end_->ended.set_value();
 }
 

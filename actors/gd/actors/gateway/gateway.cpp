@@ -48,6 +48,8 @@ constexpr std::uint64_t usual_read = 100;
 /// What another node asks fills a group as so much of this one's: nobody waits for a group
 /// that is longer than those of a few nodes need.
 constexpr std::size_t far_rows = 5;
+/// What is asked when the engine stops is answered in this time, as far as it can be.
+constexpr std::chrono::seconds last_answers{2};
 /// How soon a node with something unread is looked at again.
 constexpr std::chrono::milliseconds ask_interval{100};
 
@@ -176,12 +178,24 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
           return std::move(*found);
         return store::no_instance(id, key);
       });
-    }, [this](unit_done& x) { finish(x.ticket, std::move(*x.reply)); },
+    },
+    [this](unit_done& x) {
+    finish(x.ticket, std::move(*x.reply));
+    leave_if_answered();
+    },
     [this](tick x) {
     if (alarm_.rings(x))
       drive();
+    leave_if_answered();
     }, [this](const node_gone& x) { forget(x.which); },
     [this](const answers_unread& x) { keep_to_unread(x); },
+    [this](drain x) {
+    if (std::exchange(leaving_, true))
+      return quit(caf::exit_reason::user_shutdown);
+    send_self_after(this, x.grace, x);
+    drive();
+    leave_if_answered();
+    },
     };
 }
 
@@ -431,13 +445,15 @@ void gateway_worker::note_arrival(std::uint64_t ticket) {
 }
 
 void gateway_worker::note_late(clock::time_point now) {
+  // In an outage, who stops waits for nothing.
+  bool in_vain = leaving_ && !home_->db->connected_since(database::public_lane);
   while (!arrivals_.empty()) {
     const auto& oldest = arrivals_.front();
     bool open = inserting_.contains(oldest.ticket)
                 || signalling_.contains(oldest.ticket)
                 || moving_.contains(oldest.ticket)
                 || reading_.contains(oldest.ticket);
-    if (open && oldest.expires > now)
+    if (open && oldest.expires > now && !in_vain)
       return;
     if (open)
       late_ = oldest.ticket;
@@ -484,6 +500,12 @@ void gateway_worker::drive() {
     at = std::min(at, arrivals_.front().expires);
   alarm_.set(this, at);
   tell_answers();
+}
+
+void gateway_worker::leave_if_answered() {
+  if (leaving_ && inserting_.empty() && signalling_.empty() && moving_.empty()
+      && reading_.empty())
+    quit(caf::exit_reason::user_shutdown);
 }
 
 void gateway_worker::drive_soon(const intake_base& what) {
@@ -698,9 +720,11 @@ gateway_door::behavior_type gateway_door::make_behavior() {
                                    : gateway{};
     },
     [this](close_door) {
-    worker_ = nullptr;
     if (closed_.exchange(true))
       return quit(caf::exit_reason::user_shutdown);
+    if (worker_)
+      anon(caf::actor_cast<caf::actor>(std::exchange(worker_, nullptr)),
+           drain{last_answers});
     weak_ref{this}.tell(close_door{});
   },
     [this](link_message& x) { pass_on(x); }, [this](rows_due& x) {

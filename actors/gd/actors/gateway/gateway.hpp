@@ -70,8 +70,9 @@ struct reading_line {
 };
 
 /// The gateway with its private messages.
-using gateway_impl = extended<gateway, void(unit_done), void(tick),
-                              void(node_gone), void(answers_unread)>;
+using gateway_impl
+  = extended<gateway, void(unit_done), void(tick), void(node_gone),
+             void(answers_unread), void(drain)>;
 
 /// Does the gateway's work: groups the inserts, signals and transitions of all senders
 /// into shared transactions, and reads for them.
@@ -154,6 +155,8 @@ private:
   /// Whether it reads its answers, so that one of that size may be sent.
   result<void> may_tell(const asker& to, std::size_t bytes);
   void keep_to_unread(const answers_unread& what);
+  /// What is asked has been answered, or what there is time for.
+  void leave_if_answered();
   void drive();
   /// Begins the next unit of this intake: at once for a lone sender, and for
   /// several when the actors that are ready have had their turn: what they send
@@ -194,6 +197,8 @@ private:
   unread_answers unread_;
   /// An `answers_unread` to itself is under way, by which it asks again.
   bool asks_again_ = false;
+  /// The engine stops: nothing more comes.
+  bool leaving_ = false;
 };
 
 /// The gateway with the messages that tell it its worker, and what other nodes say
