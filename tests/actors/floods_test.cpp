@@ -241,6 +241,18 @@ CAF_TEST(nobody is kept from inserting by long histories) {
              gd::history_query{.id = std::stoll(id), .limit = 100});
 }
 
+CAF_TEST(nobody is kept from inserting by those who signal) {
+  made_with(10);
+  flood_with("signals", "gd::signal", gd::signal{.target = 1, .name = "go"});
+}
+
+CAF_TEST(nobody is kept from inserting by those who insert) {
+  flood_with("inserts of 20 KB", "gd::insert",
+             gd::insert{.fsm = "Probe",
+                        .state = gd::json::raw(
+                          "{\"note\": \"" + std::string(20'000, 'x') + "\"}")});
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()
 
 } // namespace floods_suite

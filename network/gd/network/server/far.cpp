@@ -48,17 +48,32 @@ void connected_nodes::let_leave(std::size_t unread) {
 
 void connected_nodes::ask_unread(const caf::node_id& of,
                                  std::function<void(std::size_t)> answer) {
-  sys_.middleman().run_later([self = shared_from_this(), of, answer] {
-    auto* broker = inner_broker(self->sys_);
+  std::lock_guard held{mutex_};
+  questions_.push_back({of, std::move(answer)});
+  // One for all: CAF takes one thing that others have for its thread after each round
+  // over the sockets, and what its actor says to a node waits behind them.
+  if (questions_.size() == 1)
+    sys_.middleman().run_later(
+      [self = shared_from_this()] { self->answer_questions(); });
+}
+
+void connected_nodes::answer_questions() {
+  std::vector<question> asked;
+  {
+    std::lock_guard held{mutex_};
+    asked.swap(questions_);
+  }
+  auto* broker = inner_broker(sys_);
+  for (auto& x : asked) {
     std::size_t bytes = 0;
     if (broker != nullptr)
-      if (auto at = connection_to(*broker, of))
+      if (auto at = connection_to(*broker, x.of))
         bytes = broker->wr_buf(*at).size();
     // Even refusals pile up if they are not read.
-    if (bytes > 2 * self->most_unread_)
-      self->cut_off(of, "has left too many answers unread");
-    answer(bytes);
-  });
+    if (bytes > 2 * most_unread_)
+      cut_off(x.of, "has left too many answers unread");
+    x.answer(bytes);
+  }
 }
 
 void connected_nodes::cut_off(const caf::node_id& which, std::string why) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace gd::actors {
 
@@ -54,12 +55,20 @@ private:
     const void* place;
     std::function<void()> wake;
   };
+  struct question {
+    caf::node_id of;
+    std::function<void(std::size_t)> answer;
+  };
+
+  /// By the middleman's thread.
+  void answer_questions();
 
   caf::actor_system& sys_;
   std::weak_ptr<node> home_;
   std::atomic<std::size_t> most_unread_ = 0;
   std::mutex mutex_;
   std::unordered_map<caf::node_id, connected> nodes_;
+  std::vector<question> questions_;
 };
 
 } // namespace gd::actors
