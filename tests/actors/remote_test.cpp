@@ -794,6 +794,40 @@ CAF_TEST(all who hold a gateway of a node share a connection until the last has
   }
 }
 
+CAF_TEST(an actor of the user is found over the connection and down with it) {
+  using gd::actors::registered_name;
+  auto engine = start();
+  auto mine = sys.spawn(
+    []() -> caf::behavior { return {[](std::int64_t x) { return 2 * x; }}; });
+  sys.registry().put(registered_name("twice"),
+                     caf::actor_cast<caf::strong_actor_ptr>(mine));
+  network_config cfg_of_other;
+  caf::actor_system other{cfg_of_other};
+  auto remote = gd::actors::reach(
+    other, {publish(engine)},
+    {.connect_timeout = patience, .silence = patience, .connect_first = true});
+  CAF_REQUIRE(remote);
+  while (!remote->node())
+    ; // the connection is there, and is handed over
+  auto found = other.middleman().remote_lookup(registered_name("twice"),
+                                               remote->node());
+  CAF_REQUIRE(found);
+  auto theirs = caf::actor_cast<caf::actor>(found);
+  caf::scoped_actor self{other};
+  std::int64_t twice = 0;
+  gd::actors::request_from(&*self, theirs, patience, std::int64_t{21})
+    .receive([&](std::int64_t x) { twice = x; }, [](const caf::error&) {});
+  CAF_CHECK_EQUAL(twice, 42);
+  self->monitor(theirs);
+  engine.stop();
+  bool down = false;
+  self->receive([&](const caf::down_msg&) { down = true; },
+                caf::after(patience) >> [] {});
+  CAF_CHECK(down);
+  sys.registry().erase(registered_name("twice"));
+  caf::anon_send_exit(mine, caf::exit_reason::user_shutdown);
+}
+
 CAF_TEST(a node may be reached at several places at once) {
   auto engine = start();
   auto first = publish(engine);

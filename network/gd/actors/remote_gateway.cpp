@@ -66,12 +66,14 @@ result<void> check(const std::vector<std::string>& addresses,
 
 } // namespace
 
-remote_gateway::remote_gateway(actors::gateway door) : door_(std::move(door)) {
+remote_gateway::remote_gateway(actors::gateway door,
+                               std::shared_ptr<const connected_node> peer)
+  : door_(std::move(door)), peer_(std::move(peer)) {
   // nop
 }
 
 remote_gateway::remote_gateway(remote_gateway&& other) noexcept
-  : door_(std::exchange(other.door_, nullptr)) {
+  : door_(std::exchange(other.door_, nullptr)), peer_(std::move(other.peer_)) {
   // nop
 }
 
@@ -79,12 +81,17 @@ remote_gateway& remote_gateway::operator=(remote_gateway&& other) noexcept {
   if (this != &other) {
     stop();
     door_ = std::exchange(other.door_, nullptr);
+    peer_ = std::move(other.peer_);
   }
   return *this;
 }
 
 remote_gateway::~remote_gateway() {
   stop();
+}
+
+caf::node_id remote_gateway::node() const {
+  return peer_->get();
 }
 
 void remote_gateway::stop() {
@@ -128,9 +135,10 @@ result<remote_gateway> reach(caf::actor_system& sys,
     if (!first.door)
       return *why;
   }
+  auto peer = std::make_shared<connected_node>();
   auto door = sys.spawn<caller>(std::move(addresses), std::move(options),
-                                std::move(first), at);
-  return remote_gateway{caf::actor_cast<gateway>(door)};
+                                std::move(first), at, peer);
+  return remote_gateway{caf::actor_cast<gateway>(door), std::move(peer)};
 }
 
 } // namespace gd::actors

@@ -5,8 +5,11 @@
 #include <gd/error.hpp>
 #include <gd/event.hpp>
 
+#include <caf/node_id.hpp>
+
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -59,6 +62,8 @@ struct reach_options {
   event_sink on_event = log_to_stderr();
 };
 
+class connected_node;
+
 /// The handle of what `reach` has started: a gateway in this actor system, which stands for
 /// one elsewhere. Stops it when it goes; has to go before the actor system.
 class remote_gateway {
@@ -74,6 +79,11 @@ public:
     return door_;
   }
 
+  /// CAF's name of the node that it is connected to; null while there is no connection. Other
+  /// actors of that process are found by it and by the name under which its registry has them
+  /// (`caf::io::middleman::remote_lookup`), and are down when the connection ends.
+  caf::node_id node() const;
+
   /// Answers what is open (`stopped`, or `unknown_fate`), and ends. Does not block; a second
   /// call does nothing.
   void stop();
@@ -81,9 +91,11 @@ public:
 private:
   friend result<remote_gateway> reach(caf::actor_system&,
                                       std::vector<std::string>, reach_options);
-  explicit remote_gateway(actors::gateway door);
+  remote_gateway(actors::gateway door,
+                 std::shared_ptr<const connected_node> peer);
 
   actors::gateway door_;
+  std::shared_ptr<const connected_node> peer_;
 };
 
 /// Starts a gateway's client in an actor system, which needs `add_network_to`. It keeps a

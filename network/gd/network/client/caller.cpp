@@ -112,13 +112,15 @@ void carrier::lose(gd::error why) {
 // -- the caller ---------------------------------------------------------------
 
 caller::caller(caf::actor_config& cfg, std::vector<std::string> addresses,
-               reach_options how, held_gateway first, std::size_t at)
+               reach_options how, held_gateway first, std::size_t at,
+               std::shared_ptr<connected_node> peer)
   : caller_impl::base(cfg),
     addresses_(std::move(addresses)),
     how_(std::move(how)),
     first_(std::move(first)),
     at_(at),
-    box_(settings_of(how_, addresses_.size(), at)) {
+    box_(settings_of(how_, addresses_.size(), at)),
+    peer_(std::move(peer)) {
   // nop
 }
 
@@ -157,6 +159,7 @@ void caller::on_exit() {
     caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
   carrier_ = nullptr;
   connection_ = nullptr;
+  peer_->set({});
 }
 
 template <class Answer, class Request>
@@ -206,6 +209,7 @@ void caller::finish(carried& x) {
 void caller::connected(held_gateway to) {
   auto connection = box_.connected(system().clock().now());
   connection_ = std::move(to.connection);
+  peer_->set(to.door->node());
   carrier_ = system().spawn<carrier>(std::move(to.door), connection,
                                      caf::actor_cast<caf::actor>(this));
   complaints_.forget();
@@ -221,6 +225,7 @@ void caller::let_go(const error& why) {
   caf::anon_send_exit(carrier_, caf::exit_reason::user_shutdown);
   carrier_ = nullptr;
   connection_ = nullptr;
+  peer_->set({});
   complain(why);
 }
 

@@ -14,9 +14,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace gd::actors {
@@ -27,6 +29,24 @@ struct remote_request {
 
 struct remote_answer {
   requests::any_answer what;
+};
+
+/// The node that a gateway's client has a connection to; null: it has none. To be used by
+/// any thread.
+class connected_node {
+public:
+  void set(caf::node_id which) {
+    std::lock_guard guard{mutex_};
+    which_ = std::move(which);
+  }
+  caf::node_id get() const {
+    std::lock_guard guard{mutex_};
+    return which_;
+  }
+
+private:
+  mutable std::mutex mutex_;
+  caf::node_id which_;
 };
 
 /// Asks over one connection. What it has asked goes with it: CAF forgets no request whose
@@ -67,7 +87,8 @@ class caller : public caller_impl::base {
 public:
   /// `first`: a connection to `addresses[at]` that there is already, or none.
   caller(caf::actor_config& cfg, std::vector<std::string> addresses,
-         reach_options how, held_gateway first, std::size_t at);
+         reach_options how, held_gateway first, std::size_t at,
+         std::shared_ptr<connected_node> peer);
 
   behavior_type make_behavior() override;
   void on_exit() override;
@@ -106,6 +127,7 @@ private:
   std::unordered_map<std::uint64_t, asked> asked_;
   caf::actor carrier_;
   std::shared_ptr<void> connection_;
+  std::shared_ptr<connected_node> peer_;
   complaints complaints_;
   std::uint64_t tickets_ = 0;
   alarm alarm_;
