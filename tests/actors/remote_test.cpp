@@ -533,6 +533,27 @@ CAF_TEST(a peer that is killed in the middle of its requests is no harm) {
   CAF_CHECK(log.all<gd::events::actor_restarted>().empty());
 }
 
+CAF_TEST(a frozen peer is cut off while others are served and comes back) {
+  auto engine = start();
+  auto place = gd::actors::publish(engine,
+                                   {.socket = sockets.next(), .silence = 3s});
+  CAF_REQUIRE(place);
+  peer there{*place};
+  peer frozen{*place};
+  frozen.signal(SIGSTOP);
+  auto cut_off = [this] { return log.all<gd::events::peer_cut_off>(); };
+  while (cut_off().empty())
+    CAF_REQUIRE(works(engine, there));
+  CAF_CHECK_EQUAL(cut_off().front().why, "has been silent for too long");
+  frozen.signal(SIGCONT);
+  // It has to notice first: all that hold this gateway share a connection.
+  while (frozen.connect(*place) != "ok"
+         || !frozen.ask("insert {\"fsm\": \"Probe\"}").starts_with("= "))
+    ; // nop
+  CAF_CHECK(works(engine, frozen));
+  CAF_CHECK(works(engine, there));
+}
+
 CAF_TEST(a peer that does not read gets no more than its share) {
   auto engine = start({probe{}}, 8 << 20);
   db.rows("insert into gen_durable (fsm, step, status, state) values ('Probe', "
