@@ -241,7 +241,8 @@ struct relay_fixture {
     std::vector<milliseconds> xs;
     for (int i = 0; i < 11; ++i) {
       auto begun = clock_type::now();
-      CAF_CHECK(ask<gd::inserted_all>(to, gd::insert_all{}));
+      auto answer = ask<gd::inserted_all>(to, gd::insert_all{});
+      CAF_CHECK_EQUAL(answer ? "" : to_string(answer.error()), "");
       xs.push_back(
         std::chrono::duration_cast<milliseconds>(clock_type::now() - begun));
     }
@@ -716,7 +717,8 @@ CAF_TEST(requests by the million do not make the node grow) {
     for (std::uint64_t n = 1; n <= 2'000; ++n)
       all += x.request("gd::insert_all", nobody_asked, n).bytes();
     // It reads no answer, and stops when nothing is taken from it any more.
-    for (int k = 0; k < times(8); ++k)
+    // CAF destroys each where TSan looks for races for milliseconds.
+    for (int k = 0; k < (own_memory ? times(8) : 1); ++k)
       x.socket.write_all(all);
   }
   check_unharmed(friendly);
