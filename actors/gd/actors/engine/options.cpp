@@ -80,9 +80,13 @@ void for_each_option(config& x, F f) {
 #undef GD_VISIT
 }
 
-#define GD_COUNT(field, text) +1
-constexpr std::size_t options_in_all = GD_ENGINE_OPTIONS(GD_COUNT);
+constexpr std::size_t options_in_all = [] {
+  std::size_t n = 0;
+#define GD_COUNT(field, text) ++n;
+  GD_ENGINE_OPTIONS(GD_COUNT)
 #undef GD_COUNT
+  return n;
+}();
 /// With `machines` and `on_event`, and `limits` in the place of its own fields.
 constexpr auto fields_in_all = options_in_all
                                - gd::detail::count_fields<limits>() + 3;
@@ -209,7 +213,7 @@ void collect(const std::string& name, const caf::config_value& value,
              given_options& to) {
   if (auto* group = caf::get_if<caf::settings>(&value))
     for (const auto& [key, member] : *group)
-      collect(name + '.' + key, member, to);
+      collect(fmt::format("{}.{}", name, key), member, to);
   else
     to.emplace(name, &value);
 }
@@ -231,8 +235,9 @@ void add_options_to(caf::actor_system_config& cfg) {
 result<config> configured(const caf::actor_system_config& cfg,
                           config settings) {
   given_options given;
-  if (auto* group = caf::get_if(&caf::content(cfg), engine_group))
-    collect(engine_group, *group, given);
+  const std::string whole{engine_group};
+  if (auto* group = caf::get_if(&caf::content(cfg), whole))
+    collect(whole, *group, given);
   std::optional<error> wrong;
   auto refuse = [&](const std::string& name, const std::string& why) {
     if (!wrong)

@@ -91,7 +91,7 @@ public:
 
   /// What is returned ends it, at any time and by any thread, also when there is no relay any
   /// more.
-  std::function<void()> adopt(made_connection x);
+  std::function<void()> adopt(made_connection made);
 
   /// Takes no more peers. Those that there are stay.
   void close_listener();
