@@ -54,12 +54,14 @@ void add_time(CLI::App& app, const std::string& name, milliseconds& to,
 /// The same machine with steps that take that long: it stands for work, and for
 /// something to be killed in.
 gd::machine slowed(gd::machine machine, milliseconds step_time) {
-  for (auto& step : machine.steps)
+  for (auto& step : machine.steps) {
+    step.how.blocking = step.how.blocking || step_time > milliseconds{0};
     step.run = [run = std::move(step.run),
                 step_time](gd::context_base& ctx, const std::string& state) {
       std::this_thread::sleep_for(step_time);
       return run(ctx, state);
     };
+  }
   return machine;
 }
 

@@ -544,7 +544,8 @@ CAF_TEST(a frozen peer is cut off while others are served and comes back) {
   auto cut_off = [this] { return log.all<gd::events::peer_cut_off>(); };
   while (cut_off().empty())
     CAF_REQUIRE(works(engine, there));
-  CAF_CHECK_EQUAL(cut_off().front().why, "has been silent for too long");
+  auto told = cut_off();
+  CAF_CHECK_EQUAL(told.front().why, "has been silent for too long");
   frozen.signal(SIGCONT);
   // It has to notice first: all that hold this gateway share a connection.
   while (frozen.connect(*place) != "ok"
