@@ -829,8 +829,6 @@ CAF_TEST(an actor of the user is found over the connection and down with it) {
     other, {publish(engine)},
     {.connect_timeout = patience, .silence = patience, .connect_first = true});
   CAF_REQUIRE(remote);
-  while (!remote->node())
-    ; // the connection is there, and is handed over
   auto found = other.middleman().remote_lookup(registered_name("twice"),
                                                remote->node());
   CAF_REQUIRE(found);

@@ -65,7 +65,7 @@ public:
   error why_waiting(std::size_t index) const override;
 
   /// From now on nothing waits for a connection that is not there, unless it is made on
-  /// demand and has not failed: for a node that stops.
+  /// demand, has not failed, and the first lane has its own: for a node that stops.
   void be_impatient();
 
   /// Lets what is under way end, for at most `grace`, answers the rest with

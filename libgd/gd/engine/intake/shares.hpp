@@ -65,13 +65,15 @@ public:
   /// `cost_of`: of what is taken out, as far as it is known.
   template <class F>
   T pop(F cost_of) {
-    auto [turn, who] = turns_.top();
+    auto next = turns_.top();
     turns_.pop();
-    auto& x = senders_.at(who);
-    if (turn < x.turn) { // it has been charged since
-      turns_.push({x.turn, who});
-      return pop(cost_of);
+    while (next.first < senders_.at(next.second).turn) { // charged since
+      turns_.push({senders_.at(next.second).turn, next.second});
+      next = turns_.top();
+      turns_.pop();
     }
+    auto [turn, who] = next;
+    auto& x = senders_.at(who);
     now_ = turn;
     T what = std::move(x.waiting.front());
     x.waiting.pop_front();

@@ -121,7 +121,8 @@ caller::caller(caf::actor_config& cfg, std::vector<std::string> addresses,
     at_(at),
     box_(settings_of(how_, addresses_.size(), at)),
     peer_(std::move(peer)) {
-  // nop
+  if (first_.door) // known as soon as this is spawned
+    peer_->set(first_.door->node());
 }
 
 caller::behavior_type caller::make_behavior() {
