@@ -36,6 +36,7 @@ namespace store = gd::store;
 namespace pq = gd::pq;
 
 using gd::test::temporary_database;
+using store::follow;
 using store::outcome_row;
 using store::verb;
 
@@ -132,12 +133,13 @@ struct fixture : gd::test::opened_database {
 
   /// By the statement that a turn would choose.
   std::vector<store::flushed_row> write(const outcome_row& x) {
+    using store::writer;
+    auto by = x.what == verb::advance                         ? writer::advance
+              : store::is_plain_next(x)                       ? writer::next
+              : store::is_plain_done(x) && x.metadata.empty() ? writer::done
+                                                              : writer::any;
     return store::read_flush(
-      run(x.what == verb::advance ? store::flush_advance_ledger({x}, "node/1/2")
-          : store::is_plain_next(x) ? store::flush_next_ledger({x})
-          : store::is_plain_done(x) && x.metadata.empty()
-            ? store::flush_done_ledger({x})
-            : store::flush_ledger({x})));
+      run(store::write_outcomes({by, follow::history}, {x}, "node/1/2")));
   }
 
   /// An instance's entries, but for their times.
@@ -166,6 +168,7 @@ constexpr gd::sql::statement count_updates{
 /// Some rows from their inserts to their ends, each of which goes on with three steps
 /// at once; of all updates, those that stayed on their page.
 std::string updates_on_their_page(fixture& in, std::int16_t history) {
+  auto then = history > 0 ? follow::history : follow::nothing;
   std::int64_t all = 0;
   std::int64_t hot = 0;
   auto update = [&](pq::call what) {
@@ -191,8 +194,7 @@ std::string updates_on_their_page(fixture& in, std::int16_t history) {
                       .lease = 60s}));
   for (int i = 2; i < 5; ++i) {
     auto token = "node/1/" + std::to_string(i);
-    update(history > 0 ? store::flush_advance_ledger(rows, token)
-                       : store::flush_advance(rows, token));
+    update(store::write_outcomes({store::writer::advance, then}, rows, token));
     for (auto& x : rows)
       x.token = token;
   }
@@ -200,8 +202,7 @@ std::string updates_on_their_page(fixture& in, std::int16_t history) {
     x.what = verb::done;
     x.result = "{}";
   }
-  update(history > 0 ? store::flush_done_ledger(rows)
-                     : store::flush_done(rows));
+  update(store::write_outcomes({store::writer::done, then}, rows));
   CAF_CHECK_EQUAL(in.db.scalar("select count(*) from gen_durable where seq = 4 "
                                "and status = 'done'"),
                   "5");
@@ -217,9 +218,12 @@ CAF_TEST(a plain outcome enters by itself what it enters among others) {
   for (std::int16_t history : {1, 2})
     for (auto what : {verb::next, verb::done}) {
       std::vector<std::string> entered;
-      for (auto write : {what == verb::next ? store::flush_next_ledger
-                                            : store::flush_done_ledger,
-                         store::flush_ledger}) {
+      for (auto by :
+           {what == verb::next ? store::writer::next : store::writer::done,
+            store::writer::any}) {
+        auto write = [by](const store::row_refs<outcome_row>& rows) {
+          return store::write_outcomes({by, follow::history}, rows);
+        };
         auto id = inserted(history);
         lease(id, "node/1/1");
         auto x = outcome(id, what);

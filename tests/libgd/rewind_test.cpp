@@ -652,10 +652,13 @@ CAF_TEST(of a rewind and an outcome neither is lost nor overwrites the other) {
   session caller{db.conninfo()};
   run(engine, {&gd::sql::begin, {}}, false);
   auto outcome = next_row(id);
-  CAF_CHECK(
-    store::read_flush(run(engine, store::flush_ledger({outcome}), false))
-      .front()
-      .applied);
+  CAF_CHECK(store::read_flush(
+              run(engine,
+                  store::write_outcomes(
+                    {store::writer::any, store::follow::history}, {outcome}),
+                  false))
+              .front()
+              .applied);
   caller.start(rewind_to, {text(id), "0"});
   caller.wait_until_blocked_by(engine.backend());
   run(engine, {&gd::sql::commit, {}}, false);
@@ -664,9 +667,12 @@ CAF_TEST(of a rewind and an outcome neither is lost nor overwrites the other) {
                   "4 next ship>pay 0 node/1/1 timeout {\"n\": 9}; "
                   "5 rewind pay>collect 0 {\"seq\": 0} {\"n\": 0}");
   CAF_MESSAGE("and the same outcome again is stale");
-  CAF_CHECK(!store::read_flush(run(engine, store::flush_ledger({outcome})))
-               .front()
-               .applied);
+  CAF_CHECK(
+    !store::read_flush(
+       run(engine, store::write_outcomes(
+                     {store::writer::any, store::follow::history}, {outcome})))
+       .front()
+       .applied);
   CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, step, seq)"),
                   "runnable collect 5");
   CAF_MESSAGE("before it, it is a conflict, and the outcome is written");
@@ -675,9 +681,12 @@ CAF_TEST(of a rewind and an outcome neither is lost nor overwrites the other) {
                   "MV003: instance " + text(other)
                     + " is executing, step ship, seq 3");
   outcome.id = other;
-  CAF_CHECK(store::read_flush(run(engine, store::flush_ledger({outcome})))
-              .front()
-              .applied);
+  CAF_CHECK(
+    store::read_flush(
+      run(engine, store::write_outcomes(
+                    {store::writer::any, store::follow::history}, {outcome})))
+      .front()
+      .applied);
   check_path();
 }
 

@@ -165,7 +165,7 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "(g.id, g.locked_by) in (select e.id, e.token ",
      "g.locked_by in (select e.token ", 458},
     {"a completion of what nobody has locked", sql::flush_done,
-     "(select h.tuple from held h where h.fenced)",
+     "(select x.tuple from held x where x.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))", 47},
     {"a next without its token", sql::flush_next, "g.locked_by = e.token and ",
      "", 4079},
@@ -222,8 +222,8 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "a.metadata, (select g.state from :\"schema\".gen_durable g "
      "where g.id = a.id and g.history = 2)"},
     {"a done and its entry without a fence", sql::flush_done_ledger,
-     "(select h.tuple from held h where h.fenced)",
-     "(select h.tuple from held h)", 277},
+     "(select x.tuple from held x where x.fenced)",
+     "(select x.tuple from held x)", 277},
     {"an entry of a next that a second read sees", sql::flush_next_ledger,
      "a.from_step, a.step,",
      "a.from_step, (select g.step from :\"schema\".gen_durable g "

@@ -248,7 +248,8 @@ struct fixture {
   }
 
   bool write(const store::outcome_row& x) {
-    auto rows = store::read_flush(run(store::flush_ledger({x})));
+    auto rows = store::read_flush(run(store::write_outcomes(
+      {store::writer::any, store::follow::history}, {x})));
     return !rows.empty() && rows.front().applied;
   }
 };

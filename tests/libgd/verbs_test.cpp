@@ -149,7 +149,11 @@ struct fixture : gd::test::opened_database {
     row.step = "ship";
     row.state = R"({"n": 9})";
     row.has_history = true;
-    return store::read_flush(run(on, store::flush_ledger({row}), alone));
+    return store::read_flush(
+      run(on,
+          store::write_outcomes({store::writer::any, store::follow::history},
+                                {row}),
+          alone));
   }
 
   store::pick_request look(const std::string& token) {

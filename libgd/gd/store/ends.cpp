@@ -7,7 +7,6 @@
 
 namespace gd::store {
 
-using pq::column;
 using pq::make_call;
 
 std::optional<final_status> end_of(verb what) noexcept {
@@ -15,33 +14,6 @@ std::optional<final_status> end_of(verb what) noexcept {
     return final_status::done;
   return what == verb::stop ? std::optional{final_status::failed}
                             : std::nullopt;
-}
-
-static pq::call flush_kept_by(const sql::statement& by,
-                              const row_refs<outcome_row>& rows,
-                              std::chrono::microseconds resend) {
-  auto x = flush_ledger(rows);
-  x.what = &by;
-  x.args.add(column(rows, &outcome_row::keep_us)).add(resend.count());
-  return x;
-}
-
-pq::call flush_keep(const row_refs<outcome_row>& rows,
-                    std::chrono::microseconds resend) {
-  return flush_kept_by(sql::flush_keep, rows, resend);
-}
-
-pq::call flush_erase(const row_refs<outcome_row>& rows,
-                     std::chrono::microseconds resend) {
-  return flush_kept_by(sql::flush_erase, rows, resend);
-}
-
-pq::call flush_done_keep(const row_refs<outcome_row>& rows,
-                         std::chrono::microseconds resend) {
-  auto x = flush_done(rows);
-  x.what = &sql::flush_done_keep;
-  x.args.add((*rows.begin()).keep_us.value_or(0)).add(resend.count());
-  return x;
 }
 
 pq::call expired(std::int32_t limit, const page_end& after) {

@@ -17,19 +17,6 @@ namespace gd::store {
 /// How the instance ends by it, if it does.
 std::optional<final_status> end_of(verb what) noexcept;
 
-/// What `flush` does of rows with history and without that have a `keep_us`. Nothing is
-/// deleted that is younger than `resend`.
-pq::call flush_keep(const row_refs<outcome_row>& rows,
-                    std::chrono::microseconds resend);
-/// The same of rows that are to be erased. Who is left out may be locked by somebody who
-/// only refers to it.
-pq::call flush_erase(const row_refs<outcome_row>& rows,
-                     std::chrono::microseconds resend);
-/// The same as `flush_keep` for less, of those without history that `flush_done` would
-/// write, all of which are kept for as long.
-pq::call flush_done_keep(const row_refs<outcome_row>& rows,
-                         std::chrono::microseconds resend);
-
 /// Instances whose time is over, behind a page: rows of `expired_row`.
 pq::call expired(std::int32_t limit, const page_end& after = {});
 struct expired_row : page_end {

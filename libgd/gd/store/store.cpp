@@ -2,6 +2,7 @@
 
 #include <gd/json_codecs.hpp>
 #include <gd/pq/bind.hpp>
+#include <gd/pq/ensure.hpp>
 #include <gd/sql.hpp>
 #include <gd/store/lease.hpp>
 
@@ -239,8 +240,8 @@ static std::string_view outcome_of(const outcome_row& x) {
                                   : to_string(x.what);
 }
 
-static pq::call flush_by(const sql::statement& by,
-                         const row_refs<outcome_row>& rows) {
+static pq::call write_any(const sql::statement& by,
+                          const row_refs<outcome_row>& rows) {
   auto last_error =
     [](const outcome_row& x) -> std::optional<std::string_view> {
     if (x.what == verb::stop)
@@ -269,20 +270,14 @@ static pq::call flush_by(const sql::statement& by,
                    column(rows, last_error), column(rows, others));
 }
 
-pq::call flush(const row_refs<outcome_row>& rows) {
-  return flush_by(sql::flush, rows);
-}
-
-pq::call flush_ledger(const row_refs<outcome_row>& rows) {
-  auto x = flush_by(sql::flush_ledger, rows);
+static void add_history(pq::call& to, const row_refs<outcome_row>& rows) {
   auto failure = [](const outcome_row& row) -> std::optional<std::string_view> {
     if (row.what == verb::stop && row.failure)
       return *row.failure;
     return std::nullopt;
   };
-  x.args.add(column(rows, failure))
+  to.args.add(column(rows, failure))
     .add(column(rows, filled(&outcome_row::metadata)));
-  return x;
 }
 
 bool is_plain_done(const outcome_row& row) {
@@ -290,55 +285,64 @@ bool is_plain_done(const outcome_row& row) {
          && row.consumed.empty() && !row.failure;
 }
 
-pq::call flush_done(const row_refs<outcome_row>& rows) {
-  return make_call(sql::flush_done, column(rows, &outcome_row::id),
-                   column(rows, &outcome_row::token));
-}
-
-pq::call flush_done_ledger(const row_refs<outcome_row>& rows) {
-  auto x = flush_done(rows);
-  x.what = &sql::flush_done_ledger;
-  return x;
-}
-
 bool is_plain_next(const outcome_row& row) {
   return row.what == verb::next && !row.may_collide && row.consumed.empty()
          && !row.failure;
 }
 
-pq::call flush_next(const row_refs<outcome_row>& rows) {
-  return make_call(sql::flush_next, column(rows, &outcome_row::id),
-                   column(rows, &outcome_row::token),
-                   column(rows, &outcome_row::step),
-                   column(rows, &outcome_row::state));
-}
+/// By writer, and what follows; null: it does not write such outcomes.
+constexpr const sql::statement* statements[4][4]{
+  {&sql::flush_done, &sql::flush_done_ledger, &sql::flush_done_keep, nullptr},
+  {&sql::flush_next, &sql::flush_next_ledger, nullptr, nullptr},
+  {&sql::flush, &sql::flush_ledger, &sql::flush_keep, &sql::flush_erase},
+  {&sql::flush_advance, &sql::flush_advance_ledger, nullptr, nullptr},
+};
 
-pq::call flush_next_ledger(const row_refs<outcome_row>& rows) {
-  auto x = flush_next(rows);
-  x.what = &sql::flush_next_ledger;
-  x.args.add(column(rows, filled(&outcome_row::metadata)));
+pq::call write_outcomes(const writing& how, const row_refs<outcome_row>& rows,
+                        const std::string& new_token,
+                        std::chrono::microseconds resend) {
+  const auto* by = statements[static_cast<std::size_t>(how.by)]
+                             [static_cast<std::size_t>(how.then)];
+  ensure(by != nullptr, "an outcome's writer can do what follows from it");
+  if (how.by == writer::any) {
+    auto x = write_any(*by, rows);
+    if (how.then != follow::nothing)
+      add_history(x, rows);
+    if (how.then == follow::keep || how.then == follow::erase)
+      x.args.add(column(rows, &outcome_row::keep_us)).add(resend.count());
+    return x;
+  }
+  auto x = make_call(*by, column(rows, &outcome_row::id),
+                     column(rows, &outcome_row::token));
+  if (how.by == writer::done) {
+    if (how.then == follow::keep)
+      x.args.add(how.keep_us).add(resend.count());
+    return x;
+  }
+  x.args.add(column(rows, &outcome_row::step))
+    .add(column(rows, &outcome_row::state));
+  if (how.by == writer::advance)
+    x.args.add(consumed_by(rows)).add(new_token);
+  if (how.then == follow::history)
+    x.args.add(column(rows, filled(&outcome_row::metadata)));
   return x;
 }
 
-static pq::call advance_by(const sql::statement& by,
-                           const row_refs<outcome_row>& rows,
-                           const std::string& new_token) {
-  return make_call(
-    by, column(rows, &outcome_row::id), column(rows, &outcome_row::token),
-    column(rows, &outcome_row::step), column(rows, &outcome_row::state),
-    consumed_by(rows), new_token);
+pq::call flush(const row_refs<outcome_row>& rows) {
+  return write_outcomes({writer::any}, rows);
+}
+
+pq::call flush_done(const row_refs<outcome_row>& rows) {
+  return write_outcomes({writer::done}, rows);
+}
+
+pq::call flush_next(const row_refs<outcome_row>& rows) {
+  return write_outcomes({writer::next}, rows);
 }
 
 pq::call flush_advance(const row_refs<outcome_row>& rows,
                        const std::string& new_token) {
-  return advance_by(sql::flush_advance, rows, new_token);
-}
-
-pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
-                              const std::string& new_token) {
-  auto x = advance_by(sql::flush_advance_ledger, rows, new_token);
-  x.args.add(column(rows, filled(&outcome_row::metadata)));
-  return x;
+  return write_outcomes({writer::advance}, rows, new_token);
 }
 
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {

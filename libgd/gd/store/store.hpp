@@ -385,24 +385,42 @@ struct outcome_row {
 /// `what`.
 bool may_collide(const picked_row& row, verb what);
 
-/// Of several rows, each id once; none of them an `advance`, to which no failure leads.
-pq::call flush(const row_refs<outcome_row>& rows);
-/// The same of rows with history, of which none is a `release`: with their entries.
-pq::call flush_ledger(const row_refs<outcome_row>& rows);
-
-/// Whether `flush_done` does what `flush` would do to this row.
+/// Whether `writer::done`, or `writer::next`, does what `writer::any` would do to this row.
 bool is_plain_done(const outcome_row& row);
-/// The same for less, read by `read_flush`.
-pq::call flush_done(const row_refs<outcome_row>& rows);
-/// The same of rows with history, to which no metadata are attached: with their entries.
-pq::call flush_done_ledger(const row_refs<outcome_row>& rows);
-
-/// Whether `flush_next` does what `flush` would do to this row.
 bool is_plain_next(const outcome_row& row);
-/// The same for less, read by `read_flush`.
+
+/// What writes outcomes. `done` and `next` do for less what `any` does to plain ones;
+/// `advance` writes those of that verb, and no other does.
+enum class writer : std::uint8_t { done, next, any, advance };
+
+/// What follows from outcomes, beside what is written of their rows: entries of their
+/// history; the time at which an instance is to be deleted that has ended; that it is
+/// deleted, if it can be.
+enum class follow : std::uint8_t { nothing, history, keep, erase };
+
+/// What outcomes have in common that one statement writes.
+struct writing {
+  writer by = writer::any;
+  follow then = follow::nothing;
+  /// Of a plain `done` that is kept: for how long.
+  std::int64_t keep_us = 0;
+
+  auto operator<=>(const writing&) const = default;
+};
+
+/// Of several rows, each id once; a `release` has no history. Read by `read_flush`.
+/// `new_token`: of an `advance`. `resend`: nothing is deleted that is younger. Of those to
+/// be erased, who is left out may be locked by somebody who only refers to it.
+pq::call write_outcomes(const writing& how, const row_refs<outcome_row>& rows,
+                        const std::string& new_token = {},
+                        std::chrono::microseconds resend = {});
+
+/// The same where nothing follows.
+pq::call flush(const row_refs<outcome_row>& rows);
+pq::call flush_done(const row_refs<outcome_row>& rows);
 pq::call flush_next(const row_refs<outcome_row>& rows);
-/// The same of rows with history: with their entries.
-pq::call flush_next_ledger(const row_refs<outcome_row>& rows);
+pq::call flush_advance(const row_refs<outcome_row>& rows,
+                       const std::string& new_token);
 
 struct flushed_row {
   std::int64_t id = 0;
@@ -412,13 +430,6 @@ struct flushed_row {
 };
 /// Rows left out are locked or deleted.
 std::vector<flushed_row> read_flush(const pq::rows& rows);
-
-/// The same for rows that are an `advance`, read by `read_flush`.
-pq::call flush_advance(const row_refs<outcome_row>& rows,
-                       const std::string& new_token);
-/// The same of rows with history.
-pq::call flush_advance_ledger(const row_refs<outcome_row>& rows,
-                              const std::string& new_token);
 
 /// Behind `flush_advance`.
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit);

@@ -2,12 +2,10 @@
 
 #include <gd/pq/ensure.hpp>
 #include <gd/pq/pause.hpp>
-#include <gd/store/ends.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <unordered_map>
@@ -156,53 +154,28 @@ bool turn::show_some(flight& next, pq::unit& work, std::int64_t room,
   return true;
 }
 
-/// The statements that write outcomes, but for those of rows that run ahead.
-constexpr std::array writers{
-  store::flush_done, store::flush_done_ledger,
-  store::flush_next, store::flush_next_ledger,
-  store::flush,      store::flush_ledger,
-};
-
-/// Only `flush_ledger` gets past an entry that is there already: not `quickly` go rows by
-/// themselves, and groups in which one has failed.
-static std::size_t index_of_writer(const store::outcome_row& row,
-                                   bool quickly) {
+/// What writes an outcome. Only `writer::any` gets past an entry that is there already: not
+/// `quickly` go rows by themselves, and groups in which one has failed.
+static store::writing writing_of(const store::outcome_row& row, bool quickly) {
+  using store::follow;
+  using store::writer;
   bool enters = row.has_history && row.what != store::verb::release;
-  std::size_t ledger = enters ? 1 : 0;
+  auto then = enters ? follow::history : follow::nothing;
+  if (row.what == store::verb::advance)
+    return {writer::advance, then};
+  if (row.erase)
+    return {writer::any, follow::erase};
+  if (row.keep_us)
+    return store::is_plain_done(row) && !enters
+             ? store::writing{writer::done, follow::keep, *row.keep_us}
+             : store::writing{writer::any, follow::keep};
   if (store::is_plain_done(row)
       && (!enters || (quickly && row.metadata.empty())))
-    return 0 + ledger;
+    return {writer::done, then};
   if (store::is_plain_next(row) && (!enters || quickly))
-    return 2 + ledger;
-  return 4 + ledger;
+    return {writer::next, then};
+  return {writer::any, then};
 }
-
-/// Those that end instances which are kept for a time only.
-struct kept_rows {
-  outcome_refs erased;
-  outcome_refs others;
-  std::map<std::int64_t, outcome_refs> plain; // by how long
-
-  void add(const store::outcome_row& row) {
-    if (row.erase)
-      erased.add(row);
-    else if (store::is_plain_done(row) && !row.has_history)
-      plain[*row.keep_us].add(row);
-    else
-      others.add(row);
-  }
-
-  std::vector<pq::call> written(std::chrono::microseconds resend) const {
-    std::vector<pq::call> out;
-    for (const auto& [keep_us, rows] : plain)
-      out.push_back(store::flush_done_keep(rows, resend));
-    if (!others.empty())
-      out.push_back(store::flush_keep(others, resend));
-    if (!erased.empty())
-      out.push_back(store::flush_erase(erased, resend));
-    return out;
-  }
-};
 
 void turn::bound_waits(batcher<entry>::group& group, pq::unit& work,
                        clock::time_point now) const {
@@ -232,45 +205,33 @@ void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
          "who waits for a stranger waits alone");
   if (group.alone)
     work.add(store::lock({group.entries.front().row->id}));
-  std::array<outcome_refs, writers.size()> by_writer;
-  kept_rows kept;
+  std::map<store::writing, outcome_refs> written;
   outcome_refs parking;
   outcome_refs advancing;
-  outcome_refs going_on; // of those, without history
-  outcome_refs entered_going_on;
   bool quickly = group.entries.size() > 1 && !group.half;
   for (const auto& x : group.entries) {
     const auto& row = *x.row;
+    written[writing_of(row, quickly)].add(row);
     if (row.what == store::verb::await)
       parking.add(row);
-    if (row.what == store::verb::advance) {
+    if (row.what == store::verb::advance)
       advancing.add(row);
-      (row.has_history ? entered_going_on : going_on).add(row);
-    } else if (row.keep_us) {
-      kept.add(row);
-    } else {
-      by_writer[index_of_writer(row, quickly)].add(row);
-    }
   }
-  auto write = [&](pq::call x) {
-    next.at.outcomes.push_back(work.add(std::move(x)));
-  };
-  for (std::size_t i = 0; i < writers.size(); ++i)
-    if (!by_writer[i].empty())
-      write(writers[i](by_writer[i]));
-  for (auto& x : kept.written(how_.resend))
-    write(std::move(x));
-  if (auto parked = store::recheck(parking))
-    work.add(std::move(*parked));
-  if (!advancing.empty()) {
+  if (!advancing.empty())
     next.next_token = draw_token();
-    if (!going_on.empty())
-      write(store::flush_advance(going_on, next.next_token));
-    if (!entered_going_on.empty())
-      write(store::flush_advance_ledger(entered_going_on, next.next_token));
-    next.at.advance = next.at.outcomes.back();
-    next.at.inbox = work.add(store::inbox(advancing, how_.inbox));
+  auto parked = store::recheck(parking);
+  for (const auto& [how, rows] : written) {
+    if (how.by == store::writer::advance && parked)
+      work.add(*std::exchange(parked, std::nullopt));
+    next.at.outcomes.push_back(
+      work.add(store::write_outcomes(how, rows, next.next_token, how_.resend)));
   }
+  if (parked)
+    work.add(std::move(*parked));
+  if (advancing.empty())
+    return;
+  next.at.advance = next.at.outcomes.back();
+  next.at.inbox = work.add(store::inbox(advancing, how_.inbox));
 }
 
 turn::leftovers turn::abandon() const {
