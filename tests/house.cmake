@@ -42,8 +42,8 @@ endmacro()
 set(rooms
   "libgd/gd/pq|"
   "libgd/gd/store|libgd/gd/pq"
-  "libgd/gd/engine/queue|libgd/gd/pq libgd/gd/store"
-  "libgd/gd/engine/step|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue"
+  "libgd/gd/engine/step|libgd/gd/pq libgd/gd/store"
+  "libgd/gd/engine/queue|libgd/gd/pq libgd/gd/store libgd/gd/engine/step"
   "libgd/gd/engine/intake|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue"
   "libgd/gd/client|libgd/gd/pq libgd/gd/store libgd/gd/engine/intake"
   "libgd/gd|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue libgd/gd/engine/intake"
@@ -56,7 +56,7 @@ set(rooms
   "network/gd/network/wire|libgd/gd/pq"
   "network/gd/network/client|libgd/gd/pq actors/gd/actors/node network/gd/network/wire"
   "network/gd/network/server|libgd/gd/pq libgd/gd/store actors/gd/actors/node network/gd/network/client network/gd/network/wire"
-  "network/gd/network/workers|libgd/gd/pq libgd/gd/store libgd/gd/engine/step actors/gd/actors/node actors/gd/actors/queue"
+  "network/gd/network/workers|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue actors/gd/actors/node actors/gd/actors/queue"
   "network/gd/actors|actors/gd/actors/node network/gd/network/wire network/gd/network/server network/gd/network/client network/gd/network/workers")
 # The reactor asks each new connection for the schema's version.
 set(exceptions "libgd/gd/pq/reactor.cpp|libgd/gd/store")

@@ -9,9 +9,9 @@
 #include <gd/engine/intake/refused_rows.hpp>
 #include <gd/engine/intake/shares.hpp>
 #include <gd/engine/queue/claim.hpp>
+#include <gd/engine/queue/elsewhere.hpp>
 #include <gd/engine/queue/isolation.hpp>
 #include <gd/engine/queue/key.hpp>
-#include <gd/engine/step/elsewhere.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/registry.hpp>
 #include <gd/store/lease.hpp>

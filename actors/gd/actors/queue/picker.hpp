@@ -4,9 +4,9 @@
 #include <gd/actors/node/self.hpp>
 #include <gd/actors/queue/stepper.hpp>
 
+#include <gd/engine/queue/elsewhere.hpp>
 #include <gd/engine/queue/pace.hpp>
 #include <gd/engine/queue/turn.hpp>
-#include <gd/engine/step/elsewhere.hpp>
 #include <gd/engine/step/execution.hpp>
 
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/engine/step/elsewhere.hpp>
+#include <gd/engine/queue/elsewhere.hpp>
 #include <gd/event.hpp>
 #include <gd/network/workers/link_host.hpp>
 

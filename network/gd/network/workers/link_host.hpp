@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/engine/step/elsewhere.hpp>
+#include <gd/engine/queue/elsewhere.hpp>
 #include <gd/network/workers/link_channel.hpp>
 #include <gd/network/workers/link_codec.hpp>
 #include <gd/pq/database.hpp>
