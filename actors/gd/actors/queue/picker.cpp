@@ -12,6 +12,13 @@ namespace gd::actors {
 
 namespace {
 
+gate::settings gate_settings(const node& home, const queue_config& queue) {
+  return {.slots = queue.slots,
+          .max_crashes = home.config.max_crashes,
+          .machines = home.machines,
+          .suspects = home.isolation};
+}
+
 pace::settings pace_settings(const config& cfg, const queue_config& queue) {
   auto how = pace::for_lease(cfg.lease);
   how.slots = queue.slots;
@@ -45,6 +52,7 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
   : stepper_actor(cfg, std::move(home), std::move(queue)),
     lanes_(std::move(lanes)),
     turn_(turn_settings(*home_, queue_, lanes_.size())),
+    gate_(gate_settings(*home_, queue_)),
     pace_(pace_settings(home_->config, queue_)) {
   // nop
 }
@@ -57,7 +65,7 @@ caf::behavior picker_actor::make_behavior() {
   home_->isolation->enter(queue_.name, queue_.slots, home_->config.heartbeat,
                           [self] { anon(self, suspects_changed{}); });
   see_workers();
-  paused_ = home_->paused.contains(queue_.name);
+  gate_.pause(home_->paused.contains(queue_.name));
   poll_at_ = now();
   anon(self, tick{});
   return {
@@ -237,7 +245,7 @@ void picker_actor::tell_turn(clock::duration took, std::size_t written,
 // -- driving ------------------------------------------------------------------
 
 std::int32_t picker_actor::wanted() const {
-  if (draining_ || paused_ || home_->isolation->held() || !turn_.serves())
+  if (gate_.why_not_pick())
     return 0;
   auto waiting = ahead_.size() + hidden_.size();
   for (const auto& x : claimed_)
@@ -245,15 +253,17 @@ std::int32_t picker_actor::wanted() const {
   auto coming = static_cast<std::int64_t>(waiting) + coming_
                 + begun_.advancing() + turn_.wanted()
                 + home_->claims->under_way(queue_.name);
-  auto want = pace_.wanted({.running = begun_.running(),
-                            .waiting = steps_->waiting(),
-                            .coming = coming,
-                            .slot_to_fill = has_slot_to_fill()});
-  return has_worker() ? want + workers_->room(queue_.name) : want;
+  return gate::to_pick(pace_,
+                       {.running = begun_.running(),
+                        .waiting = steps_->waiting(),
+                        .coming = coming,
+                        .slot_to_fill = has_slot_to_fill()},
+                       has_worker() ? workers_->room(queue_.name) : 0)
+    .rows;
 }
 
 bool picker_actor::has_slot_to_fill() const {
-  return ahead_.empty() && begun_.running() < queue_.slots;
+  return ahead_.empty() && !gate_.why_no_slot(begun_.running());
 }
 
 std::int64_t picker_actor::room() const {
@@ -282,7 +292,7 @@ void picker_actor::drive() {
   // A pick under way will hardly take what it wants: the last one did not. (If only
   // a pick's end opened the desk, each insert would have to be picked, and that pick
   // would keep the desk closed for the next insert.)
-  if (exhausted_ && !paused_ && !home_->isolation->held())
+  if (exhausted_ && !gate_.why_not_claim())
     home_->claims->offer(queue_.name, wanted() + turn_.wanted());
   stop_if_drained();
   arm();
@@ -344,6 +354,7 @@ void picker_actor::arm() {
 void picker_actor::on_drain(drain how) {
   if (!draining_)
     draining_ = draining{};
+  gate_.drain();
   draining_->who = current_sender();
   draining_->by = now() + how.grace;
   draining_->left.queue = queue_.name;

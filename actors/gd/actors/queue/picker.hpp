@@ -5,6 +5,7 @@
 #include <gd/actors/queue/stepper.hpp>
 
 #include <gd/engine/queue/elsewhere.hpp>
+#include <gd/engine/queue/gate.hpp>
 #include <gd/engine/queue/pace.hpp>
 #include <gd/engine/queue/turn.hpp>
 #include <gd/engine/step/execution.hpp>
@@ -108,7 +109,6 @@ private:
   void drop(const execution& x);
   void release(const execution& x);
   void release_held(const execution& x);
-  bool is_withdrawn(const store::picked_row& row) const;
   void see_pauses();
   void release_late();
   void release_ahead();
@@ -161,7 +161,6 @@ private:
   // Suspects: picker_trials.cpp.
   void take_suspects(std::vector<execution_ptr> rows,
                      std::optional<std::size_t> on_trial);
-  bool is_failed_unrun(const store::picked_row& row) const;
   void fail_unrun(execution_ptr row);
   bool is_on_trial(const lease_ptr& under) const;
   void see_to_trials();
@@ -190,6 +189,7 @@ private:
   /// Of the database, by flight of the turn.
   std::vector<std::size_t> lanes_;
   turn turn_;
+  gate gate_;
   /// Picked, and not begun.
   std::deque<execution_ptr> ahead_;
   /// Picked, or running ahead, and not shown yet: by id and token.
@@ -213,10 +213,6 @@ private:
   bool pick_follows_ = false;
   /// The last pick that has ended left nothing that could have been taken.
   bool exhausted_ = false;
-  /// Operators have paused the queue: nothing begins.
-  bool paused_ = false;
-  /// Rows of machines that are withdrawn may still come in.
-  bool some_withdrawn_ = false;
   clock::time_point poll_at_;
   /// When the next row is due, as far as the last pick has seen.
   clock::time_point due_at_ = clock::time_point::max();

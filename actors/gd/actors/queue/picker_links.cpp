@@ -39,7 +39,8 @@ void picker_actor::see_workers() {
 /// costs less than that of this one.
 bool picker_actor::goes_elsewhere(const execution_ptr& what) {
   bool alone = is_on_trial(what->under());
-  return (alone || begun_.running() >= queue_.slots) && hand_out(what, alone);
+  return (alone || gate_.why_no_slot(begun_.running()))
+         && hand_out(what, alone);
 }
 
 /// `alone`: to a worker that has nothing else.
@@ -159,8 +160,7 @@ void picker_actor::add_late(elsewhere::report& x) {
 /// Whether the next step is run where this one was.
 bool picker_actor::go_on_there(const entry& x, const execution_ptr& after,
                                turn::flushed& written) {
-  bool may = after->row().shown && !draining_ && !paused_
-             && !home_->isolation->held() && !is_withdrawn(after->row());
+  bool may = after->row().shown && !gate_.why_not_begin(after->row());
   auto tag = begun_.draw_tag();
   auto t = now();
   if (!workers_->settle(x.away->from, written, 0, may ? after.get() : nullptr,

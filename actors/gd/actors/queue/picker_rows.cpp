@@ -51,11 +51,9 @@ void picker_actor::let_go(const execution& x) {
 void picker_actor::put_ahead(execution_ptr row) {
   const auto& under = row->under();
   bool tried = is_on_trial(under);
-  if (draining_ || paused_ || is_withdrawn(row->row())
-      || (home_->isolation->held() && !tried))
-    return release(*row);
-  if (is_failed_unrun(row->row()))
-    return fail_unrun(std::move(row));
+  if (auto why = gate_.why_not_begin(row->row(), tried))
+    return why == gate::reason::crashes ? fail_unrun(std::move(row))
+                                        : release(*row);
   hold(*row);
   if (row->row().shown && tried) {
     trial_->row = std::move(row);
@@ -106,7 +104,7 @@ void picker_actor::collect_shown(turn::report& report) {
     auto found = hidden_.find({x.id, x.token});
     if (found == hidden_.end())
       continue;
-    if (room() > 0) {
+    if (!gate::why_not_show(pace_, has_slot_to_fill())) {
       turn_.show(std::move(x));
     } else {
       release_held(*found->second);
@@ -176,7 +174,7 @@ void picker_actor::release_late() {
 
 /// What runs ends as it is.
 void picker_actor::on_machines_withdrawn() {
-  some_withdrawn_ = true;
+  gate_.withdraw();
   turn_.serve(home_->machines->keys());
   cancel_trial();
   release_ahead();
@@ -185,12 +183,13 @@ void picker_actor::on_machines_withdrawn() {
 
 /// What runs ends; what it leads to waits in the table.
 void picker_actor::see_pauses() {
-  auto before = std::exchange(paused_, home_->paused.contains(queue_.name));
-  if (paused_ && !before) {
+  bool paused = home_->paused.contains(queue_.name);
+  bool before = gate_.pause(paused);
+  if (paused && !before) {
     home_->claims->close(queue_.name);
     cancel_trial();
     release_ahead();
-  } else if (before && !paused_) {
+  } else if (before && !paused) {
     turn_.look_everywhere();
     look_again();
   }
@@ -250,11 +249,6 @@ void picker_actor::release(const execution& x) {
   turn_.add(std::move(row), tag);
   if (draining_)
     ++draining_->left.released;
-}
-
-/// Its machine was withdrawn after it was picked.
-bool picker_actor::is_withdrawn(const store::picked_row& row) const {
-  return some_withdrawn_ && !home_->machines->find(row.fsm, row.fsm_version);
 }
 
 void picker_actor::release_held(const execution& x) {

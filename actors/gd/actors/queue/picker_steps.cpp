@@ -78,9 +78,10 @@ void picker_actor::add_outcome(entry& x, execution::row_ptr outcome,
   let_go(x);
   tell_of(*after, *outcome);
   auto& what = outcome->what;
-  bool advances = what == store::verb::next && !handled && !draining_
-                  && !paused_ && !home_->isolation->held()
-                  && after->may_run_ahead() && !is_withdrawn(after->row());
+  // Under another lease than what is on trial.
+  bool advances = what == store::verb::next && !handled
+                  && after->may_run_ahead()
+                  && !gate_.why_not_begin(after->row());
   if (advances) {
     what = store::verb::advance;
     outcome->may_collide = false; // it executes as before

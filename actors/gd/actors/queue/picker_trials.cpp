@@ -29,19 +29,13 @@ void picker_actor::take_suspects(std::vector<execution_ptr> rows,
     x->under()->suspect = true;
   if (on_trial) {
     const auto& row = rows[*on_trial]->row();
-    if (!is_failed_unrun(row) && !draining_ && !paused_ && !is_withdrawn(row))
+    if (gate_.why_not_begin(row, true))
+      home_->isolation->end_trial();
+    else
       trial_.emplace(
         trial{.under = rows[*on_trial]->under(), .trials = row.trials});
-    else
-      home_->isolation->end_trial();
   }
   take(std::move(rows));
-}
-
-bool picker_actor::is_failed_unrun(const store::picked_row& row) const {
-  auto most = home_->config.max_crashes;
-  // Whoever has begun the step anew by hand may have left the trials of the last one.
-  return most > 0 && std::min(row.trials, row.attempt) >= most;
 }
 
 void picker_actor::fail_unrun(execution_ptr row) {
@@ -95,14 +89,12 @@ bool picker_actor::may_run_suspects() {
     return true;
   auto old = now() - home_->config.heartbeat;
   const auto& rows = begun_.all();
-  return std::count_if(
-           rows.begin(), rows.end(),
-           [old](const auto& x) {
+  auto taken = std::count_if(rows.begin(), rows.end(), [old](const auto& x) {
     return x.second.has_slot()
            && x.second.under->began() != clock::time_point::min()
            && x.second.under->began() <= old;
-           })
-    < queue_.slots;
+  });
+  return !gate_.why_no_slot(static_cast<std::int32_t>(taken));
 }
 
 /// From when on no step of this queue is younger than a heartbeat; max(): there is
@@ -124,7 +116,7 @@ picker_actor::clock::time_point picker_actor::rests_at() {
 
 void picker_actor::note_trial() {
   // Slots are taken by what has run for longer: there is no use in waiting for them.
-  if (begun_.running() >= queue_.slots && !has_idle_worker()) {
+  if (gate_.why_no_slot(begun_.running(), has_idle_worker())) {
     auto row = std::move(trial_->row);
     end_trial();
     return release_held(*row);

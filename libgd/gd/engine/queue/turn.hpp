@@ -87,9 +87,6 @@ public:
   void serve(std::vector<machine_version> machines) {
     how_.machines = std::move(machines);
   }
-  bool serves() const noexcept {
-    return !how_.machines.empty();
-  }
 
   /// The next pick looks at everything. Others begin where the rows of the one
   /// before began, and what appears behind that is not seen: this is to be called
