@@ -107,12 +107,7 @@ void picker_actor::on_exit() {
     if (const auto& key = x.row().partition_key)
       keys.push_back(*key);
   };
-  for (const auto& x : claimed_)
-    for (const auto& row : x.rows)
-      leave_row(*row);
-  for (const auto& x : ahead_)
-    leave_row(*x);
-  for (const auto& [which, x] : hidden_)
+  for (const auto& x : waiting_.take_all())
     leave_row(*x);
   home_->isolation->leave(queue_.name);
   for (auto& x : home_->claims->leave(queue_.name))
@@ -133,11 +128,6 @@ void picker_actor::on_exit() {
   if (!keys.empty() || left.locks)
     leave(lanes_.front(), {{store::end_session()}, false});
   begun_ = {};
-  claimed_.clear();
-  ahead_.clear();
-  hidden_.clear();
-  if (trial_ && trial_->row)
-    leave_row(*trial_->row);
   trial_.reset();
   draining_.reset();
 }
@@ -247,10 +237,7 @@ void picker_actor::tell_turn(clock::duration took, std::size_t written,
 std::int32_t picker_actor::wanted() const {
   if (gate_.why_not_pick())
     return 0;
-  auto waiting = ahead_.size() + hidden_.size();
-  for (const auto& x : claimed_)
-    waiting += x.rows.size();
-  auto coming = static_cast<std::int64_t>(waiting) + coming_
+  auto coming = static_cast<std::int64_t>(waiting_.size()) + coming_
                 + begun_.advancing() + turn_.wanted()
                 + home_->claims->under_way(queue_.name);
   return gate::to_pick(pace_,
@@ -263,7 +250,7 @@ std::int32_t picker_actor::wanted() const {
 }
 
 bool picker_actor::has_slot_to_fill() const {
-  return ahead_.empty() && !gate_.why_no_slot(begun_.running());
+  return !waiting_.any_ahead() && !gate_.why_no_slot(begun_.running());
 }
 
 std::int64_t picker_actor::room() const {

@@ -8,13 +8,12 @@
 #include <gd/engine/queue/gate.hpp>
 #include <gd/engine/queue/pace.hpp>
 #include <gd/engine/queue/turn.hpp>
+#include <gd/engine/queue/waiting_rows.hpp>
 #include <gd/engine/step/execution.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,11 +37,7 @@ public:
   }
 
 private:
-  /// Rows that an insert has claimed, and behind which pick they come.
-  struct claimed_rows {
-    std::uint64_t behind = 0;
-    std::vector<execution_ptr> rows{};
-  };
+  using waits_for = waiting_rows::reason;
 
   /// The suspect of this queue that runs alone, or is to.
   struct trial {
@@ -53,8 +48,8 @@ private:
     };
     lease_ptr under{};
     stage now = stage::waiting;
-    /// Null: it has no content yet, or has begun.
-    execution_ptr row{};
+    /// Its content is there.
+    bool shown = false;
     /// Noted on its row when it was picked.
     std::int32_t trials = 0;
     clock::time_point until = clock::time_point::max();
@@ -109,13 +104,18 @@ private:
   void drop(const execution& x);
   void release(const execution& x);
   void release_held(const execution& x);
+  void release_all(const std::vector<execution_ptr>& rows);
   void see_pauses();
   void release_late();
   void release_ahead();
 
   // Claims.
   /// Whether pick `last` is under way, or one that began before it.
-  bool picking(std::uint64_t last) const;
+  bool picking(std::uint64_t last) const {
+    return first_pick() <= last;
+  }
+  /// The first that is under way; max(): none is.
+  std::uint64_t first_pick() const;
   void take_claimed(std::uint64_t pick);
 
   // Steps: picker_steps.cpp.
@@ -190,12 +190,7 @@ private:
   std::vector<std::size_t> lanes_;
   turn turn_;
   gate gate_;
-  /// Picked, and not begun.
-  std::deque<execution_ptr> ahead_;
-  /// Picked, or running ahead, and not shown yet: by id and token.
-  std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
-  /// Rows whose insert has committed before the pick has ended behind which they come.
-  std::vector<claimed_rows> claimed_;
+  waiting_rows waiting_;
   pace pace_;
   /// Null: this node lets none in, so far.
   std::shared_ptr<elsewhere> workers_;

@@ -6,7 +6,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <iterator>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -55,13 +55,14 @@ void picker_actor::put_ahead(execution_ptr row) {
     return why == gate::reason::crashes ? fail_unrun(std::move(row))
                                         : release(*row);
   hold(*row);
-  if (row->row().shown && tried) {
-    trial_->row = std::move(row);
-  } else if (row->row().shown) {
-    ahead_.push_back(std::move(row));
-  } else {
+  if (!row->row().shown) {
     turn_.show({under->id, under->token});
-    hidden_.emplace(std::pair{under->id, under->token}, std::move(row));
+    waiting_.add(std::move(row), waits_for::content);
+  } else if (tried) {
+    trial_->shown = true;
+    waiting_.add(std::move(row), waits_for::trial);
+  } else {
+    waiting_.add(std::move(row), waits_for::slot);
   }
 }
 
@@ -69,10 +70,9 @@ void picker_actor::collect_shown(turn::report& report) {
   std::size_t bytes = 0;
   std::size_t count = 0;
   for (auto& x : report.shown_rows) {
-    auto found = hidden_.extract({x.which.id, x.which.token});
-    if (found.empty())
-      continue; // released meanwhile
-    auto& row = found.mapped();
+    auto row = waiting_.take(x.which);
+    if (!row)
+      continue;   // released meanwhile
     let_go(*row); // the row comes back with its content
     auto is_long = [](const auto& text) { return text.empty(); };
     if (x.why) {
@@ -101,15 +101,12 @@ void picker_actor::collect_shown(turn::report& report) {
   }
   pace_.shown(count, bytes);
   for (auto& x : report.still_hidden) {
-    auto found = hidden_.find({x.id, x.token});
-    if (found == hidden_.end())
+    if (!waiting_.contains(x))
       continue;
-    if (!gate::why_not_show(pace_, has_slot_to_fill())) {
+    if (gate::why_not_show(pace_, has_slot_to_fill()))
+      release_held(*waiting_.take(x));
+    else
       turn_.show(std::move(x));
-    } else {
-      release_held(*found->second);
-      hidden_.erase(found);
-    }
   }
 }
 
@@ -142,27 +139,16 @@ void picker_actor::drop(const execution& x) {
 
 void picker_actor::release_late() {
   pace_.note(steps_->time_in_use());
-  auto waiting = static_cast<std::int64_t>(steps_->waiting() + ahead_.size()
-                                           + hidden_.size());
+  auto waiting = static_cast<std::int64_t>(
+    steps_->waiting() + waiting_.count(waits_for::slot)
+    + waiting_.count(waits_for::content));
   auto late = waiting - pace_.most_waiting();
   if (late <= 0)
     return;
   auto count = static_cast<std::size_t>(late);
-  // Mostly the rows that have come last.
-  std::size_t n = 0;
-  for (; n < count && !hidden_.empty(); ++n) {
-    auto last = std::prev(hidden_.end());
-    release_held(*last->second);
-    hidden_.erase(last);
-  }
-  if (n > 0)
-    turn_.forget_hidden([this](const auto& row) {
-      return !hidden_.contains({row.id, row.token});
-    });
-  for (; n < count && !ahead_.empty(); ++n) {
-    release_held(*ahead_.back());
-    ahead_.pop_back();
-  }
+  auto rows = waiting_.take_last(count);
+  auto n = rows.size();
+  release_all(rows);
   if (n < count)
     for (const auto& x :
          steps_->take_waiting(steps_->waiting() - (count - n))) {
@@ -204,7 +190,7 @@ void picker_actor::on_rows_claimed() {
                picking(x.behind)) {
       for (const auto& row : rows)
         hold(*row);
-      claimed_.push_back({x.behind, std::move(rows)});
+      waiting_.add_claimed(x.behind, std::move(rows));
     } else {
       take(std::move(rows));
     }
@@ -212,23 +198,21 @@ void picker_actor::on_rows_claimed() {
   drive();
 }
 
-bool picker_actor::picking(std::uint64_t last) const {
-  return std::any_of(picks_.begin(), picks_.end(),
-                     [last](auto pick) { return pick > 0 && pick <= last; });
+std::uint64_t picker_actor::first_pick() const {
+  auto first = std::numeric_limits<std::uint64_t>::max();
+  for (auto pick : picks_)
+    if (pick > 0)
+      first = std::min(first, pick);
+  return first;
 }
 
 /// The pick has ended: rows that were claimed beside it come behind what it has
 /// found, and are released if it has left something, which comes before them, too.
 void picker_actor::take_claimed(std::uint64_t pick) {
-  for (auto& x : std::exchange(claimed_, {})) {
-    bool releases = !exhausted_ && pick <= x.behind;
-    if (!releases && picking(x.behind)) {
-      claimed_.push_back(std::move(x));
-      continue;
-    }
+  for (auto& x : waiting_.end_pick(pick, !exhausted_, first_pick())) {
     for (const auto& row : x.rows)
       let_go(*row);
-    if (!releases)
+    if (!x.too_early)
       take(std::move(x.rows));
     else
       for (const auto& row : x.rows)
@@ -256,6 +240,13 @@ void picker_actor::release_held(const execution& x) {
   release(x);
 }
 
+void picker_actor::release_all(const std::vector<execution_ptr>& rows) {
+  for (const auto& x : rows)
+    release_held(*x);
+  turn_.forget_hidden(
+    [this](const auto& row) { return !waiting_.contains(row); });
+}
+
 /// All that has not begun, but for what is to run alone.
 void picker_actor::release_ahead() {
   for (const auto& x : steps_->take_waiting()) {
@@ -264,20 +255,7 @@ void picker_actor::release_ahead() {
     else
       steps_->put({x});
   }
-  for (const auto& x : std::exchange(ahead_, {}))
-    if (!is_on_trial(x->under()))
-      release_held(*x);
-    else
-      ahead_.push_back(x);
-  std::erase_if(hidden_, [this](const auto& x) {
-    if (is_on_trial(x.second->under()))
-      return false;
-    release_held(*x.second);
-    return true;
-  });
-  turn_.forget_hidden([this](const auto& row) {
-    return !hidden_.contains({row.id, row.token});
-  });
+  release_all(waiting_.take_picked(trial_ ? trial_->under : nullptr));
 }
 
 } // namespace gd::actors

@@ -29,8 +29,8 @@ void picker_actor::start_steps() {
   // In the order of the picks: a step that needs a slot of its own waits until
   // the runners have let go of one, and what comes behind it waits with it.
   std::vector<step_queue::job> plain;
-  for (; !ahead_.empty(); ahead_.pop_front()) {
-    auto& next = ahead_.front();
+  for (; waiting_.any_ahead(); waiting_.pop_next()) {
+    auto& next = waiting_.next();
     if (has_worker() && goes_elsewhere(next))
       continue;
     auto bytes = next->row().bytes();

@@ -77,7 +77,7 @@ void picker_actor::see_to_trials() {
 
 /// max(): there is none, or it waits for something else than time.
 picker_actor::clock::time_point picker_actor::trial_begins_at() const {
-  if (!trial_ || trial_->now != trial::stage::waiting || !trial_->row)
+  if (!trial_ || trial_->now != trial::stage::waiting || !trial_->shown)
     return clock::time_point::max();
   return home_->isolation->begins_at();
 }
@@ -100,7 +100,7 @@ bool picker_actor::may_run_suspects() {
 /// From when on no step of this queue is younger than a heartbeat; max(): there is
 /// still something to be written, or to begin.
 picker_actor::clock::time_point picker_actor::rests_at() {
-  bool more = !claimed_.empty() || turn_.wanted() > 0
+  bool more = waiting_.count(waits_for::pick) > 0 || turn_.wanted() > 0
               || home_->claims->under_way(queue_.name) > 0;
   auto at = clock::time_point::min();
   for (const auto& [tag, x] : begun_.all()) {
@@ -117,22 +117,21 @@ picker_actor::clock::time_point picker_actor::rests_at() {
 void picker_actor::note_trial() {
   // Slots are taken by what has run for longer: there is no use in waiting for them.
   if (gate_.why_no_slot(begun_.running(), has_idle_worker())) {
-    auto row = std::move(trial_->row);
     end_trial();
-    return release_held(*row);
+    return release_held(*waiting_.take_trial());
   }
   trial_->now = trial::stage::noting;
-  note(*trial_->under, trial_->row->row().trials + 1);
+  note(*trial_->under, trial_->trials + 1);
   notes_.back().begins = true;
 }
 
 void picker_actor::begin_trial() {
-  const auto& row = trial_->row->row();
-  home_->tell(
-    events::trial_begun{trial_->row->which(), row.crashes, row.trials});
+  auto what = waiting_.take_trial();
+  const auto& row = what->row();
+  home_->tell(events::trial_begun{what->which(), row.crashes, row.trials});
   trial_->now = trial::stage::running;
   trial_->until = now() + home_->config.heartbeat;
-  ahead_.push_front(std::move(trial_->row));
+  waiting_.add_first(std::move(what));
   start_steps();
 }
 
@@ -159,9 +158,8 @@ void picker_actor::end_trial() {
 void picker_actor::cancel_trial() {
   if (!trial_ || trial_->now != trial::stage::waiting)
     return;
-  auto row = std::move(trial_->row);
   end_trial();
-  if (row)
+  if (auto row = waiting_.take_trial())
     release_held(*row);
 }
 
@@ -173,7 +171,7 @@ void picker_actor::abandon_trial() {
     note(*trial_->under, trial_->trials);
     send_notes();
   }
-  if (trial_->row) // it will not begin
+  if (waiting_.take_trial()) // it will not begin
     home_->leases.remove(trial_->under);
   end_trial();
 }
@@ -238,7 +236,7 @@ void picker_actor::on_notes_written(const pq::reply& reply) {
 void picker_actor::on_trial_noted(std::optional<bool> fenced) {
   if (fenced.value_or(false))
     return begin_trial();
-  auto row = std::move(trial_->row);
+  auto row = waiting_.take_trial();
   if (fenced) {
     end_trial();
     let_go(*row);

@@ -1,0 +1,95 @@
+#include <gd/engine/queue/waiting_rows.hpp>
+
+#include <gd/pq/ensure.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace gd {
+
+void waiting_rows::add(execution_ptr row, reason why) {
+  const auto& under = *row->under();
+  switch (why) {
+    case reason::slot:
+      ahead_.push_back(std::move(row));
+      return;
+    case reason::content:
+      hidden_.emplace(std::pair{under.id, under.token}, std::move(row));
+      return;
+    case reason::trial:
+      ensure(!trial_, "one row waits for its trial");
+      trial_ = std::move(row);
+      return;
+    case reason::pick:
+      ensure(false, "claimed rows say behind which pick they come");
+  }
+}
+
+execution_ptr waiting_rows::take(const store::hidden_row& which) {
+  auto found = hidden_.extract({which.id, which.token});
+  return found.empty() ? nullptr : std::move(found.mapped());
+}
+
+std::vector<waiting_rows::claimed> waiting_rows::end_pick(std::uint64_t ended,
+                                                          bool left_some,
+                                                          std::uint64_t next) {
+  std::vector<claimed> out;
+  for (auto& x : std::exchange(claimed_, {})) {
+    x.too_early = left_some && ended <= x.behind;
+    bool waits = !x.too_early && next <= x.behind;
+    (waits ? claimed_ : out).push_back(std::move(x));
+  }
+  return out;
+}
+
+std::vector<execution_ptr> waiting_rows::take_last(std::size_t count) {
+  std::vector<execution_ptr> out;
+  for (; out.size() < count && !hidden_.empty();
+       hidden_.erase(std::prev(hidden_.end())))
+    out.push_back(std::move(std::prev(hidden_.end())->second));
+  for (; out.size() < count && !ahead_.empty(); ahead_.pop_back())
+    out.push_back(std::move(ahead_.back()));
+  return out;
+}
+
+std::vector<execution_ptr> waiting_rows::take_picked(const lease_ptr& but) {
+  std::vector<execution_ptr> out;
+  auto leaves = [&](const execution_ptr& x) {
+    if (x->under() == but)
+      return false;
+    out.push_back(x);
+    return true;
+  };
+  std::erase_if(ahead_, leaves);
+  std::erase_if(hidden_, [&](const auto& x) { return leaves(x.second); });
+  return out;
+}
+
+std::vector<execution_ptr> waiting_rows::take_all() {
+  auto out = take_picked(nullptr);
+  for (auto& x : std::exchange(claimed_, {}))
+    out.insert(out.end(), std::make_move_iterator(x.rows.begin()),
+               std::make_move_iterator(x.rows.end()));
+  if (auto row = take_trial())
+    out.push_back(std::move(row));
+  return out;
+}
+
+std::size_t waiting_rows::count(reason why) const {
+  switch (why) {
+    case reason::slot:
+      return ahead_.size();
+    case reason::content:
+      return hidden_.size();
+    case reason::trial:
+      return trial_ ? 1 : 0;
+    case reason::pick:
+      break;
+  }
+  std::size_t n = 0;
+  for (const auto& x : claimed_)
+    n += x.rows.size();
+  return n;
+}
+
+} // namespace gd

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <gd/engine/step/execution.hpp>
+#include <gd/store/lease.hpp>
+#include <gd/store/store.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gd {
+
+/// A queue's rows that are under a lease and have not begun, each with what it waits
+/// for. Knows nothing else of them: what may begin, the gate says.
+class waiting_rows {
+public:
+  enum class reason : std::uint8_t {
+    slot,    ///< it lies ahead, in the order of the picks
+    content, ///< it was picked without, or runs ahead and is not shown yet
+    pick, ///< its insert has committed before the pick has ended behind which it comes
+    trial, ///< its own: nothing else is to run
+  };
+
+  /// Rows that an insert has claimed, and behind which pick they come.
+  struct claimed {
+    std::uint64_t behind = 0;
+    std::vector<execution_ptr> rows{};
+    /// The pick has left rows that come before these.
+    bool too_early = false;
+  };
+
+  /// Anything but `pick`; one at the most is on trial.
+  void add(execution_ptr row, reason why);
+
+  void add_claimed(std::uint64_t behind, std::vector<execution_ptr> rows) {
+    claimed_.push_back({behind, std::move(rows)});
+  }
+
+  /// Before all that wait for a slot.
+  void add_first(execution_ptr row) {
+    ahead_.push_front(std::move(row));
+  }
+
+  // -- rows that go on --------------------------------------------------------
+
+  bool any_ahead() const noexcept {
+    return !ahead_.empty();
+  }
+  execution_ptr& next() {
+    return ahead_.front();
+  }
+  void pop_next() {
+    ahead_.pop_front();
+  }
+
+  /// One that waits for its content; null: it does not any more.
+  execution_ptr take(const store::hidden_row& which);
+
+  bool contains(const store::hidden_row& which) const {
+    return hidden_.contains({which.id, which.token});
+  }
+
+  /// Null: it has no content yet, has begun, or there is none.
+  execution_ptr take_trial() {
+    return std::exchange(trial_, nullptr);
+  }
+
+  /// Pick `ended` has ended, and has `left_some` or nothing that could have been taken;
+  /// those from `next` on are under way. Claims that do not wait any more.
+  std::vector<claimed> end_pick(std::uint64_t ended, bool left_some,
+                                std::uint64_t next);
+
+  // -- rows that go back ------------------------------------------------------
+
+  /// Mostly those that have come last; no claims.
+  std::vector<execution_ptr> take_last(std::size_t count);
+
+  /// All that were picked, but this one.
+  std::vector<execution_ptr> take_picked(const lease_ptr& but);
+
+  std::vector<execution_ptr> take_all();
+
+  // -- what there is ----------------------------------------------------------
+
+  std::size_t count(reason why) const;
+
+  std::size_t size() const {
+    return count(reason::slot) + count(reason::content) + count(reason::pick)
+           + count(reason::trial);
+  }
+
+private:
+  std::deque<execution_ptr> ahead_;
+  /// By id and token.
+  std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
+  std::vector<claimed> claimed_;
+  execution_ptr trial_;
+};
+
+} // namespace gd
