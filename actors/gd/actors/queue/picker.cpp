@@ -53,6 +53,9 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
     lanes_(std::move(lanes)),
     turn_(turn_settings(*home_, queue_, lanes_.size())),
     gate_(gate_settings(*home_, queue_)),
+    trials_({.heartbeat = home_->config.heartbeat,
+             .lease = home_->config.lease,
+             .suspects = home_->isolation}),
     pace_(pace_settings(home_->config, queue_)) {
   // nop
 }
@@ -128,7 +131,6 @@ void picker_actor::on_exit() {
   if (!keys.empty() || left.locks)
     leave(lanes_.front(), {{store::end_session()}, false});
   begun_ = {};
-  trial_.reset();
   draining_.reset();
 }
 
@@ -327,10 +329,7 @@ void picker_actor::arm() {
     at = std::min({at, poll_at_, due_at_, turn_.due(t, room() > 0)});
   if (draining_) // the last unit may wait for a connection
     at = std::min(at, draining_->by);
-  if (trial_)
-    at = std::min({at, trial_->until, trial_begins_at()});
-  if (!notes_.empty() && notes_sent_.empty())
-    at = std::min(at, notes_at_);
+  at = std::min(at, trials_.due());
   if (turn_.sees_suspects())
     at = std::min(at, home_->isolation->clears_at());
   alarm_.set(this, at);
@@ -354,8 +353,7 @@ void picker_actor::on_drain(drain how) {
 void picker_actor::stop_if_drained() {
   if (!draining_)
     return;
-  bool all = begun_.empty() && turn_.empty() && !trial_ && notes_.empty()
-             && notes_sent_.empty()
+  bool all = begun_.empty() && turn_.empty() && trials_.empty()
              && home_->claims->under_way(queue_.name) == 0;
   if (!all && now() < draining_->by)
     return;

@@ -7,6 +7,7 @@
 #include <gd/engine/queue/elsewhere.hpp>
 #include <gd/engine/queue/gate.hpp>
 #include <gd/engine/queue/pace.hpp>
+#include <gd/engine/queue/trials.hpp>
 #include <gd/engine/queue/turn.hpp>
 #include <gd/engine/queue/waiting_rows.hpp>
 #include <gd/engine/step/execution.hpp>
@@ -38,28 +39,6 @@ public:
 
 private:
   using waits_for = waiting_rows::reason;
-
-  /// The suspect of this queue that runs alone, or is to.
-  struct trial {
-    enum class stage : std::uint8_t {
-      waiting, ///< for its content, and until nothing else runs
-      noting,  ///< the trial is noted on its row
-      running, ///< until its outcome, or `until`
-    };
-    lease_ptr under{};
-    stage now = stage::waiting;
-    /// Its content is there.
-    bool shown = false;
-    /// Noted on its row when it was picked.
-    std::int32_t trials = 0;
-    clock::time_point until = clock::time_point::max();
-  };
-
-  /// Of trials, to be written on its row, but not for ever.
-  struct pending_note : store::trials_note {
-    clock::time_point until{};
-    bool begins = false; ///< its trial
-  };
 
   /// Where to tell what is left, and until when to wait.
   struct draining {
@@ -162,24 +141,15 @@ private:
   void take_suspects(std::vector<execution_ptr> rows,
                      std::optional<std::size_t> on_trial);
   void fail_unrun(execution_ptr row);
-  bool is_on_trial(const lease_ptr& under) const;
   void see_to_trials();
-  clock::time_point trial_begins_at() const;
   bool may_run_suspects();
   clock::time_point rests_at();
   void note_trial();
   void begin_trial();
-  void survive_trial();
-  void end_trial();
   void cancel_trial();
   void abandon_trial();
-  void note(const lease& of, std::int32_t trials,
-            std::optional<std::string> worker = std::nullopt);
-  void write_notes();
-  void send_notes();
+  void write_notes(const trials::written& what);
   void on_notes_written(const pq::reply& reply);
-  void on_trial_noted(std::optional<bool> fenced);
-  void note_again(pending_note x);
 
   void stop_if_drained();
 
@@ -191,6 +161,7 @@ private:
   turn turn_;
   gate gate_;
   waiting_rows waiting_;
+  trials trials_;
   pace pace_;
   /// Null: this node lets none in, so far.
   std::shared_ptr<elsewhere> workers_;
@@ -215,11 +186,6 @@ private:
   /// Outcomes of executions that nobody here knows, on their way.
   std::size_t late_ = 0;
   std::optional<draining> draining_{};
-  std::optional<trial> trial_{};
-  /// To be written; those under way; and not before this time.
-  std::vector<pending_note> notes_;
-  std::vector<pending_note> notes_sent_;
-  clock::time_point notes_at_{};
 };
 
 } // namespace gd::actors

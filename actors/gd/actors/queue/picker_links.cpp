@@ -38,7 +38,7 @@ void picker_actor::see_workers() {
 /// What runs here runs soonest; but for a suspect on trial: the end of a worker's process
 /// costs less than that of this one.
 bool picker_actor::goes_elsewhere(const execution_ptr& what) {
-  bool alone = is_on_trial(what->under());
+  bool alone = trials_.is_of(what->under());
   return (alone || gate_.why_no_slot(begun_.running()))
          && hand_out(what, alone);
 }
@@ -119,17 +119,18 @@ void picker_actor::read_report(elsewhere::report& x) {
       home_->leases.remove(found->under);
       if (!x.process_gone)
         return;
-      bool alone = is_on_trial(found->under);
-      note(*found->under, found->trials + (alone ? 1 : 0), found->away->from);
+      bool alone = trials_.is_of(found->under);
+      trials_.note(*found->under, found->trials + (alone ? 1 : 0), now(),
+                   found->away->from);
       if (alone) // it has not survived it
-        end_trial();
+        trials_.end();
       return;
     }
     case kind::resumed:
       if (found->under->lost)
         return;
       home_->leases.add(found->under);
-      note(*found->under, found->trials); // its process lives
+      trials_.note(*found->under, found->trials, now()); // its process lives
   }
 }
 

@@ -50,7 +50,7 @@ void picker_actor::let_go(const execution& x) {
 
 void picker_actor::put_ahead(execution_ptr row) {
   const auto& under = row->under();
-  bool tried = is_on_trial(under);
+  bool tried = trials_.is_of(under);
   if (auto why = gate_.why_not_begin(row->row(), tried))
     return why == gate::reason::crashes ? fail_unrun(std::move(row))
                                         : release(*row);
@@ -59,7 +59,7 @@ void picker_actor::put_ahead(execution_ptr row) {
     turn_.show({under->id, under->token});
     waiting_.add(std::move(row), waits_for::content);
   } else if (tried) {
-    trial_->shown = true;
+    trials_.show();
     waiting_.add(std::move(row), waits_for::trial);
   } else {
     waiting_.add(std::move(row), waits_for::slot);
@@ -131,8 +131,8 @@ void picker_actor::drop(const execution& x) {
   home_->leases.remove(x.under());
   if (x.under()->suspect)
     home_->isolation->ended(x.under()->id, false);
-  if (is_on_trial(x.under()))
-    end_trial();
+  if (trials_.is_of(x.under()))
+    trials_.end();
   if (auto key = store::hold_of(x.row()))
     unlock(std::move(*key));
 }
@@ -250,12 +250,12 @@ void picker_actor::release_all(const std::vector<execution_ptr>& rows) {
 /// All that has not begun, but for what is to run alone.
 void picker_actor::release_ahead() {
   for (const auto& x : steps_->take_waiting()) {
-    if (!is_on_trial(x.what->under()))
+    if (!trials_.is_of(x.what->under()))
       release_job(x);
     else
       steps_->put({x});
   }
-  release_all(waiting_.take_picked(trial_ ? trial_->under : nullptr));
+  release_all(waiting_.take_picked(trials_.under()));
 }
 
 } // namespace gd::actors

@@ -168,7 +168,7 @@ void picker_actor::crash(entry& x, const execution& what,
                          const std::string& why) {
   home_->tell(events::step_crashed{what.which(), why, what.took()});
   if (x.under->began() != clock::time_point::min())
-    note(*x.under, x.trials + 1);
+    trials_.note(*x.under, x.trials + 1, now());
   settle(x);
 }
 
@@ -177,8 +177,8 @@ void picker_actor::settle(entry& x, bool well) {
   begun_.settle(x);
   if (x.under->suspect)
     home_->isolation->ended(x.under->id, well);
-  if (is_on_trial(x.under))
-    end_trial();
+  if (trials_.is_of(x.under))
+    trials_.end();
   let_go(x);
   home_->leases.remove(x.under);
   if (x.deputy)
