@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 namespace step_table_suite {
 
@@ -27,23 +28,45 @@ struct fixture : test_coordinator_fixture<gd::test::system_config> {
   step_table::clock::time_point now{1h};
   std::optional<gd::store::key_hold> key;
 
-  step_table::entry&
-  add(state begins, std::unique_ptr<step_table::supervision> care = nullptr) {
-    auto tag = table.draw_tag();
-    return table.add(tag,
-                     {.under = std::make_shared<gd::lease>(1, "a/0/1"),
-                      .care = std::move(care)},
+  step_table::entry& add(state begins) {
+    return table.add(table.draw_tag(),
+                     {.under = std::make_shared<gd::lease>(1, "a/0/1")},
                      begins);
   }
 
-  static std::unique_ptr<step_table::supervision> pooled() {
-    return std::make_unique<step_table::supervision>(
-      step_table::supervision{.limit = 1s, .pooled = true});
+  step_table::entry& add(state begins, step_table::supervision care) {
+    return table.add(table.draw_tag(),
+                     {.under = std::make_shared<gd::lease>(1, "a/0/1"),
+                      .kind = step_table::attended{.care = care}},
+                     begins);
   }
 
-  std::unique_ptr<step_table::supervision> due_in(std::chrono::seconds time) {
-    return std::make_unique<step_table::supervision>(
-      step_table::supervision{.limit = time, .due = now + time});
+  step_table::entry& add_away(bool function) {
+    return table.add(
+      table.draw_tag(),
+      {.under = std::make_shared<gd::lease>(1, "a/0/1"),
+       .kind = step_table::away{.from = "w", .function = function}},
+      state::running);
+  }
+
+  static step_table::supervision pooled() {
+    return {.limit = 1s, .pooled = true};
+  }
+
+  step_table::supervision due_in(std::chrono::seconds time) const {
+    return {.limit = time, .due = now + time};
+  }
+
+  void spawn_step(step_table::entry& x) {
+    if (!std::holds_alternative<step_table::attended>(x.kind))
+      x.kind = step_table::attended{};
+    std::get<step_table::attended>(x.kind).step = sys.spawn(
+      []() -> caf::behavior { return {[](int) {}}; });
+  }
+
+  static void end_step(step_table::entry& x) {
+    anon_send_exit(x.actor(), caf::exit_reason::kill);
+    std::get<step_table::attended>(x.kind).step = nullptr;
   }
 };
 
@@ -72,7 +95,7 @@ CAF_TEST(what has not returned has a slot and what is released has none) {
 CAF_TEST(a row stays until it is settled and its actor is down) {
   auto& x = add(state::running);
   auto tag = x.tag;
-  x.step = sys.spawn([]() -> caf::behavior { return {[](int) {}}; });
+  spawn_step(x);
   x.key = gd::store::key_hold{};
   CAF_CHECK(!table.forget(x, key));
   table.report(x, false, nullptr, false);
@@ -82,8 +105,7 @@ CAF_TEST(a row stays until it is settled and its actor is down) {
   CAF_CHECK(x.has_outcome());
   CAF_CHECK(!table.forget(x, key)); // its function goes on
   CAF_CHECK_EQUAL(table.unfinished(), 1u);
-  anon_send_exit(x.step, caf::exit_reason::kill);
-  x.step = nullptr;
+  end_step(x);
   table.leave_slot(x);
   CAF_CHECK(!key);
   CAF_CHECK(table.forget(x, key));
@@ -110,14 +132,13 @@ CAF_TEST(a refused row may be reported and refused again until it is settled) {
 
 CAF_TEST(a late function keeps its slot when its deputy has long reported) {
   auto& x = add(state::running, due_in(1s));
-  x.step = sys.spawn([]() -> caf::behavior { return {[](int) {}}; });
+  spawn_step(x);
   CAF_REQUIRE_EQUAL(table.late(now + 1s).size(), 1u);
   table.report(x, true, nullptr, false);
   table.settle(x);
   CAF_CHECK_EQUAL(table.running(), 1);
   CAF_CHECK(!table.forget(x, key));
-  anon_send_exit(x.step, caf::exit_reason::kill);
-  x.step = nullptr;
+  end_step(x);
   table.leave_slot(x);
   CAF_CHECK(table.forget(x, key));
   CAF_CHECK_EQUAL(table.running(), 0);
@@ -174,6 +195,24 @@ CAF_TEST(what is taken back from the runners is no longer there) {
   CAF_CHECK_EQUAL(x.bytes, 100u);
   CAF_CHECK_EQUAL(table.running(), 0);
   CAF_CHECK(table.find(tag) == nullptr);
+}
+
+CAF_TEST(what a worker has takes no slot and stays until its function returns) {
+  auto& x = add_away(true);
+  auto tag = x.tag;
+  CAF_CHECK(!x.has_slot());
+  CAF_CHECK_EQUAL(table.running(), 0);
+  CAF_CHECK_EQUAL(table.unfinished(), 1u);
+  table.settle(x);
+  CAF_CHECK_EQUAL(table.unfinished(), 0u);
+  CAF_CHECK(!table.forget(x, key));
+  std::get<step_table::away>(x.kind).function = false;
+  CAF_CHECK(table.forget(x, key));
+  CAF_CHECK(table.find(tag) == nullptr);
+  auto& back = add_away(true);
+  CAF_CHECK_EQUAL(table.take_queued(back.tag).at_worker()->from, "w");
+  CAF_CHECK(table.empty());
+  CAF_CHECK_EQUAL(table.running(), 0);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -13,17 +13,12 @@ namespace gd::actors {
 
 namespace {
 
+using away = step_table::away;
 using state = step_table::state;
 using kind = elsewhere::report::what;
 
 /// Outcomes of executions that nobody here knows, at the same time, at the most.
 constexpr std::size_t most_late = 1'000;
-
-std::unique_ptr<step_table::away> with(std::string link, bool function = true,
-                                       std::int32_t tries = 0) {
-  return std::make_unique<step_table::away>(
-    step_table::away{std::move(link), function, tries});
-}
 
 } // namespace
 
@@ -58,8 +53,7 @@ bool picker_actor::hand_out(const execution_ptr& what, bool alone) {
   home_->begin(*what->under(), t);
   begun_.add(tag,
              {.under = what->under(),
-              .what = what,
-              .away = with(std::move(*whose)),
+              .kind = away{.from = std::move(*whose), .what = what},
               .key = store::hold_of(what->row()),
               .trials = what->row().trials},
              state::running);
@@ -83,14 +77,15 @@ void picker_actor::read_report(elsewhere::report& x) {
       add_late(x);
     return;
   }
+  auto& there = std::get<away>(found->kind);
   switch (x.kind) {
     case kind::outcome: {
       if (found->has_outcome())
         return;
-      const auto& of = found->what;
+      const auto& of = there.what;
       if (!x.row) {
         workers_->refuse(x, false, now());
-        found->away->function = false;
+        there.function = false;
         return crash(*found, *of, x.why);
       }
       auto handled = x.ran.handled;
@@ -103,17 +98,17 @@ void picker_actor::read_report(elsewhere::report& x) {
         handled, of);
     }
     case kind::crashed:
-      found->what->ran(std::move(x.ran));
+      there.what->ran(std::move(x.ran));
       if (!x.told) // the end of a worker is no trial of all that it had
         found->under->begin(clock::time_point::min());
-      return crash(*found, *found->what, x.why);
+      return crash(*found, *there.what, x.why);
     case kind::returned: {
       auto row = begun_.take_queued(x.tag);
       row.under->begin(clock::time_point::min());
-      return release(*row.what);
+      return release(*std::get<away>(row.kind).what);
     }
     case kind::over:
-      found->away->function = false;
+      there.function = false;
       return forget_if_over(*found);
     case kind::suspended: {
       home_->leases.remove(found->under);
@@ -121,7 +116,7 @@ void picker_actor::read_report(elsewhere::report& x) {
         return;
       bool alone = trials_.is_of(found->under);
       trials_.note(*found->under, found->trials + (alone ? 1 : 0), now(),
-                   found->away->from);
+                   there.from);
       if (alone) // it has not survived it
         trials_.end();
       return;
@@ -149,10 +144,11 @@ void picker_actor::add_late(elsewhere::report& x) {
     if (const auto& time = machine->kept(*end))
       x.row->keep_us = time->count();
   auto tag = begun_.draw_tag();
-  auto& added = begun_.add(tag,
-                           {.under = std::make_shared<lease>(x.id, x.token),
-                            .away = with(x.from, false, x.tries)},
-                           state::reported);
+  auto& added = begun_.add(
+    tag,
+    {.under = std::make_shared<lease>(x.id, x.token),
+     .kind = away{.from = x.from, .function = false, .tries = x.tries}},
+    state::reported);
   added.unwritten = x.row->bytes();
   steps_->add_unwritten(added.unwritten);
   turn_.add(std::move(*x.row), tag);
@@ -164,23 +160,25 @@ bool picker_actor::go_on_there(const entry& x, const execution_ptr& after,
   bool may = after->row().shown && !gate_.why_not_begin(after->row());
   auto tag = begun_.draw_tag();
   auto t = now();
-  if (!workers_->settle(x.away->from, written, 0, may ? after.get() : nullptr,
-                        tag, t + home_->config.lease, t))
+  const auto& from = x.at_worker()->from;
+  if (!workers_->settle(from, written, 0, may ? after.get() : nullptr, tag,
+                        t + home_->config.lease, t))
     return false;
   after->strip();
   home_->begin(*after->under(), t);
   begun_.add(
-    tag, {.under = after->under(), .what = after, .away = with(x.away->from)},
+    tag, {.under = after->under(), .kind = away{.from = from, .what = after}},
     state::running);
   return true;
 }
 
 /// Tells the worker what has become of its outcome.
 void picker_actor::answer(const entry& x, const turn::flushed& of) {
-  if (!x.what)
+  const auto& there = *x.at_worker();
+  if (!there.what)
     --late_;
   auto t = now();
-  workers_->settle(x.away->from, of, x.away->tries, nullptr, 0,
+  workers_->settle(there.from, of, there.tries, nullptr, 0,
                    t + home_->config.lease, t);
 }
 

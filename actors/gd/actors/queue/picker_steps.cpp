@@ -132,7 +132,7 @@ void picker_actor::collect_flushed(turn::flushed& x) {
     case verdict::collided: {
       auto told = x.what == verdict::collided ? x.why : without_data(x.why);
       home_->tell(events::outcome_refused{x.row->id, told});
-      if (found->spare && found->away) {
+      if (found->spare && found->at_worker()) {
         begun_.refuse(*found);
         return answer(*found, x);
       }
@@ -142,7 +142,7 @@ void picker_actor::collect_flushed(turn::flushed& x) {
   }
   if (x.what == verdict::applied && x.row->what == store::verb::advance)
     go_on(*found, x);
-  else if (found->away)
+  else if (found->at_worker())
     answer(*found, x);
   settle(*found,
          x.what == verdict::applied && x.row->what != store::verb::release);
@@ -154,7 +154,7 @@ void picker_actor::go_on(const entry& x, turn::flushed& written) {
     x.spare->after(std::move(*written.row), std::move(written.next_token),
                    std::move(written.inbox)));
   home_->leases.add(after->under());
-  if (!x.away || !go_on_there(x, after, written))
+  if (!x.at_worker() || !go_on_there(x, after, written))
     put_ahead(std::move(after));
 }
 

@@ -84,7 +84,7 @@ picker_actor::clock::time_point picker_actor::rests_at() {
   auto at = clock::time_point::min();
   for (const auto& [tag, x] : begun_.all()) {
     bool begun = x.under->began() != clock::time_point::min();
-    bool runs = x.has_slot() || (x.away && !x.has_outcome());
+    bool runs = x.has_slot() || (x.at_worker() && !x.has_outcome());
     if (runs && begun)
       at = std::max(at, x.under->began() + home_->config.heartbeat);
     else

@@ -10,14 +10,15 @@ step_table::entry& step_table::add(std::uint64_t tag, row what, state begins) {
   auto [found, added] = rows_.try_emplace(tag, tag, std::move(what), begins);
   ensure(added, "a row's number is its own");
   auto& x = found->second;
-  if (!x.away && (begins == state::queued || begins == state::running)) {
+  const auto* care = x.care();
+  if (!x.at_worker() && (begins == state::queued || begins == state::running)) {
     x.slot_ = true;
     ++running_;
-    if (x.care && x.care->pooled)
+    if (care != nullptr && care->pooled)
       ++pooled_;
   }
-  if (begins == state::running && x.care)
-    limits_.emplace(x.care->due, tag);
+  if (begins == state::running && care != nullptr)
+    limits_.emplace(care->due, tag);
   return x;
 }
 
@@ -27,17 +28,19 @@ step_table::entry* step_table::find(std::uint64_t tag) {
 }
 
 void step_table::begin(entry& x, clock::time_point at) {
-  ensure(x.now_ == state::queued && x.care, "only what has waited begins");
+  ensure(x.now_ == state::queued && x.care() != nullptr,
+         "only what has waited begins");
   x.now_ = state::running;
-  x.care->due = at + x.care->limit;
-  limits_.emplace(x.care->due, x.tag);
+  auto& care = *std::get<attended>(x.kind).care;
+  care.due = at + care.limit;
+  limits_.emplace(care.due, x.tag);
 }
 
 void step_table::leave_slot(entry& x) {
   ensure(x.slot_, "a slot is left by who has it");
   x.slot_ = false;
   --running_;
-  if (x.care && x.care->pooled)
+  if (const auto* care = x.care(); care != nullptr && care->pooled)
     --pooled_;
 }
 
@@ -66,16 +69,17 @@ void step_table::settle(entry& x) {
 }
 
 void step_table::lift_limit(const entry& x) {
-  if (x.care)
-    limits_.erase({x.care->due, x.tag});
+  if (const auto* care = x.care())
+    limits_.erase({care->due, x.tag});
 }
 
 step_table::row step_table::take_queued(std::uint64_t tag) {
   auto found = rows_.find(tag);
-  ensure(found != rows_.end()
-           && (found->second.now_ == state::queued || found->second.away),
-         "what leaves the runners unrun was queued");
-  if (!found->second.away)
+  ensure(
+    found != rows_.end()
+      && (found->second.now_ == state::queued || found->second.at_worker()),
+    "what leaves the runners unrun was queued");
+  if (!found->second.at_worker())
     leave_slot(found->second);
   row x = std::move(found->second);
   rows_.erase(found);
@@ -83,7 +87,9 @@ step_table::row step_table::take_queued(std::uint64_t tag) {
 }
 
 bool step_table::forget(entry& x, std::optional<store::key_hold>& key) {
-  if (x.now_ != state::settled || x.step || (x.away && x.away->function))
+  const auto* there = x.at_worker();
+  if (x.now_ != state::settled || x.actor()
+      || (there != nullptr && there->function))
     return false;
   ensure(!x.slot_, "a step that is down has no slot");
   key = std::move(x.key);
@@ -107,7 +113,7 @@ std::size_t step_table::unfinished() const {
   return static_cast<std::size_t>(std::count_if(rows_.begin(), rows_.end(),
                                                 [](const auto& found) {
     const auto& x = found.second;
-    return x.slot_ || (x.now_ != state::settled && (x.spare || x.away));
+    return x.slot_ || (x.now_ != state::settled && (x.spare || x.at_worker()));
   }));
 }
 

@@ -10,12 +10,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace gd::actors {
@@ -55,23 +55,31 @@ public:
     clock::time_point due = clock::time_point::max();
   };
 
-  /// Of a row that a worker without a database has.
+  /// A runner runs the step; or nobody: its row is released, or failed, unrun.
+  struct queued {};
+
+  /// An actor of its own runs it.
+  struct attended {
+    /// Null: down.
+    caf::actor step{};
+    /// Which the actor runs: for what does not change.
+    execution_ptr what{};
+    /// Nullopt: it has no time limit.
+    std::optional<supervision> care{};
+  };
+
+  /// A worker without a database runs it.
   struct away {
-    std::string from{};   ///< whose it is
-    bool function = true; ///< has not returned, as far as is known
-    std::int32_t tries
-      = 0; ///< of an outcome of which nobody here knew the execution
+    std::string from{}; ///< whose it is
+    /// Null: an outcome has come of which nobody here knew the execution.
+    execution_ptr what{};
+    bool function = true;   ///< has not returned, as far as is known
+    std::int32_t tries = 0; ///< of such an outcome
   };
 
   struct row {
     lease_ptr under;
-    /// Null: down, the runner's, or there never was one.
-    caf::actor step{};
-    /// Of a step with an actor of its own, which runs it: for what does not change.
-    execution_ptr what{};
-    std::unique_ptr<supervision> care{};
-    /// Null: it is run here.
-    std::unique_ptr<step_table::away> away{};
+    std::variant<queued, attended, away> kind{};
     /// For a deputy: the step's own actor is down when its function has returned.
     execution_ptr spare{};
     /// Calls the handler, with `spare`.
@@ -85,6 +93,21 @@ public:
     /// written.
     std::size_t bytes = 0;
     std::size_t unwritten = 0;
+
+    /// Null: it is run here.
+    const away* at_worker() const noexcept {
+      return std::get_if<away>(&kind);
+    }
+    /// Null: it has no time limit.
+    const supervision* care() const noexcept {
+      const auto* own = std::get_if<attended>(&kind);
+      return own != nullptr && own->care ? &*own->care : nullptr;
+    }
+    /// Null: down, the runner's, or there never was one.
+    caf::actor actor() const {
+      const auto* own = std::get_if<attended>(&kind);
+      return own != nullptr ? own->step : nullptr;
+    }
   };
 
   class entry : public row {
@@ -107,7 +130,7 @@ public:
       return slot_;
     }
     bool asynchronous() const noexcept {
-      return care && care->asynchronous;
+      return care() != nullptr && care()->asynchronous;
     }
 
   private:

@@ -61,19 +61,18 @@ std::uint64_t stepper_actor::begin(execution_ptr what,
   const auto* starter = dynamic_cast<const detail::async_starter*>(
     defined.start.get());
   bool pooled = is_pooled(defined);
+  step_table::attended own{.what = what};
   step_table::row row{.under = what->under(),
-                      .what = what,
                       .key = store::hold_of(what->row()),
                       .trials = what->row().trials,
                       .bytes = bytes};
   if (auto limit = defined.limit()) {
-    row.care = std::make_unique<step_table::supervision>(
-      step_table::supervision{
-        .limit = *limit, .asynchronous = starter != nullptr, .pooled = pooled});
+    own.care = step_table::supervision{
+      .limit = *limit, .asynchronous = starter != nullptr, .pooled = pooled};
     row.spare = std::make_shared<execution>(what->without_inbox());
     if (!pooled) {
       row.spare->started();
-      row.care->due = now() + *limit;
+      own.care->due = now() + *limit;
     }
   }
   auto self = caf::actor_cast<caf::actor>(this);
@@ -86,7 +85,8 @@ std::uint64_t stepper_actor::begin(execution_ptr what,
   else // lazily: scheduled once, for its message
     step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what),
                                              step_thread::shared);
-  row.step = step;
+  own.step = step;
+  row.kind = std::move(own);
   begun_.add(tag, std::move(row), pooled ? state::queued : state::running);
   watcher_.watch(this, step,
                  [this, tag](const caf::error& why) { step_down(tag, why); });
@@ -153,14 +153,16 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
   if (found == nullptr)
     return;
   auto& x = *found;
-  x.step = nullptr;
+  auto& own = std::get<step_table::attended>(x.kind);
+  own.step = nullptr;
   bool had_slot = x.has_slot();
   if (had_slot)
     begun_.leave_slot(x);
   bool drives = drives_when_down(x);
   bool late = x.deputy != nullptr;
-  if (late && had_slot && x.care)
-    home_->tell(events::step_returned_late{x.what->which(), x.what->took()});
+  if (late && had_slot && own.care)
+    home_->tell(
+      events::step_returned_late{own.what->which(), own.what->took()});
   if (late || x.has_outcome()) {
     forget_if_over(x);
   } else if (x.now() == state::queued && x.under->lost) {
@@ -169,9 +171,10 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
                                              : std::nullopt) {
     begun_.lift_limit(x);
     x.deputy = appoint(x);
-    anon(x.deputy, step_failed{"step " + x.what->row().step + ": " + *failure});
+    anon(x.deputy,
+         step_failed{"step " + own.what->row().step + ": " + *failure});
   } else {
-    crash(x, *x.what, render(system(), why));
+    crash(x, *own.what, render(system(), why));
   }
   if (had_slot)
     free_slot();
@@ -192,13 +195,14 @@ void stepper_actor::expire_limits() {
   for (auto* x : begun_.late(now())) {
     if (!x->under->decide(decider::limit))
       continue; // the step's outcome is on its way
-    home_->tell(events::step_over_limit{x->what->which(), x->care->limit});
+    const auto& own = std::get<step_table::attended>(x->kind);
+    home_->tell(events::step_over_limit{own.what->which(), own.care->limit});
     late.push_back(x->under);
     x->deputy = appoint(*x);
-    anon(x->deputy, step_failed{execution::over_limit(x->what->row().step,
-                                                      x->care->limit)});
-    if (x->care->asynchronous)
-      caf::anon_send_exit(x->step, caf::exit_reason::kill);
+    anon(x->deputy, step_failed{execution::over_limit(own.what->row().step,
+                                                      own.care->limit)});
+    if (own.care->asynchronous)
+      caf::anon_send_exit(own.step, caf::exit_reason::kill);
   }
   stop_steps(system(), late);
 }
@@ -210,7 +214,7 @@ caf::actor stepper_actor::appoint(entry& x) {
   auto self = caf::actor_cast<caf::actor>(this);
   // Functions that have not returned may keep all of CAF's threads for ever: the
   // handler waits for none.
-  bool late = x.care && x.has_slot() && !x.care->asynchronous;
+  bool late = x.care() && x.has_slot() && !x.asynchronous();
   auto deputy = late ? spawn<step_actor, caf::detached>(
                   home_, self, x.tag, x.spare, step_thread::own)
                      : spawn<step_actor>(home_, self, x.tag, x.spare,
@@ -231,8 +235,8 @@ void stepper_actor::end_steps() {
     home_->leases.remove(x.under);
     if (x.has_slot())
       running.push_back(x.under);
-    if (x.step)
-      caf::anon_send_exit(x.step, caf::exit_reason::kill);
+    if (auto step = x.actor())
+      caf::anon_send_exit(step, caf::exit_reason::kill);
     if (x.deputy)
       caf::anon_send_exit(x.deputy, caf::exit_reason::kill);
   }

@@ -276,7 +276,7 @@ void crew_actor::settle(entry& x) {
 
 void crew_actor::forget_if_over(entry& x) {
   auto& as = by_tag_.at(x.tag);
-  if (!x.step && !std::exchange(as.over, true))
+  if (!x.actor() && !std::exchange(as.over, true))
     tell(kind::over, as.which);
   auto tag = x.tag;
   auto which = as.which;
