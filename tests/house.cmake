@@ -45,6 +45,7 @@ set(rooms
   "libgd/gd/engine/step|libgd/gd/pq libgd/gd/store"
   "libgd/gd/engine/queue|libgd/gd/pq libgd/gd/store libgd/gd/engine/step"
   "libgd/gd/engine/intake|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue"
+  "libgd/gd/engine/sweep|libgd/gd/pq libgd/gd/store libgd/gd/engine/step libgd/gd/engine/intake"
   "libgd/gd/client|libgd/gd/pq libgd/gd/store libgd/gd/engine/intake"
   "libgd/gd|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue libgd/gd/engine/intake"
   "actors/gd/actors/node|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue libgd/gd/engine/step libgd/gd/engine/intake"
