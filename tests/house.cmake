@@ -51,7 +51,7 @@ set(rooms
   "actors/gd/actors/node|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue libgd/gd/engine/step libgd/gd/engine/intake"
   "actors/gd/actors/queue|libgd/gd/pq libgd/gd/store libgd/gd/engine/queue libgd/gd/engine/step actors/gd/actors/node"
   "actors/gd/actors/gateway|libgd/gd/pq libgd/gd/store libgd/gd/engine/intake actors/gd/actors/node"
-  "actors/gd/actors/sweep|libgd/gd/pq libgd/gd/store libgd/gd/engine/step actors/gd/actors/node actors/gd/actors/queue"
+  "actors/gd/actors/sweep|libgd/gd/pq libgd/gd/store libgd/gd/engine/sweep actors/gd/actors/node actors/gd/actors/queue"
   "actors/gd/actors/engine|libgd/gd/pq libgd/gd/store actors/gd/actors/node actors/gd/actors/queue actors/gd/actors/gateway actors/gd/actors/sweep"
   "actors/gd/actors|"
   "network/gd/network/wire|libgd/gd/pq"

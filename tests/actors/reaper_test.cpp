@@ -317,6 +317,29 @@ CAF_TEST(of several nodes one deletes what is over and another when it goes) {
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
 }
 
+CAF_TEST(whichever sweep is cut off none reaps before it knows who is locked) {
+  home->config.poll = 1s;
+  home->config.reaper = 1s;
+  spawn_reaper();
+  for (int sweep = 0; sweep < 4; ++sweep)
+    pass(1s);
+  sched.advance_time(1s);
+  sched.run();
+  while (!next_is("gd_wake_due"))
+    turn();
+  db->drop_one(gd::errc::unavailable);
+  sched.run();
+  finish_all();
+  insert(1);
+  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
+            "lease_expires_at = now() - interval '1 s'");
+  pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
+  for (int sweep = 0; sweep < 4; ++sweep)
+    pass(1s);
+  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
+}
+
 // -- answers that come late ---------------------------------------------------
 
 CAF_TEST(

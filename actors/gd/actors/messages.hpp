@@ -89,12 +89,9 @@ struct tick {
   std::uint64_t generation = 0;
 };
 
-/// What the reaper looks for in the table.
-enum class sweep : std::uint8_t { leases, deadlines, expired };
-
-/// A sweep begins.
+/// A round of the reaper's sweeps begins; `which` counts its rounds.
 struct sweep_due {
-  sweep what = sweep::leases;
+  std::size_t which = 0;
 };
 
 /// All leases of the node are to be extended.
