@@ -251,8 +251,8 @@ inline std::string to_string(const action& x) {
   }
 }
 
-/// What features are about begins where an instance has been woken, or has had a signal
-/// with a dedup key: half of the schedules begin so.
+/// What features are about begins where an instance has been woken, has failed at its second
+/// try, or has had a signal with a dedup key: many schedules begin so.
 inline void add_beginning(schedule& to, features which, std::uint64_t seed) {
   std::mt19937_64 random{seed ^ 0x517cc1b727220a95U};
   auto roll = [&random](std::size_t n) {
@@ -265,11 +265,16 @@ inline void add_beginning(schedule& to, features which, std::uint64_t seed) {
   action pick{act::turn, node, 3};
   action awaits{act::outcome, node, 0, 4, name << 8U};
   action takes{act::outcome, node, 0, roll(9), 0xffU};
+  action again{act::outcome, node, 0, 3};
+  action stops{act::outcome, node, 0, 7};
   action writes{act::turn, node, 0};
   action paid{act::signal, 0, to.front().which, name | roll(3) << 1U};
   schedule begin;
-  if ((which & moved) != 0 && roll(2) == 0)
+  auto how = roll(4);
+  if ((which & moved) != 0 && how < 2)
     begin = {pick, awaits, writes, paid};
+  else if ((which & moved) != 0 && how == 2)
+    begin = {pick, again, writes, pick, stops, writes};
   else if (has(which, feature::keep) && roll(2) == 0)
     begin = {paid, pick, takes, writes};
   to.insert(to.end(), begin.begin(), begin.end());
