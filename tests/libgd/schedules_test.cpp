@@ -154,7 +154,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 56> mutants{{
+  const std::array<mutant, 55> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true", 148},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -299,9 +299,6 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"a retry that does not keep from being deleted", "_gd_act",
      "when 'retry' then null else g.expires_at end", "else g.expires_at end", 5,
      only(feature::verbs) | only(feature::keep)},
-    {"a key that names who has left it", "_gd_hold_key",
-     "where g.unique_guard = key;", "where g.unique_key = key;", 2,
-     only(feature::keys)},
     {"a signal to a key that is not locked", sql::lock_named, "h.locked::text",
      "array_remove(h.targets, null)::text", 16, only(feature::keys)},
     {"a queue that is paused, and not told", sql::paused_queues,

@@ -325,7 +325,8 @@ CAF_TEST(plain inserts wait for one unit of those that a stranger holds up) {
       auto began = gd::intake_base::clock::now();
       auto reply = on->run(*unit);
       auto took = gd::intake_base::clock::now() - began;
-      now += took;
+      // However long the server takes on a busy machine for what waits for nobody.
+      now += may_wait ? took : 1ms;
       if (may_wait) {
         ++waits;
         waited += took;
