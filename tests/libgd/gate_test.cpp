@@ -57,21 +57,6 @@ struct fixture {
     suspects->look("default", {});
     CAF_REQUIRE(suspects->looked("default", {{7, 9}}, {}));
   }
-
-  /// Steps of a second each, one after the other, for a while.
-  static gd::pace slow(std::int32_t slots, std::int32_t ahead,
-                       std::int64_t bytes = 1'000) {
-    gd::pace x{{.window = 1s,
-                .in_time = 3s,
-                .slots = slots,
-                .ahead = ahead,
-                .bytes = bytes}};
-    for (auto in_use = 0s; in_use < 10s; in_use += 1s) {
-      x.ended();
-      x.note(in_use);
-    }
-    return x;
-  }
 };
 
 } // namespace
@@ -151,38 +136,6 @@ CAF_TEST(all slots are taken unless a worker is idle) {
   CAF_CHECK(under_test.why_no_slot(4) == reason::no_slot);
   CAF_CHECK(under_test.why_no_slot(5) == reason::no_slot);
   CAF_CHECK(!under_test.why_no_slot(5, true));
-}
-
-CAF_TEST(a pick that wants nothing says what it lacks) {
-  auto fresh = slow(4, 0);
-  CAF_CHECK_EQUAL(gate::to_pick(fresh, {.running = 1}, 0).rows, 3);
-  CAF_CHECK(!gate::to_pick(fresh, {.running = 1}, 0).why);
-  auto full = gate::to_pick(fresh, {.running = 4}, 0);
-  CAF_CHECK_EQUAL(full.rows, 0);
-  CAF_CHECK(full.why == reason::no_slot);
-  auto for_workers = gate::to_pick(fresh, {.running = 4}, 7);
-  CAF_CHECK_EQUAL(for_workers.rows, 7);
-  CAF_CHECK(!for_workers.why);
-  // A step a second, and one may end at once: six begin within three seconds.
-  CAF_CHECK(gate::to_pick(fresh, {.running = 4, .coming = 5}, 0).why
-            == reason::no_slot);
-  auto late = gate::to_pick(fresh, {.running = 4, .coming = 6}, 0);
-  CAF_CHECK_EQUAL(late.rows, -6);
-  CAF_CHECK(late.why == reason::lease);
-}
-
-CAF_TEST(where rows have all bytes only a free slot is filled) {
-  auto x = slow(4, 0);
-  x.picked(1, 400);
-  x.hold(1'000);
-  CAF_CHECK(gate::to_pick(x, {.running = 1}, 0).why == reason::no_room);
-  CAF_CHECK(gate::why_not_show(x, false) == reason::no_room);
-  CAF_CHECK_EQUAL(
-    gate::to_pick(x, {.running = 1, .slot_to_fill = true}, 0).rows, 1);
-  CAF_CHECK(!gate::why_not_show(x, true));
-  x.let_go(400);
-  CAF_CHECK(!gate::why_not_show(x, false));
-  CAF_CHECK_EQUAL(gate::to_pick(x, {.running = 1}, 0).rows, 1);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -242,13 +242,11 @@ std::int32_t picker_actor::wanted() const {
   auto coming = static_cast<std::int64_t>(waiting_.size()) + coming_
                 + begun_.advancing() + turn_.wanted()
                 + home_->claims->under_way(queue_.name);
-  return gate::to_pick(pace_,
-                       {.running = begun_.running(),
-                        .waiting = steps_->waiting(),
-                        .coming = coming,
-                        .slot_to_fill = has_slot_to_fill()},
-                       has_worker() ? workers_->room(queue_.name) : 0)
-    .rows;
+  auto want = pace_.wanted({.running = begun_.running(),
+                            .waiting = steps_->waiting(),
+                            .coming = coming,
+                            .slot_to_fill = has_slot_to_fill()});
+  return has_worker() ? want + workers_->room(queue_.name) : want;
 }
 
 bool picker_actor::has_slot_to_fill() const {

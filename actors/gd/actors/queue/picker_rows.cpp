@@ -103,10 +103,10 @@ void picker_actor::collect_shown(turn::report& report) {
   for (auto& x : report.still_hidden) {
     if (!waiting_.contains(x))
       continue;
-    if (gate::why_not_show(pace_, has_slot_to_fill()))
-      release_held(*waiting_.take(x));
-    else
+    if (room() > 0)
       turn_.show(std::move(x));
+    else
+      release_held(*waiting_.take(x));
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <gd/engine/queue/isolation.hpp>
-#include <gd/engine/queue/pace.hpp>
 #include <gd/registry.hpp>
 #include <gd/store/store.hpp>
 
@@ -14,8 +13,8 @@
 namespace gd {
 
 /// Whether anything may begin in a queue now, and why not: whoever lets something
-/// begin asks here, and minds all reasons but those that the question leaves out.
-/// Sends nothing, and keeps no rows.
+/// begin asks here, and minds all reasons but those that the question leaves out. How
+/// many may begin, `pace` says. Sends nothing, and keeps no rows.
 class gate {
 public:
   enum class reason : std::uint8_t {
@@ -24,9 +23,7 @@ public:
     withdrawn, ///< the node does not serve its machine any more, or none at all
     trial,     ///< a suspect of this process runs alone, or is to
     crashes,   ///< the row has had its last trial: it is not run again
-    no_slot,   ///< all are taken, or spoken for
-    no_room,   ///< rows without an outcome have as many bytes as they may
-    lease,     ///< too short: more could not begin within its part of it
+    no_slot,   ///< all are taken
   };
   /// Nullopt: it may.
   using answer = std::optional<reason>;
@@ -99,34 +96,6 @@ public:
     if (taken < how_.slots || idle_worker)
       return {};
     return reason::no_slot;
-  }
-
-  struct wanted {
-    /// May be negative: there are more than can run.
-    std::int32_t rows = 0;
-    /// Why there are none.
-    answer why{};
-  };
-
-  /// How many rows a pick is to take, with `elsewhere` for workers.
-  static wanted to_pick(const pace& of, const pace::load& now,
-                        std::int32_t elsewhere) {
-    auto rows = of.wanted(now) + elsewhere;
-    if (rows > 0)
-      return {rows};
-    if (of.room(now.slot_to_fill) <= 0)
-      return {rows, reason::no_room};
-    auto waiting = static_cast<std::int64_t>(now.waiting) + now.coming;
-    return {rows, waiting > 0 && waiting >= of.most_waiting()
-                    ? reason::lease
-                    : reason::no_slot};
-  }
-
-  /// Content of rows that wait for it.
-  static answer why_not_show(const pace& of, bool slot_to_fill) {
-    if (of.room(slot_to_fill) > 0)
-      return {};
-    return reason::no_room;
   }
 
 private:
