@@ -9,9 +9,9 @@
 with recursive
 -- include parts/pick_ranges.sql
 , suspects as materialized (
-  select g.fsm, g.fsm_version, g.step, g.partition_key
-  from :"schema".gen_durable g
-  where g.status = 'runnable' and g.crashes >= 2
+  select g.id, g.fsm, g.fsm_version, g.partition_key
+  from :"schema".gen_durable_due g
+  where g.crashes >= 2 and not g.executes
   order by g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id
   limit $4::int
 ), versions as materialized (
@@ -21,43 +21,46 @@ with recursive
 ), bound as materialized (
   select least($4::int, greatest(10 * $4::int / greatest(count(*), 1), 1)) as rows from versions
 ), found as (
-  select v.fsm, v.fsm_version, g.step, 'runnable' as status
+  select v.fsm, v.fsm_version, i.step, 'runnable' as status
   from versions v
   cross join lateral (
-    select c.step
+    select c.id
     from ranges r
     cross join lateral (
       (
-        select g.step
+        select g.id
 -- include parts/range_free.sql
         order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )
       union all
       (
-        select g.step
+        select g.id
 -- include parts/range_keyed.sql
         order by g.eligible_at desc, g.id desc
         limit (select rows from bound)
       )) c
     where r.fsm = v.fsm and r.fsm_version = v.fsm_version
     limit (select rows from bound)) g
+  cross join lateral (select i.step from :"schema".gen_durable i where i.id = g.id offset 0) i
   union all
-  select s.fsm, s.fsm_version, s.step, 'runnable' from suspects s where s.partition_key is null
+  select s.fsm, s.fsm_version, i.step, 'runnable'
+  from suspects s
+  cross join lateral (select i.step from :"schema".gen_durable i where i.id = s.id offset 0) i
+  where s.partition_key is null
   union all
   (
     select g.fsm, g.fsm_version, g.step, 'executing'
-    from :"schema".gen_durable g
-    where g.status = 'executing'
-    order by g.lease_expires_at desc
+    from
+-- include parts/executing.sql
     limit $4::int
   )
   union all
   (
     select g.fsm, g.fsm_version, g.step, 'failed'
     from :"schema".gen_durable g
-    where g.status = 'failed'
-    order by g.id
+    where g.failed_id is not null
+    order by g.failed_id
     limit $4::int
   )
 ), grouped as (

@@ -4,6 +4,7 @@
 -- $7 smallint[] priority, $8 to $10 as in insert_new, $11 text[] lease token, $12 bigint lease in us, $13 bigint[] when the id was drawn, in us since
 -- 1970, $14 text[] traceparent, or null. Arrays as those of insert_new.
 -- A row for each: its id, and its state as a pick would return it.
+with made as (
 insert into :"schema".gen_durable (id, fsm, fsm_version, step, status, state, queue, priority, eligible_at, locked_by,
   lease_expires_at, inserted_at, traceparent)
 overriding system value
@@ -17,4 +18,11 @@ from unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::text[], $6::tex
   as e (id, fsm, version, step, state, queue, priority, token, drawn_us, traceparent)
 where
 -- include parts/takes_inserts.sql
-returning id, state::text as state
+returning id, state::text as state, locked_by, lease_expires_at
+), leased as (
+  insert into :"schema".gen_durable_leases (token, expires_at, ids)
+  select m.locked_by, min(m.lease_expires_at), array_agg(m.id)
+  from made m
+  group by m.locked_by
+)
+select m.id, m.state from made m

@@ -15,9 +15,7 @@
 -- each once: $20 text[] fsm, $21 int[] version, $22 text[] step, $23 text[] the status there, $24 bigint[] how long they rest at
 -- the most, in us, or null.
 -- variant insert_ledger: history again. Both.
--- if history
 with made as (
--- end
   insert into :"schema".gen_durable as g (
     id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key, unique_key, unique_scope, inserted_at, traceparent
 -- if history
@@ -63,14 +61,24 @@ with made as (
   order by unique_key, id
   on conflict do nothing
 -- end
+  returning
+-- include parts/due_row.sql
+-- if not history
+    , g.fsm_version
+-- end
 -- if history
-  returning g.id, g.wake_reason,
+    , g.wake_reason,
 -- include parts/entered.sql
-)
+), ledger as (
 -- include parts/enter.sql
-from (
-  select m.*, 'insert' as outcome, null as from_step, null as token, null as reason, null::jsonb as metadata
-  from made m
-  where m.history > 0) a
+  from (
+    select m.*, 'insert' as outcome, null as from_step, null as token, null as reason, null::jsonb as metadata
+    from made m
+    where m.history > 0) a
 -- include parts/entered_again.sql
 -- end
+)
+insert into :"schema".gen_durable_due (id, fsm, fsm_version, queue, partition_key, priority, eligible_at)
+select m.id, m.fsm, m.fsm_version, m.queue, m.partition_key, m.priority, m.eligible_at
+from made m
+where m.status = 'runnable'

@@ -10,15 +10,16 @@ with looked as not materialized (
   (
     select g.id, g.fsm, g.fsm_version, g.step, g.status, g.queue, g.priority, g.attempt, g.updated_at, g.last_error
     from :"schema".gen_durable g
-    where ($4::text[])[1] = 'failed' and g.status = 'failed' and g.id < $8::bigint
-    order by g.id desc
+    where ($4::text[])[1] = 'failed' and g.failed_id < $8::bigint
+    order by g.failed_id desc
     limit $10::int
   )
   union all
   (
     select g.id, g.fsm, g.fsm_version, g.step, g.status, g.queue, g.priority, g.attempt, g.updated_at, g.last_error
-    from :"schema".gen_durable g
-    where ($4::text[])[1] = 'executing' and g.status = 'executing' and g.id < $8::bigint
+    from
+-- include parts/executing.sql
+    where ($4::text[])[1] = 'executing' and g.id < $8::bigint
     order by g.id + 0 desc
     limit $10::int
   )

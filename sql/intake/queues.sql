@@ -63,9 +63,8 @@ with recursive serving as materialized (
   select e.queue, count(*) as executing, sum(count(*)) over () >= $1::int as more
   from (
     select g.queue
-    from :"schema".gen_durable g
-    where g.status = 'executing'
-    order by g.lease_expires_at desc
+    from
+-- include parts/executing.sql
     limit $1::int) e
   group by e.queue
 ), queue as materialized (

@@ -20,25 +20,29 @@ with size as materialized (
 ), counted (status, rows, whole, most) as materialized (
   select 'runnable', count(*), true, $1::int
   from (
-    (select from :"schema".gen_durable g
-     where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+    (select from :"schema".gen_durable_due g
+     where (g.partition_key is null) is true and g.crashes < 2
      order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc, g.eligible_at desc, g.id desc
      limit $1::int)
     union all
-    (select from :"schema".gen_durable g where g.status = 'runnable' and g.partition_key is not null
+    (select from :"schema".gen_durable_due g where g.partition_key is not null and not g.executes
      order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc, g.eligible_at desc, g.id desc
      limit $1::int)
     union all
-    (select from :"schema".gen_durable g
-     where g.status = 'runnable' and g.crashes >= 2 and g.partition_key is null
+    (select from :"schema".gen_durable_due g
+     where g.crashes >= 2 and not g.executes and g.partition_key is null
      limit $1::int)
     limit $1::int) r
   union all
   select 'executing', count(*), true, $1::int
-  from (select from :"schema".gen_durable g where g.status = 'executing' order by g.lease_expires_at desc limit $1::int) r
+  from (
+    select
+    from
+-- include parts/executing.sql
+    limit $1::int) r
   union all
   select 'failed', count(*), true, $1::int
-  from (select from :"schema".gen_durable g where g.status = 'failed' limit $1::int) r
+  from (select from :"schema".gen_durable g where g.failed_id is not null limit $1::int) r
   union all
   select p.status::text, count(r.there), (select s.small from size s), greatest($1::int, 10000)
   from unnest('{awaiting_signal,done}'::text[]) p (status)

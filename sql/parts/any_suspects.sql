@@ -6,6 +6,7 @@
       from machine m
       cross join lateral (
         select g.priority
+        from :"schema".gen_durable_due g
 -- include parts/suspect_rows.sql
         limit 1
       ) x

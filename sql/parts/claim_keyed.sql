@@ -16,23 +16,26 @@ candidate as materialized (
   select c.*
   from (select s.* from share s where s.fsm is not null order by s.priority, s.since, s.id) r
   cross join lateral (
-    select g.id, g.ctid as tuple, g.priority, g.eligible_at
+    select g.id, g.ctid as due, i.ctid as tuple, g.priority, g.eligible_at
+    from :"schema".gen_durable_due g
+-- include parts/claim_row.sql
 -- include parts/range.sql
       and g.id not in (select unnest($15::bigint[]))
     order by g.eligible_at, g.id
     limit r.rows
-    for no key update skip locked
+    for no key update of g, i skip locked
   ) c
   limit $5::int
 ), led as materialized (
-  select g.id, g.ctid as tuple, g.priority, g.eligible_at
-  from :"schema".gen_durable g
-  where g.ctid = any(array(select h.tuple from head h))
-    and g.status = 'runnable' and g.eligible_at <= statement_timestamp()
+  select g.id, g.ctid as due, i.ctid as tuple, g.priority, g.eligible_at
+  from :"schema".gen_durable_due g
+-- include parts/claim_row.sql
+  where g.ctid = any(array(select h.due from head h))
+    and not g.executes and g.eligible_at <= statement_timestamp()
     and g.id not in (select unnest($15::bigint[]))
   order by g.priority, g.eligible_at, g.id
   limit least((select coalesce(sum(s.rows), 0) from share s where s.fsm is null), $5::int - (select count(*) from shared))
-  for no key update skip locked
+  for no key update of g, i skip locked
 ), claimed as (
   select s.* from shared s union all select l.* from led l
 ),

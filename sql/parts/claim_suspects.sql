@@ -5,7 +5,9 @@ machine as materialized (
   select c.*
   from machine m
   cross join lateral (
-    select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.crashes
+    select g.id, g.ctid as due, i.ctid as tuple, g.priority, g.eligible_at, g.crashes
+    from :"schema".gen_durable_due g
+-- include parts/claim_row.sql
 -- include parts/suspect_rows.sql
       and g.eligible_at <= statement_timestamp()
       and g.id not in (select unnest($10::bigint[]))
@@ -18,9 +20,8 @@ machine as materialized (
           from level l
           cross join lateral (
             select o.id
-            from :"schema".gen_durable o
-            where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
-              and o.status = (select cast('runnable' as :"schema".durable_status)) and o.priority = l.priority
+            from :"schema".gen_durable_due o
+            where o.partition_key = k.partition_key and o.executes = (select false) and o.priority = l.priority
               and o.eligible_at <= statement_timestamp()
             order by o.eligible_at, o.id
             limit 1
@@ -28,16 +29,15 @@ machine as materialized (
           limit 1
         ) h
         where (
-          select o.id from :"schema".gen_durable o
-          where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
-            and o.status = (select cast('executing' as :"schema".durable_status))
+          select o.id from :"schema".gen_durable_due o
+          where o.partition_key = k.partition_key and o.executes = (select true)
           limit 1) is null))
     order by g.priority, g.eligible_at, g.id
     limit $5::int
-    for no key update skip locked
+    for no key update of g, i skip locked
   ) c
 ), claimed as materialized (
-  select n.id, n.tuple, n.priority, n.eligible_at
+  select n.id, n.due, n.tuple, n.priority, n.eligible_at
   from (
     select l.*, row_number() over (order by l.priority, l.eligible_at, l.id) as nth
     from locked l) n

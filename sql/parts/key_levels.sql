@@ -2,18 +2,16 @@
 with recursive level as (
   select (
     select g.priority
-    from :"schema".gen_durable g
-    where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
-      and g.status = (select cast('runnable' as :"schema".durable_status))
+    from :"schema".gen_durable_due g
+    where g.partition_key = k.partition_key and g.executes = (select false)
     order by g.priority
     limit 1
   ) as priority
   union all
   select (
     select g.priority
-    from :"schema".gen_durable g
-    where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
-      and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority > l.priority
+    from :"schema".gen_durable_due g
+    where g.partition_key = k.partition_key and g.executes = (select false) and g.priority > l.priority
     order by g.priority
     limit 1
   )

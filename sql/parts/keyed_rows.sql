@@ -1,4 +1,4 @@
 -- The rows with a partition key of the machine m.
-from :"schema".gen_durable g
-where g.status = 'runnable' and g.partition_key is not null
+from :"schema".gen_durable_due g
+where g.partition_key is not null and not g.executes
   and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version

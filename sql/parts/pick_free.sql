@@ -1,5 +1,5 @@
 -- Of those that pick, which say what the parameters are: the rows without partition key that come first, suspects apart.
--- What is said of a partition key is said as in gen_durable_pick_free.
+-- What is said of a partition key is said as in gen_durable_due_free.
 machine as materialized (
   select m.fsm, m.version from unnest($6::text[], $7::int[]) as m (fsm, version)
 ), stretch as materialized (
@@ -17,8 +17,8 @@ machine as materialized (
     from (select * from stretch order by priority) s
     cross join lateral (
       select g.priority, g.eligible_at, g.id
-      from :"schema".gen_durable g
-      where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+      from :"schema".gen_durable_due g
+      where (g.partition_key is null) is true and g.crashes < 2
         and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version
         and (g.priority, g.eligible_at, g.id) >= (s.priority, s.since, s.id) and g.priority < s.until
       order by g.priority, g.eligible_at, g.id
@@ -42,8 +42,8 @@ machine as materialized (
       from (select * from stretch order by priority) s
       cross join lateral (
         select g.priority
-        from :"schema".gen_durable g
-        where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+        from :"schema".gen_durable_due g
+        where (g.partition_key is null) is true and g.crashes < 2
           and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version
           and (g.priority, g.eligible_at) >= (greatest(s.priority, l.priority + 1),
                                               case when s.priority > l.priority then s.since else '-infinity' end)
@@ -57,14 +57,15 @@ machine as materialized (
   ) x
   where l.priority is not null
 ), free as materialized (
-  select c.id, c.tuple, l.priority, c.eligible_at, c.fsm, c.version
+  select c.id, l.priority, c.eligible_at, c.fsm, c.version
   from level l
   cross join lateral (
-    select x.id, x.tuple, x.eligible_at, p.fsm, p.version
+    select x.id, x.eligible_at, p.fsm, p.version
     from present p
 -- include parts/range_of.sql
     cross join lateral (
-      select g.id, g.ctid as tuple, g.eligible_at
+      select g.id, g.eligible_at
+      from :"schema".gen_durable_due g
 -- include parts/range.sql
       order by g.eligible_at, g.id
       limit $11::int

@@ -56,8 +56,8 @@ keyed_level as (
     from machine m
     cross join lateral (
       select g.partition_key
-      from :"schema".gen_durable g
-      where g.status = 'runnable' and g.partition_key > ''
+      from :"schema".gen_durable_due g
+      where g.partition_key > '' and not g.executes
         and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version and g.partition_key > v.partition_key
       order by g.partition_key
       limit 1
@@ -67,7 +67,7 @@ keyed_level as (
 ), visited as materialized (
   select v.partition_key, v.n from visit v where v.n > 0
 ), head as materialized (
-  select h.id, h.tuple, h.priority, h.eligible_at
+  select h.id, h.due, h.priority, h.eligible_at
   from (
     select w.partition_key from walked w where not ($14::bool and (select count(*) from walk) = $11::int)
     union
@@ -77,10 +77,9 @@ keyed_level as (
     select f.*
     from level l
     cross join lateral (
-      select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version, g.crashes
-      from :"schema".gen_durable g
-      where g.partition_key = k.partition_key and g.status in ('runnable', 'executing')
-        and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority = l.priority
+      select g.id, g.ctid as due, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version, g.crashes
+      from :"schema".gen_durable_due g
+      where g.partition_key = k.partition_key and g.executes = (select false) and g.priority = l.priority
         and g.eligible_at <= statement_timestamp()
       order by g.eligible_at, g.id
       limit 1
@@ -89,8 +88,7 @@ keyed_level as (
   ) h
   where k.partition_key not in (select unnest($12::text[])) and h.crashes < 2
     and h.queue = $4::text and (h.fsm, h.fsm_version) in (select m.fsm, m.version from machine m)
-    and (select o.id from :"schema".gen_durable o
-         where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
-           and o.status = (select cast('executing' as :"schema".durable_status))
+    and (select o.id from :"schema".gen_durable_due o
+         where o.partition_key = k.partition_key and o.executes = (select true)
          limit 1) is null
 ),

@@ -4,8 +4,8 @@
 free as (
   (
     select g.queue, g.fsm, g.fsm_version, g.priority
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+    from :"schema".gen_durable_due g
+    where (g.partition_key is null) is true and g.crashes < 2
     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1
   )
@@ -14,16 +14,16 @@ free as (
   from free p
   cross join lateral (
     select g.queue, g.fsm, g.fsm_version, g.priority
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+    from :"schema".gen_durable_due g
+    where (g.partition_key is null) is true and g.crashes < 2
       and (g.queue, g.fsm, g.fsm_version, g.priority) < (p.queue, p.fsm, p.fsm_version, p.priority)
     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1) g
 ), keyed as (
   (
     select g.queue, g.fsm, g.fsm_version, g.priority
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.partition_key is not null
+    from :"schema".gen_durable_due g
+    where g.partition_key is not null and not g.executes
     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1
   )
@@ -32,8 +32,8 @@ free as (
   from keyed p
   cross join lateral (
     select g.queue, g.fsm, g.fsm_version, g.priority
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.partition_key is not null
+    from :"schema".gen_durable_due g
+    where g.partition_key is not null and not g.executes
       and (g.queue, g.fsm, g.fsm_version, g.priority) < (p.queue, p.fsm, p.fsm_version, p.priority)
     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc
     limit 1) g

@@ -19,6 +19,22 @@ picked as (
          when pg_column_size(g.unique_scope) <= 64 and cardinality(g.unique_scope) <= 5 then g.unique_scope::text[]
          else '{runnable,awaiting_signal,done,failed}' end as unique_scope, g.history, nullif(g.seq, 0) as seq, left(g.traceparent, 55) as traceparent,
     pg_column_size(g.state) <= 2000 and pg_column_compression(g.state) is null as short
+), unlisted as (
+  delete from :"schema".gen_durable_due d
+  where d.ctid = any(array(select c.due from claimed c)) and d.partition_key is null and (d.id in (select p.id from picked p)) is true
+), kept as (
+  update :"schema".gen_durable_due d
+  set executes = true
+  where d.ctid = any(array(
+    select c.due
+    from claimed c
+    where (select true from picked p where p.partition_key is not null limit 1)))
+    and d.partition_key is not null and (d.id in (select p.id from picked p)) is true
+), leased as (
+  insert into :"schema".gen_durable_leases (token, expires_at, ids)
+  select $1::text, clock_timestamp() + $3::bigint * interval '1 microsecond', array_agg(p.id)
+  from picked p
+  having count(*) > 0
 ), addressed as materialized (
 -- include parts/addressed.sql
 )

@@ -1,6 +1,5 @@
 -- A range of the pick order: the eligible rows of r, a machine's of one priority, from a place on.
-from :"schema".gen_durable g
-where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+where (g.partition_key is null) is true and g.crashes < 2
   and g.queue = $4::text and g.fsm = r.fsm and g.fsm_version = r.version and g.priority = r.priority
   and g.eligible_at <= statement_timestamp()
   and (g.eligible_at, g.id) >= (r.since, r.id)

@@ -1,4 +1,4 @@
 -- What is runnable without a partition key in a range r of pick_ranges.
-from :"schema".gen_durable g
-where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2 and not r.is_keyed
+from :"schema".gen_durable_due g
+where (g.partition_key is null) is true and g.crashes < 2 and not r.is_keyed
   and g.queue = r.queue and g.fsm = r.fsm and g.fsm_version = r.fsm_version and g.priority = r.priority

@@ -38,7 +38,7 @@
   order by w.target_id, w.n
   on conflict (target_id, dedup_key) do nothing
   returning id
-), woken as (
+), applied as (
   update :"schema".gen_durable g
   set
 -- include parts/wake.sql
@@ -50,8 +50,11 @@
     and not (g.wake_reason is not null and -- it is owed already: the first reason stays
 -- include parts/owed.sql
     )
-  returning g.id
-)
+  returning
+-- include parts/due_row.sql
+    , g.fsm_version
+),
+-- include parts/listed.sql
 select
   case when e.status is null then 'no_such_target'
        when not e.locked then 'locked'
@@ -62,7 +65,7 @@ select
        when e.status in ('done', 'failed') then 'target_finished'
        when e.dedup_key is not null and e.id not in (select w.id from weighed w where w.full) then 'duplicate'
        else 'inbox_full' end as answer,
-  case when e.target_id in (select id from woken) then e.queue end as woken_queue,
+  case when e.target_id in (select id from applied) then e.queue end as woken_queue,
   case when e.status = 'runnable' then e.queue end as runnable_queue
 from entry e
 order by e.n

@@ -2,7 +2,9 @@
 alter table :"schema".gen_durable alter column traceparent drop default;
 alter table :"schema".signals alter column traceparent drop default;
 
-drop trigger gen_durable_state on :"schema".gen_durable;
+drop trigger gen_durable_changed on :"schema".gen_durable;
+drop trigger gen_durable_deleted on :"schema".gen_durable;
+drop trigger gen_durable_emptied on :"schema".gen_durable;
 drop trigger gen_durable_timeline on :"schema".gen_durable;
 drop trigger signals_payload on :"schema".signals;
 drop trigger signals_timeline on :"schema".signals;
@@ -23,12 +25,12 @@ drop function
   :"schema"._gd_hold, :"schema"._gd_hold_key, :"schema"._gd_address, :"schema"._gd_repair, :"schema"._gd_check,
   :"schema"._gd_refuse_ids, :"schema"._gd_ids_fault, :"schema"._gd_id_sequences, :"schema"._gd_follow_before_insert,
   :"schema"._gd_next_id, :"schema"._gd_follow_timeline, :"schema"._gd_timeline, :"schema"._gd_named, :"schema"._gd_key_text,
-  :"schema"._gd_shell_text, :"schema"._gd_time_text, :"schema"._gd_us, :"schema"._gd_check_payload, :"schema"._gd_check_state,
+  :"schema"._gd_shell_text, :"schema"._gd_time_text, :"schema"._gd_us, :"schema"._gd_list_again, :"schema"._gd_list_faults, :"schema"._gd_see_to_none, :"schema"._gd_see_to, :"schema"._gd_unlist, :"schema"._gd_check_payload,
   :"schema"._gd_mover_fault, :"schema"._gd_json_fault, :"schema"._gd_name_fault, :"schema"._gd_refuse, :"schema"._gd_traceparent;
 
 drop view :"schema".gen_durable_transitions;
 drop sequence :"schema".gen_durable_timeline;
 drop table :"schema".gen_durable_schema, :"schema".gen_durable_jobs, :"schema".gen_durable_ledger, :"schema".gen_durable_crashes,
   :"schema".gen_durable_queues, :"schema".gen_durable_nodes, :"schema".gen_durable_machines, :"schema".signals,
-  :"schema".gen_durable;
+  :"schema".gen_durable_leases, :"schema".gen_durable_due, :"schema".gen_durable;
 drop type :"schema".durable_status;

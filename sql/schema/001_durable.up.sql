@@ -4,6 +4,7 @@
 -- include schema/tables.sql
 -- include schema/functions/names.sql
 -- include schema/functions/text.sql
+-- include schema/functions/due.sql
 -- include schema/functions/ids.sql
 -- include schema/functions/keys.sql
 -- include schema/functions/keep.sql

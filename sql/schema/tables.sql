@@ -1,6 +1,7 @@
 -- The tables, as they are: each column, constraint and index once, with what it is for.
--- PostgreSQL decides by the columns of all indexes whether an update stays on its page (HOT): so none has step, state, attempt,
--- seq, updated_at, last_error, history or locked_by, and lease_expires_at only that of leases, which heartbeats move anyway.
+-- PostgreSQL decides by the columns of all indexes, those of their conditions too, whether an update stays on its page (HOT). So no
+-- index of instances has a column that each step changes, status among them: what is runnable, and what executes, stand in small
+-- tables of their own, gen_durable_due and gen_durable_leases.
 
 create type :"schema".durable_status as enum
   ('runnable', 'executing', 'awaiting_signal', 'done', 'failed');
@@ -29,6 +30,9 @@ create table :"schema".gen_durable (
   unique_guard     bytea generated always as (             -- the key, while it is held
     case when unique_key is not null and status = any(unique_scope)
          then unique_key end
+  ) stored,
+  failed_id        bigint generated always as (            -- the id, of what has failed: few among many
+    case when status = 'failed' then id end
   ) stored,
   inserted_at      timestamptz not null default now(),
   updated_at       timestamptz not null default now(),     -- when the status, or the outcome, was written
@@ -69,64 +73,95 @@ create table :"schema".gen_durable (
   constraint gen_durable_awaiting
     check (status <> 'awaiting_signal' or awaits is not null)
 ) with (
-  -- Steps that run ahead update their row without leaving its page, if there is room on it and no index has to know.
-  fillfactor = 80,
-  -- A pick passes over the index entries of rows that were worked off since the last vacuum. By default that comes when a
-  -- fifth of the table has changed (with ten million finished rows, after two million updates), and leaves the indexes
-  -- alone if only few pages have. So it comes by the number of changes, whatever the size, and cleans the indexes.
-  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, vacuum_index_cleanup = on
+  -- A row is written twice in a step: where half of its page is free, both stay on it, and no index has to know.
+  fillfactor = 50,
+  -- By the number of changes, whatever the size of the table: what finished rows have left is to be free for the next ones.
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000
 );
-
--- Picks cost as much as they take, whatever lies in the table: one machine version's rows of one priority are neighbours, in
--- pick order, ties broken by id. Those without a partition key, which are no suspects.
-create index gen_durable_pick_free on :"schema".gen_durable
-  (queue, fsm, fsm_version, priority, eligible_at, id)
-  where status = 'runnable' and (partition_key is null) is true and crashes < 2;
-
--- The same for rows with a key; and their keys, for when the backlog of a few fills the front. The conditions differ, so that
--- no plan made for empty tables takes one of these for another.
-create index gen_durable_pick_keyed on :"schema".gen_durable
-  (queue, fsm, fsm_version, priority, eligible_at, id)
-  where status = 'runnable' and partition_key is not null;
-create index gen_durable_pick_keys on :"schema".gen_durable
-  (queue, fsm, fsm_version, partition_key)
-  where status = 'runnable' and partition_key > '';
-
--- Suspects, with a partition key or without.
-create index gen_durable_suspects on :"schema".gen_durable
-  (queue, fsm, fsm_version, priority, eligible_at, id)
-  where status = 'runnable' and crashes >= 2;
-
--- A key's first row, and whether one of its rows executes.
-create index gen_durable_key on :"schema".gen_durable
-  (partition_key, status, priority, eligible_at, id)
-  where partition_key is not null and status in ('runnable', 'executing');
-
--- What executes, by the end of its lease: sweeps, and looks at all that executes.
-create index gen_durable_lease on :"schema".gen_durable (lease_expires_at)
-  where status = 'executing';
 
 -- Of a unique key, one row holds it, whatever its machine; and by its key it is found.
 create unique index gen_durable_unique on :"schema".gen_durable (unique_guard)
   where unique_guard is not null;
 
--- Parked rows whose time is over, for sweeps.
+-- Parked rows whose time is over, for sweeps. What waits for nothing is not parked.
 create index gen_durable_deadline on :"schema".gen_durable (deadline)
-  where status = 'awaiting_signal' and deadline is not null;
+  where awaits is not null and deadline is not null;
 
 -- Parked rows whose wake-up is due, but might collide with another row's unique key: woken one by one.
 create index gen_durable_owed on :"schema".gen_durable (id)
-  where status = 'awaiting_signal' and wake_reason is not null;
+  where awaits is not null and wake_reason is not null;
 
 -- Instances with history by their step, for gd_in_step. By step itself, no update of any row would be HOT.
 create index gen_durable_ledger_step on :"schema".gen_durable (fsm, ledger_step, id)
   where ledger_step is not null;
 
--- Failed instances, of which few are among many, by id. No update of a row that does not fail, or come back, has to do with it.
-create index gen_durable_failed on :"schema".gen_durable (id) where status = 'failed';
+-- Failed instances. No update of a row that does not fail, or come back, has to do with it.
+create index gen_durable_failed on :"schema".gen_durable (failed_id) where failed_id is not null;
 
 -- What is to be deleted next.
 create index gen_durable_expires on :"schema".gen_durable (expires_at, id) where expires_at is not null;
+
+-- -- what is due, and what executes -------------------------------------------------
+
+-- A row for each instance that is runnable, with what its pick goes by; and for each with a partition key that executes, so that no
+-- other one of its key begins. Whatever makes an instance so writes it, in the same transaction: the library's statements by
+-- themselves, for all others triggers do it (functions/due.sql). A pick deletes it: the table is as large as what waits. It is found
+-- by its place in the pick order, or by its key: an index of ids would cost each insert and each step as much as all the others.
+create table :"schema".gen_durable_due (
+  id            bigint not null,
+  fsm           text not null,
+  fsm_version   int not null,
+  queue         text not null,
+  partition_key text,
+  priority      smallint not null,
+  eligible_at   timestamptz not null,
+  crashes       int not null default 0,
+  executes      boolean not null default false -- of rows with a partition key alone
+) with (
+  -- A pick passes over the index entries of rows that were worked off since the last vacuum.
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000, vacuum_index_cleanup = on
+);
+
+-- Picks cost as much as they take, whatever lies in the table: one machine version's rows of one priority are neighbours, in
+-- pick order, ties broken by id. Those without a partition key, which are no suspects.
+create index gen_durable_due_free on :"schema".gen_durable_due
+  (queue, fsm, fsm_version, priority, eligible_at, id)
+  where (partition_key is null) is true and crashes < 2;
+
+-- The same for rows with a key; and their keys, for when the backlog of a few fills the front. The conditions differ, so that
+-- no plan made for empty tables takes one of these for another.
+create index gen_durable_due_keyed on :"schema".gen_durable_due
+  (queue, fsm, fsm_version, priority, eligible_at, id)
+  where partition_key is not null and not executes;
+create index gen_durable_due_keys on :"schema".gen_durable_due
+  (queue, fsm, fsm_version, partition_key)
+  where partition_key > '' and not executes;
+
+-- Suspects, with a partition key or without.
+create index gen_durable_due_suspects on :"schema".gen_durable_due
+  (queue, fsm, fsm_version, priority, eligible_at, id)
+  where crashes >= 2 and not executes;
+
+-- A key's first row, and whether one of its rows executes.
+create index gen_durable_due_key on :"schema".gen_durable_due
+  (partition_key, executes, priority, eligible_at, id)
+  where partition_key is not null;
+
+-- A row for each lease token that a pick has given, or a step that goes on: each instance that executes stands in the row of its
+-- token (gen_durable.locked_by). Others that stand there are over, and so is the whole row when all of them are: a sweep takes it
+-- away. The end of a lease is the instance's own; here is the earliest, as far as the last sweep has seen.
+create table :"schema".gen_durable_leases (
+  id         bigint generated always as identity primary key,
+  token      text not null,
+  expires_at timestamptz not null,
+  ids        bigint[] not null
+) with (
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000
+);
+alter table :"schema".gen_durable_due replica identity full; -- for whoever publishes all tables
+alter table :"schema".gen_durable_leases alter column ids set storage external; -- to pack them takes longer than to write them
+create index gen_durable_leases_end on :"schema".gen_durable_leases (expires_at);
+create index gen_durable_leases_token on :"schema".gen_durable_leases (token);
 
 -- -- signals ------------------------------------------------------------------------
 

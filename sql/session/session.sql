@@ -45,7 +45,7 @@ from (
     set_config('tcp_keepalives_count', '3', false),
     set_config('tcp_user_timeout', '30s', false),
     set_config('gd.session', gen_random_uuid()::text, false),
-    set_config('gd.checks_json', 'on', false),
+    set_config('gd.trusted', 'all', false),
     set_config('enable_seqscan', 'off', false),
     set_config('enable_indexscan', 'on', false), set_config('enable_indexonlyscan', 'on', false),
     set_config('enable_bitmapscan', 'on', false), set_config('enable_tidscan', 'on', false),

@@ -1,26 +1,29 @@
 -- Takes these ends of processes off the suspects that are charged with them, a page of all suspects in the order of
--- gen_durable_suspects: another row has caused them. With less than two left they are none any more. Who has died in trials of its
+-- gen_durable_due_suspects: another row has caused them. With less than two left they are none any more. Who has died in trials of its
 -- own stays one. Behind the last page these ends are not looked for again; who is locked then stays charged until its next reap.
 -- $1 bigint[] processes; $2 text queue, $3 text machine, $4 int version, $5 int priority, $6 text when it is due and
 -- $7 bigint id of the last suspect of the page before; $8 int limit
 -- A row: the last suspect of this page; how many it had, as many as the limit: there may be more; and how many of these are
 -- charged with less. No row: there was none.
 with page as materialized (
-  select g.id, g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at,
-    (g.trials = 0 and g.crashed_in && $1::bigint[]) is true as shares
-  from :"schema".gen_durable g
-  where g.status = 'runnable' and g.crashes >= 2
+  select g.ctid as due, g.id, g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at,
+    (select (i.trials = 0 and i.crashed_in && $1::bigint[]) is true from :"schema".gen_durable i where i.id = g.id) as shares
+  from :"schema".gen_durable_due g
+  where g.crashes >= 2 and not g.executes
     and (g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id)
       > ($2::text, $3::text, $4::int, $5::int, $6::text::timestamptz, $7::bigint)
   order by g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id
   limit $8::int
 ), held as materialized (
-  select g.id, g.crashes, g.crashed_in, array(
+  select d.due, g.id, g.crashes, g.crashed_in, array(
     select p.process
     from unnest(g.crashed_in) with ordinality as p (process, nth)
     where p.process not in (select unnest($1::bigint[]))
     order by p.nth) as stays
-  from (select p.id from page p where p.shares order by p.id) p
+  from (select p.id, p.due from page p where p.shares order by p.id) p
+  cross join lateral (
+    select d.ctid as due from :"schema".gen_durable_due d where d.ctid = p.due for no key update skip locked
+  ) d
   cross join lateral (
     select g.id, g.status, g.crashes, g.trials,
 -- include parts/crashed_before.sql
@@ -37,7 +40,12 @@ with page as materialized (
       updated_at = clock_timestamp()
   from held h
   where g.id = any(array[h.id]) and cardinality(h.stays) < cardinality(h.crashed_in)
-  returning g.id
+  returning g.id, g.crashes, h.due
+), listed as (
+  update :"schema".gen_durable_due d
+  set crashes = e.crashes
+  from exonerated e
+  where d.ctid = e.due
 ), closed as (
   update :"schema".gen_durable_crashes c
   set open = false

@@ -10,8 +10,14 @@ with replicated as materialized (
     as lsn
 ), ending as materialized (
   select g.id, g.lease_expires_at
-  from :"schema".gen_durable g
-  where g.status = 'executing'
+  from :"schema".gen_durable_leases l
+  cross join lateral unnest(l.ids) as x (id)
+  cross join lateral (
+    select g.id, g.lease_expires_at
+    from :"schema".gen_durable g
+    where g.id = x.id and g.locked_by = l.token and g.status = 'executing'
+    offset 0) g
+  where l.expires_at < statement_timestamp() + $2::bigint * interval '1 microsecond'
     and g.lease_expires_at < statement_timestamp() + $2::bigint * interval '1 microsecond'
     and (g.lease_expires_at, g.id) > (timestamptz '2000-01-01 00:00Z' + $3::bigint / 1000000 * interval '1 second'
                                         + $3::bigint % 1000000 * interval '1 microsecond', $4::bigint)

@@ -6,8 +6,8 @@ with recursive serves as materialized (
 ), free as (
   (
     select g.queue, g.fsm, g.fsm_version
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+    from :"schema".gen_durable_due g
+    where (g.partition_key is null) is true and g.crashes < 2
     order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1
   )
@@ -16,16 +16,16 @@ with recursive serves as materialized (
   from free p
   cross join lateral (
     select g.queue, g.fsm, g.fsm_version
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2
+    from :"schema".gen_durable_due g
+    where (g.partition_key is null) is true and g.crashes < 2
       and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
     order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1) g
 ), keyed as (
   (
     select g.queue, g.fsm, g.fsm_version
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.partition_key is not null
+    from :"schema".gen_durable_due g
+    where g.partition_key is not null and not g.executes
     order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1
   )
@@ -34,16 +34,16 @@ with recursive serves as materialized (
   from keyed p
   cross join lateral (
     select g.queue, g.fsm, g.fsm_version
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.partition_key is not null
+    from :"schema".gen_durable_due g
+    where g.partition_key is not null and not g.executes
       and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
     order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1) g
 ), suspect as (
   (
     select g.queue, g.fsm, g.fsm_version
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.crashes >= 2
+    from :"schema".gen_durable_due g
+    where g.crashes >= 2 and not g.executes
     order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1
   )
@@ -52,8 +52,8 @@ with recursive serves as materialized (
   from suspect p
   cross join lateral (
     select g.queue, g.fsm, g.fsm_version
-    from :"schema".gen_durable g
-    where g.status = 'runnable' and g.crashes >= 2
+    from :"schema".gen_durable_due g
+    where g.crashes >= 2 and not g.executes
       and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
     order by g.queue desc, g.fsm desc, g.fsm_version desc
     limit 1) g

@@ -16,15 +16,18 @@ with most as (
       as crashed_before,
 -- include parts/process_of.sql
       as process
-    from :"schema".gen_durable g
-    where g.status = 'executing' and g.lease_expires_at < statement_timestamp()
-      and g.id not in (select unnest($2::bigint[]))
-      and not (
+    from
+-- include parts/leases_over.sql
+    cross join lateral (
+      select g.*
+      from :"schema".gen_durable g
+      where g.id = l.id and g.locked_by = l.token and g.status = 'executing' and g.lease_expires_at < statement_timestamp()
+        and g.id not in (select unnest($2::bigint[]))
+        and not (
 -- include parts/owed.sql
-      )
-    order by g.lease_expires_at
-    limit $1::int
-    for no key update skip locked) g
+        )
+      for no key update skip locked) g
+    limit $1::int) g
 ),
 -- include parts/verdicts.sql
 , reaped as (
@@ -34,9 +37,13 @@ with most as (
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
   from verdict v
   where g.id = any(array[v.id])
-  returning g.id, g.queue, g.partition_key, g.wake_reason, v.token,
+  returning g.id, g.fsm, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes, g.status, g.wake_reason, v.token,
 -- include parts/entered.sql
-), ledger as (
+), applied as (
+  select * from reaped
+),
+-- include parts/listed.sql
+, ledger as (
 -- include parts/enter.sql
   from (
     select r.*, 'reap' as outcome, r.step as from_step, null as reason, null::jsonb as metadata

@@ -45,10 +45,16 @@ with most as (
   from held h
   left join verdict v on v.id = h.id
   where g.id = any(array[h.id])
-  returning g.id, g.queue, g.partition_key, h.free, h.status, h.locked_by, h.locked_by as token, 'reap' as outcome,
+  returning g.id, g.fsm, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes, g.status as status_now, h.free, h.status,
+    h.locked_by, h.locked_by as token, 'reap' as outcome,
     g.step as from_step, g.wake_reason, null::text as reason, null::jsonb as metadata,
 -- include parts/entered.sql
-), ledger as (
+), applied as (
+  select r.id, r.fsm, r.fsm_version, r.queue, r.partition_key, r.priority, r.eligible_at, r.crashes, r.status_now as status
+  from returned r
+),
+-- include parts/listed.sql
+, ledger as (
 -- include parts/enter.sql
   from returned a
   where a.history > 0 and a.free and a.status = 'executing'

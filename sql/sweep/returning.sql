@@ -8,15 +8,18 @@
 (
   select g.id, null::timestamptz as expired_us2000
   from :"schema".gen_durable g
-  where g.status = 'awaiting_signal' and g.wake_reason is not null and g.id > $3::bigint
+  where g.awaits is not null and g.wake_reason is not null and g.status = 'awaiting_signal' and g.id > $3::bigint
   order by g.id
   limit $1::int
 )
 union all
 (
   select g.id, g.lease_expires_at
-  from :"schema".gen_durable g
-  where $2::bool and g.status = 'executing' and g.lease_expires_at < statement_timestamp()
+  from
+-- include parts/leases_over.sql
+  cross join lateral (
+    select g.* from :"schema".gen_durable g where g.id = l.id and g.locked_by = l.token and g.status = 'executing' offset 0) g
+  where $2::bool and g.lease_expires_at < statement_timestamp()
     and (g.lease_expires_at, g.id) > (timestamptz '2000-01-01 00:00Z' + $4::bigint / 1000000 * interval '1 second'
                                         + $4::bigint % 1000000 * interval '1 microsecond', $5::bigint)
     and

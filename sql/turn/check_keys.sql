@@ -12,32 +12,34 @@ with mine as materialized (
   from mine k
   where not k.won
     or exists (
-      select from :"schema".gen_durable o
-      where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
-        and o.status = (select cast('executing' as :"schema".durable_status)) and o.id <> k.id)
+      select from :"schema".gen_durable_due o
+      where o.partition_key = k.partition_key and o.executes = (select true) and o.id <> k.id)
     or exists (
-      select from :"schema".gen_durable o
-      where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
-        and o.status = (select cast('runnable' as :"schema".durable_status))
+      select from :"schema".gen_durable_due o
+      where o.partition_key = k.partition_key and o.executes = (select false)
         and o.priority = k.priority and o.eligible_at <= k.eligible_at
         and (o.eligible_at, o.id) < (k.eligible_at, k.id))
     or exists (
-      select from :"schema".gen_durable o
-      where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
-        and o.status = (select cast('runnable' as :"schema".durable_status)) and o.priority < k.priority)
+      select from :"schema".gen_durable_due o
+      where o.partition_key = k.partition_key and o.executes = (select false) and o.priority < k.priority)
     and exists (
 -- include parts/key_levels.sql
       select
       from level l
       where l.priority < k.priority and exists (
-        select from :"schema".gen_durable o
-        where o.partition_key = k.partition_key and o.status in ('runnable', 'executing')
-          and o.status = (select cast('runnable' as :"schema".durable_status))
+        select from :"schema".gen_durable_due o
+        where o.partition_key = k.partition_key and o.executes = (select false)
           and o.priority = l.priority and o.eligible_at <= statement_timestamp()))
 ), released as (
   update :"schema".gen_durable g
   set status = 'runnable', locked_by = null, lease_expires_at = null
   where g.id = any(array(select l.id from lost l))
+  returning g.id, g.partition_key
+), listed as (
+  update :"schema".gen_durable_due d
+  set executes = false
+  from released r
+  where d.partition_key = r.partition_key and d.id = any(array[r.id])
 )
 select l.partition_key, not l.won as elsewhere
 from lost l

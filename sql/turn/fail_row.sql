@@ -15,6 +15,15 @@ with held as materialized (
   returning g.id, 'fail' as outcome, g.step as from_step, null::text as token, g.wake_reason, g.last_error as reason,
     null::jsonb as metadata,
 -- include parts/entered.sql
+), unlisted as (
+  delete from :"schema".gen_durable_due d
+  where d.ctid = any(array(
+    select d.due
+    from failed f
+    cross join lateral (select g.* from :"schema".gen_durable g where g.id = f.id offset 0) g
+    cross join lateral
+-- include parts/places.sql
+    d))
 ), ledger as (
 -- include parts/enter.sql
   from failed a

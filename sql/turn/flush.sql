@@ -78,7 +78,11 @@ erased as (
   delete from :"schema".gen_durable g
   where g.ctid = any(array(
     select h.tuple from held h where h.fenced and h.old))
-  returning g.id, g.history
+  returning g.id, g.history, g.partition_key
+), unlisted_with_it as (
+  delete from :"schema".gen_durable_due d
+  using erased e
+  where d.partition_key = e.partition_key and d.id = any(array[e.id])
 ),
 -- include parts/erased_ledger.sql
 ,
@@ -129,13 +133,21 @@ checked as materialized (
 -- if erase
     and not h.old
 -- end
-  returning g.id
+  returning
+-- include parts/due_row.sql
+-- if not history
+    , g.fsm_version
+-- end
 -- if history
     , case when h.moves then 'next' else h.outcome end as outcome, h.from_step, h.token, h.wake_reason,
     coalesce(h.failure, h.error) as reason, h.metadata::jsonb as metadata,
 -- include parts/entered.sql
 -- end
 ),
+-- include parts/listed.sql
+,
+-- include parts/unlisted.sql
+,
 -- include parts/consumed.sql
 -- if history
 , ledger as (

@@ -1,6 +1,5 @@
 -- Writes `next` outcomes, to which no failure led, of rows that go on at once: they stay executing, under a new lease
--- token. No indexed column changes, so that the new version stays on its page and no index is written (HOT): the lease's end
--- is the heartbeat's, and eligible_at keeps the row's place in its queue. Signals that an applied outcome consumed go as in
+-- token. The lease's end is the heartbeat's, and eligible_at keeps the row's place in its queue. Signals that an applied outcome consumed go as in
 -- flush.
 -- A row without id: the list of those that are done. A row: stale. No row: a stranger holds the row's lock, or has
 -- changed it since the snapshot (or it is deleted); try again.
@@ -34,11 +33,16 @@ applied as (
 -- end
   from held h
   where g.ctid = h.tuple and h.fenced
-  returning g.id
+  returning g.id, g.lease_expires_at
 -- if history
     , 'next' as outcome, h.from_step, h.token, h.wake_reason, null::text as reason, h.metadata::jsonb as metadata,
 -- include parts/entered.sql
 -- end
+), leased as (
+  insert into :"schema".gen_durable_leases (token, expires_at, ids)
+  select $6::text, min(a.lease_expires_at), array_agg(a.id)
+  from applied a
+  having count(*) > 0
 ),
 -- include parts/consumed.sql
 -- if history

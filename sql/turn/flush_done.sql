@@ -31,12 +31,13 @@ with held as materialized (
     offset 0) h
 -- end
   where g.ctid = any(array(select x.tuple from held x where x.fenced))
-  returning g.id
+  returning g.id, g.partition_key, g.status
 -- if history
     , g.step as from_step,
 -- include parts/entered.sql
 -- end
-)
+),
+-- include parts/unlisted.sql
 -- if history
 , ledger as (
 -- include parts/enter.sql

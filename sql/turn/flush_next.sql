@@ -31,12 +31,17 @@ applied as (
 -- end
   from held h
   where g.ctid = h.tuple and h.fenced
-  returning g.id
+  returning
+-- include parts/due_row.sql
+-- if not history
+    , g.fsm_version
+-- end
 -- if history
     , 'next' as outcome, h.from_step, h.token, h.wake_reason, null::text as reason, h.metadata::jsonb as metadata,
 -- include parts/entered.sql
 -- end
-)
+),
+-- include parts/listed.sql
 -- if history
 , ledger as (
 -- include parts/enter.sql

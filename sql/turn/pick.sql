@@ -6,8 +6,8 @@
 -- have locked is passed over. Those of several are merged first, as deep as $11 says, without a lock: that tells how many of
 -- each are next, and so many of each are claimed as they are read. If that is less than is wanted (a machine has no more that
 -- strangers have not locked), the next pick is to look deeper.
--- What is claimed is found again by its place (ctid); a row that a stranger has moved since the snapshot is left for the
--- next pick. The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
+-- What is claimed, in gen_durable_due and its instance, is found again by its place (ctid); a row that a stranger has moved since
+-- the snapshot is left for the next pick. The claim is "for no key update": "for update" would skip rows that a signal's foreign key check locks.
 -- Rows with a partition key are not taken: pick_keyed is for queues that have some.
 -- $1 text lease token, $2 int signals of an inbox at the most, $3 bigint lease in us, $4 text queue, $5 int limit,
 -- $6 text[] fsm, $7 int[] version of the machines that this node knows.
@@ -22,16 +22,18 @@
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
-  select c.tuple
+  select c.due, c.tuple
   from level l
   cross join present p
 -- include parts/range_of.sql
   cross join lateral (
-    select g.ctid as tuple
+    select g.ctid as due, i.ctid as tuple
+    from :"schema".gen_durable_due g
+-- include parts/claim_row.sql
 -- include parts/range.sql
     order by g.eligible_at, g.id
     limit $5::int
-    for no key update skip locked
+    for no key update of g, i skip locked
   ) c
   where l.priority is not null and (select count(*) from present) = 1
   limit $5::int
@@ -42,18 +44,20 @@ straight as materialized (
   where (select count(*) from present) > 1
   group by f.priority, f.fsm, f.version
 ), shared as materialized (
-  select c.tuple
+  select c.due, c.tuple
   from (select s.* from share s order by s.priority, s.since, s.id) r
   cross join lateral (
-    select g.ctid as tuple
+    select g.ctid as due, i.ctid as tuple
+    from :"schema".gen_durable_due g
+-- include parts/claim_row.sql
 -- include parts/range.sql
     order by g.eligible_at, g.id
     limit r.rows
-    for no key update skip locked
+    for no key update of g, i skip locked
   ) c
   limit $5::int
 ), claimed as (
-  select s.tuple from straight s union all select s.tuple from shared s
+  select s.* from straight s union all select s.* from shared s
 ),
 -- include parts/pick_rows.sql
 union all

@@ -4,7 +4,7 @@
 -- distinct keys are visited from where the last visit ended, and if what strangers have locked fills it, those only: keys
 -- then take turns, and only among keys is the order no longer exact.
 -- A status behind a select is not known to the planner: it could otherwise, while the table is small, decide to read all
--- of an index that holds only rows of that status, instead of the key's rows in gen_durable_key.
+-- of an index that holds only rows of that status, instead of the key's rows in gen_durable_due_key.
 -- $1 to $10 as in pick; $11 int how many rows are looked at, twice as many as are merged; $12 text[] keys to leave alone,
 -- $13 text the key that the last visit ended with, $14 bool whether keys are to be visited instead if the walk is full;
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.

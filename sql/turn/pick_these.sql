@@ -5,7 +5,7 @@
 -- $1 to $3 as in pick, $4 bigint[] id. $5 int[] of suspects, how many may be taken, as $8 of pick_suspects; of others empty.
 -- Returns what pick_keyed returns, and in the summary nothing but now_us2000 and claimed.
 with locked as materialized (
-  select g.id, g.ctid as tuple, g.priority, g.eligible_at, g.crashes
+  select g.id, g.ctid as tuple, g.fsm, g.fsm_version, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes
   from :"schema".gen_durable g
   where g.id = any($4::bigint[]) and g.status = (select cast('runnable' as :"schema".durable_status))
     and g.eligible_at <= statement_timestamp()
@@ -13,11 +13,14 @@ with locked as materialized (
   order by g.id + 0
   for no key update skip locked
 ), claimed as materialized (
-  select n.tuple
+  select d.due, g.tuple
   from (
     select l.*, row_number() over (order by l.priority, l.eligible_at, l.id) as nth
-    from locked l) n
-  where coalesce(n.nth <= ($5::int[])[least(n.crashes - 1, cardinality($5::int[]))], true)
+    from locked l) g
+  cross join lateral
+-- include parts/places.sql
+  d
+  where coalesce(g.nth <= ($5::int[])[least(g.crashes - 1, cardinality($5::int[]))], true)
 ),
 -- include parts/pick_rows.sql
 union all

@@ -1104,7 +1104,7 @@ CAF_TEST(rows that cannot be read end failed and the others run) {
                      "'1e131071'::numeric)) from generate_series(1, 9000))"s;
   auto too_long = "jsonb_build_object('text', repeat('x', 17000000))"s;
   insert(8);
-  rows.rows("set gd.checks_json = 'on'; update gen_durable set state = "
+  rows.rows("set gd.trusted = 'json'; update gen_durable set state = "
             + unprintable
             + " where id = 2; update gen_durable set state = " + too_long
             + " where id = 4; insert into signals (target_id, name, payload) "

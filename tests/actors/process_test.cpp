@@ -317,7 +317,7 @@ CAF_TEST(short states and payloads that print many digits do not fill the memory
   };
   // Eighty print 4 MB each, as nobody can store them any more; all others 48 KB, in
   // states and signals.
-  db.rows("set gd.checks_json = 'on'; insert into gen_durable (fsm, step, "
+  db.rows("set gd.trusted = 'json'; insert into gen_durable (fsm, step, "
           "state) select 'Walk', 'one', case when n <= 80 then "
           + many("1e131071", 30) + " else " + many("1e399", 120)
           + " end from generate_series(1, 1000) n; insert into signals "

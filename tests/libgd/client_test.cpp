@@ -760,7 +760,7 @@ CAF_TEST(the signals that wait are listed the oldest first and cut) {
     client.signal({.target = id,
                    .name = "b",
                    .payload = json::raw('"' + std::string(9'000, 'x') + '"')}));
-  db.rows("set gd.checks_json = on"); // as one whose numbers nobody has checked
+  db.rows("set gd.trusted = 'json'"); // as one whose numbers nobody has checked
   db.rows("insert into signals (target_id, name, payload) select $1::bigint,"
           " 'c', to_jsonb(array(select 1e131071 from generate_series(1, 9)))",
           {std::to_string(id)});

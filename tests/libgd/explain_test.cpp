@@ -112,7 +112,7 @@ constexpr auto read_plan = R"(
     (select coalesce(string_agg(n ->> 'Relation Name', ','), '') from node
      where n ->> 'Node Type' = 'Seq Scan'
        and n ->> 'Relation Name' not in ('gen_durable_nodes', 'gen_durable_machines', 'gen_durable_queues',
-         'gen_durable_crashes', 'pg_database')),
+         'gen_durable_crashes', 'gen_durable_leases', 'pg_database')),
     (select coalesce(max((input ->> 'Actual Rows')::numeric * (input ->> 'Actual Loops')::numeric), 0)::bigint
      from node, jsonb_array_elements(n -> 'Plans') input
      where n ->> 'Node Type' in ('Sort', 'Incremental Sort')),
@@ -224,6 +224,8 @@ struct million_rows {
     db.migrate();
     // Before anything is prepared: plans are made anew after it.
     db.rows("alter table gen_durable set (autovacuum_enabled = off);"
+            "alter table gen_durable_due set (autovacuum_enabled = off);"
+            "alter table gen_durable_leases set (autovacuum_enabled = off);"
             "alter table signals set (autovacuum_enabled = off);"
             "alter table gen_durable_ledger set (autovacuum_enabled = off)");
     early = std::make_unique<session>(db.conninfo());
@@ -491,11 +493,13 @@ struct million_rows {
        .pages_per_row = 100},
       {.what = &sql::flush,
        .arguments = outcomes(verbs, consumed),
-       .pages_per_row = 100},
+       .pages_per_row = 100,
+       .filtered_per_row = 8}, // what is applied is read for each that follows
       {.what = &sql::flush_ledger,
        .arguments = outcomes(each("'next'", "text"), consumed) + ", '{}', "
                     + each("'{\"a\": 1}'", "text"),
-       .pages_per_row = 120},
+       .pages_per_row = 120,
+       .filtered_per_row = 8},
       {.what = &sql::flush_done,
        .arguments = running + ", " + tokens,
        .pages_per_row = 60},
@@ -504,7 +508,8 @@ struct million_rows {
        .pages_per_row = 80},
       {.what = &sql::flush_keep,
        .arguments = ends("1000000"),
-       .pages_per_row = 120},
+       .pages_per_row = 120,
+       .filtered_per_row = 8},
       {.what = &sql::flush_erase,
        .arguments = ends("0"),
        .pages_per_row = 120,
@@ -565,6 +570,10 @@ struct million_rows {
       {.what = &sql::heartbeat,
        .arguments = running + ", " + tokens + ", 60000000",
        .pages_per_row = 40},
+      {.what = &sql::end_leases,
+       .arguments = "500",
+       .rows = 1'000, // of so many the leases are over here
+       .pages_per_row = 10},
       {.what = &sql::locked_leases,
        .arguments = "500, 30000000, 0, 0",
        .pages_per_row = 40},
@@ -592,12 +601,11 @@ struct million_rows {
        .arguments = "777777, true, 5",
        .rows = 1,
        .pages_per_row = 30},
-      // Finds rows by token among those that execute: once in a while, after a
-      // connection was lost. 10,000 execute here.
+      // Two leases of 200 rows each.
       {.what = &sql::release_lost,
        .arguments = "'{node/1/7,node/1/8}'",
-       .rows = 10'000,
-       .pages_per_row = 2},
+       .rows = 400,
+       .pages_per_row = 60},
       {.what = &sql::lock,
        .arguments = "'{777777}'",
        .rows = 1,
@@ -720,7 +728,7 @@ struct million_rows {
       {.what = &sql::queues,
        .arguments = "10000, '[]'",
        .rows = 20'000,
-       .pages_per_row = 2},
+       .pages_per_row = 3},
       // Of what is runnable 2,000 of all versions, of suspects, and of what executes or has
       // failed, two hundred each.
       {.what = &sql::counts,
@@ -731,7 +739,7 @@ struct million_rows {
       {.what = &sql::counts,
        .arguments = "50, 'Order', 1, 200",
        .rows = 800,
-       .pages_per_row = 2,
+       .pages_per_row = 3,
        .stops = true},
       // The same, of each status.
       {.what = &sql::status_counts,
@@ -757,7 +765,7 @@ struct million_rows {
        .arguments = "'{}', '{}', '{}', '{executing}', '{}', '{}', '{}', "
                     "700000, 500, 10000",
        .rows = 10'000, // so many execute here
-       .pages_per_row = 2},
+       .pages_per_row = 5},
       // A batch looks at 2,000, and changes 200.
       {.what = &sql::work_on_job,
        .arguments = "1",
@@ -898,7 +906,8 @@ CAF_TEST(statements cost what their batch costs in a table of a million rows) {
       table.prepare(s, mode);
       // What was rolled back has left dead rows: an update finds no room on its page
       // then, and writes to each index.
-      table.db.rows("vacuum gen_durable, signals");
+      table.db.rows("vacuum gen_durable, gen_durable_due, "
+                    "gen_durable_leases, signals");
       table.check_all(s,
                       (pinned ? "pinned, "s : "server's defaults, "s) + mode);
     }
@@ -938,7 +947,8 @@ CAF_TEST(plans made for small tables do not read more when those have grown
       table.db.rows("truncate gen_durable, gen_durable_ledger cascade");
       table.fill(rows);
       if (analyzed)
-        table.db.rows("vacuum analyze gen_durable, signals");
+        table.db.rows("vacuum analyze gen_durable, gen_durable_due, "
+                      "gen_durable_leases, signals");
       session s{table.db.conninfo()};
       table.pin(s);
       table.prepare(s, "force_generic_plan");
@@ -958,7 +968,7 @@ CAF_TEST(plans made for small tables do not read more when those have grown
         CAF_CHECK_EQUAL(
           table.db.scalar(
             read_from_end_to_end,
-            {plan, "{gen_durable_lease,gen_durable_owed,gen_durable_nodes,"
+            {plan, "{gen_durable_leases_end,gen_durable_owed,gen_durable_nodes,"
                    "gen_durable_machines,"
                    "gen_durable_queues,gen_durable_queues_pkey}"}),
           ""s);
@@ -996,7 +1006,7 @@ constexpr auto in_the_way = R"(
   update gen_durable set status = 'done' where queue = 'worked off';
   insert into gen_durable (fsm, step, queue)
   select 'Order', 'collect', 'worked off' from generate_series(1, 20);
-  analyze gen_durable;
+  analyze gen_durable, gen_durable_due, gen_durable_leases;
 )";
 
 /// The original's index and pick, with the conditions that it lacks.
@@ -1016,7 +1026,8 @@ constexpr auto naive_pick = R"(
 CAF_TEST(a pick costs what it takes whatever stands in its way) {
   temporary_database db;
   db.migrate();
-  db.rows("alter table gen_durable set (autovacuum_enabled = off)");
+  db.rows("alter table gen_durable set (autovacuum_enabled = off);"
+          "alter table gen_durable_due set (autovacuum_enabled = off)");
   db.rows(in_the_way);
   session s{db.conninfo()};
   s.exec(gd::pq::substitute_schema(sql::session.text, db.schema()),
@@ -1074,8 +1085,6 @@ CAF_TEST(a pick costs what it takes whatever stands in its way) {
   CAF_CHECK_GREATER_OR_EQUAL(first_look, 1'000);
   CAF_CHECK_LESS_OR_EQUAL(next_look, 400);
   CAF_MESSAGE("with the original's index the same cost the whole backlog");
-  db.rows("drop index gen_durable_pick_free, gen_durable_pick_keyed, "
-          "gen_durable_pick_keys");
   db.rows(naive_index);
   s.exec("prepare naive as "s + naive_pick);
   auto version = std::stoi(db.scalar("show server_version_num")) / 10'000;

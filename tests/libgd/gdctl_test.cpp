@@ -777,7 +777,7 @@ CAF_TEST(nodes are listed with what none of them serves) {
 
 CAF_TEST(an instance is shown whatever its state has become) {
   auto id = std::to_string(line_of(run({"insert", "Order"}).out).id);
-  db.rows("set gd.checks_json = 'on'; update gen_durable set state = (select "
+  db.rows("set gd.trusted = 'json'; update gen_durable set state = (select "
           "'{\"n\": [' || string_agg('1e131071', ',') || ']}' from "
           "generate_series(1, 9000))::jsonb");
   auto shown = run({"show", id});

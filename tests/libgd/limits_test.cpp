@@ -400,7 +400,7 @@ CAF_TEST(what is too long to be read is told and the rest is shown) {
   auto client = connect();
   auto id = need(client.insert(row())).id;
   auto look_at = [&](const std::string& value) {
-    db.rows("set gd.checks_json = 'on'; update gen_durable set status = "
+    db.rows("set gd.trusted = 'json'; update gen_durable set status = "
             "'done', state = ("
             + value + ")::jsonb, result = (" + value + ")::jsonb");
     auto x = need(client.look_up(id));

@@ -120,20 +120,24 @@ CAF_TEST(every migration is applied once) {
   CAF_CHECK(gd::client::connect(db.options()));
 }
 
-CAF_TEST(the table is vacuumed by what has changed and not by its size) {
+CAF_TEST(tables are vacuumed by what has changed and not by their size) {
   temporary_database db;
   db.migrate();
-  auto option = [&db](const std::string& name) {
+  auto option = [&db](const std::string& table, const std::string& name) {
     return db.scalar("select option_value from pg_class,"
                      " pg_options_to_table(reloptions)"
-                     " where oid = 'gen_durable'::regclass"
-                     " and option_name = '"
-                     + name + "'");
+                     " where oid = '"
+                     + table + "'::regclass and option_name = '" + name + "'");
   };
-  CAF_CHECK_EQUAL(option("autovacuum_vacuum_scale_factor"), "0");
-  CAF_CHECK_EQUAL(option("autovacuum_vacuum_threshold"), "20000");
-  // Nor does it leave the indexes alone because few pages have changed.
-  CAF_CHECK_EQUAL(option("vacuum_index_cleanup"), "on");
+  for (const auto* table :
+       {"gen_durable", "gen_durable_due", "gen_durable_leases"})
+    CAF_CHECK_EQUAL(option(table, "autovacuum_vacuum_scale_factor"), "0");
+  CAF_CHECK_EQUAL(option("gen_durable", "autovacuum_vacuum_threshold"),
+                  "50000");
+  CAF_CHECK_EQUAL(option("gen_durable_due", "autovacuum_vacuum_threshold"),
+                  "10000");
+  // Nor are the indexes of picks left alone because few pages have changed.
+  CAF_CHECK_EQUAL(option("gen_durable_due", "vacuum_index_cleanup"), "on");
 }
 
 CAF_TEST(migrations stop at the one that was asked for) {
@@ -279,7 +283,7 @@ CAF_TEST(down and up again makes the same schema) {
   temporary_database db{"there and back"};
   db.migrate();
   auto before = shape_of(db);
-  CAF_CHECK(contains(before, "gen_durable_pick_free"));
+  CAF_CHECK(contains(before, "gen_durable_due_free"));
   CAF_CHECK(contains(before, "gd_insert"));
   auto newest = newest_schema() + 2;
   CAF_CHECK_EQUAL(count_of(up_with_two_more(db.options(), newest)), 2);

@@ -154,7 +154,7 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 55> mutants{{
+  const std::array<mutant, 66> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true", 148},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
@@ -211,12 +211,15 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"a give-back that counts", sql::release_lost, "set status = 'runnable',",
      "set status = 'runnable', attempt = g.attempt + 1,"},
     {"an entry of an outcome that is not applied", sql::flush_ledger,
-     "from applied a\n  where",
-     "from (select a.* from applied a union all select h.id, h.outcome, "
+     "from applied a\n  where a.history > 0",
+     "from (select a.id, a.outcome, a.from_step, a.token, a.wake_reason, "
+     "a.reason, a.metadata, a.seq, a.updated_at, a.fsm_version, a.step, "
+     "a.attempt, a.history, a.state from applied a "
+     "union all select h.id, h.outcome, "
      "h.from_step, h.token, h.wake_reason, h.error, null, g.seq + 1, "
      "clock_timestamp(), g.fsm_version, h.from_step, 0, g.history, null "
      "from held h join :\"schema\".gen_durable g on g.id = h.id "
-     "where not h.fenced) a where",
+     "where not h.fenced) a where a.history > 0",
      112},
     {"an entry of what a second read sees", sql::flush_ledger,
      "a.metadata, a.state",
@@ -307,6 +310,30 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
     {"what a worker says twice, written twice", sql::flush_next,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true", 13,
      only(feature::workers)},
+    {"a pick that leaves due what it takes", sql::pick,
+     "d.partition_key is null and (d.id in (select p.id from picked p)) is "
+     "true",
+     "false"},
+    {"a pick without a lease", sql::pick, "from picked p\n  having",
+     "from picked p where false\n  having"},
+    {"a next that is not due", sql::flush_next,
+     "where a.status = 'runnable' and (", "where false and ("},
+    {"another outcome that is not due", sql::flush,
+     "where a.status = 'runnable' and (", "where false and ("},
+    {"an advance without a lease", sql::flush_advance,
+     "from applied a\n  having", "from applied a where false\n  having"},
+    {"a give-back that is not due", sql::release_lost,
+     "where a.status = 'runnable' and (", "where false and ("},
+    {"a park that looks again and is not due", sql::recheck,
+     "where a.status = 'runnable' and (", "where false and ("},
+    {"an end that leaves its key in use", sql::flush_done,
+     "a.partition_key is not null and a.status <> 'runnable'", "false"},
+    {"a lease that is taken away from who executes", sql::end_leases,
+     "min(g.lease_expires_at)", "null::timestamptz"},
+    {"a change from outside that is not due", "_gd_see_to",
+     "if new.status::text = 'runnable' or", "if false and", 1, 0},
+    {"an insert that is not due", sql::insert, "where m.status = 'runnable'",
+     "where false"},
   }};
   const char* called = std::getenv("GD_MUTANT");
   std::string only_called = called != nullptr ? called : "";

@@ -709,7 +709,7 @@ CAF_TEST(of an inbox the oldest 8 MiB and one more are printed and no more) {
   db.rows("insert into signals (target_id, name, payload) select 1, 'x' || n, "
           + wide_state(1'000'000) + " from generate_series(1, 9) n");
   // Whoever prints what is behind them fails.
-  db.rows("set gd.checks_json = 'on'; insert into signals (target_id, name, "
+  db.rows("set gd.trusted = 'json'; insert into signals (target_id, name, "
           "payload) select 1, 'hostile', "s
           + unprintable);
   db.rows("insert into signals (target_id, name, payload) select 2, 'y', "
@@ -741,7 +741,7 @@ CAF_TEST(a row whose short state
     db.rows("truncate gen_durable restart identity cascade");
     auto many = "(select jsonb_build_object('n', jsonb_agg('"s + number
                 + "'::numeric)) from generate_series(1, 120))";
-    db.rows("set gd.checks_json = 'on'; insert into gen_durable (fsm, step, "
+    db.rows("set gd.trusted = 'json'; insert into gen_durable (fsm, step, "
             "state) select 'A', 'collect', case n when 1 then "
             + many
             + " else '{}' end from generate_series(1, 4) n; insert into "
@@ -784,7 +784,7 @@ CAF_TEST(a row whose short state
 CAF_TEST(a state that is stored short and prints long is failed unprinted) {
   // In 2,000 bytes: what may be, and what nobody has checked.
   auto row = [this](int n, const std::string& number) {
-    db.rows("set gd.checks_json = 'on'; insert into gen_durable (fsm, step, "
+    db.rows("set gd.trusted = 'json'; insert into gen_durable (fsm, step, "
             "state) select 'A', 'collect', jsonb_build_object('n', "
             "jsonb_agg(('"
             + number + "')::numeric)) from generate_series(1, "
@@ -949,7 +949,7 @@ CAF_TEST(a pick reads no more than some signals of its rows) {
 CAF_TEST(rows that cannot be read are told one by one and others are shown) {
   db.rows("insert into gen_durable (fsm, step, state) select 'A', 'collect', "
           + wide_state(5'000) + " from generate_series(1, 9)");
-  db.rows("set gd.checks_json = 'on'; update gen_durable set state = "s
+  db.rows("set gd.trusted = 'json'; update gen_durable set state = "s
           + unprintable + " where id = 4");
   auto turn = make_turn();
   auto report = once(turn, 10);

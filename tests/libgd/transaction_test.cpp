@@ -563,11 +563,11 @@ CAF_TEST(limits beyond the defaults hold in a transaction and nowhere else) {
   CAF_CHECK_EQUAL(count(), "1");
   CAF_CHECK_EQUAL(count("signals"), "1");
   CAF_MESSAGE("a caller who checks what is his keeps saying so");
-  caller.exec("set gd.checks_json = 'on'; begin");
+  caller.exec("set gd.trusted = 'json'; begin");
   CAF_CHECK(tx.insert(row()));
   CAF_CHECK_EQUAL(refused_here(), "");
   caller.exec("commit");
-  CAF_CHECK_EQUAL(caller.scalar("show gd.checks_json"), "on");
+  CAF_CHECK_EQUAL(caller.scalar("show gd.trusted"), "json");
 }
 
 // -- schemas and roles --------------------------------------------------------
@@ -1227,7 +1227,7 @@ CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
   CAF_CHECK_EQUAL(refusal(caller, "update gen_durable set state = '[]'"),
                   "22023");
   CAF_MESSAGE("programs that have checked it themselves are let through");
-  caller.exec("set gd.checks_json = 'on'");
+  caller.exec("set gd.trusted = 'json'");
   CAF_CHECK_EQUAL(
     refusal(caller, R"(update gen_durable set state = '{"n": 1e400}')"), "");
 }

@@ -29,7 +29,7 @@ PREPARE = """
 
 # Most have ended, as of a table that nobody cleans up; as gd_bench operator-queries has it.
 FILL = """
-  set gd.checks_json = on;
+  set gd.trusted = 'json';
   insert into gen_durable (fsm, step, state, status, awaits, queue, last_error, result, eligible_at, partition_key)
     select 'Dispatch', 'pack', '{{"parcel": "P-17"}}', s.status, case when s.status = 'awaiting_signal' then 'go' end,
       case when n % 100 = 3 then 'later' else 'mail' end, case when s.status = 'failed' then 'connection refused ' || n % 1000 end,
@@ -40,7 +40,7 @@ FILL = """
       when 3 then 'runnable' when 4 then 'runnable' else 'done' end as durable_status) as status) s"""
 
 DRAIN = f"""
-  set gd.checks_json = on;
+  set gd.trusted = 'json';
   insert into gen_durable (fsm, step) select 'Walk', 'one' from generate_series(1, {DRAINED});
   vacuum analyze gen_durable"""
 

@@ -470,6 +470,10 @@ struct page_end {
   std::int64_t id = std::numeric_limits<std::int64_t>::min();
 };
 
+/// Takes leases away under which nothing executes any more, the earliest first: before
+/// looks at what is over, each of which reads all that stand there.
+pq::call end_leases(std::int32_t limit);
+
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
                        const page_end& after = {});
 struct ending_lease : page_end {

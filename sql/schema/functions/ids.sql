@@ -132,8 +132,8 @@ begin
 end
 $$;
 
--- What can be seen without reading much: sequences behind their rows, indexes that do not hold what they say, and triggers that
--- somebody has switched off. repairs: _gd_repair mends it.
+-- What can be seen to be wrong: sequences behind their rows, what is due or executes and is not where it is looked for, indexes that do
+-- not hold what they say, and triggers that somebody has switched off. repairs: _gd_repair mends it.
 create function :"schema"._gd_check(out fault text, out repairs boolean) returns setof record
 language sql
 begin atomic
@@ -142,11 +142,13 @@ begin atomic
   cross join lateral :"schema"._gd_ids_fault(s.ids_of) f (fault)
   where f.fault is not null
   union all
+  select f.fault, true from :"schema"._gd_list_faults() f (fault)
+  union all
   select format('%s: the index %s is not valid: expected "reindex index %s"', i.indrelid::regclass, i.indexrelid::regclass,
                 i.indexrelid::regclass), false
   from pg_index i
   join pg_class c on c.oid = i.indrelid
-  where c.relnamespace = to_regnamespace(quote_ident(:'schema')) and c.relname in ('gen_durable', 'signals')
+  where c.relnamespace = to_regnamespace(quote_ident(:'schema')) and c.relname in ('gen_durable', 'gen_durable_due', 'gen_durable_leases', 'signals')
     and not i.indisvalid
   union all
   select format('%s: there is no unique index %s.%s, without which a key may be had twice', u.relation, :'schema', u.name), false
@@ -189,5 +191,6 @@ begin
       return next;
     end if;
   end loop;
+  return query select x from _gd_list_again() x;
 end
 $$;

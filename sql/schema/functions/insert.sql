@@ -76,7 +76,7 @@ language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
-  checks text := coalesce(current_setting('gd.checks_json', true), '');
+  trusted text := coalesce(current_setting('gd.trusted', true), '');
   kept smallint;
   made record;
   holder record;
@@ -89,7 +89,7 @@ begin
   from gen_durable_machines m
   where m.fsm = _gd_insert_row.fsm and m.version = _gd_insert_row.version and m.history > 0;
 
-  perform set_config('gd.checks_json', 'on', true);
+  perform set_config('gd.trusted', 'json', true);
   insert into gen_durable as g (id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key, unique_key,
     unique_scope, history, ledger_step, status, awaits, deadline, result)
   overriding system value
@@ -101,7 +101,7 @@ begin
   on conflict do nothing
   returning g.id, g.updated_at
   into made;
-  perform set_config('gd.checks_json', checks, true);
+  perform set_config('gd.trusted', trusted, true);
 
   if made.id is not null then
     if kept is not null then

@@ -243,8 +243,8 @@ begin
       (
         select g.id, g.fsm, g.fsm_version, g.step, g.status::text as status, g.queue, g.updated_at, g.last_error
         from gen_durable g
-        where j.status = 'failed' and g.status operator(pg_catalog.=) 'failed' and g.id > j.last_id and g.id <= j.highest_id
-        order by g.id
+        where j.status = 'failed' and g.failed_id > j.last_id and g.failed_id <= j.highest_id
+        order by g.failed_id
         limit most_looked
       )
       union all

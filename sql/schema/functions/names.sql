@@ -70,25 +70,9 @@ begin atomic
     case when _gd_mover_fault.by is not null then :"schema"._gd_name_fault('by', _gd_mover_fault.by, 255) end);
 end;
 
--- What programs of ours check before they store it, the database checks of everybody else: a state that nobody could ever
--- read would stop each pick of its queue. PostgreSQL writes numbers out: 1e131071 has 131,072 digits wherever it is shown.
--- Sessions that have checked say so, and do not get to the function.
-create function :"schema"._gd_check_state() returns trigger
-language plpgsql
-set search_path = :"schema", pg_temp
-as $$
-declare
-  fault text := coalesce(_gd_json_fault('state', new.state),
-                         case when jsonb_typeof(new.state) <> 'object' then 'state: $: expected object' end);
-begin
-  if fault is not null then
-    raise exception using errcode = '22023', message = fault;
-  end if;
-  return null;
-end
-$$;
-
--- The same of what signals bring.
+-- What programs of ours check before they store it, the database checks of everybody else: a payload, or a state (due.sql), that
+-- nobody could ever read would stop each pick of its queue. PostgreSQL writes numbers out: 1e131071 has 131,072 digits wherever it
+-- is shown. Sessions that have checked say so (gd.trusted), and do not get to the function.
 create function :"schema"._gd_check_payload() returns trigger
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -103,16 +87,8 @@ begin
 end
 $$;
 
--- After, not before: those before a row make each update of it lock it once more, whatever columns it changes. A CHECK would
--- unpack the state at each heartbeat.
-create trigger gen_durable_state
-after insert or update of state on :"schema".gen_durable
-for each row
-when (current_setting('gd.checks_json', true) is distinct from 'on')
-execute function :"schema"._gd_check_state();
-
 create trigger signals_payload
 after insert or update of payload on :"schema".signals
 for each row
-when (current_setting('gd.checks_json', true) is distinct from 'on')
+when (coalesce(current_setting('gd.trusted', true), '') not in ('json', 'all'))
 execute function :"schema"._gd_check_payload();

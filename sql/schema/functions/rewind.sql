@@ -44,6 +44,7 @@ declare
   made gen_durable;
   which bigint;
   violated text;
+  trusted text := coalesce(current_setting('gd.trusted', true), '');
 begin
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     raise exception 'gd_rewind: expected isolation level read committed, got %', current_setting('transaction_isolation')
@@ -79,6 +80,7 @@ begin
     raise exception 'unique_key: instance % has it', holder using errcode = 'MV006';
   end if;
 
+  perform set_config('gd.trusted', case trusted when 'all' then 'json' else trusted end, true);
   update gen_durable g
   set status = arrival.status, seq = g.seq + 1, step = entry.to_step, ledger_step = entry.to_step, state = entry.state,
       result = arrival.result, last_error = null, attempt = 0, crashes = 0, excused = null, trials = 0, awaits = arrival.awaits,
@@ -92,6 +94,7 @@ begin
   if not found then
     raise exception 'a trigger lets no update of instance % through', which using errcode = 'P0001';
   end if;
+  perform set_config('gd.trusted', trusted, true);
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by, reason, metadata,
     state)
   values (made.id, made.seq, made.updated_at, made.fsm_version, 'rewind', was.step, made.step, made.attempt, _gd_put_back.by,
@@ -146,6 +149,7 @@ declare
   origin record;
   entry gen_durable_ledger;
   made bigint;
+  trusted text := coalesce(current_setting('gd.trusted', true), '');
 begin
   if fault is not null then
     raise exception using errcode = '22023', message = fault;
@@ -164,6 +168,7 @@ begin
     raise exception 'version: % v% is retired', origin.fsm, entry.fsm_version using errcode = 'MV002';
   end if;
 
+  perform set_config('gd.trusted', case trusted when 'all' then 'json' else trusted end, true);
   insert into gen_durable (fsm, fsm_version, step, status, state, result, awaits, deadline, queue, priority, partition_key,
     eligible_at, history, ledger_step)
   select origin.fsm, entry.fsm_version, entry.to_step, a.status, entry.state, a.result, a.awaits, a.deadline,
@@ -171,6 +176,7 @@ begin
     origin.history, entry.to_step
   from _gd_arrival(origin.fsm, entry.fsm_version, entry.to_step) a
   returning id into made;
+  perform set_config('gd.trusted', trusted, true);
   insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, to_step, attempt, by, reason, metadata, state)
   values (made, 0, clock_timestamp(), entry.fsm_version, 'fork', entry.to_step, 0, gd_fork.by, gd_fork.reason,
     pg_catalog.jsonb_build_object('id', origin.id, 'seq', gd_fork.seq), entry.state);

@@ -100,13 +100,13 @@ set row_security = off
 as $$
 declare
   named bytea := _gd_address('target', target, gd_signal.key, key_bytes);
-  checks text := coalesce(current_setting('gd.checks_json', true), '');
+  trusted text := coalesce(current_setting('gd.trusted', true), '');
   answer text;
 begin
-  perform set_config('gd.checks_json', 'on', true);
+  perform set_config('gd.trusted', 'json', true);
   answer := _gd_signal_id(case when named is null then target else _gd_hold(named) end, gd_signal.name, payload,
                       gd_signal.dedup_key);
-  perform set_config('gd.checks_json', checks, true);
+  perform set_config('gd.trusted', trusted, true);
   return answer;
 end
 $$;

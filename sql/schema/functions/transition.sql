@@ -44,7 +44,7 @@ declare
   known record;  -- its machine
   there record;  -- as it arrives
   holder bigint;
-  checks text := coalesce(current_setting('gd.checks_json', true), '');
+  trusted text := coalesce(current_setting('gd.trusted', true), '');
 begin
   -- Without its lock: who asks again and again must not keep a row that executes from its outcome, or from being reaped.
   select g.status, g.step, g.seq into here from gen_durable g where g.id = target and g.status::text = 'executing';
@@ -124,7 +124,7 @@ begin
   end if;
 
   -- The state has been checked: a new one by who calls this, one that was there before by whoever's limits.
-  perform set_config('gd.checks_json', 'on', true);
+  perform set_config('gd.trusted', 'json', true);
   with moved as (
     update gen_durable g
     set status = there.status, step = to_step, state = coalesce(new_state, g.state), seq = g.seq + 1,
@@ -151,7 +151,7 @@ begin
   if not found then
     raise exception 'target: a trigger lets no update of instance % through', target using errcode = 'P0001';
   end if;
-  perform set_config('gd.checks_json', checks, true);
+  perform set_config('gd.trusted', trusted, true);
   if status = 'runnable' then
     perform gd_announce();
   end if;

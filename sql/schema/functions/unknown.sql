@@ -75,10 +75,12 @@ begin atomic
     (select g.queue, g.fsm, g.fsm_version, g.step from :"schema".gen_durable g order by g.id desc limit 5000)
     union all
     (select g.queue, g.fsm, g.fsm_version, g.step
-     from :"schema".gen_durable g where g.status = 'failed' order by g.id desc limit 1000)
+     from :"schema".gen_durable g where g.failed_id is not null order by g.failed_id desc limit 1000)
     union all
     (select g.queue, g.fsm, g.fsm_version, g.step
-     from :"schema".gen_durable g where g.status = 'executing' order by g.lease_expires_at limit 1000)) r
+     from
+-- include parts/executing.sql
+     limit 1000)) r
   where _gd_names.fsm is null or r.fsm = _gd_names.fsm;
 end;
 
@@ -103,11 +105,11 @@ begin atomic
     offset 0) k
   where w.name is not null
     and not (w.kind = 'queue' and (
-      (select true from :"schema".gen_durable g
-       where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2 and g.queue = w.name limit 1)
-      or (select true from :"schema".gen_durable g
-          where g.status = 'runnable' and g.partition_key is not null and g.queue = w.name limit 1)
-      or (select true from :"schema".gen_durable g where g.status = 'runnable' and g.crashes >= 2 and g.queue = w.name limit 1)
+      (select true from :"schema".gen_durable_due g
+       where (g.partition_key is null) is true and g.crashes < 2 and g.queue = w.name limit 1)
+      or (select true from :"schema".gen_durable_due g
+          where g.partition_key is not null and not g.executes and g.queue = w.name limit 1)
+      or (select true from :"schema".gen_durable_due g where g.crashes >= 2 and not g.executes and g.queue = w.name limit 1)
       ) is true)
     and (select true from :"schema"._gd_names(w.kind, of_machine.fsm) s where s = w.name limit 1) is null
   order by w.n

@@ -163,17 +163,15 @@ begin atomic
   ), level as ( -- the priorities of its partition key's rows, the most urgent first; a null ends them
     select (
       select g.priority
-      from :"schema".gen_durable g
-      where g.partition_key = (select m.partition_key from me m) and g.status in ('runnable', 'executing')
-        and g.status = (select cast('runnable' as :"schema".durable_status))
+      from :"schema".gen_durable_due g
+      where g.partition_key = (select m.partition_key from me m) and g.executes = (select false)
       order by g.priority
       limit 1) as priority
     union all
     select (
       select g.priority
-      from :"schema".gen_durable g
-      where g.partition_key = (select m.partition_key from me m) and g.status in ('runnable', 'executing')
-        and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority > l.priority
+      from :"schema".gen_durable_due g
+      where g.partition_key = (select m.partition_key from me m) and g.executes = (select false) and g.priority > l.priority
       order by g.priority
       limit 1)
     from level l
@@ -221,18 +219,16 @@ begin atomic
   -- who is first of its partition key
   left join lateral (
     (select g.id, true as executes
-     from :"schema".gen_durable g
-     where g.partition_key = m.partition_key and g.status in ('runnable', 'executing')
-       and g.status = (select cast('executing' as :"schema".durable_status))
+     from :"schema".gen_durable_due g
+     where g.partition_key = m.partition_key and g.executes = (select true)
      limit 1)
     union all
     (select y.id, false
      from level l
      cross join lateral (
        select g.id
-       from :"schema".gen_durable g
-       where g.partition_key = m.partition_key and g.status in ('runnable', 'executing')
-         and g.status = (select cast('runnable' as :"schema".durable_status)) and g.priority = l.priority
+       from :"schema".gen_durable_due g
+       where g.partition_key = m.partition_key and g.executes = (select false) and g.priority = l.priority
          and g.eligible_at <= statement_timestamp()
        order by g.eligible_at, g.id
        limit 1) y
@@ -272,8 +268,8 @@ begin atomic
     select count(*) filter (where q.eligible_at < m.eligible_at or q.eligible_at = m.eligible_at and q.id < m.id) as before
     from (
       select g.eligible_at, g.id
-      from :"schema".gen_durable g
-      where g.status = 'runnable' and (g.partition_key is null) is true and g.crashes < 2 and g.queue = m.queue
+      from :"schema".gen_durable_due g
+      where (g.partition_key is null) is true and g.crashes < 2 and g.queue = m.queue
         and g.fsm = m.fsm and g.fsm_version = m.fsm_version and g.priority = m.priority
       order by g.eligible_at, g.id
       limit 1000) q) w on m.is_due and m.partition_key is null

@@ -81,7 +81,26 @@ inline constexpr sql::statement read_all{
   "select format('signal to %s: %s, %s, dedup [%s]', "
   "array_position($1::bigint[], s.target_id) - 1, s.name, "
   "case when s.consumed_at is null then s.payload->>'n' end, s.dedup_key) "
-  "from :\"schema\".signals s where s.target_id = any($1::bigint[])"};
+  "from :\"schema\".signals s where s.target_id = any($1::bigint[]) "
+  "union all " // [A22], [A23]: never
+  "select format('instance %s: %s and due %s', "
+  "array_position($1::bigint[], i.id) - 1, g.status, d) "
+  "from unnest($1::bigint[]) i (id) "
+  "left join :\"schema\".gen_durable g on g.id = i.id "
+  "left join :\"schema\".gen_durable_due d on d.id = i.id "
+  "left join lateral (select g.* where g.status = 'runnable' "
+  "or g.status = 'executing' and g.partition_key is not null) r on true "
+  "where (d.id, d.fsm, d.fsm_version, d.queue, d.partition_key, d.priority, "
+  "d.eligible_at, d.crashes, d.executes) is distinct from (r.id, r.fsm, "
+  "r.fsm_version, r.queue, r.partition_key, r.priority, r.eligible_at, "
+  "r.crashes, r.status = 'executing') "
+  "union all "
+  "select format('instance %s: executes under %s, in no lease', "
+  "array_position($1::bigint[], g.id) - 1, g.locked_by) "
+  "from :\"schema\".gen_durable g "
+  "where g.id = any($1::bigint[]) and g.status = 'executing' and not exists ("
+  "select from :\"schema\".gen_durable_leases l "
+  "where l.token = g.locked_by and g.id = any(l.ids))"};
 
 /// The clock of one row and its signals; it waits for nobody.
 inline constexpr sql::statement elapse_row{
@@ -1100,7 +1119,8 @@ private:
   // -- sweeps -----------------------------------------------------------------
 
   void reap() {
-    transaction t{{{store::locked_leases(100, 30min), store::reap(100)}}};
+    transaction t{{{store::end_leases(100), store::locked_leases(100, 30min),
+                    store::reap(100)}}};
     advance(*control_, t, 0);
     for (const auto& x : store::read<store::silent_session>(
            ask(*control_, store::silent_sessions("control"))))
