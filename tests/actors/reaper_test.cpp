@@ -45,6 +45,13 @@ struct fixture : picker_fixture {
               {std::to_string(n)});
   }
 
+  /// These execute under leases of another node, which are over.
+  void expire(const std::string& which = "true") {
+    rows.rows("update gen_durable set status = 'executing', locked_by = "
+              "'b/0/1', lease_expires_at = now() - interval '1 s' where "
+              + which);
+  }
+
   bool next_is(std::string_view name) {
     return db->next().find(name) != std::string::npos;
   }
@@ -92,8 +99,7 @@ CAF_TEST(a sweep of leases sends no sweep of deadlines back to its beginning) {
   rows.rows("insert into gen_durable (fsm, step, queue, unique_key, "
             "unique_scope) values ('Probe', 'first', 'elsewhere', 'k', "
             "'{runnable}')");
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s' where id = 2");
+  expire("id = 2");
   rows.rows("create function refuse() returns trigger language plpgsql as $$ "
             "begin raise exception 'not this one'; end $$; "
             "create trigger refuse before update on gen_durable for each row "
@@ -105,8 +111,7 @@ CAF_TEST(a sweep of leases sends no sweep of deadlines back to its beginning) {
     turn();
   db->run_one_and_hold();
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK(!log.all<events::row_refused>().empty());
   db->deliver();
   sched.run();
@@ -120,8 +125,7 @@ CAF_TEST(what a trigger refuses is told once in the words of the server) {
   insert(3);
   rows.rows("update gen_durable set status = 'awaiting_signal', awaits = 'x', "
             "deadline = now() - interval '1 s' where id <= 2");
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s' where id = 3");
+  expire("id = 3");
   rows.rows("insert into gen_durable_nodes (incarnation, node, host, process, "
             "library, lease, slots, queues, machines) values ($1, 'a', 'h', 1, "
             "'1', '1 min', 4, '[]', '[]')",
@@ -219,38 +223,6 @@ CAF_TEST(who is exonerated is picked without a poll) {
   home->children.clear();
 }
 
-CAF_TEST(a sweep goes on where who has convicted a row has gone) {
-  insert(2);
-  rows.rows("update gen_durable set attempt = 2, crashes = 2, crashed_in = "
-            "'{1,2}'; insert into gen_durable_crashes (process, instance_id, "
-            "known, open) values (1, 99, true, true), (2, 99, true, true)");
-  home->config.reaper = 1s;
-  spawn_reaper();
-  sched.advance_time(1s);
-  sched.run();
-  while (!next_is("gd_exonerate"))
-    turn();
-  db->drop_one(gd::errc::unavailable);
-  sched.run();
-  finish_all();
-  CAF_CHECK_EQUAL(count("crashes = 2"), "2");
-  pass(2s);
-  CAF_CHECK_EQUAL(count("crashes = 0 and excused = 2"), "2");
-}
-
-CAF_TEST(a sweep deletes as many pages of instances as are over) {
-  insert_ended(2'500);
-  insert(1);
-  home->config.reaper = 1s;
-  spawn_reaper();
-  pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "1");
-  auto told = log.all<events::instances_deleted>();
-  CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK_EQUAL(told.front().deleted, 2'500u);
-  CAF_CHECK_EQUAL(told.front().put_off, 0u);
-}
-
 CAF_TEST(where some were deleted a sweep looks again soon) {
   insert_ended(1);
   home->config.poll = 1s;
@@ -267,27 +239,6 @@ CAF_TEST(where some were deleted a sweep looks again soon) {
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "1");
 }
 
-CAF_TEST(what something refers to is put off and all others go) {
-  insert_ended(40);
-  rows.rows("create table app_orders (instance bigint references gen_durable);"
-            "insert into app_orders values (7), (8), (33)");
-  home->config.reaper = 1s;
-  home->config.poll = 1s;
-  spawn_reaper();
-  for (int sweep = 0; sweep < 3; ++sweep)
-    pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select string_agg(id::text, ' ' order by id) "
-                              "from gen_durable where expires_at > now() + "
-                              "interval '30 s'"),
-                  "7 8 33");
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "3");
-  auto told = log.all<events::instances_deleted>();
-  CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK_EQUAL(told.front().deleted, 37u);
-  CAF_CHECK_EQUAL(told.front().put_off, 3u);
-  CAF_CHECK(log.all<events::sweep_failed>().empty());
-}
-
 CAF_TEST(a signal that a stranger has locked puts off its instance alone) {
   insert_ended(30);
   rows.rows("insert into signals (target_id, name) values (5, 'paid')");
@@ -300,21 +251,6 @@ CAF_TEST(a signal that a stranger has locked puts off its instance alone) {
   CAF_CHECK_EQUAL(rows.scalar("select string_agg(id::text, ' ') from "
                               "gen_durable"),
                   "5");
-}
-
-CAF_TEST(of several nodes one deletes what is over and another when it goes) {
-  insert_ended(10);
-  session another{rows.conninfo()};
-  another.exec("select pg_advisory_lock(hashtext('gen_durable expiry'), "
-               "hashtext('public'))");
-  home->config.reaper = 1s;
-  spawn_reaper();
-  pass(1s);
-  pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "10");
-  another.exec("select pg_advisory_unlock_all()");
-  pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
 }
 
 CAF_TEST(whichever sweep is cut off none reaps before it knows who is locked) {
@@ -331,8 +267,7 @@ CAF_TEST(whichever sweep is cut off none reaps before it knows who is locked) {
   sched.run();
   finish_all();
   insert(1);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s'");
+  expire();
   pass(1s);
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
   for (int sweep = 0; sweep < 4; ++sweep)
@@ -345,8 +280,7 @@ CAF_TEST(whichever sweep is cut off none reaps before it knows who is locked) {
 CAF_TEST(
   behind an answer that came late nobody reaps before a heartbeat is over) {
   insert(1);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s'");
+  expire();
   home->config.poll = 1h;
   home->config.reaper = 1s;
   home->config.heartbeat = 5s;
@@ -385,8 +319,7 @@ CAF_TEST(a heartbeat whose answer came late is followed by the next at once) {
     sched.run();
     CAF_REQUIRE(next_is("heartbeat"));
     db->run_one_and_hold();
-    while (db->waiting())
-      turn();
+    finish_all();
   };
   begin_beat();
   db->deliver();
@@ -441,8 +374,7 @@ CAF_TEST(leases are reaped a heartbeat behind the first look whatever the
     home->config.reaper = reaper;
     rows.rows("truncate gen_durable cascade");
     insert(1);
-    rows.rows("update gen_durable set status = 'executing', locked_by = "
-              "'b/0/1', lease_expires_at = now() - interval '1 s'");
+    expire();
     spawn_reaper();
     pass(reaper);
     // Or as long as one gets whom a stranger may have locked.

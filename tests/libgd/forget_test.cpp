@@ -16,9 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace forget_suite {
@@ -30,10 +28,8 @@ GD_ENUM(account_step, listen);
 namespace {
 
 namespace store = gd::store;
-namespace pq = gd::pq;
 
 using gd::test::session;
-using gd::test::temporary_database;
 
 struct account {
   int n = 0;
@@ -47,15 +43,9 @@ auto account_builder(std::int32_t version = 1) {
     });
 }
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
-
+struct fixture : gd::test::engine_database {
   void make_known(const std::vector<gd::machine>& machines) {
     run(store::register_machines(store::known(machines)));
-  }
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
   }
 
   std::string instance(int version = 1, const std::string& fsm = "Account") {
@@ -106,28 +96,6 @@ CAF_TEST(what was consumed long enough ago is forgotten and nothing else) {
   CAF_CHECK_EQUAL(did.forgotten, 2);
   CAF_CHECK(!did.id);
   CAF_CHECK_EQUAL(left(), "young waiting kept unknown");
-}
-
-CAF_TEST(
-  a key that was forgotten is taken again and one that was not is known) {
-  make_known({account_builder().forget_dedup_after(1h)});
-  auto client = gd::client::connect(db.options());
-  CAF_REQUIRE(client);
-  auto id = std::stoll(instance());
-  auto send = [&](const std::string& key) {
-    auto x = client->signal(
-      {.target = id, .name = "paid", .payload = {}, .dedup_key = key});
-    CAF_REQUIRE(x);
-    return x->duplicate ? "duplicate"s : "accepted"s;
-  };
-  for (const auto* key : {"old", "young"})
-    CAF_CHECK_EQUAL(send(key), "accepted");
-  db.rows("update signals set consumed_at = now() - case dedup_key when 'old' "
-          "then interval '2 h' else interval '30 min' end, inserted_at = now() "
-          "- interval '3 h'");
-  page(0);
-  CAF_CHECK_EQUAL(send("old"), "accepted");
-  CAF_CHECK_EQUAL(send("young"), "duplicate");
 }
 
 CAF_TEST(

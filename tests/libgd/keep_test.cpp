@@ -14,6 +14,7 @@
 
 #include <support/database.hpp>
 #include <support/opened.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -37,7 +38,7 @@ namespace store = gd::store;
 
 using gd::errc;
 using gd::test::session;
-using gd::test::temporary_database;
+using gd::test::text;
 using store::outcome_row;
 using store::verb;
 using verdict = gd::turn::flushed::verdict;
@@ -58,10 +59,6 @@ auto parcels() {
     .rest(wait, {pack, delivered})
     .outside(pack, {delivered})
     .final(delivered);
-}
-
-std::string text(std::int64_t x) {
-  return std::to_string(x);
 }
 
 /// As a step of a machine that keeps it for so long ends it.
@@ -88,15 +85,9 @@ gd::turn make_turn() {
                    .resend = resend}};
 }
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
-
+struct fixture : gd::test::engine_database {
   void make_known(gd::machine x) {
     run(store::register_machines(store::known({std::move(x)}, resend)));
-  }
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
   }
 
   /// Who executes, inserted so long ago.
@@ -134,11 +125,6 @@ struct fixture : gd::test::opened_database {
             "consumed_at) values ($1, 'paid', 'k', now() - $2::interval, "
             "now())",
             {text(target), ago});
-  }
-
-  std::string of(std::int64_t id, const std::string& columns) {
-    return db.scalar("select " + columns + " from gen_durable where id = $1",
-                     {text(id)});
   }
 
   /// In how many seconds it is deleted, rounded; "": never.
@@ -221,15 +207,6 @@ CAF_TEST(whatever ends an instance says when it is deleted) {
       }
 }
 
-CAF_TEST(what no machine keeps for a time only is kept for ever) {
-  auto id = instance();
-  auto x = ending(id, verb::done, 1h);
-  x.keep_us.reset();
-  write({x});
-  CAF_CHECK_EQUAL(of(id, "status"), "done");
-  CAF_CHECK_EQUAL(goes_in(id), "");
-}
-
 CAF_TEST(nothing that may come again is deleted before it cannot) {
   struct {
     std::chrono::seconds kept;
@@ -247,34 +224,6 @@ CAF_TEST(nothing that may come again is deleted before it cannot) {
       write({ending(id, how, x.kept)});
       CAF_CHECK_EQUAL(goes_in(id), x.expected);
     }
-}
-
-CAF_TEST(what is kept for no time goes with its end and all that it has) {
-  for (auto how : {verb::done, verb::stop, verb::finish}) {
-    auto id = instance("1 h", true);
-    auto other = instance("1 h", true);
-    signal(id, "1 min");
-    signal(other, "1 min");
-    auto x = ending(id, how, 0s);
-    x.has_history = true;
-    auto told = write({x}, 1);
-    CAF_REQUIRE_EQUAL(told.size(), 1u);
-    CAF_CHECK(told.front().what == verdict::applied);
-    for (auto* table : {"gen_durable", "signals", "gen_durable_ledger"}) {
-      CAF_CHECK_EQUAL(count(table, id), "0");
-      CAF_CHECK_EQUAL(count(table, other), "1");
-    }
-  }
-}
-
-CAF_TEST(an outcome without its lease deletes nothing) {
-  auto id = instance("1 h", true);
-  db.rows("update gen_durable set locked_by = 'node/2/1'");
-  auto told = write({ending(id, verb::done, 0s)});
-  CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK(told.front().what == verdict::stale);
-  CAF_CHECK_EQUAL(of(id, "status"), "executing");
-  CAF_CHECK_EQUAL(count("gen_durable_ledger", id), "1");
 }
 
 CAF_TEST(an outcome that was sent twice and has deleted its row is unknown) {
@@ -407,19 +356,6 @@ CAF_TEST(what fails and gets another queue keeps its time) {
   CAF_CHECK_EQUAL(goes_in(id), "3600");
 }
 
-CAF_TEST(what is put back is not deleted) {
-  make_known(parcels().keep(1h));
-  auto id = ended("-1 s", true);
-  db.rows("update gen_durable_ledger set state = '{}'");
-  auto chosen = expired();
-  CAF_CHECK_EQUAL(chosen, ids{id});
-  db.rows("select gd_rewind($1::bigint, 0)", {text(id)});
-  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
-  CAF_CHECK_EQUAL(goes_in(id), "");
-  CAF_CHECK_EQUAL(erase(chosen).erased, 0);
-  CAF_CHECK_EQUAL(count("gen_durable", id), "1");
-}
-
 CAF_TEST(a sweep deletes what is over with all that it has and nothing else) {
   auto over = ended("-1 s", true);
   auto younger = ended("1 h", true);
@@ -488,17 +424,6 @@ CAF_TEST(a trigger that keeps an instance is told) {
   auto did = erase({kept, free});
   CAF_CHECK_EQUAL(did.erased, 1);
   CAF_CHECK_EQUAL(did.kept, ids{kept});
-}
-
-CAF_TEST(a signal to what was deleted has no target) {
-  auto id = instance();
-  write({ending(id, verb::done, 0s)});
-  auto answer = client().signal({.target = id, .name = "paid"});
-  CAF_REQUIRE(!answer);
-  CAF_CHECK_EQUAL(answer.error().code, errc::no_such_target);
-  auto found = client().look_up(id);
-  CAF_REQUIRE(!found);
-  CAF_CHECK_EQUAL(found.error().code, errc::not_found);
 }
 
 CAF_TEST(a key cannot stay taken by what is kept for no time) {

@@ -34,7 +34,6 @@ namespace {
 namespace store = gd::store;
 namespace pq = gd::pq;
 
-using gd::test::temporary_database;
 using store::outcome_row;
 using store::signal_answer;
 using store::verb;
@@ -86,15 +85,11 @@ using changes = std::map<std::string, change>;
 constexpr std::chrono::microseconds hundred_years = std::chrono::hours{24}
                                                     * 36'525;
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
+struct fixture : gd::test::engine_database {
+  using engine_database::run;
 
   std::vector<pq::rows> run(std::vector<pq::call> calls) {
     return run_all(*engine, std::move(calls));
-  }
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
   }
 
   /// A row with something in every column that an outcome could spoil.
@@ -202,19 +197,21 @@ struct fixture : gd::test::opened_database {
     return x;
   }
 
-  /// A signal that is in the inbox already.
-  std::int64_t received(std::int64_t target, const std::string& name,
-                        const std::string& dedup = "") {
-    return std::stoll(
-      db.scalar("insert into signals (target_id, name, payload, dedup_key)"
-                " values ($1, $2, '{\"a\": 1}', nullif($3, '')) returning id",
-                {std::to_string(target), name, dedup}));
-  }
-
   std::string signal(std::int64_t id) {
     auto xs = db.rows("select signals::text from signals where id = $1",
                       {std::to_string(id)});
     return xs.empty() ? "none" : xs.front().front().value();
+  }
+
+  std::vector<store::picked_row> pick(std::int32_t limit = 10,
+                                      std::int32_t inbox = 1'000) {
+    return store::read_pick(run(store::pick({.queue = "checkout",
+                                             .limit = limit,
+                                             .machines = {{"Order", 3}},
+                                             .token = "node/1/9",
+                                             .lease = 60s,
+                                             .inbox = inbox})))
+      .rows;
   }
 
   std::vector<store::signal_row> send(const std::vector<gd::signal>& signals,
@@ -239,16 +236,6 @@ gd::signal to(std::int64_t target, std::string name,
 CAF_TEST_FIXTURE_SCOPE(outcome_rows_tests, fixture)
 
 // -- outcomes (spec section 3) ------------------------------------------------
-
-CAF_TEST(next goes to the step at once with attempt 0 and clears the wait) {
-  check(outcome(verb::next), {{"status", "runnable"},
-                              {"step", "ship"},
-                              {"state", "{\"n\": 2}"},
-                              {"attempt", "0"},
-                              {"eligible_at", moment{}},
-                              {"deadline", std::nullopt},
-                              {"wake_reason", std::nullopt}});
-}
 
 CAF_TEST(to a step where the row rests it is parked there of no signal) {
   changes expected{{"status", "awaiting_signal"},
@@ -275,37 +262,13 @@ CAF_TEST(to a step that ends it the row is done with an empty result) {
                                 {"wake_reason", std::nullopt}});
 }
 
-CAF_TEST(
-  replay comes back later with one attempt more and keeps reason and deadline) {
-  auto x = outcome(verb::replay);
-  x.delay_us = 1'500'000;
-  check(x, {{"status", "runnable"},
-            {"state", "{\"n\": 2}"},
-            {"attempt", "5"},
-            {"eligible_at", moment{1'500ms}}});
-}
-
 CAF_TEST(await parks with attempt 0 and leaves eligible_at alone) {
-  changes parked{{"status", "awaiting_signal"},
-                 {"state", "{\"n\": 2}"},
-                 {"awaits", "paid"},
-                 {"attempt", "0"},
-                 {"wake_reason", std::nullopt}};
-  auto with = [&](change deadline) {
-    auto xs = parked;
-    xs.emplace("deadline", std::move(deadline));
-    return xs;
-  };
-  auto x = outcome(verb::await);
-  check(x, with(std::nullopt));
-
-  x = outcome(verb::await);
-  x.timeout_us = 5'000'000;
-  check(x, with(moment{5s}));
-
-  x = outcome(verb::await);
-  x.until_us = 1'234'567'890'123'456;
-  check(x, with("1234567890123456"));
+  check(outcome(verb::await), {{"status", "awaiting_signal"},
+                               {"state", "{\"n\": 2}"},
+                               {"awaits", "paid"},
+                               {"attempt", "0"},
+                               {"deadline", std::nullopt},
+                               {"wake_reason", std::nullopt}});
 }
 
 CAF_TEST(a later next is a next that is due after its delay) {
@@ -572,23 +535,6 @@ CAF_TEST(a release undoes the pick and nothing else) {
   check(outcome(verb::release), {{"status", "runnable"}});
 }
 
-CAF_TEST(an await after an await starts from nothing) {
-  auto x = outcome(verb::await);
-  x.timeout_us = 5'000'000;
-  run(store::flush({x}));
-  db.rows("update gen_durable set status = 'executing', locked_by = "
-          "'node/1/2', lease_expires_at = now() + interval '1 minute', "
-          "wake_reason = 'signal'");
-  x.token = "node/1/2";
-  x.timeout_us.reset();
-  check(x, {{"seq", "2"},
-            {"status", "awaiting_signal"},
-            {"state", "{\"n\": 2}"},
-            {"awaits", "paid"},
-            {"deadline", std::nullopt},
-            {"wake_reason", std::nullopt}});
-}
-
 CAF_TEST(an advance is a next that keeps its row executing under a new token) {
   auto row = outcome(verb::next);
   row.what = verb::advance;
@@ -756,13 +702,7 @@ CAF_TEST(a pick takes a lease and changes nothing else) {
   check(
     id,
     [&] {
-    auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                    .limit = 10,
-                                                    .machines = {{"Order", 3}},
-                                                    .token = "node/1/9",
-                                                    .lease = 60s,
-                                                    .inbox = 1'000})))
-                    .rows;
+    auto picked = pick();
     CAF_REQUIRE_EQUAL(picked.size(), 1u);
     const auto& x = picked.front();
     CAF_CHECK_EQUAL(x.id, id);
@@ -813,31 +753,6 @@ CAF_TEST(a pick leaves what is not for this node) {
     picked("checkout", {version{"Other", 1}, version{"Order", 3}}), 1u);
 }
 
-CAF_TEST(a pick returns the most urgent rows in their order) {
-  std::vector<std::int64_t> by_urgency;
-  for (const auto* when : {"1 hour", "2 hours", "3 hours"})
-    for (int priority : {2, 1}) {
-      auto id = insert_row("runnable");
-      db.rows("update gen_durable set priority = $2, eligible_at = now() - "
-              "$3::interval where id = $1",
-              {std::to_string(id), std::to_string(priority), when});
-    }
-  for (const auto& x :
-       db.rows("select id from gen_durable order by priority, eligible_at"))
-    by_urgency.push_back(std::stoll(x.front().value()));
-  ids picked;
-  for (int i = 0; i < 3; ++i)
-    for (const auto& x : store::read_pick(run(store::pick({.queue = "checkout",
-                         .limit = 2,
-                         .machines = {{"Order", 3}},
-                         .token = "node/1/9",
-                         .lease = 60s,
-                         .inbox = 1'000})))
-                           .rows)
-      picked.push_back(x.id);
-  CAF_CHECK(picked == by_urgency);
-}
-
 CAF_TEST(
   a pick brings the inbox in order without tombstones and up to its bound) {
   auto id = insert_row("runnable");
@@ -849,13 +764,7 @@ CAF_TEST(
           {std::to_string(gone)});
   auto inbox = [&](std::int32_t bound) {
     ids xs;
-    auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                    .limit = 1,
-                                                    .machines = {{"Order", 3}},
-                                                    .token = "node/1/9",
-                                                    .lease = 60s,
-                                                    .inbox = bound})))
-                    .rows;
+    auto picked = pick(1, bound);
     for (const auto& x : picked.front().inbox)
       xs.push_back(x.id);
     db.rows("update gen_durable set status = 'runnable'");
@@ -871,13 +780,7 @@ CAF_TEST(an inbox of any size can be picked) {
           "select $1, 'big', to_jsonb(repeat('x', 1000000)) from "
           "generate_series(1, 20)",
           {std::to_string(id)});
-  auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                  .limit = 1,
-                                                  .machines = {{"Order", 3}},
-                                                  .token = "node/1/9",
-                                                  .lease = 60s,
-                                                  .inbox = 1'000})))
-                  .rows;
+  auto picked = pick(1);
   CAF_REQUIRE_EQUAL(picked.size(), 1u);
   CAF_CHECK(!picked.front().shown);
   auto shown = store::read<store::shown_row>(
@@ -1073,21 +976,6 @@ CAF_TEST(a signal of another name
   }
 }
 
-CAF_TEST(a sweep of deadlines leaves what waits without one or has time left) {
-  auto later = insert_row("awaiting_signal");
-  db.rows("update gen_durable set deadline = now() + interval '1 hour'");
-  auto never = insert_row("awaiting_signal");
-  db.rows("update gen_durable set deadline = null where id = $1",
-          {std::to_string(never)});
-  check(
-    later,
-    [&] {
-    check(never, [&] { CAF_CHECK_EQUAL(run(store::wake_due(10)).size(), 0u); },
-          {});
-    },
-    {});
-}
-
 // -- signals ------------------------------------------------------------------
 
 CAF_TEST(exactly the consumed signals go and those with a dedup key leave a
@@ -1212,24 +1100,6 @@ CAF_TEST(an inbox takes signals up to its limit and tombstones do not count) {
             == signal_answer::duplicate);
   db.rows("update signals set consumed_at = now() where dedup_key = 'evt-1'");
   CAF_CHECK_EQUAL(answers(2), "af"s);
-}
-
-CAF_TEST(a tombstone answers duplicate as long as the instance exists) {
-  auto x = outcome(verb::await);
-  CAF_CHECK(send({to(x.id, "paid", "evt-7")}).front().answer
-            == signal_answer::accepted);
-  x.consumed = {std::stoll(db.scalar("select id from signals"))};
-  run({store::flush({x}), *store::recheck({x})});
-  for (int i = 0; i < 2; ++i) {
-    auto answer = send({to(x.id, "paid", "evt-7")}).front();
-    CAF_CHECK(answer.answer == signal_answer::duplicate);
-    CAF_CHECK_EQUAL(answer.woken_queue, ""s);
-  }
-  CAF_CHECK_EQUAL(db.scalar("select status from gen_durable"),
-                  "awaiting_signal");
-  // Another key of the same name does wake, and so does none.
-  auto answer = send({to(x.id, "paid", "evt-8")}).front();
-  CAF_CHECK_EQUAL(answer.woken_queue, "checkout"s);
 }
 
 // -- inserts ------------------------------------------------------------------
@@ -1367,17 +1237,11 @@ CAF_TEST(six thousand rows go in and out in one statement each) {
                     .queue = "checkout"});
   run(store::insert(rows));
   CAF_CHECK_EQUAL(run(store::inserted(rows)).size(), 6'000u);
-  auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                  .limit = 10'000,
-                                                  .machines = {{"Order", 3}},
-                                                  .token = "node/1/1",
-                                                  .lease = 60s,
-                                                  .inbox = 1'000})))
-                  .rows;
+  auto picked = pick(10'000);
   CAF_CHECK_EQUAL(picked.size(), 6'000u);
   std::vector<outcome_row> outcomes;
   for (const auto& x : picked) {
-    outcomes.push_back({.id = x.id, .token = "node/1/1", .what = verb::done});
+    outcomes.push_back({.id = x.id, .token = "node/1/9", .what = verb::done});
     outcomes.back().result = "{}";
   }
   CAF_CHECK_EQUAL(store::read_flush(run(store::flush(outcomes))).size(),
@@ -1444,13 +1308,7 @@ CAF_TEST(numbers and text at the edges survive the way through the database) {
   x.state = encoded.text();
   run(store::flush({x}));
   send({to(x.id, "paid", {}, encoded.text())});
-  auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                  .limit = 1,
-                                                  .machines = {{"Order", 3}},
-                                                  .token = "node/1/9",
-                                                  .lease = 60s,
-                                                  .inbox = 1'000})))
-                  .rows;
+  auto picked = pick(1);
   CAF_REQUIRE_EQUAL(picked.size(), 1u);
   auto state = gd::from_json<edges>(picked.front().state);
   CAF_REQUIRE(state);

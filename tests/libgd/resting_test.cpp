@@ -56,6 +56,7 @@ namespace store = gd::store;
 using gd::errc;
 using gd::test::contains;
 using gd::test::message_of;
+using gd::test::must;
 using gd::test::session;
 using gd::test::temporary_database;
 using gd::testing::harness;
@@ -114,19 +115,6 @@ gd::machine door_machine(std::string name = "Door") {
 gd::insert in_step(std::string step, std::int64_t n = 0) {
   return {
     .fsm = "Order", .state = gd::to_json(order{n}), .step = std::move(step)};
-}
-
-/// The value, or the error as a failure of the test.
-template <class T>
-T must(gd::result<T> x) {
-  if (!x)
-    throw std::runtime_error{to_string(x.error())};
-  return std::move(*x);
-}
-
-void must(const gd::result<void>& x) {
-  if (!x)
-    throw std::runtime_error{to_string(x.error())};
 }
 
 std::string refusal(const gd::machine& x) {
@@ -778,22 +766,6 @@ CAF_TEST(a deadline is shown in the largest unit that fits) {
 }
 
 // -- strangers ----------------------------------------------------------------
-
-CAF_TEST(what others have left due where none runs is parked) {
-  auto kit = kit_in(db, {order_machine()});
-  must(kit.insert(in_step("submitted")));
-  db.rows("insert into gen_durable (fsm, step, state) select fsm, step, state "
-          "from gen_durable");
-  CAF_CHECK_EQUAL(rows(), "submitted awaiting_signal [] 0 30 d, submitted "
-                          "runnable 0");
-  must(kit.drain());
-  CAF_CHECK_EQUAL(rows(), "submitted awaiting_signal [] 0 30 d, submitted "
-                          "awaiting_signal [] 0 30 d");
-  must(kit.run_for(30 * 24h));
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where step = "
-                            "'reminded'"),
-                  "2");
-}
 
 CAF_TEST_FIXTURE_SCOPE_END()
 

@@ -21,10 +21,8 @@
 #include <caf/test/dsl.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace verbs_suite {
@@ -39,9 +37,10 @@ namespace store = gd::store;
 using gd::act;
 using gd::errc;
 using gd::test::contains;
+using gd::test::refusal;
 using gd::test::session;
 using gd::test::sql_error;
-using gd::test::temporary_database;
+using gd::test::text;
 using store::outcome_row;
 using store::verb;
 
@@ -66,16 +65,6 @@ gd::machine order_machine() {
     .step(ship, [](gd::context<order>& ctx) { return gd::done(ctx.state); })
     .rest(submitted, {closed}, {.after = 1h, .then = closed})
     .final(closed);
-}
-
-std::string text(std::int64_t x) {
-  return std::to_string(x);
-}
-
-template <class T>
-std::string refusal(const gd::result<T>& x) {
-  return x ? "not refused"s
-           : std::string{to_string(x.error().code)} + ": " + x.error().message;
 }
 
 /// What a statement that was started has answered: a cell, or its SQLSTATE.
@@ -138,10 +127,6 @@ struct fixture : gd::test::opened_database {
                      {text(id), std::to_string(seq)});
   }
 
-  void check_path() {
-    CAF_CHECK_EQUAL(gd::test::broken_paths(db), "");
-  }
-
   /// Writes an outcome of its step under the token that it has.
   std::vector<store::flushed_row> flush(pq::connection& on, std::int64_t id,
                                         bool alone = true) {
@@ -154,15 +139,6 @@ struct fixture : gd::test::opened_database {
           store::write_outcomes({store::writer::any, store::follow::history},
                                 {row}),
           alone));
-  }
-
-  store::pick_request look(const std::string& token) {
-    return {.queue = "default",
-            .limit = 10,
-            .machines = {{"Order", 1}},
-            .token = token,
-            .lease = 60s,
-            .keyed = true};
   }
 };
 
@@ -225,21 +201,6 @@ CAF_TEST(a stop fails what has not ended and takes the lease of what executes) {
   auto unnamed = instance("runnable");
   CAF_REQUIRE(by.operate({.what = act::stop, .target = unnamed}));
   CAF_CHECK(contains(of(unnamed, "last_error"), "stopped by "));
-  check_path();
-}
-
-CAF_TEST(what is due later is due now and what is due stays as it is) {
-  auto id = instance("runnable");
-  auto by = client();
-  auto now = by.operate({.what = act::run_now, .target = id, .by = "ann"});
-  CAF_REQUIRE(now);
-  CAF_CHECK_EQUAL(now->seq, 4);
-  CAF_CHECK_EQUAL(of(id, "status, eligible_at <= now(), attempt"),
-                  "runnable t 4");
-  CAF_CHECK_EQUAL(entry(id), "run_now pay>pay 4 by ann {\"n\": 3}");
-  now = by.operate({.what = act::run_now, .target = id});
-  CAF_REQUIRE(now);
-  CAF_CHECK_EQUAL(now->seq, 4);
   check_path();
 }
 
@@ -372,13 +333,6 @@ CAF_TEST(where no function runs an instance that is tried again rests) {
   check_path();
 }
 
-CAF_TEST(without history a verb counts and enters nothing) {
-  auto id = db.scalar("insert into gen_durable (fsm, step, status) values"
-                      " ('Order', 'pay', 'failed') returning id");
-  CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {id}), "1");
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_ledger"), "0");
-}
-
 // -- forced races -------------------------------------------------------------
 
 CAF_TEST(of a stop and an outcome the first is the truth) {
@@ -407,21 +361,6 @@ CAF_TEST(of a stop and an outcome the first is the truth) {
   check_path();
 }
 
-CAF_TEST(a heartbeat finds the lease of what was stopped lost) {
-  auto id = instance("executing");
-  auto& engine = connect();
-  auto beat = [&] {
-    auto rows = store::read<store::beat>(run(
-      engine,
-      store::heartbeat({std::make_shared<gd::lease>(id, "node/1/1")}, 60s)));
-    return rows.size() == 1 && rows.front().extended;
-  };
-  CAF_CHECK(beat());
-  db.rows("select gd_stop($1)", {text(id)});
-  CAF_CHECK(!beat());
-  CAF_CHECK_EQUAL(of(id, "lease_expires_at is null"), "t");
-}
-
 CAF_TEST(of a verb and a pick the second finds what the first has made) {
   CAF_MESSAGE("picked first: a stop takes the lease, a move is a conflict");
   auto first = instance("runnable");
@@ -431,7 +370,7 @@ CAF_TEST(of a verb and a pick the second finds what the first has made) {
   session move{db.conninfo()};
   run(engine, {&gd::sql::begin, {}}, false);
   CAF_REQUIRE_EQUAL(
-    store::read_pick(run(engine, store::pick(look("node/1/1")), false))
+    store::read_pick(run(engine, store::pick(pick_under("node/1/1")), false))
       .rows.size(),
     1u);
   move.start("select gd_requeue($1, 'slow', force => true)", {text(first)});
@@ -448,12 +387,12 @@ CAF_TEST(of a verb and a pick the second finds what the first has made) {
           {text(second)});
   move.exec("begin");
   move.exec("select gd_requeue($1, 'slow', force => true)", {text(second)});
-  CAF_CHECK(
-    store::read_pick(run(engine, store::pick(look("node/1/2")))).rows.empty());
+  CAF_CHECK(store::read_pick(run(engine, store::pick(pick_under("node/1/2"))))
+              .rows.empty());
   move.exec("commit");
-  CAF_CHECK(
-    store::read_pick(run(engine, store::pick(look("node/1/3")))).rows.empty());
-  auto slow = look("node/1/4");
+  CAF_CHECK(store::read_pick(run(engine, store::pick(pick_under("node/1/3"))))
+              .rows.empty());
+  auto slow = pick_under("node/1/4");
   slow.queue = "slow";
   CAF_CHECK_EQUAL(store::read_pick(run(engine, store::pick(slow))).rows.size(),
                   1u);
