@@ -161,6 +161,8 @@ struct rule {
 };
 
 constexpr rule rules[] = {
+  {"what is due or executes is not where it is looked for", nullptr,
+   "select f.fault from _gd_list_faults() f (fault)"},
   {"accepted inserts are not in the table", &verdict::lost,
    "select a.id, a.number from accepted a where not exists (select from "
    "instance i where i.id = a.id and i.number = a.number)",

@@ -79,20 +79,21 @@ begin
 end
 $$;
 
--- After, not before: those before a row make each update of it lock it once more, whatever columns it changes. A CHECK of states
+-- What somebody's own trigger does in a session of the library's is not the library's. After, not before: those before a row make each update of it lock it once more, whatever columns it changes. A CHECK of states
 -- would unpack them at each heartbeat.
 create trigger gen_durable_changed
 after insert or update of id, status, state, fsm, fsm_version, queue, partition_key, priority, eligible_at, crashes, locked_by,
   lease_expires_at
 on :"schema".gen_durable
 for each row
-when (current_setting('gd.trusted', true) is distinct from 'all')
+when (current_setting('gd.trusted', true) is distinct from 'all' or pg_trigger_depth() > 0)
 execute function :"schema"._gd_see_to();
 
 create trigger gen_durable_deleted
 after delete on :"schema".gen_durable
 for each row
-when (old.status in ('runnable', 'executing') and current_setting('gd.trusted', true) is distinct from 'all')
+when (old.status in ('runnable', 'executing')
+  and (current_setting('gd.trusted', true) is distinct from 'all' or pg_trigger_depth() > 0))
 execute function :"schema"._gd_see_to();
 
 create trigger gen_durable_emptied
