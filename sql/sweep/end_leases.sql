@@ -1,7 +1,6 @@
 -- Takes leases away under which nothing executes any more, and notes of the others when the first of their instances' ends. Before the
 -- looks at what is over: each of those reads all that stand here.
--- $1 int limit
--- One row: how many were looked at, as many as the limit: there may be more.
+-- $1 int limit. No row.
 with over as materialized (
   select l.id, l.ctid as tuple, l.token, l.ids
   from :"schema".gen_durable_leases l
@@ -22,10 +21,8 @@ with over as materialized (
 ), ended as (
   delete from :"schema".gen_durable_leases l
   where l.ctid = any(array(select s.tuple from state s where s.until is null))
-), later as (
-  update :"schema".gen_durable_leases l
-  set expires_at = s.until
-  from state s
-  where l.ctid = s.tuple and s.until >= statement_timestamp()
 )
-select (select count(*) from state s where s.until is null or s.until >= statement_timestamp()) as changed
+update :"schema".gen_durable_leases l
+set expires_at = s.until
+from state s
+where l.ctid = s.tuple and s.until >= statement_timestamp()

@@ -2,6 +2,8 @@
 -- $1 bigint time in us
 with leases as (
   update :"schema".gen_durable_leases l set expires_at = l.expires_at - $1::bigint * interval '1 microsecond'
+), due as (
+  update :"schema".gen_durable_due d set eligible_at = d.eligible_at - $1::bigint * interval '1 microsecond'
 )
 update :"schema".gen_durable g
 set eligible_at = g.eligible_at - $1::bigint * interval '1 microsecond',

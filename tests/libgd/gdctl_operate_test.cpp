@@ -474,10 +474,10 @@ CAF_TEST(
   CAF_CHECK(
     contains(run("insert Order --step pay --queue mail").said, "\"id\":11"));
   // What it cannot mend is left, and said.
-  db.rows("alter table gen_durable disable trigger gen_durable_state");
+  db.rows("alter table gen_durable disable trigger gen_durable_changed");
   said = run("check --repair");
   CAF_CHECK_EQUAL(said.code, 1);
-  CAF_CHECK(contains(said.said, "enable trigger gen_durable_state"));
+  CAF_CHECK(contains(said.said, "enable trigger gen_durable_changed"));
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

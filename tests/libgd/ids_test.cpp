@@ -320,7 +320,7 @@ CAF_TEST(a repair waits for whoever has drawn ids and does not undo that) {
 CAF_TEST(a check finds what a partial restore leaves out) {
   set("gen_durable", 2'000);
   CAF_CHECK_EQUAL(found(), "");
-  db.rows("alter table gen_durable disable trigger gen_durable_state");
+  db.rows("alter table gen_durable disable trigger gen_durable_changed");
   db.rows("drop index gen_durable_unique");
   db.rows("alter table gen_durable alter id drop identity");
   auto text = found();
@@ -328,7 +328,7 @@ CAF_TEST(a check finds what a partial restore leaves out) {
   CAF_CHECK(contains(text, "gen_durable.id: no sequence belongs to it"));
   CAF_CHECK(contains(text, "no unique index public.gen_durable_unique"));
   CAF_CHECK(contains(text, "gen_durable enable trigger "
-                           "gen_durable_state"));
+                           "gen_durable_changed"));
   CAF_CHECK(!contains(text, "(repairs)"));
   auto why = "gen_durable.id: no sequence belongs to it";
   CAF_CHECK(contains(told(client().insert(order(100001))), why));

@@ -356,6 +356,19 @@ CAF_TEST(what fails and gets another queue keeps its time) {
   CAF_CHECK_EQUAL(goes_in(id), "3600");
 }
 
+CAF_TEST(what is put back is not deleted) {
+  make_known(parcels().keep(1h));
+  auto id = ended("-1 s", true);
+  db.rows("update gen_durable_ledger set state = '{}'");
+  auto chosen = expired();
+  CAF_CHECK_EQUAL(chosen, ids{id});
+  db.rows("select gd_rewind($1::bigint, 0)", {text(id)});
+  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+  CAF_CHECK_EQUAL(goes_in(id), "");
+  CAF_CHECK_EQUAL(erase(chosen).erased, 0);
+  CAF_CHECK_EQUAL(count("gen_durable", id), "1");
+}
+
 CAF_TEST(a sweep deletes what is over with all that it has and nothing else) {
   auto over = ended("-1 s", true);
   auto younger = ended("1 h", true);

@@ -339,13 +339,13 @@ CAF_TEST(a history tells the whole way and is read by pages) {
 
 CAF_TEST(a row without history that goes on stays on its page and an index with
            its step would end that) {
-  CAF_CHECK_EQUAL(updates_on_their_page(*this, 0), "15 of 25");
+  CAF_CHECK_EQUAL(updates_on_their_page(*this, 0), "25 of 25");
   // The first of the three goes to another step.
-  CAF_CHECK_EQUAL(updates_on_their_page(*this, 1), "10 of 25");
+  CAF_CHECK_EQUAL(updates_on_their_page(*this, 1), "20 of 25");
   CAF_MESSAGE("also an index in which it is not");
   db.rows(
     "create index naive on gen_durable (fsm, step, id) where history > 0");
-  CAF_CHECK_EQUAL(updates_on_their_page(*this, 0), "10 of 25");
+  CAF_CHECK_EQUAL(updates_on_their_page(*this, 0), "20 of 25");
 }
 
 CAF_TEST(a page of a long history costs SQL a page in either direction) {

@@ -217,6 +217,29 @@ CAF_TEST(an engine goes on from there and the ledger has no gap) {
   check_path();
 }
 
+CAF_TEST(signals that were consumed do not come back and are duplicates) {
+  auto kit = engine();
+  auto id = kit.insert({.fsm = "Order", .state = gd::to_json(order{})})->id;
+  gd::signal webhook{id, "paid", gd::to_json(order{10}), "evt-1"};
+  gd::signal unnamed{id, "paid", gd::to_json(order{20})};
+  CAF_REQUIRE(kit.drain());
+  CAF_REQUIRE(kit.signal(webhook));
+  CAF_REQUIRE(kit.drain());
+  CAF_REQUIRE(client().rewind({.target = id, .seq = 1}));
+  CAF_REQUIRE(kit.drain());
+  CAF_CHECK_EQUAL(of(id, "status"), "awaiting_signal");
+  auto again = kit.signal(webhook);
+  CAF_REQUIRE(again);
+  CAF_CHECK(again->duplicate);
+  CAF_REQUIRE(kit.drain());
+  CAF_CHECK_EQUAL(of(id, "status"), "awaiting_signal");
+  CAF_MESSAGE("one without a key, or with another, is new");
+  CAF_REQUIRE(kit.signal(unnamed));
+  CAF_REQUIRE(kit.drain());
+  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 21);
+  check_path();
+}
+
 CAF_TEST(a rewind is in the transaction of its caller) {
   auto id = instance("done");
   auto before = everything();
