@@ -3,9 +3,13 @@
 moved as (
   update :"schema".gen_durable_due d
   set (fsm, fsm_version, queue, priority, eligible_at, crashes, executes)
-    = row (a.fsm, a.fsm_version, a.queue, a.priority, a.eligible_at, a.crashes, false)
-  from applied a
-  where a.status = 'runnable' and a.partition_key is not null and d.partition_key = a.partition_key and d.id = any(array[a.id])
+    = row (m.fsm, m.fsm_version, m.queue, m.priority, m.eligible_at, m.crashes, false)
+  from (
+    select a.*, k.due
+    from applied a
+-- include parts/keyed_place.sql
+    where a.status = 'runnable' and a.partition_key is not null) m
+  where d.ctid = m.due
   returning d.id
 ), listed as (
   insert into :"schema".gen_durable_due (id, fsm, fsm_version, queue, partition_key, priority, eligible_at, crashes)

@@ -21,7 +21,7 @@ picked as (
     pg_column_size(g.state) <= 2000 and pg_column_compression(g.state) is null as short
 ), unlisted as (
   delete from :"schema".gen_durable_due d
-  where d.ctid = any(array(select c.due from claimed c)) and d.partition_key is null and (d.id in (select p.id from picked p)) is true
+  where d.ctid = any(array(select c.due from claimed c)) and (d.partition_key is null) is true and (d.id in (select p.id from picked p)) is true
 ), kept as (
   update :"schema".gen_durable_due d
   set executes = true
@@ -29,7 +29,7 @@ picked as (
     select c.due
     from claimed c
     where (select true from picked p where p.partition_key is not null limit 1)))
-    and d.partition_key is not null and (d.id in (select p.id from picked p)) is true
+    and (d.partition_key is null) is not true and (d.id in (select p.id from picked p)) is true
 ), leased as (
   insert into :"schema".gen_durable_leases (token, expires_at, ids)
   select $1::text, clock_timestamp() + $3::bigint * interval '1 microsecond', array_agg(p.id)

@@ -21,6 +21,7 @@
     (
       select d.ctid
       from :"schema".gen_durable_due d
-      where d.partition_key = g.partition_key and d.id = any(array[g.id])
+      where d.partition_key = g.partition_key and d.executes = (select false) and d.priority = g.priority
+        and d.eligible_at = g.eligible_at and d.id = g.id
       limit 1
     ))

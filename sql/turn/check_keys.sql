@@ -38,8 +38,11 @@ with mine as materialized (
 ), listed as (
   update :"schema".gen_durable_due d
   set executes = false
-  from released r
-  where d.partition_key = r.partition_key and d.id = any(array[r.id])
+  where d.ctid = any(array(
+    select k.due
+    from released a
+-- include parts/keyed_place.sql
+  ))
 )
 select l.partition_key, not l.won as elsewhere
 from lost l

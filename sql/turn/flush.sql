@@ -81,8 +81,11 @@ erased as (
   returning g.id, g.history, g.partition_key
 ), unlisted_with_it as (
   delete from :"schema".gen_durable_due d
-  using erased e
-  where d.partition_key = e.partition_key and d.id = any(array[e.id])
+  where d.ctid = any(array(
+    select k.due
+    from erased a
+-- include parts/keyed_place.sql
+    where a.partition_key is not null))
 ),
 -- include parts/erased_ledger.sql
 ,

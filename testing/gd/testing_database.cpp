@@ -217,8 +217,9 @@ gd::result<harness::written> in_database::write(turn& work,
 }
 
 gd::result<void> in_database::lose(const lease_ptr& under) {
-  // A heartbeat of no length, and its end is over before the next statement.
-  if (auto ok = run(store::heartbeat({under}, microseconds{0})); !ok)
+  pq::call end{&sql::testing_lose, {}};
+  end.args.add(under->id).add(under->token);
+  if (auto ok = run(std::move(end)); !ok)
     return ok.error();
   if (auto ok = run(store::reap(batch)); !ok)
     return ok.error();

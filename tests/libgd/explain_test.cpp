@@ -463,7 +463,7 @@ struct million_rows {
        80},
       measured{sql::flush_keep, ends("1000000"), 120}.reads_in_vain(10),
       // All of its signals are too old.
-      measured{sql::flush_erase, ends("0"), 120, old}.reads_in_vain(12),
+      measured{sql::flush_erase, ends("0"), 120, old}.reads_in_vain(16),
       {sql::expired, "500, 0, 0", 8, end_of_time},
       {sql::erase, over + ", -1, ''", 60, end_of_time},
       {sql::put_off, over, 100, end_of_time},

@@ -87,10 +87,11 @@ CAF_TEST(a batch that is refused is returned row by row) {
   insert_expired(4);
   know_locks();
   refuse("new.id = 2");
-  CAF_CHECK_EQUAL(round(sweep), look
-                                  + "reap | lock_timeout return_row | "
-                                    "lock_timeout return_row | lock_timeout "
-                                    "return_row | lock_timeout return_row | "s);
+  CAF_CHECK_EQUAL(round(sweep),
+                  look
+                    + "end_leases reap | lock_timeout return_row | "
+                      "lock_timeout return_row | lock_timeout "
+                      "return_row | lock_timeout return_row | "s);
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "3");
   CAF_CHECK(sweep.found());
   auto returned = all<events::returned>();

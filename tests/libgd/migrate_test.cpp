@@ -65,7 +65,7 @@ std::vector<gd::migration> two_more() {
   known.push_back(
     {next + 1, "no_owed", next + 1, R"(drop index :"schema".gen_durable_owed)",
      R"(create index gen_durable_owed on :"schema".gen_durable (id)
-                      where status = 'awaiting_signal' and wake_reason is not null)"});
+                      where awaits is not null and wake_reason is not null)"});
   return known;
 }
 

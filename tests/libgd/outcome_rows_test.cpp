@@ -123,7 +123,7 @@ struct fixture : gd::test::engine_database {
            " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 33u);
+    CAF_REQUIRE_EQUAL(xs.size(), 34u);
     return xs;
   }
 

@@ -311,7 +311,8 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "(g.locked_by = e.token and g.status = 'executing') is true", "true", 13,
      only(feature::workers)},
     {"a pick that leaves due what it takes", sql::pick,
-     "d.partition_key is null and (d.id in (select p.id from picked p)) is "
+     "(d.partition_key is null) is true and (d.id in (select p.id from picked "
+     "p)) is "
      "true",
      "false"},
     {"a pick without a lease", sql::pick, "from picked p\n  having",

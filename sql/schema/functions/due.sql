@@ -15,7 +15,8 @@ begin atomic
     and d.queue = was.queue and d.fsm = was.fsm and d.fsm_version = was.fsm_version and d.priority = was.priority
     and d.eligible_at = was.eligible_at and d.id = was.id;
   delete from :"schema".gen_durable_due d
-  where d.partition_key = was.partition_key and d.id = was.id;
+  where d.partition_key = was.partition_key and d.executes = (was.status = 'executing') and d.priority = was.priority
+    and d.eligible_at = was.eligible_at and d.id = was.id;
 end;
 
 -- An instance that was inserted, changed or deleted.
