@@ -120,10 +120,11 @@ struct fixture : gd::test::engine_database {
            "select key, case when value ~ '^\\d{4}-\\d\\d-\\d\\dT' then"
            " (extract(epoch from value::timestamptz) * 1000000)::bigint::text "
            "else value end"
-           " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1",
+           " from gen_durable g, jsonb_each_text(to_jsonb(g)) where id = $1"
+           " and key <> 'failed_id'", // which the database makes of two others
            {std::to_string(id)}))
       xs.emplace(x[0].value(), x[1]);
-    CAF_REQUIRE_EQUAL(xs.size(), 34u);
+    CAF_REQUIRE_EQUAL(xs.size(), 33u);
     return xs;
   }
 
