@@ -2,8 +2,8 @@
 -- columns than these need. What it still can do, the guide says: whoever is not trusted so far gets functions.sql instead.
 -- psql -v schema=public -v role=app -f insert.sql
 grant usage on schema :"schema" to :"role";
-grant select (id, fsm, fsm_version, status, awaits, awaits_also, queue, partition_key, priority, crashes, unique_key, unique_scope, unique_guard, wake_reason, eligible_at, history,
-    inserted_at, updated_at),
+grant select (id, fsm, fsm_version, status, awaits, awaits_also, queue, priority, partition_key, crashes, unique_key, unique_scope,
+    unique_guard, wake_reason, eligible_at, history, inserted_at, updated_at),
   insert (id, fsm, fsm_version, step, status, state, result, awaits, queue, priority, partition_key, eligible_at, deadline,
     unique_key, unique_scope, history, ledger_step, inserted_at, traceparent),
   update (status, awaits, awaits_also, eligible_at, wake_reason, updated_at)

@@ -179,7 +179,7 @@ struct fixture {
           "unique_key = 'x'", "partition_key = 'x'", "history = 2"})
       out.push_back("update gen_durable set "s + set);
     for (const auto* column :
-         {"state", "result", "last_error", "locked_by", "partition_key", "*"})
+         {"state", "result", "last_error", "locked_by", "step", "*"})
       out.push_back("select "s + column + " from gen_durable");
     for (const auto* text :
          {"delete from gen_durable",
