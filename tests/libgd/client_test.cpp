@@ -293,38 +293,6 @@ CAF_TEST(signals of one call reach an instance in the order given) {
     "t");
 }
 
-CAF_TEST(a signal stays a duplicate after it was consumed) {
-  auto client = connect();
-  gd::signal paid{.target = insert_one(client),
-                  .name = "paid",
-                  .payload = json::raw(R"({"amount": 1})"),
-                  .dedup_key = "evt-7"};
-  auto first = client.signal(paid);
-  CAF_REQUIRE(first);
-  CAF_CHECK(!first->duplicate);
-  db.rows("update signals set consumed_at = now(), payload = '{}'");
-  auto again = client.signal(paid);
-  CAF_REQUIRE(again);
-  CAF_CHECK(again->duplicate);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
-}
-
-CAF_TEST(a signal wakes the instance that waits for it) {
-  auto client = connect();
-  auto id = insert_one(client);
-  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid'");
-  CAF_REQUIRE(client.signal({.target = id, .name = "other"}));
-  auto x = client.look_up(id);
-  CAF_REQUIRE(x);
-  CAF_CHECK_EQUAL(x->status, "awaiting_signal");
-  CAF_REQUIRE(client.signal({.target = id, .name = "paid"}));
-  x = client.look_up(id);
-  CAF_REQUIRE(x);
-  CAF_CHECK_EQUAL(x->status, "runnable");
-  CAF_CHECK(x->wake_reason == "signal"s);
-  CAF_CHECK_EQUAL(x->inbox, 2);
-}
-
 CAF_TEST(a stranger who holds a target delays nobody but its own signal) {
   auto client = connect();
   auto held = insert_one(client);

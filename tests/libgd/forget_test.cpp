@@ -109,28 +109,6 @@ CAF_TEST(what was consumed long enough ago is forgotten and nothing else) {
 }
 
 CAF_TEST(
-  a key that was forgotten is taken again and one that was not is known) {
-  make_known({account_builder().forget_dedup_after(1h)});
-  auto client = gd::client::connect(db.options());
-  CAF_REQUIRE(client);
-  auto id = std::stoll(instance());
-  auto send = [&](const std::string& key) {
-    auto x = client->signal(
-      {.target = id, .name = "paid", .payload = {}, .dedup_key = key});
-    CAF_REQUIRE(x);
-    return x->duplicate ? "duplicate"s : "accepted"s;
-  };
-  for (const auto* key : {"old", "young"})
-    CAF_CHECK_EQUAL(send(key), "accepted");
-  db.rows("update signals set consumed_at = now() - case dedup_key when 'old' "
-          "then interval '2 h' else interval '30 min' end, inserted_at = now() "
-          "- interval '3 h'");
-  page(0);
-  CAF_CHECK_EQUAL(send("old"), "accepted");
-  CAF_CHECK_EQUAL(send("young"), "duplicate");
-}
-
-CAF_TEST(
   pages go on to where signals are too young and then from the beginning) {
   make_known({account_builder().forget_dedup_after(1h)});
   auto x = instance();

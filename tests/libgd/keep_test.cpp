@@ -221,15 +221,6 @@ CAF_TEST(whatever ends an instance says when it is deleted) {
       }
 }
 
-CAF_TEST(what no machine keeps for a time only is kept for ever) {
-  auto id = instance();
-  auto x = ending(id, verb::done, 1h);
-  x.keep_us.reset();
-  write({x});
-  CAF_CHECK_EQUAL(of(id, "status"), "done");
-  CAF_CHECK_EQUAL(goes_in(id), "");
-}
-
 CAF_TEST(nothing that may come again is deleted before it cannot) {
   struct {
     std::chrono::seconds kept;
@@ -247,34 +238,6 @@ CAF_TEST(nothing that may come again is deleted before it cannot) {
       write({ending(id, how, x.kept)});
       CAF_CHECK_EQUAL(goes_in(id), x.expected);
     }
-}
-
-CAF_TEST(what is kept for no time goes with its end and all that it has) {
-  for (auto how : {verb::done, verb::stop, verb::finish}) {
-    auto id = instance("1 h", true);
-    auto other = instance("1 h", true);
-    signal(id, "1 min");
-    signal(other, "1 min");
-    auto x = ending(id, how, 0s);
-    x.has_history = true;
-    auto told = write({x}, 1);
-    CAF_REQUIRE_EQUAL(told.size(), 1u);
-    CAF_CHECK(told.front().what == verdict::applied);
-    for (auto* table : {"gen_durable", "signals", "gen_durable_ledger"}) {
-      CAF_CHECK_EQUAL(count(table, id), "0");
-      CAF_CHECK_EQUAL(count(table, other), "1");
-    }
-  }
-}
-
-CAF_TEST(an outcome without its lease deletes nothing) {
-  auto id = instance("1 h", true);
-  db.rows("update gen_durable set locked_by = 'node/2/1'");
-  auto told = write({ending(id, verb::done, 0s)});
-  CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK(told.front().what == verdict::stale);
-  CAF_CHECK_EQUAL(of(id, "status"), "executing");
-  CAF_CHECK_EQUAL(count("gen_durable_ledger", id), "1");
 }
 
 CAF_TEST(an outcome that was sent twice and has deleted its row is unknown) {
@@ -488,17 +451,6 @@ CAF_TEST(a trigger that keeps an instance is told) {
   auto did = erase({kept, free});
   CAF_CHECK_EQUAL(did.erased, 1);
   CAF_CHECK_EQUAL(did.kept, ids{kept});
-}
-
-CAF_TEST(a signal to what was deleted has no target) {
-  auto id = instance();
-  write({ending(id, verb::done, 0s)});
-  auto answer = client().signal({.target = id, .name = "paid"});
-  CAF_REQUIRE(!answer);
-  CAF_CHECK_EQUAL(answer.error().code, errc::no_such_target);
-  auto found = client().look_up(id);
-  CAF_REQUIRE(!found);
-  CAF_CHECK_EQUAL(found.error().code, errc::not_found);
 }
 
 CAF_TEST(a key cannot stay taken by what is kept for no time) {

@@ -671,62 +671,6 @@ CAF_TEST(no key is starved by the backlogs of others) {
   CAF_CHECK_EQUAL(seen.size(), 91u);
 }
 
-CAF_TEST(a pick with keys wants little more than the last one found) {
-  insert("first");
-  queue node{db, "a"};
-  CAF_CHECK_EQUAL(node.pick(1'000).size(), 1u);
-  for (int i = 0; i < 500; ++i)
-    insert("key " + std::to_string(i));
-  std::vector<std::size_t> picked;
-  for (bool more = true; more;) {
-    auto report = node.run(1'000);
-    picked.push_back(report.picked.size());
-    more = report.full;
-  }
-  CAF_CHECK_EQUAL(picked, (std::vector<std::size_t>{20, 40, 80, 160, 200}));
-  for (int i = 500; i < 800; ++i)
-    insert("key " + std::to_string(i));
-  CAF_CHECK_EQUAL(node.run(5).picked.size(), 5u);
-  CAF_CHECK_EQUAL(node.run(1'000).picked.size(), 250u);
-}
-
-CAF_TEST(random picks of three nodes never overlap within a key) {
-  for (unsigned seed : {1u, 2u, 3u}) {
-    CAF_MESSAGE("seed " << seed);
-    std::mt19937 random{seed};
-    db.rows("truncate gen_durable cascade");
-    auto roll = [&random](int most) {
-      return static_cast<int>(random() % static_cast<unsigned>(most));
-    };
-    for (int i = 0; i < 60; ++i)
-      insert("key " + std::to_string(roll(5)), roll(2),
-             "now() - interval '1 s' * " + std::to_string(roll(50)));
-    std::vector<std::unique_ptr<queue>> nodes;
-    for (const auto* name : {"a", "b", "c"})
-      nodes.push_back(std::make_unique<queue>(db, name));
-    int left = 60;
-    for (int i = 0; i < 3'000 && left > 0; ++i) {
-      auto& node = *nodes[static_cast<std::size_t>(roll(3))];
-      if (roll(2) == 0 && !node.holding.empty()) {
-        bool again = roll(8) == 0;
-        node.finish_one(again ? store::verb::next : store::verb::done);
-        left -= again ? 0 : 1;
-      } else if (!node.pick(1 + roll(4)).empty()) {
-        CAF_CHECK_EQUAL(
-          db.scalar("select max(n) from (select count(*) n from gen_durable "
-                    "where status = 'executing' group by partition_key) x"),
-          "1");
-      }
-    }
-    CAF_CHECK_EQUAL(
-      db.scalar("select count(*) from gen_durable where status <> 'done'"),
-      "0");
-    for (auto& node : nodes)
-      node->run(1); // the last unlock
-    CAF_CHECK_EQUAL(locks(), "0");
-  }
-}
-
 CAF_TEST_FIXTURE_SCOPE_END()
 
 } // namespace key_suite

@@ -252,101 +252,12 @@ CAF_TEST(a plain outcome enters by itself what it enters among others) {
   check_path();
 }
 
-CAF_TEST(every outcome is an entry with what was and what is) {
-  for (auto [what, entry] : std::vector<std::pair<verb, std::string>>{
-         {verb::next, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
-         {verb::advance, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
-         {verb::park, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
-         {verb::finish, "1 next collect>ship 0 node/1/1 signal {\"n\": 2}"},
-         {verb::replay,
-          "1 replay collect>collect 1 node/1/1 signal {\"n\": 2}"},
-         {verb::await, "1 await collect>collect 0 node/1/1 signal {\"n\": 2}"},
-         {verb::done, "1 done collect>collect 0 node/1/1 signal {\"n\": 1}"},
-         {verb::stop,
-          "1 stop collect>collect 0 node/1/1 signal enough {\"n\": 1}"}}) {
-    auto id = inserted(2);
-    lease(id, "node/1/1");
-    auto x = outcome(id, what);
-    auto flushed = write(x);
-    CAF_REQUIRE_EQUAL(flushed.size(), 1u);
-    CAF_CHECK(flushed.front().applied);
-    CAF_CHECK_EQUAL(entries(id),
-                    "0 insert ->collect 0 {\"n\": 1}\n" + entry + "\n");
-  }
-  check_path();
-}
-
-CAF_TEST(a stale outcome leaves no entry and is not counted) {
-  for (auto what : {verb::next, verb::advance, verb::replay, verb::await,
-                    verb::done, verb::stop, verb::park, verb::finish}) {
-    auto id = inserted(1);
-    lease(id, "node/1/7");
-    auto flushed = write(outcome(id, what));
-    CAF_REQUIRE_EQUAL(flushed.size(), 1u);
-    CAF_CHECK(!flushed.front().applied);
-    CAF_CHECK_EQUAL(entries(id), "0 insert ->collect 0\n");
-    lease(id, "node/1/1");
-    CAF_REQUIRE_EQUAL(write(outcome(id, what)).size(), 1u);
-    CAF_MESSAGE("nor is the second of two that are the same");
-    CAF_CHECK(!write(outcome(id, what)).front().applied);
-  }
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where seq = 1"),
-                  "8");
-  check_path();
-}
-
-CAF_TEST(the reason is what the handler was given whatever it made of it) {
-  for (auto what :
-       {verb::next, verb::replay, verb::await, verb::done, verb::stop}) {
-    auto id = inserted(1);
-    lease(id, "node/1/1");
-    auto x = outcome(id, what);
-    x.failure = "no stock";
-    x.metadata = R"({"by": "hand"})";
-    write(x);
-    CAF_CHECK_EQUAL(db.scalar("select concat_ws(' ', reason, metadata) from"
-                              " gen_durable_ledger where seq = 1 and"
-                              " instance_id = $1",
-                              {std::to_string(id)}),
-                    "no stock {\"by\": \"hand\"}");
-  }
-  check_path();
-}
-
-CAF_TEST(
-  what the engine does to a row is an entry and what changes no step is none) {
+CAF_TEST(a row that cannot be run is failed with an entry) {
   auto id = inserted(1);
-  auto expire = [&](const std::string& token) {
-    lease(id, token);
-    db.rows("update gen_durable set lease_expires_at = now() - interval '1 s'");
-  };
-  expire("node/1/1");
-  CAF_CHECK_EQUAL(run(store::reap(10)).size(), 1u);
-  expire("node/1/2");
-  CAF_CHECK_EQUAL(run(store::return_row(id, true)).size(), 1u);
-  auto reaped = "0 insert ->collect 0\n"
-                "1 reap collect>collect 1 node/1/1 signal\n"
-                "2 reap collect>collect 2 node/1/2 signal\n"s;
-  CAF_CHECK_EQUAL(entries(id), reaped);
-  CAF_MESSAGE("a give-back, a heartbeat and a wake-up are none");
-  lease(id, "node/1/3");
-  auto release = outcome(id, verb::release);
-  release.token = "node/1/3";
-  run(store::flush({release}));
-  lease(id, "node/1/3");
-  run(store::release_lost({"node/1/3"}));
-  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid',"
-          " deadline = now() - interval '1 s'");
-  CAF_CHECK_EQUAL(run(store::wake_due(10)).size(), 1u);
-  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid'");
-  CAF_CHECK_EQUAL(run(store::return_row(id, true)).size(), 1u);
-  CAF_CHECK_EQUAL(entries(id), reaped);
-  check_path();
-  CAF_MESSAGE("a row that cannot be run is one");
   auto place = db.scalar("select ctid::text from gen_durable");
   CAF_CHECK_EQUAL(run(store::fail_row({id, place}, "unreadable")).size(), 1u);
-  CAF_CHECK_EQUAL(entries(id),
-                  reaped + "3 fail collect>collect 2 signal unreadable\n");
+  CAF_CHECK_EQUAL(entries(id), "0 insert ->collect 0\n"
+                               "1 fail collect>collect 0 unreadable\n");
   check_path();
 }
 

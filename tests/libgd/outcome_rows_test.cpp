@@ -240,16 +240,6 @@ CAF_TEST_FIXTURE_SCOPE(outcome_rows_tests, fixture)
 
 // -- outcomes (spec section 3) ------------------------------------------------
 
-CAF_TEST(next goes to the step at once with attempt 0 and clears the wait) {
-  check(outcome(verb::next), {{"status", "runnable"},
-                              {"step", "ship"},
-                              {"state", "{\"n\": 2}"},
-                              {"attempt", "0"},
-                              {"eligible_at", moment{}},
-                              {"deadline", std::nullopt},
-                              {"wake_reason", std::nullopt}});
-}
-
 CAF_TEST(to a step where the row rests it is parked there of no signal) {
   changes expected{{"status", "awaiting_signal"},
                    {"step", "ship"},
@@ -275,37 +265,13 @@ CAF_TEST(to a step that ends it the row is done with an empty result) {
                                 {"wake_reason", std::nullopt}});
 }
 
-CAF_TEST(
-  replay comes back later with one attempt more and keeps reason and deadline) {
-  auto x = outcome(verb::replay);
-  x.delay_us = 1'500'000;
-  check(x, {{"status", "runnable"},
-            {"state", "{\"n\": 2}"},
-            {"attempt", "5"},
-            {"eligible_at", moment{1'500ms}}});
-}
-
 CAF_TEST(await parks with attempt 0 and leaves eligible_at alone) {
-  changes parked{{"status", "awaiting_signal"},
-                 {"state", "{\"n\": 2}"},
-                 {"awaits", "paid"},
-                 {"attempt", "0"},
-                 {"wake_reason", std::nullopt}};
-  auto with = [&](change deadline) {
-    auto xs = parked;
-    xs.emplace("deadline", std::move(deadline));
-    return xs;
-  };
-  auto x = outcome(verb::await);
-  check(x, with(std::nullopt));
-
-  x = outcome(verb::await);
-  x.timeout_us = 5'000'000;
-  check(x, with(moment{5s}));
-
-  x = outcome(verb::await);
-  x.until_us = 1'234'567'890'123'456;
-  check(x, with("1234567890123456"));
+  check(outcome(verb::await), {{"status", "awaiting_signal"},
+                               {"state", "{\"n\": 2}"},
+                               {"awaits", "paid"},
+                               {"attempt", "0"},
+                               {"deadline", std::nullopt},
+                               {"wake_reason", std::nullopt}});
 }
 
 CAF_TEST(a later next is a next that is due after its delay) {
@@ -572,23 +538,6 @@ CAF_TEST(a release undoes the pick and nothing else) {
   check(outcome(verb::release), {{"status", "runnable"}});
 }
 
-CAF_TEST(an await after an await starts from nothing) {
-  auto x = outcome(verb::await);
-  x.timeout_us = 5'000'000;
-  run(store::flush({x}));
-  db.rows("update gen_durable set status = 'executing', locked_by = "
-          "'node/1/2', lease_expires_at = now() + interval '1 minute', "
-          "wake_reason = 'signal'");
-  x.token = "node/1/2";
-  x.timeout_us.reset();
-  check(x, {{"seq", "2"},
-            {"status", "awaiting_signal"},
-            {"state", "{\"n\": 2}"},
-            {"awaits", "paid"},
-            {"deadline", std::nullopt},
-            {"wake_reason", std::nullopt}});
-}
-
 CAF_TEST(an advance is a next that keeps its row executing under a new token) {
   auto row = outcome(verb::next);
   row.what = verb::advance;
@@ -811,31 +760,6 @@ CAF_TEST(a pick leaves what is not for this node) {
   db.rows("update gen_durable set status = 'runnable'");
   CAF_CHECK_EQUAL(
     picked("checkout", {version{"Other", 1}, version{"Order", 3}}), 1u);
-}
-
-CAF_TEST(a pick returns the most urgent rows in their order) {
-  std::vector<std::int64_t> by_urgency;
-  for (const auto* when : {"1 hour", "2 hours", "3 hours"})
-    for (int priority : {2, 1}) {
-      auto id = insert_row("runnable");
-      db.rows("update gen_durable set priority = $2, eligible_at = now() - "
-              "$3::interval where id = $1",
-              {std::to_string(id), std::to_string(priority), when});
-    }
-  for (const auto& x :
-       db.rows("select id from gen_durable order by priority, eligible_at"))
-    by_urgency.push_back(std::stoll(x.front().value()));
-  ids picked;
-  for (int i = 0; i < 3; ++i)
-    for (const auto& x : store::read_pick(run(store::pick({.queue = "checkout",
-                         .limit = 2,
-                         .machines = {{"Order", 3}},
-                         .token = "node/1/9",
-                         .lease = 60s,
-                         .inbox = 1'000})))
-                           .rows)
-      picked.push_back(x.id);
-  CAF_CHECK(picked == by_urgency);
 }
 
 CAF_TEST(
@@ -1073,21 +997,6 @@ CAF_TEST(a signal of another name
   }
 }
 
-CAF_TEST(a sweep of deadlines leaves what waits without one or has time left) {
-  auto later = insert_row("awaiting_signal");
-  db.rows("update gen_durable set deadline = now() + interval '1 hour'");
-  auto never = insert_row("awaiting_signal");
-  db.rows("update gen_durable set deadline = null where id = $1",
-          {std::to_string(never)});
-  check(
-    later,
-    [&] {
-    check(never, [&] { CAF_CHECK_EQUAL(run(store::wake_due(10)).size(), 0u); },
-          {});
-    },
-    {});
-}
-
 // -- signals ------------------------------------------------------------------
 
 CAF_TEST(exactly the consumed signals go and those with a dedup key leave a
@@ -1212,24 +1121,6 @@ CAF_TEST(an inbox takes signals up to its limit and tombstones do not count) {
             == signal_answer::duplicate);
   db.rows("update signals set consumed_at = now() where dedup_key = 'evt-1'");
   CAF_CHECK_EQUAL(answers(2), "af"s);
-}
-
-CAF_TEST(a tombstone answers duplicate as long as the instance exists) {
-  auto x = outcome(verb::await);
-  CAF_CHECK(send({to(x.id, "paid", "evt-7")}).front().answer
-            == signal_answer::accepted);
-  x.consumed = {std::stoll(db.scalar("select id from signals"))};
-  run({store::flush({x}), *store::recheck({x})});
-  for (int i = 0; i < 2; ++i) {
-    auto answer = send({to(x.id, "paid", "evt-7")}).front();
-    CAF_CHECK(answer.answer == signal_answer::duplicate);
-    CAF_CHECK_EQUAL(answer.woken_queue, ""s);
-  }
-  CAF_CHECK_EQUAL(db.scalar("select status from gen_durable"),
-                  "awaiting_signal");
-  // Another key of the same name does wake, and so does none.
-  auto answer = send({to(x.id, "paid", "evt-8")}).front();
-  CAF_CHECK_EQUAL(answer.woken_queue, "checkout"s);
 }
 
 // -- inserts ------------------------------------------------------------------

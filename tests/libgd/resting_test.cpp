@@ -779,22 +779,6 @@ CAF_TEST(a deadline is shown in the largest unit that fits) {
 
 // -- strangers ----------------------------------------------------------------
 
-CAF_TEST(what others have left due where none runs is parked) {
-  auto kit = kit_in(db, {order_machine()});
-  must(kit.insert(in_step("submitted")));
-  db.rows("insert into gen_durable (fsm, step, state) select fsm, step, state "
-          "from gen_durable");
-  CAF_CHECK_EQUAL(rows(), "submitted awaiting_signal [] 0 30 d, submitted "
-                          "runnable 0");
-  must(kit.drain());
-  CAF_CHECK_EQUAL(rows(), "submitted awaiting_signal [] 0 30 d, submitted "
-                          "awaiting_signal [] 0 30 d");
-  must(kit.run_for(30 * 24h));
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable where step = "
-                            "'reminded'"),
-                  "2");
-}
-
 CAF_TEST_FIXTURE_SCOPE_END()
 
 } // namespace resting_suite

@@ -236,18 +236,6 @@ CAF_TEST(who is due or parked or finished is put back and begins anew there) {
   check_path();
 }
 
-CAF_TEST(a rewind is an entry that one can go back to) {
-  auto id = instance("done");
-  CAF_CHECK_EQUAL(db.scalar(rewind_to, {text(id), "0"}), "4");
-  CAF_CHECK_EQUAL(db.scalar(rewind_to, {text(id), "3"}), "5");
-  CAF_CHECK_EQUAL(db.scalar(rewind_to, {text(id), "4"}), "6");
-  CAF_CHECK_EQUAL(entries(id, 4),
-                  "4 rewind ship>collect 0 {\"seq\": 0} {\"n\": 0}; "
-                  "5 rewind collect>ship 0 {\"seq\": 3} {\"n\": 3}; "
-                  "6 rewind ship>collect 0 {\"seq\": 4} {\"n\": 0}");
-  check_path();
-}
-
 CAF_TEST(an engine goes on from there and the ledger has no gap) {
   auto kit = engine();
   auto id = kit.insert({.fsm = "Order", .state = gd::to_json(order{})})->id;
@@ -289,21 +277,6 @@ CAF_TEST(signals that were consumed do not come back and are duplicates) {
   CAF_REQUIRE(kit.signal(unnamed));
   CAF_REQUIRE(kit.drain());
   CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 21);
-  check_path();
-}
-
-CAF_TEST(signals in the inbox are still there) {
-  auto kit = engine();
-  auto id = kit.insert({.fsm = "Order", .state = gd::to_json(order{})})->id;
-  for (int n : {10, 20})
-    CAF_REQUIRE(kit.signal({id, "paid", gd::to_json(order{n})}));
-  CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 11);
-  CAF_REQUIRE(client().rewind({.target = id, .seq = 1}));
-  CAF_CHECK_EQUAL(+kit.instance(id)->inbox, 1);
-  CAF_REQUIRE(kit.drain());
-  CAF_CHECK_EQUAL(+kit.result<order>(id)->n, 21);
-  CAF_CHECK_EQUAL(+kit.instance(id)->inbox, 0);
   check_path();
 }
 
@@ -510,15 +483,6 @@ CAF_TEST(who has lost its unique key meanwhile is not put back) {
     CAF_CHECK_EQUAL(of(id, "unique_guard is not null"), "t");
   }
   check_path();
-}
-
-CAF_TEST(who has its unique key still is put back) {
-  auto by = client();
-  auto id = instance("awaiting_signal", "k",
-                     "{runnable,executing,awaiting_signal}");
-  CAF_CHECK(by.rewind({.target = id, .seq = 1}));
-  CAF_CHECK(by.rewind({.target = id, .seq = 2}));
-  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
 }
 
 CAF_TEST(a key that somebody is about to take is waited for) {

@@ -850,32 +850,6 @@ CAF_TEST(
   CAF_CHECK_EQUAL(once(turn, 10).picked.size(), 4u);
 }
 
-CAF_TEST(
-  a pick under way when it is to look everywhere hides nothing from the next) {
-  auto turn = make_turn();
-  runnable(1);
-  auto before = turn.begin(5, now);
-  CAF_REQUIRE(before);
-  auto answer = engine->run(before->work);
-  db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Order', "
-          "'collect', '2026-01-01')");
-  turn.look_everywhere();
-  CAF_CHECK_EQUAL(turn.finish(0, std::move(answer), now).picked.size(), 1u);
-  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
-}
-
-CAF_TEST(picks look everywhere every two seconds though nobody asks for it) {
-  auto turn = make_turn();
-  runnable(1);
-  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
-  db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Order', "
-          "'collect', '2026-01-01')");
-  now += 1'999ms;
-  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 0u);
-  now += 1ms;
-  CAF_CHECK_EQUAL(once(turn, 5).picked.size(), 1u);
-}
-
 CAF_TEST(after a failure or a lost pick the next one looks everywhere) {
   auto insert = [&](const std::string& at) {
     db.rows("insert into gen_durable (fsm, step, eligible_at) values ('Order', "
@@ -1016,17 +990,6 @@ CAF_TEST(what is picked by its id has not become a suspect
   CAF_CHECK_EQUAL(take({}), (ids{1, 2}));
 }
 
-CAF_TEST(a row that is deleted is stale in the end) {
-  auto rows = executing(2);
-  db.rows("delete from gen_durable where id = $1", {std::to_string(rows[0])});
-  auto turn = make_turn();
-  for (auto id : rows)
-    turn.add(next_row(id));
-  auto fates = finish_all(turn);
-  CAF_CHECK(fates[rows[0]].what == verdict::stale);
-  CAF_CHECK(fates[rows[1]].what == verdict::applied);
-}
-
 CAF_TEST(two outcomes of one row apply once whoever is first) {
   auto id = executing(1).front();
   db.rows("update gen_durable set locked_by = 'node/1/2'");
@@ -1071,46 +1034,6 @@ CAF_TEST(in a mixture each outcome gets its own answer and row) {
   CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'ship'"), "1");
   CAF_CHECK_EQUAL(count("status = 'executing' and step = 'ship'"), "1");
   CAF_CHECK_EQUAL(count("locked_by = 'node/1/2' and step = 'collect'"), "2");
-}
-
-CAF_TEST(outcomes under two tokens share a statement and each has its answer) {
-  constexpr std::size_t n = 9;
-  auto rows = executing(2 * n);
-  db.rows("update gen_durable set locked_by = 'node/1/2' where id >= $1",
-          {std::to_string(rows[n])});
-  auto turn = make_turn();
-  std::set<std::int64_t> stale{rows[3], rows[n + 5]};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    bool of_second = (i >= n) != stale.contains(rows[i]);
-    turn.add(done_row(rows[i], of_second ? "node/1/2" : "node/1/1"), i);
-  }
-  auto fates = finish_all(turn);
-  CAF_CHECK_EQUAL(fates.size(), 2 * n);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    CAF_CHECK_EQUAL(fates[rows[i]].tag, i);
-    CAF_CHECK(fates[rows[i]].what
-              == (stale.contains(rows[i]) ? verdict::stale : verdict::applied));
-  }
-  CAF_CHECK_EQUAL(count("status = 'done'"), std::to_string(2 * n - 2));
-  CAF_CHECK_EQUAL(count("status = 'executing'"), "2");
-}
-
-CAF_TEST(what applied before its connection died is unknown when sent again) {
-  auto rows = executing(2);
-  auto turn = make_turn();
-  for (auto id : rows)
-    turn.add(next_row(id));
-  auto work = turn.begin(0, now);
-  CAF_REQUIRE(work);
-  CAF_REQUIRE(engine->run(work->work).ok()); // but nobody hears of it
-  turn.finish(0, failed(gd::errc::unknown_fate), now);
-  auto added = executing(1).front();
-  turn.add(next_row(added));
-  auto fates = finish_all(turn);
-  CAF_CHECK(fates[rows[0]].what == verdict::unknown);
-  CAF_CHECK(fates[rows[1]].what == verdict::unknown);
-  CAF_CHECK(fates[added].what == verdict::applied);
-  CAF_CHECK_EQUAL(count("step = 'ship'"), "3");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

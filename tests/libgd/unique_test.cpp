@@ -558,55 +558,6 @@ CAF_TEST(a reap leaves what would collide and returns the others) {
   CAF_CHECK_EQUAL(of(mine, "status::text || attempt"), "runnable1");
 }
 
-CAF_TEST(a wake that would collide is owed and comes when the key is free) {
-  for (bool by_signal : {true, false}) {
-    CAF_MESSAGE((by_signal ? "by a signal" : "by a deadline"));
-    db.rows("truncate gen_durable cascade");
-    auto past = by_signal ? "null"s : "now() - interval '1 s'"s;
-    auto winner = row("runnable", "k", "{runnable}");
-    auto mine = row("awaiting_signal", "k", "{runnable}", past);
-    auto innocent = row("awaiting_signal", "k", "{}", past);
-    if (by_signal) {
-      auto client = connect();
-      for (const auto& x :
-           client.signal_all({{.target = mine, .name = "paid"},
-                              {.target = innocent, .name = "paid"}}))
-        CAF_CHECK(x);
-    } else {
-      run(store::wake_due(10));
-    }
-    auto reason = by_signal ? "signal"s : "timeout"s;
-    CAF_CHECK_EQUAL(of(innocent, "status || wake_reason"), "runnable" + reason);
-    CAF_CHECK_EQUAL(of(mine, "status || wake_reason"),
-                    "awaiting_signal" + reason);
-    CAF_REQUIRE_EQUAL(run(store::returning(10, false)).size(), 1u);
-    auto blocked = store::read_one<store::returned_row>(
-      run(store::return_row(mine, false)));
-    CAF_REQUIRE(blocked);
-    CAF_CHECK(!blocked->runnable);
-    db.rows("update gen_durable set status = 'done' where id = $1",
-            {std::to_string(winner)});
-    auto woken = store::read_one<store::returned_row>(
-      run(store::return_row(mine, false)));
-    CAF_REQUIRE(woken);
-    CAF_CHECK(woken->runnable);
-    CAF_CHECK_EQUAL(of(mine, "status || wake_reason"), "runnable" + reason);
-    CAF_CHECK_EQUAL(of(mine, "awaits is null and eligible_at <= now()"), "t");
-  }
-}
-
-CAF_TEST(a row that parks and is to wake at once may collide like any other) {
-  row("runnable", "k", "{runnable}");
-  auto mine = row("executing", "k", "{runnable}");
-  db.rows("insert into signals (target_id, name) values ($1, 'paid')",
-          {std::to_string(mine)});
-  work.add(outcome(mine, verb::await, false));
-  auto rows = flush(1);
-  CAF_REQUIRE_EQUAL(rows.size(), 1u);
-  CAF_CHECK(rows.front().what == verdict::applied);
-  CAF_CHECK_EQUAL(of(mine, "status || wake_reason"), "awaiting_signalsignal");
-}
-
 CAF_TEST(the blocked do not stand before those that can return ) {
   row("runnable", "k", "{runnable}");
   for (int i = 0; i < 30; ++i)

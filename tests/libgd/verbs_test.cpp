@@ -228,21 +228,6 @@ CAF_TEST(a stop fails what has not ended and takes the lease of what executes) {
   check_path();
 }
 
-CAF_TEST(what is due later is due now and what is due stays as it is) {
-  auto id = instance("runnable");
-  auto by = client();
-  auto now = by.operate({.what = act::run_now, .target = id, .by = "ann"});
-  CAF_REQUIRE(now);
-  CAF_CHECK_EQUAL(now->seq, 4);
-  CAF_CHECK_EQUAL(of(id, "status, eligible_at <= now(), attempt"),
-                  "runnable t 4");
-  CAF_CHECK_EQUAL(entry(id), "run_now pay>pay 4 by ann {\"n\": 3}");
-  now = by.operate({.what = act::run_now, .target = id});
-  CAF_REQUIRE(now);
-  CAF_CHECK_EQUAL(now->seq, 4);
-  check_path();
-}
-
 CAF_TEST(a move gives what does not execute another queue or priority) {
   auto by = client();
   for (const auto* status : {"runnable", "awaiting_signal", "failed"}) {
@@ -372,13 +357,6 @@ CAF_TEST(where no function runs an instance that is tried again rests) {
   check_path();
 }
 
-CAF_TEST(without history a verb counts and enters nothing) {
-  auto id = db.scalar("insert into gen_durable (fsm, step, status) values"
-                      " ('Order', 'pay', 'failed') returning id");
-  CAF_CHECK_EQUAL(db.scalar("select gd_retry($1)", {id}), "1");
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_ledger"), "0");
-}
-
 // -- forced races -------------------------------------------------------------
 
 CAF_TEST(of a stop and an outcome the first is the truth) {
@@ -405,21 +383,6 @@ CAF_TEST(of a stop and an outcome the first is the truth) {
   CAF_CHECK_EQUAL(of(other, "status, step, state, seq"),
                   "failed ship {\"n\": 9} 5");
   check_path();
-}
-
-CAF_TEST(a heartbeat finds the lease of what was stopped lost) {
-  auto id = instance("executing");
-  auto& engine = connect();
-  auto beat = [&] {
-    auto rows = store::read<store::beat>(run(
-      engine,
-      store::heartbeat({std::make_shared<gd::lease>(id, "node/1/1")}, 60s)));
-    return rows.size() == 1 && rows.front().extended;
-  };
-  CAF_CHECK(beat());
-  db.rows("select gd_stop($1)", {text(id)});
-  CAF_CHECK(!beat());
-  CAF_CHECK_EQUAL(of(id, "lease_expires_at is null"), "t");
 }
 
 CAF_TEST(of a verb and a pick the second finds what the first has made) {
