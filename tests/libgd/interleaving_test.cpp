@@ -43,7 +43,6 @@ using store::outcome_row;
 using store::signal_answer;
 using store::verb;
 
-using ids = std::vector<std::int64_t>;
 using calls = std::vector<pq::call>;
 
 constexpr auto no_inbox_limit = 1'000;
@@ -157,13 +156,6 @@ constexpr sql::statement naive_pick{
   " lease_expires_at = now() + interval '1 minute', updated_at = now()"
   " from picked where g.id = picked.id returning g.id"};
 
-constexpr sql::statement naive_next{
-  "naive_next", "update gen_durable set step = $2::text, state = "
-                "$3::text::jsonb, status = 'runnable',"
-                " eligible_at = now(), attempt = 0, locked_by = null, "
-                "lease_expires_at = null, updated_at = now()"
-                " where id = $1::bigint"};
-
 constexpr sql::statement naive_await{
   "naive_await", "update gen_durable set state = $2::text::jsonb, status = "
                  "'awaiting_signal', awaits = $3::text,"
@@ -174,17 +166,6 @@ constexpr sql::statement naive_done{
   "naive_done",
   "update gen_durable set status = 'done', result = '{}', locked_by = null,"
   " lease_expires_at = null, updated_at = now() where id = $1::bigint"};
-
-constexpr sql::statement naive_consume{
-  "naive_consume", "delete from signals where target_id = $1::bigint"};
-
-constexpr sql::statement naive_consume_ids{
-  "naive_consume_ids", "delete from signals where id = any($1::bigint[])"};
-
-constexpr sql::statement naive_heartbeat{
-  "naive_heartbeat",
-  "update gen_durable set lease_expires_at = now() + interval '1 hour'"
-  " where id = $1::bigint and locked_by = $2::text"};
 
 constexpr sql::statement naive_insert_signal{
   "naive_insert_signal",
@@ -197,13 +178,6 @@ constexpr sql::statement naive_wake{
                 "now(), awaits = null, updated_at = now()"
                 " where id = $1::bigint and status = 'awaiting_signal' and "
                 "awaits = $2::text returning id"};
-
-/// What knows but one name.
-constexpr sql::statement naive_recheck_of_one{
-  "naive_recheck_of_one",
-  "update gen_durable g set status = 'runnable', awaits = null where g.id = "
-  "$1::bigint and exists (select from signals s where s.target_id = g.id and "
-  "s.name = g.awaits)"};
 
 /// What a recheck with a high-water mark instead of a set would be [A2].
 constexpr sql::statement naive_recheck{
@@ -475,25 +449,32 @@ CAF_TEST_FIXTURE_SCOPE(interleaving_tests, fixture)
 CAF_TEST(a signal and a parking step in any order are exactly one wake - up) {
   auto& parker = connect();
   auto& sender = connect();
-  for (const auto& order : all_orders({4, 4})) {
-    CAF_MESSAGE("order " << order);
-    auto id = executing();
-    transaction park{parker, flushing({await_row(id)})};
-    transaction send{sender, sending({paid(id)})};
-    run_in(order, {&park, &send});
-    retry_locked(park, send);
-    CAF_CHECK(applied(park.answer(0), id));
-    auto answer = store::read<store::signal_row>(send.answer(1)).front();
-    CAF_CHECK(answer.answer == signal_answer::accepted);
-    CAF_CHECK_EQUAL(of(id, "status"), "runnable");
-    CAF_CHECK_EQUAL(of(id, "wake_reason"), "signal");
-    CAF_CHECK_EQUAL(of(id, "state"), "{\"n\": 2}");
-    CAF_CHECK_EQUAL(inbox(id), "paid");
-    CAF_CHECK_EQUAL(wake_ups(id), "1");
-    // And one of the two knows it.
-    CAF_CHECK_EQUAL(
-      park.answer(1).size() + (answer.woken_queue.empty() ? 0 : 1), 1u);
-  }
+  for (const auto& [name, several] :
+       {std::pair{"paid", false}, std::pair{"paid", true},
+        std::pair{"cancelled", true}, std::pair{"refunded", true}})
+    for (const auto& order : all_orders({4, 4})) {
+      CAF_MESSAGE(name << (several ? " of several" : "") << ", order "
+                       << order);
+      auto id = executing();
+      auto signal = paid(id);
+      signal.name = name;
+      transaction park{parker,
+                       flushing({several ? await_any_row(id) : await_row(id)})};
+      transaction send{sender, sending({signal})};
+      run_in(order, {&park, &send});
+      retry_locked(park, send);
+      CAF_CHECK(applied(park.answer(0), id));
+      auto answer = store::read<store::signal_row>(send.answer(1)).front();
+      CAF_CHECK(answer.answer == signal_answer::accepted);
+      CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, wake_reason, awaits, "
+                             "awaits_also, state)"),
+                      "runnable signal {\"n\": 2}");
+      CAF_CHECK_EQUAL(inbox(id), name);
+      CAF_CHECK_EQUAL(wake_ups(id), "1");
+      // And one of the two knows it.
+      CAF_CHECK_EQUAL(
+        park.answer(1).size() + (answer.woken_queue.empty() ? 0 : 1), 1u);
+    }
 }
 
 CAF_TEST(with the statements of the original the same orders hang) {
@@ -581,30 +562,6 @@ CAF_TEST(several signals and several parking steps in any order are one wake
 
 // -- peeked signals -----------------------------------------------------------
 
-CAF_TEST(a seen signal does not wake at park and an unseen one does) {
-  auto& parker = connect();
-  auto id = executing();
-  auto row = await_row(id);
-  row.seen = {received(id, "paid")};
-  transaction park{parker, flushing({row})};
-  park.finish();
-  CAF_CHECK_EQUAL(of(id, "status"), "awaiting_signal");
-  CAF_CHECK_EQUAL(inbox(id), "paid");
-
-  id = executing();
-  row = await_row(id);
-  row.seen = {received(id, "paid")};
-  received(id, "paid");
-  transaction{parker, flushing({row})}.finish();
-  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
-
-  // Another name never.
-  id = executing();
-  received(id, "refunded");
-  transaction{parker, flushing({await_row(id)})}.finish();
-  CAF_CHECK_EQUAL(of(id, "status"), "awaiting_signal");
-}
-
 CAF_TEST(a signal with a lower id that commits later than a seen one wakes) {
   auto& parker = connect();
   auto id = executing();
@@ -631,62 +588,6 @@ CAF_TEST(a signal with a lower id that commits later than a seen one wakes) {
 }
 
 // -- any of several names -----------------------------------------------------
-
-CAF_TEST(a signal of any awaited name and a parking step in any order are one
-           wake
-         - up) {
-  auto& parker = connect();
-  auto& sender = connect();
-  for (const auto* name : {"paid", "cancelled", "refunded"})
-    for (const auto& order : all_orders({4, 4})) {
-      CAF_MESSAGE(name << ", order " << order);
-      auto id = executing();
-      auto signal = paid(id);
-      signal.name = name;
-      transaction park{parker, flushing({await_any_row(id)})};
-      transaction send{sender, sending({signal})};
-      run_in(order, {&park, &send});
-      retry_locked(park, send);
-      CAF_CHECK(applied(park.answer(0), id));
-      auto answer = store::read<store::signal_row>(send.answer(1)).front();
-      CAF_CHECK(answer.answer == signal_answer::accepted);
-      CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, wake_reason, awaits, "
-                             "awaits_also)"),
-                      "runnable signal");
-      CAF_CHECK_EQUAL(inbox(id), name);
-      CAF_CHECK_EQUAL(wake_ups(id), "1");
-      CAF_CHECK_EQUAL(
-        park.answer(1).size() + (answer.woken_queue.empty() ? 0 : 1), 1u);
-    }
-}
-
-CAF_TEST(with statements that know one name the others hang) {
-  auto& parker = connect();
-  auto naive = [&](std::int64_t id, const gd::signal& signal) {
-    pq::params of;
-    of.add(id).add(signal.name);
-    pq::params inserted;
-    inserted.add(id).add(signal.name).add("");
-    transaction{connect_naively(),
-                {call(naive_insert_signal, inserted), call(naive_wake, of)}}
-      .finish();
-  };
-  auto id = executing();
-  transaction{parker, flushing({await_any_row(id)})}.finish();
-  naive(id, cancelled(id));
-  CAF_CHECK(hangs(id));
-  naive(id, paid(id));
-  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
-
-  id = executing();
-  received(id, "cancelled");
-  std::vector<outcome_row> parking{await_any_row(id)};
-  transaction{parker, {store::flush(parking)}}.finish();
-  pq::params of_it;
-  of_it.add(id);
-  transaction{connect_naively(), {call(naive_recheck_of_one, of_it)}}.finish();
-  CAF_CHECK(hangs(id));
-}
 
 CAF_TEST(signals of two awaited names in any order are one wake - up) {
   auto& one = connect();
@@ -730,56 +631,6 @@ CAF_TEST(a group with two awaited names and a parking step in any order are one
     CAF_CHECK_EQUAL(wake_ups(id), "1");
     CAF_CHECK_EQUAL(inbox(id), "cancelled,paid");
   }
-}
-
-CAF_TEST(of several names a seen signal does not wake and an unseen one does) {
-  auto& parker = connect();
-  auto id = executing();
-  auto row = await_any_row(id);
-  row.seen = {received(id, "cancelled"), received(id, "paid")};
-  received(id, "noted"); // nobody awaits it
-  transaction{parker, flushing({row})}.finish();
-  CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, awaits, awaits_also)"),
-                  "awaiting_signal paid {cancelled,refunded}");
-
-  id = executing();
-  row = await_any_row(id);
-  row.seen = {received(id, "cancelled")};
-  received(id, "refunded");
-  transaction{parker, flushing({row})}.finish();
-  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
-}
-
-CAF_TEST(a deadline and a signal of another awaited name in any order are one
-           wake
-         - up with its true reason) {
-  auto& timer = connect();
-  auto& sender = connect();
-  std::set<std::string> reasons;
-  for (const auto& order : all_orders({3, 4})) {
-    CAF_MESSAGE("order " << order);
-    auto id = executing();
-    auto row = await_any_row(id);
-    row.until_us = 1'000'000;
-    transaction{timer, flushing({row})}.finish();
-    transaction wake{timer, waking()};
-    transaction send{sender, sending({cancelled(id)})};
-    run_in(order, {&wake, &send});
-    if (store::read<store::signal_row>(send.answer(1)).front().answer
-        == signal_answer::locked)
-      send.again();
-    auto answer = store::read<store::signal_row>(send.answer(1)).front();
-    bool by_signal = !answer.woken_queue.empty();
-    CAF_CHECK(answer.answer == signal_answer::accepted);
-    CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, wake_reason, awaits, "
-                           "awaits_also)"),
-                    by_signal ? "runnable signal" : "runnable timeout");
-    CAF_CHECK_EQUAL(wake_ups(id), "1");
-    CAF_CHECK_EQUAL(inbox(id), "cancelled");
-    reasons.insert(of(id, "wake_reason"));
-    CAF_CHECK_EQUAL(run(timer, store::wake_due(100)).size(), 0u);
-  }
-  CAF_CHECK_EQUAL(reasons.size(), 2u);
 }
 
 // -- [A1] fencing -------------------------------------------------------------
@@ -849,34 +700,6 @@ CAF_TEST(a stale lease changes nothing of a row that is parked or finished
   }
 }
 
-CAF_TEST(
-  with the statements of the original a stale lease overwrites its successor) {
-  auto& zombie = connect_naively();
-  auto id = executing("node");
-  received(id, "paid");
-  db.rows("update gen_durable set locked_by = 'node2' where id = $1",
-          {std::to_string(id)});
-  auto before = whole_row(id);
-  pq::params next;
-  next.add(id).add("ship").add("{}");
-  pq::params consumed;
-  consumed.add(id);
-  transaction{zombie, {call(naive_next, next), call(naive_consume, consumed)}}
-    .finish();
-  CAF_CHECK_NOT_EQUAL(whole_row(id), before);
-  CAF_CHECK_EQUAL(inbox(id), "");
-
-  // A name of the worker is no fence against the worker itself.
-  id = executing("node");
-  db.rows("update gen_durable set attempt = 1 where id = $1",
-          {std::to_string(id)});
-  before = whole_row(id);
-  pq::params beat;
-  beat.add(id).add("node");
-  transaction{zombie, {call(naive_heartbeat, beat)}}.finish();
-  CAF_CHECK_NOT_EQUAL(whole_row(id), before);
-}
-
 CAF_TEST(an outcome and the reaper in any order are one or the other) {
   auto& worker = connect();
   auto& reaper = connect();
@@ -930,36 +753,6 @@ CAF_TEST(a heartbeat and the reaper in any order are one or the other) {
 }
 
 // -- [A3] only consumed signals go --------------------------------------------
-
-CAF_TEST(only consumed signals go with an outcome) {
-  auto& worker = connect();
-  for (auto what : {verb::next, verb::await, verb::done, verb::stop}) {
-    auto id = executing();
-    auto taken = received(id, "paid");
-    received(id, "refunded");
-    auto also_taken = received(id, "noted");
-    received(id, "paid"); // while the step ran
-    auto row = next_row(id);
-    row.what = what;
-    row.awaits = "moved";
-    row.result = "{}";
-    row.reason = "enough";
-    row.consumed = {taken, also_taken};
-    row.seen = {taken};
-    transaction flush{worker, flushing({row})};
-    flush.finish();
-    CAF_CHECK(applied(flush.answer(0), id));
-    CAF_CHECK_EQUAL(inbox(id), "refunded,paid");
-  }
-  // The inbox as a whole, as in the first version of the original: both are lost.
-  auto id = executing();
-  received(id, "paid");
-  received(id, "refunded");
-  pq::params consumed;
-  consumed.add(id);
-  transaction{connect_naively(), {call(naive_consume, consumed)}}.finish();
-  CAF_CHECK_EQUAL(inbox(id), "");
-}
 
 CAF_TEST(what a stale neighbour in the group consumed stays) {
   auto& worker = connect();
@@ -1382,50 +1175,43 @@ CAF_TEST(a dedup key is a duplicate before and after and while its signal is
   }
 }
 
-CAF_TEST(with the statements of the original a webhook that comes again is
-           accepted again) {
-  auto& naive = connect_naively();
-  auto id = executing();
-  auto taken = received(id, "paid", "evt-7");
-  pq::params consumed;
-  consumed.add(ids{taken});
-  transaction{naive, {call(naive_consume_ids, consumed)}}.finish();
-  pq::params inserted;
-  inserted.add(id).add("paid").add("evt-7");
-  transaction send{naive, {call(naive_insert_signal, inserted)}};
-  send.finish();
-  CAF_CHECK_EQUAL(send.answer(0).size(), 1u);
-}
-
 // -- timeout and signal -------------------------------------------------------
 
 CAF_TEST(a deadline and a signal in any order are one wake
          - up with its true reason) {
   auto& timer = connect();
   auto& sender = connect();
-  std::set<std::string> reasons;
-  for (const auto& order : all_orders({3, 4})) {
-    CAF_MESSAGE("order " << order);
-    auto id = parked("now() - interval '1 second'");
-    transaction wake{timer, waking()};
-    transaction send{sender, sending({paid(id)})};
-    run_in(order, {&wake, &send});
-    if (store::read<store::signal_row>(send.answer(1)).front().answer
-        == signal_answer::locked)
-      send.again();
-    auto answer = store::read<store::signal_row>(send.answer(1)).front();
-    bool by_signal = !answer.woken_queue.empty();
-    CAF_CHECK(answer.answer == signal_answer::accepted);
-    CAF_CHECK_EQUAL(of(id, "status"), "runnable");
-    CAF_CHECK_EQUAL(of(id, "wake_reason"), by_signal ? "signal" : "timeout");
-    CAF_CHECK_NOT_EQUAL(wake.answer(0).size() == 1, by_signal);
-    CAF_CHECK_EQUAL(wake_ups(id), "1");
-    CAF_CHECK_EQUAL(inbox(id), "paid");
-    reasons.insert(of(id, "wake_reason"));
-    // A later sweep finds nothing: a stale deadline cannot fire.
-    CAF_CHECK_EQUAL(run(timer, store::wake_due(100)).size(), 0u);
+  for (const auto* name : {"paid", "cancelled"}) {
+    std::set<std::string> reasons;
+    for (const auto& order : all_orders({3, 4})) {
+      CAF_MESSAGE(name << ", order " << order);
+      auto id = executing();
+      auto row = name == "paid"s ? await_row(id) : await_any_row(id);
+      row.until_us = 1'000'000; // has passed
+      transaction{timer, flushing({row})}.finish();
+      auto signal = paid(id);
+      signal.name = name;
+      transaction wake{timer, waking()};
+      transaction send{sender, sending({signal})};
+      run_in(order, {&wake, &send});
+      if (store::read<store::signal_row>(send.answer(1)).front().answer
+          == signal_answer::locked)
+        send.again();
+      auto answer = store::read<store::signal_row>(send.answer(1)).front();
+      bool by_signal = !answer.woken_queue.empty();
+      CAF_CHECK(answer.answer == signal_answer::accepted);
+      CAF_CHECK_EQUAL(of(id, "concat_ws(' ', status, wake_reason, awaits, "
+                             "awaits_also)"),
+                      by_signal ? "runnable signal" : "runnable timeout");
+      CAF_CHECK_NOT_EQUAL(wake.answer(0).size() == 1, by_signal);
+      CAF_CHECK_EQUAL(wake_ups(id), "1");
+      CAF_CHECK_EQUAL(inbox(id), name);
+      reasons.insert(of(id, "wake_reason"));
+      // A later sweep finds nothing: a stale deadline cannot fire.
+      CAF_CHECK_EQUAL(run(timer, store::wake_due(100)).size(), 0u);
+    }
+    CAF_CHECK_EQUAL(reasons.size(), 2u);
   }
-  CAF_CHECK_EQUAL(reasons.size(), 2u);
 }
 
 CAF_TEST(a park with a passed deadline and a signal and a sweep in any order are
@@ -1566,35 +1352,6 @@ CAF_TEST(what a lost pick took is nobody elses to release) {
   CAF_CHECK_EQUAL(of(mine, "attempt"), lost_attempt);
   CAF_CHECK_EQUAL(whole_row(other), before);
   CAF_CHECK_EQUAL(of(done, "status"), "done");
-}
-
-CAF_TEST(an insert that is sent again inserts once) {
-  auto& engine = connect();
-  auto drawn = store::read<store::drawn_id>(run(engine, store::draw_ids(3)));
-  CAF_REQUIRE_EQUAL(drawn.size(), 3u);
-  std::vector<store::insert_row> rows;
-  std::vector<std::int64_t> ids;
-  for (const auto& x : drawn) {
-    ids.push_back(x.id);
-    rows.push_back({.id = x.id,
-                    .drawn_us = x.drawn_us,
-                    .fsm = "Order",
-                    .version = 1,
-                    .step = "collect",
-                    .state = "{}",
-                    .queue = "default"});
-  }
-  for (int i = 0; i < 2; ++i) {
-    auto reply = engine.run({{store::insert(rows), store::inserted(rows)}});
-    CAF_REQUIRE(reply.ok());
-    std::vector<std::int64_t> there;
-    for (const auto& x : store::read<store::inserted_row>(reply.results[1]))
-      if (x.found)
-        there.push_back(x.id);
-    std::sort(there.begin(), there.end());
-    CAF_CHECK(there == ids);
-  }
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "3");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
