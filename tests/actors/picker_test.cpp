@@ -477,26 +477,6 @@ CAF_TEST(after a reconnect nothing is reaped for one heartbeat interval) {
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
 }
 
-CAF_TEST(expired leases and passed deadlines are swept until none is left) {
-  prepare();
-  insert(5'000);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s' where id <= 2500");
-  rows.rows("update gen_durable set status = 'awaiting_signal', awaits = 'x', "
-            "deadline = now() - interval '1 s' where id > 2500");
-  db->since = sched.clock().now() - 1h;
-  home->config.reaper = 1s;
-  home->config.jitter = 0;
-  actors.push_back(sys.spawn<reaper_actor>(home));
-  sched.run();
-  for (int sweep = 0; sweep < 4; ++sweep)
-    pass(1s);
-  CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "2500");
-  CAF_CHECK_EQUAL(count("status = 'runnable' and wake_reason = 'timeout'"),
-                  "2500");
-  CAF_CHECK(log.exactly<events::reaped>(3));
-}
-
 CAF_TEST(
   steps whose rows a stranger has locked are not reaped however many they are) {
   prepare();

@@ -219,38 +219,6 @@ CAF_TEST(who is exonerated is picked without a poll) {
   home->children.clear();
 }
 
-CAF_TEST(a sweep goes on where who has convicted a row has gone) {
-  insert(2);
-  rows.rows("update gen_durable set attempt = 2, crashes = 2, crashed_in = "
-            "'{1,2}'; insert into gen_durable_crashes (process, instance_id, "
-            "known, open) values (1, 99, true, true), (2, 99, true, true)");
-  home->config.reaper = 1s;
-  spawn_reaper();
-  sched.advance_time(1s);
-  sched.run();
-  while (!next_is("gd_exonerate"))
-    turn();
-  db->drop_one(gd::errc::unavailable);
-  sched.run();
-  finish_all();
-  CAF_CHECK_EQUAL(count("crashes = 2"), "2");
-  pass(2s);
-  CAF_CHECK_EQUAL(count("crashes = 0 and excused = 2"), "2");
-}
-
-CAF_TEST(a sweep deletes as many pages of instances as are over) {
-  insert_ended(2'500);
-  insert(1);
-  home->config.reaper = 1s;
-  spawn_reaper();
-  pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "1");
-  auto told = log.all<events::instances_deleted>();
-  CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK_EQUAL(told.front().deleted, 2'500u);
-  CAF_CHECK_EQUAL(told.front().put_off, 0u);
-}
-
 CAF_TEST(where some were deleted a sweep looks again soon) {
   insert_ended(1);
   home->config.poll = 1s;
@@ -267,27 +235,6 @@ CAF_TEST(where some were deleted a sweep looks again soon) {
   CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "1");
 }
 
-CAF_TEST(what something refers to is put off and all others go) {
-  insert_ended(40);
-  rows.rows("create table app_orders (instance bigint references gen_durable);"
-            "insert into app_orders values (7), (8), (33)");
-  home->config.reaper = 1s;
-  home->config.poll = 1s;
-  spawn_reaper();
-  for (int sweep = 0; sweep < 3; ++sweep)
-    pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select string_agg(id::text, ' ' order by id) "
-                              "from gen_durable where expires_at > now() + "
-                              "interval '30 s'"),
-                  "7 8 33");
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "3");
-  auto told = log.all<events::instances_deleted>();
-  CAF_REQUIRE_EQUAL(told.size(), 1u);
-  CAF_CHECK_EQUAL(told.front().deleted, 37u);
-  CAF_CHECK_EQUAL(told.front().put_off, 3u);
-  CAF_CHECK(log.all<events::sweep_failed>().empty());
-}
-
 CAF_TEST(a signal that a stranger has locked puts off its instance alone) {
   insert_ended(30);
   rows.rows("insert into signals (target_id, name) values (5, 'paid')");
@@ -300,21 +247,6 @@ CAF_TEST(a signal that a stranger has locked puts off its instance alone) {
   CAF_CHECK_EQUAL(rows.scalar("select string_agg(id::text, ' ') from "
                               "gen_durable"),
                   "5");
-}
-
-CAF_TEST(of several nodes one deletes what is over and another when it goes) {
-  insert_ended(10);
-  session another{rows.conninfo()};
-  another.exec("select pg_advisory_lock(hashtext('gen_durable expiry'), "
-               "hashtext('public'))");
-  home->config.reaper = 1s;
-  spawn_reaper();
-  pass(1s);
-  pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "10");
-  another.exec("select pg_advisory_unlock_all()");
-  pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable"), "0");
 }
 
 CAF_TEST(whichever sweep is cut off none reaps before it knows who is locked) {
