@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace explain_suite {
@@ -128,83 +129,75 @@ constexpr auto read_plan = R"(
 // -- statements ---------------------------------------------------------------
 
 struct measured {
+  /// Of a batch of rows, each of which may touch so many pages; what runs `first` is in the
+  /// same transaction.
+  measured(const sql::statement& statement, std::string with, int pages,
+           std::string first = {})
+    : what(&statement),
+      arguments(std::move(with)),
+      pages_per_row(pages),
+      before(std::move(first)) {
+    // nop
+  }
+
+  measured of(int n) && {
+    rows = n;
+    return std::move(*this);
+  }
+
+  /// So many for each.
+  measured reads_in_vain(int n) && {
+    filtered_per_row = n;
+    return std::move(*this);
+  }
+
+  /// Reads a part of what it reads from end to end: its pages are its limit.
+  measured that_stops() && {
+    stops = true;
+    return std::move(*this);
+  }
+
   const sql::statement* what;
   std::string arguments;
-  /// Rows that it is about.
-  int rows = batch;
-  /// Pages that it may touch for each.
   int pages_per_row;
-  /// What runs before it in the same transaction.
-  std::string before{};
-  /// Rows that it may read in vain for each.
+  std::string before;
+  int rows = batch;
   int filtered_per_row = 4;
-  /// Reads a part of what it reads from end to end, and stops: its pages are its limit.
   bool stops = false;
 };
 
 /// Those that are about one table's definition, or no table, or all of it.
-const std::vector<const sql::statement*> exempt{&sql::begin,
-                                                &sql::commit,
-                                                &sql::rollback,
-                                                &sql::savepoint,
-                                                &sql::release_savepoint,
-                                                &sql::rollback_to_savepoint,
-                                                &sql::borrow,
-                                                &sql::restore,
-                                                &sql::lock_timeout,
-                                                &sql::session,
-                                                &sql::create_schema,
-                                                &sql::schema_exists,
-                                                &sql::schema_version,
-                                                &sql::version_place,
-                                                &sql::namesakes,
-                                                &sql::migration_lock,
-                                                &sql::note_version,
-                                                &sql::lock_version,
-                                                &sql::lock_instances,
-                                                &sql::any_instance,
-                                                &sql::older_nodes,
-                                                &sql::find_machines,
-                                                &sql::machines,
-                                                &sql::nodes,
-                                                &sql::retire,
-                                                &sql::unpin,
-                                                &sql::pin,
-                                                &sql::machines_lock,
-                                                &sql::refuse_other_steps,
-                                                &sql::register_machines,
-                                                &sql::replaced_machines,
-                                                &sql::mark_served,
-                                                &sql::sweep_lock,
-                                                &sql::end_session,
-                                                &sql::register_session,
-                                                &sql::node_lock,
-                                                &sql::leave_nodes,
-                                                &sql::follow_timeline,
-                                                &sql::forget_nodes,
-                                                &sql::note_refused,
-                                                &sql::open_crashes,
-                                                &sql::silent_sessions,
-                                                &sql::end_silent_session,
-                                                &sql::foreign_sessions,
-                                                &sql::peers,
-                                                &sql::check,
-                                                &sql::repair,
-                                                &sql::check_ids,
-                                                &sql::stats,
-                                                &sql::graph,
-                                                &sql::activity,
-                                                &sql::last_ids,
-                                                &sql::paused_queues,
-                                                &sql::pause,
-                                                &sql::resume,
-                                                &sql::begin_job,
-                                                &sql::lock_job,
-                                                &sql::unlock_job,
-                                                &sql::cancel_job,
-                                                &sql::jobs,
-                                                &sql::upgrade,
-                                                &sql::open_job};
+const std::vector exempt{&sql::begin,      &sql::release_savepoint,
+                         &sql::commit,     &sql::rollback_to_savepoint,
+                         &sql::rollback,   &sql::lock_timeout,
+                         &sql::savepoint,  &sql::create_schema,
+                         &sql::borrow,     &sql::schema_exists,
+                         &sql::restore,    &sql::schema_version,
+                         &sql::session,    &sql::version_place,
+                         &sql::namesakes,  &sql::migration_lock,
+                         &sql::machines,   &sql::note_version,
+                         &sql::nodes,      &sql::lock_version,
+                         &sql::retire,     &sql::lock_instances,
+                         &sql::unpin,      &sql::any_instance,
+                         &sql::pin,        &sql::older_nodes,
+                         &sql::node_lock,  &sql::find_machines,
+                         &sql::peers,      &sql::machines_lock,
+                         &sql::check,      &sql::refuse_other_steps,
+                         &sql::repair,     &sql::register_machines,
+                         &sql::check_ids,  &sql::replaced_machines,
+                         &sql::stats,      &sql::mark_served,
+                         &sql::graph,      &sql::sweep_lock,
+                         &sql::activity,   &sql::end_session,
+                         &sql::last_ids,   &sql::register_session,
+                         &sql::pause,      &sql::leave_nodes,
+                         &sql::resume,     &sql::follow_timeline,
+                         &sql::begin_job,  &sql::forget_nodes,
+                         &sql::lock_job,   &sql::note_refused,
+                         &sql::unlock_job, &sql::open_crashes,
+                         &sql::cancel_job, &sql::silent_sessions,
+                         &sql::jobs,       &sql::end_silent_session,
+                         &sql::upgrade,    &sql::foreign_sessions,
+                         &sql::open_job,   &sql::paused_queues};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
@@ -421,404 +414,211 @@ struct million_rows {
              + each(keep_us, "bigint") + ", 18000000";
     };
     return {
-      {.what = &sql::pick,
-       .arguments = looking("default", "'{Order,Other}', '{1,7}'"),
-       .pages_per_row = 40},
+      {sql::pick, looking("default", "'{Order,Other}', '{1,7}'"), 40},
       // Of one machine: claimed as they are read.
-      {.what = &sql::pick,
-       .arguments = looking("default", "'{Order}', '{1}'"),
-       .pages_per_row = 40},
+      {sql::pick, looking("default", "'{Order}', '{1}'"), 40},
       // With the rows of partition keys among them.
-      {.what = &sql::pick_keyed,
-       .arguments = looking("default", "'{Order,Other}', '{1,7}'")
-                    + ", '{}', '', false, '{}'",
-       .pages_per_row = 100},
+      {sql::pick_keyed,
+       looking("default", "'{Order,Other}', '{1,7}'")
+         + ", '{}', '', false, '{}'",
+       100},
       // Those in turn.
-      {.what = &sql::pick_keyed,
-       .arguments = looking("default", "'{Order,Other}', '{1,7}'")
-                    + ", '{}', 'key 5', true, '{}'",
-       .pages_per_row = 150},
+      {sql::pick_keyed,
+       looking("default", "'{Order,Other}', '{1,7}'")
+         + ", '{}', 'key 5', true, '{}'",
+       150},
       // A smaller backlog, which it may look cheaper to read and sort.
-      {.what = &sql::pick,
-       .arguments = looking("rare", "'{Order,Other}', '{1,7}'"),
-       .pages_per_row = 40},
-      {.what = &sql::candidates,
-       .arguments = looking("default", "'{Order,Other}', '{1,7}'")
-                    + ", '{}', '', false, '{}'",
-       .pages_per_row = 60},
-      {.what = &sql::pick_these,
-       .arguments = "'node/1/99', 1000, 60000000, " + due + ", '{}'",
-       .pages_per_row = 60},
-      {.what = &sql::pick_suspects,
-       .arguments = suspects,
-       .pages_per_row = 60,
-       .before = suspected},
-      {.what = &sql::suspect_candidates,
-       .arguments = suspects,
-       .pages_per_row = 60,
-       .before = suspected},
-      {.what = &sql::note_trials,
-       .arguments = running + ", " + tokens + ", " + each("1", "int") + ", "
-                    + each("'a worker'", "text") + ", 777777",
-       .pages_per_row = 60},
-      {.what = &sql::show,
-       .arguments = running + ", 1000, " + tokens + ", 100000000, 16777216",
-       .pages_per_row = 40},
-      {.what = &sql::fail_row,
-       .arguments = "777777, '(0,1)', 'a reason'",
-       .rows = 1,
-       .pages_per_row = 20},
-      {.what = &sql::lock_keys,
-       .arguments = "",
-       .pages_per_row = 10,
-       .before = keyed},
-      {.what = &sql::check_keys,
-       .arguments = "",
-       .pages_per_row = 60,
-       .before = keyed + "; " + execute(sql::lock_keys, "")},
-      {.what = &sql::hold_keys,
-       .arguments = "",
-       .pages_per_row = 10,
-       .before = "select set_config('gd.kept', " + keyed_ids + ", true)"},
-      {.what = &sql::unlock_keys,
-       .arguments = "'{a,b}', '{x,y}'",
-       .rows = 2,
-       .pages_per_row = 1},
+      {sql::pick, looking("rare", "'{Order,Other}', '{1,7}'"), 40},
+      {sql::candidates,
+       looking("default", "'{Order,Other}', '{1,7}'")
+         + ", '{}', '', false, '{}'",
+       60},
+      {sql::pick_these, "'node/1/99', 1000, 60000000, " + due + ", '{}'", 60},
+      {sql::pick_suspects, suspects, 60, suspected},
+      {sql::suspect_candidates, suspects, 60, suspected},
+      {sql::note_trials,
+       running + ", " + tokens + ", " + each("1", "int") + ", "
+         + each("'a worker'", "text") + ", 777777",
+       60},
+      {sql::show, running + ", 1000, " + tokens + ", 100000000, 16777216", 40},
+      measured{sql::fail_row, "777777, '(0,1)', 'a reason'", 20}.of(1),
+      {sql::lock_keys, "", 10, keyed},
+      {sql::check_keys, "", 60, keyed + "; " + execute(sql::lock_keys, "")},
+      {sql::hold_keys, "", 10,
+       "select set_config('gd.kept', " + keyed_ids + ", true)"},
+      measured{sql::unlock_keys, "'{a,b}', '{x,y}'", 1}.of(2),
       // Rows: kinds of machine, version and queue.
-      {.what = &sql::not_served,
-       .arguments = "100",
-       .rows = 10,
-       .pages_per_row = 100},
-      {.what = &sql::flush,
-       .arguments = outcomes(verbs, consumed),
-       .pages_per_row = 100},
-      {.what = &sql::flush_ledger,
-       .arguments = outcomes(each("'next'", "text"), consumed) + ", '{}', "
-                    + each("'{\"a\": 1}'", "text"),
-       .pages_per_row = 120},
-      {.what = &sql::flush_done,
-       .arguments = running + ", " + tokens,
-       .pages_per_row = 60},
-      {.what = &sql::flush_done_keep,
-       .arguments = running + ", " + tokens + ", 1000000, 18000000",
-       .pages_per_row = 80},
-      {.what = &sql::flush_keep,
-       .arguments = ends("1000000"),
-       .pages_per_row = 120},
-      {.what = &sql::flush_erase,
-       .arguments = ends("0"),
-       .pages_per_row = 120,
-       .before = old,
-       .filtered_per_row = 12}, // all of its signals are too old
-      {.what = &sql::expired,
-       .arguments = "500, 0, 0",
-       .pages_per_row = 8,
-       .before = end_of_time},
-      {.what = &sql::erase,
-       .arguments = over + ", -1, ''",
-       .pages_per_row = 60,
-       .before = end_of_time},
-      {.what = &sql::put_off,
-       .arguments = over,
-       .pages_per_row = 100,
-       .before = end_of_time},
-      {.what = &sql::prunable,
-       .arguments = "500000, 500, '', 0, '', 60000000",
-       .pages_per_row = 5},
-      {.what = &sql::flush_next,
-       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
-                    + ", " + each("'{\"n\": 2}'", "text"),
-       .pages_per_row = 60},
-      {.what = &sql::flush_done_ledger,
-       .arguments = running + ", " + tokens,
-       .pages_per_row = 100},
-      {.what = &sql::flush_next_ledger,
-       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
-                    + ", " + each("'{\"n\": 2}'", "text") + ", "
-                    + each("'{\"a\": 1}'", "text"),
-       .pages_per_row = 100},
-      {.what = &sql::flush_advance,
-       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
-                    + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
-                    + ", 'node/1/99'",
-       .pages_per_row = 60},
-      {.what = &sql::flush_advance_ledger,
-       .arguments = running + ", " + tokens + ", " + each("'ship'", "text")
-                    + ", " + each("'{\"n\": 2}'", "text") + ", " + consumed
-                    + ", 'node/1/99', " + each("'{\"a\": 1}'", "text"),
-       .pages_per_row = 100},
-      {.what = &sql::inbox,
-       .arguments = waiting + ", 1000",
-       .pages_per_row = 20},
-      {.what = &sql::recheck,
-       .arguments = running + ", " + consumed,
-       .pages_per_row = 40,
-       .before = parking},
-      {.what = &sql::recheck,
-       .arguments = running + ", '{}'",
-       .pages_per_row = 40,
-       .before = parking},
-      {.what = &sql::recheck,
-       .arguments = running + ", '{}'",
-       .pages_per_row = 50,
-       .before = parking_of_several},
-      {.what = &sql::heartbeat,
-       .arguments = running + ", " + tokens + ", 60000000",
-       .pages_per_row = 40},
-      {.what = &sql::locked_leases,
-       .arguments = "500, 30000000, 0, 0",
-       .pages_per_row = 40},
-      {.what = &sql::reap, .arguments = "500, '{}', 5", .pages_per_row = 40},
-      {.what = &sql::exonerate,
-       .arguments = "'{1,2}', '', '', 0, 0, '-infinity', 0, 100",
-       .pages_per_row = 60,
-       .before = suspected},
-      {.what = &sql::trim_ledger,
-       .arguments = "'Order', 'collect', 500000, 500, 100",
-       .pages_per_row = 40},
+      measured{sql::not_served, "100", 100}.of(10),
+      {sql::flush, outcomes(verbs, consumed), 100},
+      {sql::flush_ledger,
+       outcomes(each("'next'", "text"), consumed) + ", '{}', "
+         + each("'{\"a\": 1}'", "text"),
+       120},
+      {sql::flush_done, running + ", " + tokens, 60},
+      {sql::flush_done_keep, running + ", " + tokens + ", 1000000, 18000000",
+       80},
+      {sql::flush_keep, ends("1000000"), 120},
+      // All of its signals are too old.
+      measured{sql::flush_erase, ends("0"), 120, old}.reads_in_vain(12),
+      {sql::expired, "500, 0, 0", 8, end_of_time},
+      {sql::erase, over + ", -1, ''", 60, end_of_time},
+      {sql::put_off, over, 100, end_of_time},
+      {sql::prunable, "500000, 500, '', 0, '', 60000000", 5},
+      {sql::flush_next,
+       running + ", " + tokens + ", " + each("'ship'", "text") + ", "
+         + each("'{\"n\": 2}'", "text"),
+       60},
+      {sql::flush_done_ledger, running + ", " + tokens, 100},
+      {sql::flush_next_ledger,
+       running + ", " + tokens + ", " + each("'ship'", "text") + ", "
+         + each("'{\"n\": 2}'", "text") + ", " + each("'{\"a\": 1}'", "text"),
+       100},
+      {sql::flush_advance,
+       running + ", " + tokens + ", " + each("'ship'", "text") + ", "
+         + each("'{\"n\": 2}'", "text") + ", " + consumed + ", 'node/1/99'",
+       60},
+      {sql::flush_advance_ledger,
+       running + ", " + tokens + ", " + each("'ship'", "text") + ", "
+         + each("'{\"n\": 2}'", "text") + ", " + consumed + ", 'node/1/99', "
+         + each("'{\"a\": 1}'", "text"),
+       100},
+      {sql::inbox, waiting + ", 1000", 20},
+      {sql::recheck, running + ", " + consumed, 40, parking},
+      {sql::recheck, running + ", '{}'", 40, parking},
+      {sql::recheck, running + ", '{}'", 50, parking_of_several},
+      {sql::heartbeat, running + ", " + tokens + ", 60000000", 40},
+      {sql::locked_leases, "500, 30000000, 0, 0", 40},
+      {sql::reap, "500, '{}', 5", 40},
+      {sql::exonerate, "'{1,2}', '', '', 0, 0, '-infinity', 0, 100", 60,
+       suspected},
+      {sql::trim_ledger, "'Order', 'collect', 500000, 500, 100", 40},
       // A page of which some are to go, and one of which nobody forgets any.
-      {.what = &sql::forget_dedup,
-       .arguments = "100000, 500",
-       .pages_per_row = 20,
-       .before = forgetting},
-      {.what = &sql::forget_dedup, .arguments = "0, 500", .pages_per_row = 1},
-      {.what = &sql::wake_due, .arguments = "500", .pages_per_row = 40},
-      {.what = &sql::returning,
-       .arguments = "20, false, 0, 0, 0",
-       .rows = 20,
-       .pages_per_row = 5},
-      {.what = &sql::due, .arguments = "500", .pages_per_row = 5},
-      {.what = &sql::return_row,
-       .arguments = "777777, true, 5",
-       .rows = 1,
-       .pages_per_row = 30},
+      {sql::forget_dedup, "100000, 500", 20, forgetting},
+      {sql::forget_dedup, "0, 500", 1},
+      {sql::wake_due, "500", 40},
+      measured{sql::returning, "20, false, 0, 0, 0", 5}.of(20),
+      {sql::due, "500", 5},
+      measured{sql::return_row, "777777, true, 5", 30}.of(1),
       // Finds rows by token among those that execute: once in a while, after a
       // connection was lost. 10,000 execute here.
-      {.what = &sql::release_lost,
-       .arguments = "'{node/1/7,node/1/8}'",
-       .rows = 10'000,
-       .pages_per_row = 2},
-      {.what = &sql::lock,
-       .arguments = "'{777777}'",
-       .rows = 1,
-       .pages_per_row = 20},
-      {.what = &sql::lock_targets, .arguments = waiting, .pages_per_row = 15},
-      {.what = &sql::signal,
-       .arguments = sent + ", " + waiting,
-       .pages_per_row = 80,
-       .before = execute(sql::lock_targets, waiting)},
-      {.what = &sql::signal,
-       .arguments = sent + ", " + waiting,
-       .pages_per_row = 80,
-       .before = waiting_for_others + execute(sql::lock_targets, waiting)},
-      {.what = &sql::lock_named,
-       .arguments = half + ", " + occupied + ", false",
-       .pages_per_row = 60,
-       .before = named},
+      measured{sql::release_lost, "'{node/1/7,node/1/8}'", 2}.of(10'000),
+      measured{sql::lock, "'{777777}'", 20}.of(1),
+      {sql::lock_targets, waiting, 15},
+      {sql::signal, sent + ", " + waiting, 80,
+       execute(sql::lock_targets, waiting)},
+      {sql::signal, sent + ", " + waiting, 80,
+       waiting_for_others + execute(sql::lock_targets, waiting)},
+      {sql::lock_named, half + ", " + occupied + ", false", 60, named},
       // Looked for twice, and locked by both.
-      {.what = &sql::lock_named,
-       .arguments = half + ", " + occupied + ", true",
-       .pages_per_row = 90,
-       .before = named},
-      {.what = &sql::signal_named,
-       .arguments = sent,
-       .pages_per_row = 80,
-       .before = named + "; "
-                 + execute(sql::lock_named,
-                           half + ", " + occupied + ", false")},
-      {.what = &sql::transition,
-       .arguments = waiting + ", " + moved,
-       .pages_per_row = 120,
-       .before = movable},
-      {.what = &sql::transition_named,
-       .arguments = half + ", " + moved + ", " + occupied + ", false",
-       .pages_per_row = 160,
-       .before = movable + "; " + named},
-      {.what = &sql::transition_named,
-       .arguments = half + ", " + moved + ", " + occupied + ", true",
-       .pages_per_row = 200,
-       .before = movable + "; " + named},
-      {.what = &sql::draw_ids, .arguments = "500", .pages_per_row = 10},
-      {.what = &sql::insert_new,
-       .arguments = inserted + ", '{}', '{}', '{0}', " + each("'00-'", "text"),
-       .pages_per_row = 60},
-      {.what = &sql::insert_new_ledger,
-       .arguments = inserted + ", '{}', '{}', '{0}', '{}', " + new_id
-                    + ", '{}', '{Order}', '{1}', '{collect}', "
-                      "'{awaiting_signal}', '{60000000}'",
-       .pages_per_row = 80},
-      {.what = &sql::insert_ledger,
-       .arguments = inserted + ", " + unique + ", "
-                    + each("'runnable,executing'", "text") + ", '{0}', '{}', "
-                    + new_id + ", " + new_id + ", '{}', '{}', '{}', '{}', '{}'",
-       .pages_per_row = 80},
-      {.what = &sql::insert_claimed,
-       .arguments = new_id + ", " + each("'Order'", "text") + ", "
-                    + each("1", "int") + ", " + each("'collect'", "text") + ", "
-                    + each("'{}'", "text") + ", " + each("'default'", "text")
-                    + ", " + each("1", "smallint") + ", " + versions + ", "
-                    + each("'node/1/99'", "text") + ", 60000000, '{0}', '{}'",
-       .pages_per_row = 60},
-      {.what = &sql::insert,
-       .arguments = inserted + ", " + unique + ", "
-                    + each("'runnable,executing'", "text") + ", '{0}', '{}'",
-       .pages_per_row = 60},
-      {.what = &sql::inserted,
-       .arguments = any_id + ", " + each("'k'", "bytea") + ", "
-                    + each("0", "bigint"),
-       .pages_per_row = 10},
-      {.what = &sql::unread,
-       .arguments = "777777, 100, 4096, 16384",
-       .rows = 10,
-       .pages_per_row = 12},
-      {.what = &sql::history,
-       .arguments = "777777, -9, 100, false, '{}'",
-       .rows = 10,
-       .pages_per_row = 12},
-      {.what = &sql::history,
-       .arguments = "0, -9, 100, false, '{k}'",
-       .rows = 10,
-       .pages_per_row = 12,
-       .before = kept},
-      {.what = &sql::history,
-       .arguments = "777777, 100, 100, true, '{}'",
-       .rows = 10,
-       .pages_per_row = 12},
-      {.what = &sql::in_step,
-       .arguments = "'Order', 'collect', 'runnable', 700000, 20",
-       .rows = 20,
-       .pages_per_row = 40},
-      {.what = &sql::look_up,
-       .arguments = "777777, 16777216, '{}'",
-       .rows = 1,
-       .pages_per_row = 20},
-      {.what = &sql::look_up,
-       .arguments = "0, 16777216, '{k}'",
-       .rows = 1,
-       .pages_per_row = 20,
-       .before = kept},
+      {sql::lock_named, half + ", " + occupied + ", true", 90, named},
+      {sql::signal_named, sent, 80,
+       named + "; "
+         + execute(sql::lock_named, half + ", " + occupied + ", false")},
+      {sql::transition, waiting + ", " + moved, 120, movable},
+      {sql::transition_named, half + ", " + moved + ", " + occupied + ", false",
+       160, movable + "; " + named},
+      {sql::transition_named, half + ", " + moved + ", " + occupied + ", true",
+       200, movable + "; " + named},
+      {sql::draw_ids, "500", 10},
+      {sql::insert_new,
+       inserted + ", '{}', '{}', '{0}', " + each("'00-'", "text"), 60},
+      {sql::insert_new_ledger,
+       inserted + ", '{}', '{}', '{0}', '{}', " + new_id
+         + ", '{}', '{Order}', '{1}', '{collect}', "
+           "'{awaiting_signal}', '{60000000}'",
+       80},
+      {sql::insert_ledger,
+       inserted + ", " + unique + ", " + each("'runnable,executing'", "text")
+         + ", '{0}', '{}', " + new_id + ", " + new_id
+         + ", '{}', '{}', '{}', '{}', '{}'",
+       80},
+      {sql::insert_claimed,
+       new_id + ", " + each("'Order'", "text") + ", " + each("1", "int") + ", "
+         + each("'collect'", "text") + ", " + each("'{}'", "text") + ", "
+         + each("'default'", "text") + ", " + each("1", "smallint") + ", "
+         + versions + ", " + each("'node/1/99'", "text")
+         + ", 60000000, '{0}', '{}'",
+       60},
+      {sql::insert,
+       inserted + ", " + unique + ", " + each("'runnable,executing'", "text")
+         + ", '{0}', '{}'",
+       60},
+      {sql::inserted,
+       any_id + ", " + each("'k'", "bytea") + ", " + each("0", "bigint"), 10},
+      measured{sql::unread, "777777, 100, 4096, 16384", 12}.of(10),
+      measured{sql::history, "777777, -9, 100, false, '{}'", 12}.of(10),
+      measured{sql::history, "0, -9, 100, false, '{k}'", 12, kept}.of(10),
+      measured{sql::history, "777777, 100, 100, true, '{}'", 12}.of(10),
+      measured{sql::in_step, "'Order', 'collect', 'runnable', 700000, 20", 40}
+        .of(20),
+      measured{sql::look_up, "777777, 16777216, '{}'", 20}.of(1),
+      measured{sql::look_up, "0, 16777216, '{k}'", 20, kept}.of(1),
       // The names of 7,000 rows, 3,200 pages; while nobody has analyzed the table, all of it.
-      {.what = &sql::unknown,
-       .arguments = "'{rare}', '{Order}', '{1}', '{}'",
-       .rows = 7'000,
-       .pages_per_row = 16},
-      {.what = &sql::unknown,
-       .arguments = "'{rear}', '{}', '{}', '{}'",
-       .rows = 7'000,
-       .pages_per_row = 16},
-      {.what = &sql::operate,
-       .arguments = "'stop', 777777, '{}', '', '{}', 'why', 'who', false",
-       .rows = 1,
-       .pages_per_row = 150,
-       .before = there},
-      {.what = &sql::operate,
-       .arguments = "'move', 0, '{k}', 'rare', '{1}', 'why', 'who', true",
-       .rows = 1,
-       .pages_per_row = 150,
-       .before = kept},
+      measured{sql::unknown, "'{rare}', '{Order}', '{1}', '{}'", 16}.of(7'000),
+      measured{sql::unknown, "'{rear}', '{}', '{}', '{}'", 16}.of(7'000),
+      measured{sql::operate,
+               "'stop', 777777, '{}', '', '{}', 'why', 'who', false", 150,
+               there}
+        .of(1),
+      measured{sql::operate,
+               "'move', 0, '{k}', 'rare', '{1}', 'why', 'who', true", 150, kept}
+        .of(1),
       // Of what is due, and of what is later, 10,000 of all queues.
-      {.what = &sql::queues,
-       .arguments = "10000, '[]'",
-       .rows = 20'000,
-       .pages_per_row = 2},
+      measured{sql::queues, "10000, '[]'", 2}.of(20'000),
       // Of what is runnable 2,000 of all versions, of suspects, and of what executes or has
       // failed, two hundred each.
-      {.what = &sql::counts,
-       .arguments = "50, '', 0, 200",
-       .rows = 2'600,
-       .pages_per_row = 2,
-       .stops = true},
-      {.what = &sql::counts,
-       .arguments = "50, 'Order', 1, 200",
-       .rows = 800,
-       .pages_per_row = 2,
-       .stops = true},
+      measured{sql::counts, "50, '', 0, 200", 2}.of(2'600).that_stops(),
+      measured{sql::counts, "50, 'Order', 1, 200", 2}.of(800).that_stops(),
       // The same, of each status.
-      {.what = &sql::status_counts,
-       .arguments = "10000",
-       .rows = 30'000,
-       .pages_per_row = 2,
-       .stops = true},
+      measured{sql::status_counts, "10000", 2}.of(30'000).that_stops(),
       // A page, one of what is rare, and one of what has failed.
-      {.what = &sql::list,
-       .arguments
-       = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
-       .pages_per_row = 3},
-      {.what = &sql::list,
-       .arguments
-       = "'{None}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000",
-       .rows = 10'000,
-       .pages_per_row = 2},
-      {.what = &sql::list,
-       .arguments = "'{}', '{}', '{}', '{failed}', '{}', '{}', '{}', 700000, "
-                    "500, 10000",
-       .pages_per_row = 4},
-      {.what = &sql::list,
-       .arguments = "'{}', '{}', '{}', '{executing}', '{}', '{}', '{}', "
-                    "700000, 500, 10000",
-       .rows = 10'000, // so many execute here
-       .pages_per_row = 2},
+      {sql::list,
+       "'{}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000", 3},
+      measured{
+        sql::list,
+        "'{None}', '{}', '{}', '{}', '{}', '{}', '{}', 700000, 500, 10000", 2}
+        .of(10'000),
+      {sql::list,
+       "'{}', '{}', '{}', '{failed}', '{}', '{}', '{}', 700000, "
+       "500, 10000",
+       4},
+      // So many execute here.
+      measured{sql::list,
+               "'{}', '{}', '{}', '{executing}', '{}', '{}', '{}', "
+               "700000, 500, 10000",
+               2}
+        .of(10'000),
       // A batch looks at 2,000, and changes 200.
-      {.what = &sql::work_on_job,
-       .arguments = "1",
-       .rows = 2'000,
-       .pages_per_row = 20,
-       .before = job_of("failed") + held_job},
-      {.what = &sql::work_on_job,
-       .arguments = "1",
-       .rows = 2'000,
-       .pages_per_row = 20,
-       .before = job_of("runnable") + held_job},
+      measured{sql::work_on_job, "1", 20, job_of("failed") + held_job}.of(
+        2'000),
+      measured{sql::work_on_job, "1", 20, job_of("runnable") + held_job}.of(
+        2'000),
       // A page looks at 2,000, and shows 100.
-      {.what = &sql::upgrade_page,
-       .arguments = "1, 1000000, 2000",
-       .rows = 2'000,
-       .pages_per_row = 4,
-       .before = upgrade_job},
-      // Of each status, and of a backlog of its partition key.
-      {.what = &sql::why,
-       .arguments = first + ", '{}'",
-       .rows = 1,
-       .pages_per_row = 400,
-       .before = why_of("runnable"),
-       .filtered_per_row = 2'000}, // a thousand before it are counted
-      {.what = &sql::why,
-       .arguments = first + ", '{}'",
-       .rows = 1,
-       .pages_per_row = 400,
-       .before = why_of("executing"),
-       .filtered_per_row = 2'000}, // a thousand before it are counted
-      {.what = &sql::why,
-       .arguments = first + ", '{}'",
-       .rows = 1,
-       .pages_per_row = 400,
-       .before = why_of("awaiting_signal"),
-       .filtered_per_row = 2'000}, // a thousand before it are counted
-      {.what = &sql::why,
-       .arguments = "0, '{k}'",
-       .rows = 1'000, // that come before it are counted
-       .pages_per_row = 2,
-       .before = kept},
-      {.what = &sql::rewind,
-       .arguments = "5000000, 0, 'why', 'who', '{}'",
-       .rows = 1,
-       .pages_per_row = 80,
-       .before = kept + execute(sql::rewind, "5000000, 0, '', '', '{}'")},
-      {.what = &sql::rewind,
-       .arguments = "0, 0, 'why', 'who', '{k}'",
-       .rows = 1,
-       .pages_per_row = 80,
-       .before = kept + execute(sql::rewind, "5000000, 0, '', '', '{}'")},
-      {.what = &sql::fork,
-       .arguments = "5000000, 0, 'rare', 'why', 'who', '{}'",
-       .rows = 1,
-       .pages_per_row = 80,
-       .before = kept + execute(sql::fork, "5000000, 0, '', '', '', '{}'")},
-      {.what = &sql::fork,
-       .arguments = "0, 0, 'rare', 'why', 'who', '{k}'",
-       .rows = 1,
-       .pages_per_row = 80,
-       .before = kept + execute(sql::fork, "5000000, 0, '', '', '', '{}'")},
+      measured{sql::upgrade_page, "1, 1000000, 2000", 4, upgrade_job}.of(2'000),
+      // Of each status, and of a backlog of its partition key: of those before it a
+      // thousand are counted.
+      measured{sql::why, first + ", '{}'", 400, why_of("runnable")}
+        .of(1)
+        .reads_in_vain(2'000),
+      measured{sql::why, first + ", '{}'", 400, why_of("executing")}
+        .of(1)
+        .reads_in_vain(2'000),
+      measured{sql::why, first + ", '{}'", 400, why_of("awaiting_signal")}
+        .of(1)
+        .reads_in_vain(2'000),
+      measured{sql::why, "0, '{k}'", 2, kept}.of(1'000),
+      measured{sql::rewind, "5000000, 0, 'why', 'who', '{}'", 80,
+               kept + execute(sql::rewind, "5000000, 0, '', '', '{}'")}
+        .of(1),
+      measured{sql::rewind, "0, 0, 'why', 'who', '{k}'", 80,
+               kept + execute(sql::rewind, "5000000, 0, '', '', '{}'")}
+        .of(1),
+      measured{sql::fork, "5000000, 0, 'rare', 'why', 'who', '{}'", 80,
+               kept + execute(sql::fork, "5000000, 0, '', '', '', '{}'")}
+        .of(1),
+      measured{sql::fork, "0, 0, 'rare', 'why', 'who', '{k}'", 80,
+               kept + execute(sql::fork, "5000000, 0, '', '', '', '{}'")}
+        .of(1),
     };
   }
 
