@@ -25,7 +25,46 @@ using namespace gd::actors;
 using gd::errc;
 namespace events = gd::events;
 
-CAF_TEST_FIXTURE_SCOPE(picker_tests, picker_fixture)
+namespace {
+
+struct fixture : picker_fixture {
+  template <class Actor>
+  void spawn() {
+    actors.push_back(sys.spawn<Actor>(home));
+    sched.run();
+  }
+
+  void spawn_reaper() {
+    home->config.jitter = 0;
+    spawn<reaper_actor>();
+  }
+
+  /// So many execute under leases of another node, which are over.
+  void insert_expired(int n) {
+    prepare();
+    insert(n);
+    rows.rows("update gen_durable set status = 'executing', locked_by = "
+              "'b/0/1', lease_expires_at = now() - interval '1 s'");
+  }
+
+  /// So many, from id 1 on, execute under leases of this node.
+  void insert_held(int n) {
+    prepare();
+    insert(n);
+    rows.rows("update gen_durable set status = 'executing', locked_by = "
+              "'a/0/1', lease_expires_at = clock_timestamp() + interval '5 s'");
+    for (int id = 1; id <= n; ++id)
+      home->leases.add(std::make_shared<gd::lease>(id, "a/0/1"));
+  }
+
+  std::string extended() {
+    return count("lease_expires_at > clock_timestamp() + interval '50 s'");
+  }
+};
+
+} // namespace
+
+CAF_TEST_FIXTURE_SCOPE(picker_tests, fixture)
 
 CAF_TEST(a killed step actor frees its slot at once and its row waits for its lease) {
   begin_with({.limit = 1h}, [](probe_context&) { return gd::done(); });
@@ -58,8 +97,7 @@ CAF_TEST(a killed step actor frees its slot at once and its row waits for its le
   rows.rows("update gen_durable set lease_expires_at = now() - interval '1 s' "
             "where status = 'executing'");
   db->since = sched.clock().now() - 1h;
-  while (db->waiting())
-    turn();
+  finish_all();
   pass(40s); // looks
   pass(3s);
   CAF_CHECK(log.exactly<events::reaped>(1));
@@ -78,8 +116,7 @@ CAF_TEST(a plain step without an outcome frees its slot at once and its row wait
   sched.run();
   CAF_CHECK(log.exactly<events::step_crashed>(1));
   CAF_CHECK(home->leases.all().empty());
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(handled, 0);
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
   CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "1");
@@ -97,8 +134,7 @@ CAF_TEST(a plain step whose lease is lost before it begins does not run) {
   CAF_REQUIRE_EQUAL(home->leases.all().size(), 1u);
   home->leases.all().front()->lost = true;
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK(log.all<events::step_started>().empty());
   CAF_CHECK(home->leases.all().empty());
   CAF_CHECK_EQUAL(handled, 0);
@@ -127,16 +163,14 @@ CAF_TEST(plain steps and others share the slots in the order of the picks) {
             "in (3, 4, 5) then 'second' else 'first' end from "
             "generate_series(1, 8) i");
   spawn_picker({"default", 2, 8});
-  while (db->waiting())
-    turn();
+  finish_all();
   // Two asynchronous steps have both slots.
   CAF_CHECK_EQUAL(begun, (std::vector<std::int64_t>{1, 2, 3, 4}));
   for (std::size_t i = 0; i < 3; ++i) {
     CAF_REQUIRE(i < open.size());
     open[i].finish(gd::done());
     sched.run();
-    while (db->waiting())
-      turn();
+    finish_all();
   }
   CAF_CHECK_EQUAL(begun, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
   CAF_CHECK_EQUAL(count("status = 'done'"), "8");
@@ -186,8 +220,7 @@ CAF_TEST(an idle queue asks once per poll interval) {
     sched.advance_time(1s);
     sched.run();
     CAF_CHECK_EQUAL(db->next(), "gd_pick ");
-    while (db->waiting())
-      turn();
+    finish_all();
   }
   CAF_CHECK_EQUAL(db->submitted - before, 10);
 }
@@ -217,11 +250,9 @@ CAF_TEST(a row from before the last pick is seen with a hint that says so
     anon(picker, x);
     sched.run();
     CAF_CHECK(db->waiting());
-    while (db->waiting())
-      turn();
+    finish_all();
   };
-  while (db->waiting())
-    turn();
+  finish_all();
   insert_at("2026-01-01 00:00:10Z");
   wake(hint{});
   CAF_CHECK_EQUAL(count("status = 'done'"), "1");
@@ -295,8 +326,7 @@ CAF_TEST(quick steps let the queue pick further ahead from turn to turn) {
   turn();
   turn();
   CAF_CHECK(home->leases.all().size() > 4u);
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'done'"), "500");
   // Although they end before the next transaction begins: 4 a turn would take
   // more than a hundred.
@@ -385,8 +415,7 @@ CAF_TEST(nothing is picked ahead of steps that take long) {
     open.front().finish(gd::done());
     open.pop_front();
     sched.run();
-    while (db->waiting())
-      turn();
+    finish_all();
   }
   CAF_CHECK_EQUAL(count("status = 'done'"), "10");
 }
@@ -399,10 +428,7 @@ CAF_TEST(an outcome whose commit was not answered is sent again
   turn();
   db->run_one_and_lose_the_answer();
   sched.run();
-  sched.advance_time(1s);
-  sched.run();
-  while (db->waiting())
-    turn();
+  pass(1s);
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1");
   CAF_CHECK(log.exactly<events::outcome_unknown>(1));
   CAF_CHECK(log.all<events::outcome_stale>().empty());
@@ -417,10 +443,7 @@ CAF_TEST(
   CAF_CHECK_EQUAL(count("status = 'executing' and attempt = 0"), "4");
   CAF_CHECK(log.exactly<events::pick_lost>(1));
   for (int i = 0; i < 100 && count("status = 'done'") != "10"; ++i) {
-    sched.advance_time(100ms);
-    sched.run();
-    while (db->waiting())
-      turn();
+    pass(100ms);
   }
   CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "10");
 }
@@ -438,8 +461,7 @@ CAF_TEST(an outage keeps outcomes and leases until the database is back) {
   }
   CAF_CHECK_EQUAL(home->leases.all().size(), 3u);
   for (int i = 0; i < 20; ++i) {
-    while (db->waiting())
-      turn();
+    finish_all();
     sched.advance_time(1s);
     sched.run();
   }
@@ -447,23 +469,14 @@ CAF_TEST(an outage keeps outcomes and leases until the database is back) {
 }
 
 CAF_TEST(after a reconnect nothing is reaped for one heartbeat interval) {
-  prepare();
-  insert(1);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s'");
+  insert_expired(1);
   db->since = sched.clock().now();
   home->config.heartbeat = 20s;
   home->config.reaper = 1s;
-  home->config.jitter = 0;
-  actors.push_back(sys.spawn<reaper_actor>(home));
-  sched.run();
+  spawn_reaper();
   auto tick_through = [&](int seconds) {
-    for (int i = 0; i < seconds; ++i) {
-      sched.advance_time(1s);
-      sched.run();
-      while (db->waiting())
-        turn();
-    }
+    for (int i = 0; i < seconds; ++i)
+      pass(1s);
   };
   tick_through(19);
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
@@ -479,18 +492,13 @@ CAF_TEST(after a reconnect nothing is reaped for one heartbeat interval) {
 
 CAF_TEST(
   steps whose rows a stranger has locked are not reaped however many they are) {
-  prepare();
-  insert(2'500);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s'");
+  insert_expired(2'500);
   session stranger{rows.conninfo()};
   stranger.exec("begin");
   stranger.exec("select from gen_durable where id <= 2400 for update");
   db->since = sched.clock().now() - 1h;
   home->config.reaper = 1s;
-  home->config.jitter = 0;
-  actors.push_back(sys.spawn<reaper_actor>(home));
-  sched.run();
+  spawn_reaper();
   for (int sweep = 0; sweep < 3; ++sweep)
     pass(1s);
   sched.advance_time(1s);
@@ -499,8 +507,7 @@ CAF_TEST(
   while (db->next().find("gd_reap") == std::string::npos)
     turn();
   stranger.exec("rollback");
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "100");
   CAF_CHECK_EQUAL(count("status = 'runnable' and id <= 2400"), "0");
 }
@@ -517,9 +524,7 @@ CAF_TEST(wake - ups that nobody holds up come however many others are held up) {
   stranger.exec("select from gen_durable where id <= 150 for update");
   db->since = sched.clock().now() - 1h;
   home->config.poll = 1s;
-  home->config.jitter = 0;
-  actors.push_back(sys.spawn<reaper_actor>(home));
-  sched.run();
+  spawn_reaper();
   for (int sweep = 0; sweep < 10; ++sweep)
     pass(1s);
   CAF_CHECK_EQUAL(count("status = 'runnable' and id > 150"), "50");
@@ -530,34 +535,22 @@ CAF_TEST(wake - ups that nobody holds up come however many others are held up) {
 }
 
 CAF_TEST(a beat that is refused for one row extends all others) {
-  prepare();
-  insert(300);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
-            "lease_expires_at = clock_timestamp() + interval '5 s'");
+  insert_held(300);
   rows.rows("create function refuse() returns trigger language plpgsql as $$ "
             "begin raise exception 'not this one'; end $$; "
             "create trigger refuse before update on gen_durable for each row "
             "when (new.id = 123) execute function refuse()");
-  for (int id = 1; id <= 300; ++id)
-    home->leases.add(std::make_shared<gd::lease>(id, "a/0/1"));
-  actors.push_back(sys.spawn<heartbeat_actor>(home));
-  sched.run();
+  spawn<heartbeat_actor>();
   pass(20s);
-  CAF_CHECK_EQUAL(
-    count("lease_expires_at > clock_timestamp() + interval '50 s'"), "299");
+  CAF_CHECK_EQUAL(extended(), "299");
   auto told = log.all<events::sweep_failed>();
   CAF_REQUIRE_EQUAL(told.size(), 1u);
   CAF_CHECK_EQUAL(home->leases.all().size(), 300u);
 }
 
 CAF_TEST(a beat that fails at once is tried again at growing intervals) {
-  prepare();
-  insert(1);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
-            "lease_expires_at = clock_timestamp() + interval '5 s'");
-  home->leases.add(std::make_shared<gd::lease>(1, "a/0/1"));
-  actors.push_back(sys.spawn<heartbeat_actor>(home));
-  sched.run();
+  insert_held(1);
+  spawn<heartbeat_actor>();
   sched.advance_time(20s);
   sched.run();
   // As with a full disk.
@@ -571,23 +564,15 @@ CAF_TEST(a beat that fails at once is tried again at growing intervals) {
   CAF_CHECK_EQUAL(log.all<events::sweep_failed>().size(), 8u);
   pass(0s);
   pass(20s);
-  CAF_CHECK_EQUAL(
-    count("lease_expires_at > clock_timestamp() + interval '50 s'"), "1");
+  CAF_CHECK_EQUAL(extended(), "1");
 }
 
 CAF_TEST(an outcome that has just been committed is not told as a lost lease) {
-  prepare();
-  insert(2);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
-            "lease_expires_at = clock_timestamp() + interval '5 s'");
-  std::vector<gd::lease_ptr> leases;
-  for (int id = 1; id <= 2; ++id) {
-    leases.push_back(std::make_shared<gd::lease>(id, "a/0/1"));
-    home->leases.add(leases.back());
-  }
-  CAF_REQUIRE(leases[0]->decide(gd::decider::step));
-  actors.push_back(sys.spawn<heartbeat_actor>(home));
-  sched.run();
+  insert_held(2);
+  for (const auto& x : home->leases.all())
+    if (x->id == 1)
+      CAF_REQUIRE(x->decide(gd::decider::step));
+  spawn<heartbeat_actor>();
   // The commit that ends the first comes before the beat; its answer after it.
   rows.rows("update gen_durable set status = 'done', locked_by = null, "
             "lease_expires_at = null");
@@ -599,33 +584,20 @@ CAF_TEST(an outcome that has just been committed is not told as a lost lease) {
 
 CAF_TEST(
   a lease whose row a stranger keeps locked is tried alone every second) {
-  prepare();
-  insert(2);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'a/0/1', "
-            "lease_expires_at = clock_timestamp() + interval '5 s'");
-  for (int id = 1; id <= 2; ++id)
-    home->leases.add(std::make_shared<gd::lease>(id, "a/0/1"));
+  insert_held(2);
   home->config.heartbeat = 20s;
   session stranger{rows.conninfo()};
   stranger.exec("begin");
   stranger.exec("select from gen_durable where id = 1 for update");
-  actors.push_back(sys.spawn<heartbeat_actor>(home));
-  sched.run();
-  sched.advance_time(20s);
-  sched.run();
-  while (db->waiting())
-    turn();
+  spawn<heartbeat_actor>();
+  pass(20s);
   CAF_CHECK_EQUAL(
     count("id = 2 and lease_expires_at > clock_timestamp() + interval '50 s'"),
     "1");
   CAF_CHECK_EQUAL(home->leases.all().size(), 2u);
   stranger.exec("rollback");
-  sched.advance_time(1s);
-  sched.run();
-  while (db->waiting())
-    turn();
-  CAF_CHECK_EQUAL(
-    count("lease_expires_at > clock_timestamp() + interval '50 s'"), "2");
+  pass(1s);
+  CAF_CHECK_EQUAL(extended(), "2");
   CAF_CHECK(log.all<events::lease_lost>().empty());
 }
 
@@ -641,8 +613,7 @@ CAF_TEST(a consumed signal that a stranger locks holds back no other row) {
   stranger.exec("select from signals where target_id = 3 for update");
   spawn_picker({"default", 8, 0});
   for (int i = 0; i < 100 && count("status = 'done'") != "7"; ++i) {
-    while (db->waiting())
-      turn();
+    finish_all();
     sched.advance_time(10ms);
     sched.run();
   }
@@ -650,8 +621,7 @@ CAF_TEST(a consumed signal that a stranger locks holds back no other row) {
   CAF_CHECK_EQUAL(count("status = 'executing' and id = 3"), "1");
   stranger.exec("rollback");
   for (int i = 0; i < 100 && count("status = 'done'") != "8"; ++i) {
-    while (db->waiting())
-      turn();
+    finish_all();
     sched.advance_time(100ms);
     sched.run();
   }
@@ -692,8 +662,7 @@ CAF_TEST(a time limit holds while no answer comes from the database) {
   sched.advance_time(500ms);
   sched.run();
   CAF_CHECK_EQUAL(handled, 1);
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("last_error = 'step first took longer than 1500ms'"),
                   "1");
 }
@@ -807,8 +776,7 @@ CAF_TEST(a runner gives its thread back after a slow step) {
   CAF_REQUIRE(after == caf::resumable::resume_later);
   sched.jobs.push_back(&runner);
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'done'"), "3");
 }
 
@@ -825,8 +793,7 @@ CAF_TEST(draining releases what was picked ahead and takes no more) {
   actors.push_back(sink);
   caf::send_as(sink, caf::actor_cast<caf::actor>(picker), drain{10s});
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'executing'"), "0");
   CAF_CHECK_EQUAL(count("attempt = 0"), "30");
   CAF_CHECK(home->leases.all().empty());
@@ -911,8 +878,7 @@ CAF_TEST(a row takes its place in the queue again after as many steps as may run
   turn(); // what is more urgent goes first
   CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'third'"), "1");
   CAF_CHECK_EQUAL(count("status = 'executing' and priority = -1"), "1");
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'done'"), "2");
 }
 
@@ -950,10 +916,7 @@ CAF_TEST(
   db->run_one_and_lose_the_answer();
   sched.run();
   CAF_CHECK_EQUAL(count("status = 'executing' and step = 'second'"), "1");
-  sched.advance_time(1s);
-  sched.run();
-  while (db->waiting())
-    turn();
+  pass(1s);
   CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
   CAF_CHECK(log.exactly<events::outcome_unknown>(1));
   CAF_CHECK_EQUAL(tokens.size(), 3u); // no step twice
@@ -966,10 +929,7 @@ CAF_TEST(an advance that was lost before its commit is sent again) {
   turn();
   db->drop_one(errc::unknown_fate);
   sched.run();
-  sched.advance_time(1s);
-  sched.run();
-  while (db->waiting())
-    turn();
+  pass(1s);
   CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "1");
   CAF_CHECK_EQUAL(tokens.size(), 3u);
 }
@@ -982,8 +942,7 @@ CAF_TEST(a killed picker releases what an advance was moving) {
   CAF_REQUIRE(db->waiting()); // the advance
   anon_send_exit(picker, caf::exit_reason::kill);
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'second' and attempt = "
                         "0"),
                   "1");
@@ -999,8 +958,7 @@ CAF_TEST(a queue that drains releases what would run ahead) {
   actors.push_back(sink);
   caf::send_as(sink, caf::actor_cast<caf::actor>(picker), drain{10s});
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'second' and attempt = "
                         "0"),
                   "1");
@@ -1026,8 +984,7 @@ CAF_TEST(a queue with a row that can be neither picked nor failed
   rows.rows("alter table gen_durable add constraint never "
             "check (step <> 'first') not valid");
   spawn_picker({"default", 1, 0});
-  while (db->waiting())
-    turn();
+  finish_all();
   for (int i = 0; i < 70; ++i)
     pass(1s);
   // Twice in a minute it is tried, in seven transactions.
@@ -1055,8 +1012,7 @@ CAF_TEST(a row that makes each pick fail is failed and the others run) {
                 "on gen_durable for each row when (new.step = 'third' and "
                 "new.status = 'executing') execute function refuse()");
     auto picker = spawn_picker({"default", 20, 20});
-    while (db->waiting())
-      turn();
+    finish_all();
     for (int i = 0; i < 5; ++i)
       pass(1s);
     CAF_CHECK_EQUAL(count("status = 'done'"), "49");
@@ -1066,8 +1022,7 @@ CAF_TEST(a row that makes each pick fail is failed and the others run) {
     CAF_CHECK(home->keys->all().empty());
     anon_send_exit(picker, caf::exit_reason::kill);
     sched.run();
-    while (db->waiting())
-      turn();
+    finish_all();
   }
   auto unusable = log.all<events::row_unusable>();
   auto ends = log.all<events::instance_failed>();
@@ -1092,8 +1047,7 @@ CAF_TEST(rows that cannot be read end failed and the others run) {
             + too_long);
   machine.first = [](probe_context&) { return gd::done(); };
   spawn_picker({"default", 8, 0});
-  while (db->waiting())
-    turn();
+  finish_all();
   for (int i = 0; i < 5; ++i)
     pass(1s);
   CAF_CHECK_EQUAL(count("status = 'done' and id in (1, 3, 5, 6, 8)"), "5");

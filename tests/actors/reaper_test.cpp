@@ -45,6 +45,13 @@ struct fixture : picker_fixture {
               {std::to_string(n)});
   }
 
+  /// These execute under leases of another node, which are over.
+  void expire(const std::string& which = "true") {
+    rows.rows("update gen_durable set status = 'executing', locked_by = "
+              "'b/0/1', lease_expires_at = now() - interval '1 s' where "
+              + which);
+  }
+
   bool next_is(std::string_view name) {
     return db->next().find(name) != std::string::npos;
   }
@@ -92,8 +99,7 @@ CAF_TEST(a sweep of leases sends no sweep of deadlines back to its beginning) {
   rows.rows("insert into gen_durable (fsm, step, queue, unique_key, "
             "unique_scope) values ('Probe', 'first', 'elsewhere', 'k', "
             "'{runnable}')");
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s' where id = 2");
+  expire("id = 2");
   rows.rows("create function refuse() returns trigger language plpgsql as $$ "
             "begin raise exception 'not this one'; end $$; "
             "create trigger refuse before update on gen_durable for each row "
@@ -105,8 +111,7 @@ CAF_TEST(a sweep of leases sends no sweep of deadlines back to its beginning) {
     turn();
   db->run_one_and_hold();
   sched.run();
-  while (db->waiting())
-    turn();
+  finish_all();
   CAF_CHECK(!log.all<events::row_refused>().empty());
   db->deliver();
   sched.run();
@@ -120,8 +125,7 @@ CAF_TEST(what a trigger refuses is told once in the words of the server) {
   insert(3);
   rows.rows("update gen_durable set status = 'awaiting_signal', awaits = 'x', "
             "deadline = now() - interval '1 s' where id <= 2");
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s' where id = 3");
+  expire("id = 3");
   rows.rows("insert into gen_durable_nodes (incarnation, node, host, process, "
             "library, lease, slots, queues, machines) values ($1, 'a', 'h', 1, "
             "'1', '1 min', 4, '[]', '[]')",
@@ -263,8 +267,7 @@ CAF_TEST(whichever sweep is cut off none reaps before it knows who is locked) {
   sched.run();
   finish_all();
   insert(1);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s'");
+  expire();
   pass(1s);
   CAF_CHECK_EQUAL(count("status = 'executing'"), "1");
   for (int sweep = 0; sweep < 4; ++sweep)
@@ -277,8 +280,7 @@ CAF_TEST(whichever sweep is cut off none reaps before it knows who is locked) {
 CAF_TEST(
   behind an answer that came late nobody reaps before a heartbeat is over) {
   insert(1);
-  rows.rows("update gen_durable set status = 'executing', locked_by = 'b/0/1', "
-            "lease_expires_at = now() - interval '1 s'");
+  expire();
   home->config.poll = 1h;
   home->config.reaper = 1s;
   home->config.heartbeat = 5s;
@@ -317,8 +319,7 @@ CAF_TEST(a heartbeat whose answer came late is followed by the next at once) {
     sched.run();
     CAF_REQUIRE(next_is("heartbeat"));
     db->run_one_and_hold();
-    while (db->waiting())
-      turn();
+    finish_all();
   };
   begin_beat();
   db->deliver();
@@ -373,8 +374,7 @@ CAF_TEST(leases are reaped a heartbeat behind the first look whatever the
     home->config.reaper = reaper;
     rows.rows("truncate gen_durable cascade");
     insert(1);
-    rows.rows("update gen_durable set status = 'executing', locked_by = "
-              "'b/0/1', lease_expires_at = now() - interval '1 s'");
+    expire();
     spawn_reaper();
     pass(reaper);
     // Or as long as one gets whom a stranger may have locked.
