@@ -13,7 +13,7 @@
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 #include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -22,11 +22,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <memory>
-#include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,15 +34,15 @@ using namespace std::literals;
 
 using gd::errc;
 using gd::test::code_of;
+using gd::test::refusal;
 using gd::test::session;
 using gd::test::sql_error;
-using gd::test::temporary_database;
+using gd::test::text;
+using gd::test::why_refused;
 
 namespace {
 
 namespace sql = gd::sql;
-namespace store = gd::store;
-namespace pq = gd::pq;
 
 struct order {
   int n = 0;
@@ -65,39 +62,8 @@ gd::machine order_machine(const std::string& name = "Order",
     .step(work, [](gd::context<order>&) { return gd::done(); });
 }
 
-template <class T>
-std::string told(const gd::result<T>& x) {
-  return x ? ""
-           : fmt::format("{}: {}", to_string(x.error().code),
-                         x.error().message);
-}
-
-std::string text(std::int64_t x) {
-  return std::to_string(x);
-}
-
-/// The SQLSTATE, and the sentence.
-std::string refusal_of(const std::function<void()>& what) {
-  try {
-    what();
-    return "";
-  } catch (const sql_error& why) {
-    std::string text = why.what();
-    text = text.substr(0, text.find('\n'));
-    return why.sqlstate() + " " + text.substr(text.find(":  ") + 3);
-  }
-}
-
-std::string refusal(session& in, const std::string& sql) {
-  return refusal_of([&] { in.exec(sql); });
-}
-
-struct fixture {
-  temporary_database db;
-  std::vector<std::unique_ptr<session>> opened;
-
+struct fixture : gd::test::opened_database {
   fixture() {
-    db.migrate();
     know({order_machine(), order_machine("Refund"),
           order_machine("Plain", gd::history::none)});
   }
@@ -105,16 +71,6 @@ struct fixture {
   void know(const std::vector<gd::machine>& machines) {
     auto c = client();
     CAF_REQUIRE(c.make_known(machines));
-  }
-
-  session& connect() {
-    return *opened.emplace_back(std::make_unique<session>(db.conninfo()));
-  }
-
-  gd::client client() {
-    auto x = gd::client::connect(db.options());
-    CAF_REQUIRE(x);
-    return std::move(*x);
   }
 
   static gd::insert keyed(const std::string& fsm, const std::string& key) {
@@ -126,10 +82,6 @@ struct fixture {
     CAF_REQUIRE(x);
     CAF_REQUIRE(!x->duplicate);
     return x->id;
-  }
-
-  std::string count() {
-    return db.scalar("select count(*) from gen_durable");
   }
 
   /// Who has got that signal.
@@ -165,28 +117,28 @@ CAF_TEST(a key of another machine is refused whoever inserts) {
   auto holder = make("k");
   auto why = "unique_key: k is that of instance " + text(holder) + " of Order";
   auto before = count();
-  auto& caller = connect();
+  auto& caller = program();
   for (const auto* fsm : {"Refund", "Plain"}) { // with a history, and without
     CAF_MESSAGE(fsm);
     auto x = client().insert(keyed(fsm, "k"));
-    CAF_CHECK_EQUAL(told(x), "key_of_another_machine: " + why);
+    CAF_CHECK_EQUAL(refusal(x), "key_of_another_machine: " + why);
     caller.exec("begin");
     gd::transaction mine{caller.handle()};
     auto all = mine.insert_all({keyed(fsm, "k"), keyed("Order", "k")});
-    CAF_CHECK_EQUAL(told(all[0]), "key_of_another_machine: " + why);
+    CAF_CHECK_EQUAL(refusal(all[0]), "key_of_another_machine: " + why);
     CAF_REQUIRE(all[1]);
     CAF_CHECK(all[1]->duplicate);
     CAF_CHECK_EQUAL(all[1]->id, holder);
     caller.exec("commit"); // it is still usable
-    CAF_CHECK_EQUAL(refusal(caller, "select * from gd_insert('"s + fsm
-                                      + "', unique_key => 'k')"),
+    CAF_CHECK_EQUAL(why_refused(caller, "select * from gd_insert('"s + fsm
+                                          + "', unique_key => 'k')"),
                     "MV005 " + why);
   }
   CAF_CHECK_EQUAL(count(), before);
   CAF_MESSAGE("neighbours are stored, and duplicates of the same machine told");
   auto all = client().insert_all(
     {keyed("Refund", "k"), keyed("Refund", "j"), keyed("Order", "k")});
-  CAF_CHECK_EQUAL(told(all[0]), "key_of_another_machine: " + why);
+  CAF_CHECK_EQUAL(refusal(all[0]), "key_of_another_machine: " + why);
   CAF_REQUIRE(all[1]);
   CAF_CHECK(!all[1]->duplicate);
   CAF_REQUIRE(all[2]);
@@ -212,18 +164,18 @@ CAF_TEST(another version of the machine is no other machine) {
 }
 
 CAF_TEST(who waits for the insert of a stranger is told whose machine has the key) {
-  auto& stranger = connect();
+  auto& stranger = program();
   for (bool by_sql : {true, false}) {
     auto key = by_sql ? "s"s : "t"s;
     stranger.exec("begin");
     auto holder = stranger.scalar(
       "select id from gd_insert('Order', unique_key => $1)", {key});
-    auto& caller = connect();
+    auto& caller = program();
     auto waits = std::async(std::launch::async, [&] {
-      return by_sql ? refusal(
+      return by_sql ? why_refused(
                caller,
                "select * from gd_insert('Refund', unique_key => '" + key + "')")
-                    : told(client().insert(keyed("Refund", key)));
+                    : refusal(client().insert(keyed("Refund", key)));
     });
     stranger.wait_until_someone_is_blocked();
     stranger.exec("commit");
@@ -260,7 +212,7 @@ CAF_TEST(an instance is named by the key that it has) {
   auto forked = c.fork({.seq = 1, .key = "order 42"});
   CAF_REQUIRE(forked);
   CAF_CHECK_EQUAL(step_of(forked->id), "waiting");
-  auto& caller = connect();
+  auto& caller = program();
   caller.exec("begin");
   gd::transaction mine{caller.handle()};
   CAF_CHECK(mine.signal({.name = "again", .key = "order 42"}));
@@ -274,17 +226,17 @@ CAF_TEST(a key that nobody has names nobody) {
   make("k");
   db.rows("update gen_durable set status = 'done', awaits = null");
   auto c = client();
-  auto& caller = connect();
+  auto& caller = program();
   for (const auto* key : {"k", "j"}) {
     auto nobody = "there is no instance with the unique key "s + key;
-    CAF_CHECK_EQUAL(told(c.look_up(gd::look_up{.key = key})),
+    CAF_CHECK_EQUAL(refusal(c.look_up(gd::look_up{.key = key})),
                     "not_found: " + nobody);
-    CAF_CHECK_EQUAL(told(c.signal({.name = "x", .key = key})),
+    CAF_CHECK_EQUAL(refusal(c.signal({.name = "x", .key = key})),
                     "no_such_target: target: " + nobody);
-    CAF_CHECK_EQUAL(told(c.transition({.to = "paid", .key = key})),
+    CAF_CHECK_EQUAL(refusal(c.transition({.to = "paid", .key = key})),
                     "no_such_target: target: " + nobody);
-    CAF_CHECK_EQUAL(told(c.rewind({.key = key})), "not_found: " + nobody);
-    CAF_CHECK_EQUAL(told(c.fork({.key = key})), "not_found: " + nobody);
+    CAF_CHECK_EQUAL(refusal(c.rewind({.key = key})), "not_found: " + nobody);
+    CAF_CHECK_EQUAL(refusal(c.fork({.key = key})), "not_found: " + nobody);
     auto entries = c.history({.key = key});
     CAF_REQUIRE(entries);
     CAF_CHECK(entries->empty());
@@ -294,13 +246,15 @@ CAF_TEST(a key that nobody has names nobody) {
     CAF_CHECK_EQUAL(
       caller.scalar("select gd_signal" + named + ", name => 'x')"),
       "no_such_target");
+    CAF_CHECK_EQUAL(why_refused(caller, "select gd_transition" + named
+                                          + ", to_step => 'paid')"),
+                    "P0002 target: " + nobody);
     CAF_CHECK_EQUAL(
-      refusal(caller, "select gd_transition" + named + ", to_step => 'paid')"),
-      "P0002 target: " + nobody);
-    CAF_CHECK_EQUAL(refusal(caller, "select gd_rewind" + named + ", seq => 0)"),
-                    "P0002 " + nobody);
-    CAF_CHECK_EQUAL(refusal(caller, "select gd_fork" + named + ", seq => 0)"),
-                    "P0002 " + nobody);
+      why_refused(caller, "select gd_rewind" + named + ", seq => 0)"),
+      "P0002 " + nobody);
+    CAF_CHECK_EQUAL(
+      why_refused(caller, "select gd_fork" + named + ", seq => 0)"),
+      "P0002 " + nobody);
   }
   CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
 }
@@ -309,8 +263,8 @@ CAF_TEST(who names no instance is told so before anything is asked) {
   auto c = client();
   auto refused = [](const auto& x) {
     CAF_CHECK(code_of(x) == errc::invalid_argument);
-    CAF_CHECK_NOT_EQUAL(told(x).find("or key: expected one of them, got "
-                                     "neither"),
+    CAF_CHECK_NOT_EQUAL(refusal(x).find("or key: expected one of them, got "
+                                        "neither"),
                         std::string::npos);
   };
   refused(c.signal({.name = "x"}));
@@ -325,7 +279,7 @@ CAF_TEST(who names no instance is told so before anything is asked) {
 CAF_TEST(one of id and key names an instance) {
   auto id = make("k");
   auto c = client();
-  auto& caller = connect();
+  auto& caller = program();
   for (const auto& key : {"k"s, ""s, std::string(1'025, 'k')}) {
     auto both = key == "k" ? id : 0;
     auto what = key == "k" ? "expected one of them, got both"s
@@ -334,7 +288,7 @@ CAF_TEST(one of id and key names an instance) {
                                          key.size());
     auto refused = [&](const auto& x) {
       CAF_CHECK(code_of(x) == errc::invalid_argument);
-      CAF_CHECK_NOT_EQUAL(told(x).find(what), std::string::npos);
+      CAF_CHECK_NOT_EQUAL(refusal(x).find(what), std::string::npos);
     };
     refused(c.signal({.target = both, .name = "x", .key = key}));
     refused(c.transition({.target = both, .to = "paid", .key = key}));
@@ -349,17 +303,19 @@ CAF_TEST(one of id and key names an instance) {
           "gd_transition(" + named + ", to_step => 'paid')",
           "gd_status(" + named + ")", "gd_rewind(" + named + ", seq => 0)",
           "gd_fork(" + named + ", seq => 0)"})
-      CAF_CHECK_EQUAL(refusal(caller, "select " + call).substr(0, 6), "22023 ");
+      CAF_CHECK_EQUAL(why_refused(caller, "select " + call).substr(0, 6),
+                      "22023 ");
   }
-  CAF_CHECK_EQUAL(refusal(caller, "select gd_signal(key => 'k', key_bytes =>"
-                                  " 'k', name => 'x')")
+  CAF_CHECK_EQUAL(why_refused(caller,
+                              "select gd_signal(key => 'k', key_bytes =>"
+                              " 'k', name => 'x')")
                     .substr(0, 6),
                   "22023 ");
 }
 
 CAF_TEST(arguments without a type go where they went before there were keys) {
   auto id = make("k");
-  auto& caller = connect();
+  auto& caller = program();
   auto number = text(id);
   // As drivers send them: all of them of an unknown type.
   CAF_CHECK_EQUAL(caller.scalar("select id from gd_status($1)", {number}),
@@ -392,11 +348,11 @@ CAF_TEST(a group names some by their ids and some by their keys) {
   std::vector<std::int64_t> ids;
   for (int i = 0; i < 4; ++i)
     ids.push_back(make("k" + std::to_string(i)));
-  auto& stranger = connect();
+  auto& stranger = program();
   stranger.exec("begin");
   stranger.exec("select from gen_durable where id = $1 for update",
                 {text(ids[3])});
-  auto& caller = connect();
+  auto& caller = program();
   caller.exec("begin; set local lock_timeout = '50ms'");
   auto run = [&](auto&& send, const std::string& name, bool with_locked) {
     std::vector<gd::signal> xs{
@@ -437,7 +393,7 @@ CAF_TEST(a group names some by their ids and some by their keys) {
     {.target = ids[1], .to = "waiting"},
   });
   for (const auto& x : moved)
-    CAF_CHECK_EQUAL(told(x), "");
+    CAF_CHECK_EQUAL(refusal(x), "");
   CAF_CHECK_EQUAL(step_of(ids[0]), "paid");
 }
 
@@ -467,14 +423,14 @@ CAF_TEST(a group without keys is sent by the statements of ids alone) {
 // -- keys that change hands ---------------------------------------------------
 
 CAF_TEST(a signal by key reaches who has it when the row is locked) {
-  auto& stranger = connect();
+  auto& stranger = program();
   for (const auto* by : {"sql", "client", "transaction"})
     for (bool committed : {true, false}) {
       auto key = fmt::format("{} {}", by, committed);
       CAF_MESSAGE(key);
       auto first = make(key);
       auto second = hand_over(stranger, first, key);
-      auto& caller = connect();
+      auto& caller = program();
       caller.exec("begin");
       auto waits = std::async(std::launch::async, [&]() -> std::string {
         if (by == "sql"s)
@@ -484,7 +440,7 @@ CAF_TEST(a signal by key reaches who has it when the row is locked) {
         auto x = by == "client"s
                    ? client().signal(what)
                    : gd::transaction{caller.handle()}.signal(what);
-        return x ? "accepted" : told(x);
+        return x ? "accepted" : refusal(x);
       });
       stranger.wait_until_someone_is_blocked();
       stranger.exec(committed ? "commit" : "rollback");
@@ -495,14 +451,14 @@ CAF_TEST(a signal by key reaches who has it when the row is locked) {
 }
 
 CAF_TEST(a transition by key moves who has it when the row is locked) {
-  auto& stranger = connect();
+  auto& stranger = program();
   for (const auto* by : {"sql", "client", "transaction"})
     for (bool committed : {true, false}) {
       auto key = fmt::format("{} {}", by, committed);
       CAF_MESSAGE(key);
       auto first = make(key);
       auto second = std::stoll(hand_over(stranger, first, key));
-      auto& caller = connect();
+      auto& caller = program();
       caller.exec("begin");
       auto waits = std::async(std::launch::async, [&]() -> std::string {
         if (by == "sql"s)
@@ -513,7 +469,7 @@ CAF_TEST(a transition by key moves who has it when the row is locked) {
         auto x = by == "client"s
                    ? client().transition(what)
                    : gd::transaction{caller.handle()}.transition(what);
-        return x ? text(x->seq) : told(x);
+        return x ? text(x->seq) : refusal(x);
       });
       stranger.wait_until_someone_is_blocked();
       stranger.exec(committed ? "commit" : "rollback");
@@ -526,11 +482,11 @@ CAF_TEST(a transition by key moves who has it when the row is locked) {
 }
 
 CAF_TEST(a rewind by key waits for the row and puts back who has the key) {
-  auto& stranger = connect();
+  auto& stranger = program();
   auto first = make("k");
   CAF_REQUIRE(client().transition({.to = "waiting", .key = "k"}));
   auto second = hand_over(stranger, first, "k");
-  auto& caller = connect();
+  auto& caller = program();
   caller.start("select gd_rewind(key => 'k', seq => 0)");
   caller.wait_until_blocked_by(stranger);
   stranger.exec("commit");
@@ -541,14 +497,14 @@ CAF_TEST(a rewind by key waits for the row and puts back who has the key) {
 }
 
 CAF_TEST(a key whose owner ends while it is waited for names nobody) {
-  auto& stranger = connect();
+  auto& stranger = program();
   for (const auto* by : {"sql", "client", "transaction"}) {
     auto first = make(by);
     stranger.exec("begin");
     stranger.exec("update gen_durable set status = 'done', awaits = null where"
                   " id = $1",
                   {text(first)});
-    auto& caller = connect();
+    auto& caller = program();
     caller.exec("begin");
     auto waits = std::async(std::launch::async, [&]() -> std::string {
       if (by == "sql"s)
@@ -567,7 +523,7 @@ CAF_TEST(a key whose owner ends while it is waited for names nobody) {
 }
 
 CAF_TEST(a key that goes on and on is followed five times and then told of) {
-  auto& stranger = connect();
+  auto& stranger = program();
   auto first = make("k");
   auto second = hand_over(stranger, first, "k");
   stranger.exec("commit");
@@ -591,7 +547,7 @@ CAF_TEST(a key that goes on and on is followed five times and then told of) {
   db.rows("alter function _gd_hold_key(bytea, boolean) set search_path ="
           " restless, public, pg_temp");
   auto signal = [&](const std::string& moves) -> std::string {
-    auto& caller = connect();
+    auto& caller = program();
     caller.exec("delete from moves");
     caller.exec("select set_config('test.moves', $1, false)", {moves});
     try {
@@ -616,43 +572,45 @@ CAF_TEST(an instance that executes is told of and not locked) {
   db.rows(
     "update gen_durable set status = 'executing', awaits = null, locked_by"
     " = 'node/1/1', lease_expires_at = now() + interval '1 minute'");
-  auto& holder = connect();
+  auto& holder = program();
   holder.exec("begin; select from gen_durable for update");
   auto why = fmt::format("target: instance {}: expected runnable or "
                          "awaiting_signal, got executing at submitted, seq 0",
                          id);
-  CAF_CHECK_EQUAL(told(client().transition({.to = "paid", .key = "k"})),
+  CAF_CHECK_EQUAL(refusal(client().transition({.to = "paid", .key = "k"})),
                   "transition_conflict: " + why);
   CAF_CHECK_EQUAL(
-    refusal(connect(), "select gd_transition(key => 'k', to_step => 'paid')"),
+    why_refused(program(),
+                "select gd_transition(key => 'k', to_step => 'paid')"),
     "MV003 " + why);
 }
 
 CAF_TEST(who holds the row of a key is named by its key) {
   make("k");
-  auto& stranger = connect();
+  auto& stranger = program();
   stranger.exec("begin; select from gen_durable for update");
-  auto& caller = connect();
+  auto& caller = program();
   caller.exec("begin; set local lock_timeout = '20ms'");
   gd::transaction mine{caller.handle()};
   auto why = "busy: target with the unique key k: another transaction holds the"
              " row";
-  CAF_CHECK_EQUAL(told(mine.signal({.name = "x", .key = "k"})), why);
-  CAF_CHECK_EQUAL(told(mine.transition({.to = "paid", .key = "k"})), why);
+  CAF_CHECK_EQUAL(refusal(mine.signal({.name = "x", .key = "k"})), why);
+  CAF_CHECK_EQUAL(refusal(mine.transition({.to = "paid", .key = "k"})), why);
   for (const auto* call : {"gd_signal(key => 'k', name => 'x')",
                            "gd_transition(key => 'k', to_step => 'paid')"}) {
     caller.exec("savepoint s");
-    CAF_CHECK_EQUAL(refusal(caller, "select "s + call).substr(0, 6), "55P03 ");
+    CAF_CHECK_EQUAL(why_refused(caller, "select "s + call).substr(0, 6),
+                    "55P03 ");
     caller.exec("rollback to savepoint s");
   }
 }
 
 CAF_TEST(a key is followed under read committed alone) {
   make("k");
-  auto& caller = connect();
+  auto& caller = program();
   caller.exec("begin isolation level repeatable read");
   CAF_CHECK_EQUAL(
-    refusal(caller, "select gd_signal(key => 'k', name => 'x')"),
+    why_refused(caller, "select gd_signal(key => 'k', name => 'x')"),
     "25000 key: expected isolation level read committed, got repeatable read");
 }
 
@@ -723,7 +681,7 @@ CAF_TEST(SQL shows keys as the library does) {
                                         "\x80",
                                         "\xff",
                                         "\xf1\x80\x80\x80"};
-  auto& in = connect();
+  auto& in = program();
   for (int i = 0; i < 2'000; ++i) {
     std::string key = i < static_cast<int>(pieces.size())
                         ? pieces[static_cast<std::size_t>(i)]
@@ -787,7 +745,7 @@ CAF_TEST(the test kit knows keys as the database does) {
     std::vector<std::string> log;
     auto put = [&](const std::string& fsm, const std::string& key) {
       auto x = kit.insert(keyed(fsm, key));
-      log.push_back(x ? (x->duplicate ? "duplicate" : "new") : told(x));
+      log.push_back(x ? (x->duplicate ? "duplicate" : "new") : refusal(x));
       return x ? x->id : 0;
     };
     auto id = put("Order", "k\0"s);
@@ -799,17 +757,17 @@ CAF_TEST(the test kit knows keys as the database does) {
                                           "instance {} of Order",
                                           id)
                     ? "refused"
-                    : told(x));
+                    : refusal(x));
     put("Refund", "j");
     for (const auto& key : {"k\0"s, "k"s, "j"s, ""s}) {
       auto shown = kit.look_up({.key = key});
-      log.push_back(shown ? shown->unique_key.value_or("") : told(shown));
-      log.push_back(told(kit.signal({.name = "x", .key = key})));
-      log.push_back(told(kit.transition({.to = "waiting", .key = key})));
-      log.push_back(told(kit.transition({.to = "paid", .key = key})));
-      log.push_back(told(kit.transition({.to = "paid", .key = key})));
+      log.push_back(shown ? shown->unique_key.value_or("") : refusal(shown));
+      log.push_back(refusal(kit.signal({.name = "x", .key = key})));
+      log.push_back(refusal(kit.transition({.to = "waiting", .key = key})));
+      log.push_back(refusal(kit.transition({.to = "paid", .key = key})));
+      log.push_back(refusal(kit.transition({.to = "paid", .key = key})));
     }
-    log.push_back(told(kit.signal({.target = 1, .name = "x", .key = "k"})));
+    log.push_back(refusal(kit.signal({.target = 1, .name = "x", .key = "k"})));
     return log;
   };
   gd::testing::simulation simulated{{order_machine(), order_machine("Refund")}};

@@ -4,6 +4,7 @@
 #define CAF_SUITE copies
 
 #include "support/database.hpp"
+#include "support/gdctl.hpp"
 #include "support/server.hpp"
 #include "support/words.hpp"
 
@@ -12,12 +13,8 @@
 
 #include <caf/test/dsl.hpp>
 
-#include <sys/wait.h>
-
-#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -28,45 +25,23 @@ using namespace std::literals;
 using gd::errc;
 using gd::newest_schema;
 using gd::test::contains;
+using gd::test::refusal;
+using gd::test::run_command;
 using gd::test::server;
 using gd::test::session;
 using gd::test::temporary_database;
 
 namespace {
 
-template <class T>
-std::string told(const gd::result<T>& x) {
-  return x ? "" : gd::to_string(x.error());
-}
-
-struct ended {
-  int code = 0;
-  std::string said; ///< to both streams
-};
-
-ended run(const std::string& command) {
-  auto* out = popen((command + " 2>&1").c_str(), "r");
-  if (out == nullptr)
-    throw std::runtime_error{"no process"};
-  ended x;
-  std::array<char, 4'096> some;
-  while (auto n = fread(some.data(), 1, some.size(), out))
-    x.said.append(some.data(), n);
-  auto status = pclose(out);
-  x.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  CAF_MESSAGE(command << ": " << x.code << "\n" << x.said);
-  return x;
-}
-
 /// pg_dump with these options, into another database.
 void copy(const temporary_database& from, const temporary_database& to,
           const std::string& options) {
   std::string bin = std::getenv("GD_TEST_POSTGRES_BIN");
   auto file = "/tmp/" + to.name() + ".sql";
-  auto done = run(bin + "/pg_dump " + options + " -f " + file + " -d '"
-                  + from.conninfo() + "' && " + bin
-                  + "/psql -qX -v ON_ERROR_STOP=1 -o /dev/null -f " + file
-                  + " -d '" + to.conninfo() + "'");
+  auto done = run_command(bin + "/pg_dump " + options + " -f " + file + " -d '"
+                          + from.conninfo() + "' && " + bin
+                          + "/psql -qX -v ON_ERROR_STOP=1 -o /dev/null -f "
+                          + file + " -d '" + to.conninfo() + "'");
   std::remove(file.c_str());
   CAF_REQUIRE_EQUAL(done.code, 0);
 }
@@ -108,26 +83,26 @@ CAF_TEST(a dump without comments owners and rights is all that there is) {
   temporary_database from;
   from.migrate();
   auto before = gd::client::connect(from.options());
-  CAF_REQUIRE_EQUAL(told(before), "");
+  CAF_REQUIRE_EQUAL(refusal(before), "");
   auto row = before->insert(
     {.fsm = "m", .step = "s", .queue = "q", .unique_key = "k"});
-  CAF_REQUIRE_EQUAL(told(row), "");
+  CAF_REQUIRE_EQUAL(refusal(row), "");
   temporary_database to;
   copy(from, to, "--no-comments --no-owner --no-privileges");
   CAF_CHECK_EQUAL(definitions(to), definitions(from));
-  CAF_CHECK_EQUAL(told(gd::migrate_up(to.options())), "");
+  CAF_CHECK_EQUAL(refusal(gd::migrate_up(to.options())), "");
   auto there = gd::client::connect(to.options());
-  CAF_REQUIRE_EQUAL(told(there), "");
+  CAF_REQUIRE_EQUAL(refusal(there), "");
   auto again = there->insert(
     {.fsm = "m", .step = "s", .queue = "q", .unique_key = "k"});
-  CAF_REQUIRE_EQUAL(told(again), "");
+  CAF_REQUIRE_EQUAL(refusal(again), "");
   CAF_CHECK(again->duplicate);
   CAF_CHECK_EQUAL(again->id, row->id);
   auto next = there->insert({.fsm = "m", .step = "s", .queue = "q"});
-  CAF_REQUIRE_EQUAL(told(next), "");
+  CAF_REQUIRE_EQUAL(refusal(next), "");
   CAF_CHECK_GREATER(next->id, row->id);
-  CAF_CHECK_EQUAL(told(there->signal({row->id, "paid"})), "");
-  CAF_CHECK_EQUAL(told(gd::migrate_down(to.options(), 0, true)), "");
+  CAF_CHECK_EQUAL(refusal(there->signal({row->id, "paid"})), "");
+  CAF_CHECK_EQUAL(refusal(gd::migrate_down(to.options(), 0, true)), "");
   CAF_CHECK_EQUAL(to.scalar("select count(*) from pg_class where relnamespace ="
                             " 'public'::regnamespace"),
                   "0");
@@ -138,10 +113,10 @@ CAF_TEST(a schema without its version says what mends it) {
   from.migrate();
   temporary_database to;
   copy(from, to, "--schema-only");
-  for (auto refused : {told(gd::client::connect(to.options())),
-                       told(gd::migrate_up(to.options())),
-                       told(gd::migrate_down(to.options(), 0)),
-                       told(gd::migration_status(to.options()))}) {
+  for (auto refused : {refusal(gd::client::connect(to.options())),
+                       refusal(gd::migrate_up(to.options())),
+                       refusal(gd::migrate_down(to.options(), 0)),
+                       refusal(gd::migration_status(to.options()))}) {
     CAF_CHECK(contains(refused, "schema_mismatch"));
     CAF_CHECK(contains(refused, "gen_durable_schema has no row, as behind a "
                                 "dump without data"));
@@ -150,8 +125,8 @@ CAF_TEST(a schema without its version says what mends it) {
   auto version = std::to_string(newest_schema());
   by.exec("insert into gen_durable_schema (version, works_from) values ("
           + version + ", " + version + ")");
-  CAF_CHECK_EQUAL(told(gd::client::connect(to.options())), "");
-  CAF_CHECK_EQUAL(told(gd::migrate_up(to.options())), "");
+  CAF_CHECK_EQUAL(refusal(gd::client::connect(to.options())), "");
+  CAF_CHECK_EQUAL(refusal(gd::migrate_up(to.options())), "");
   std::string refused;
   try {
     by.exec("insert into gen_durable_schema (version, works_from) values (1, "
@@ -163,10 +138,10 @@ CAF_TEST(a schema without its version says what mends it) {
   by.exec("alter table gen_durable_schema drop constraint "
           "gen_durable_schema_pkey; insert into gen_durable_schema (version, "
           "works_from) values (1, 1)");
-  CAF_CHECK(contains(told(gd::client::connect(to.options())),
+  CAF_CHECK(contains(refusal(gd::client::connect(to.options())),
                      "gen_durable_schema has 2 rows, expected one"));
   by.exec("alter table gen_durable_schema rename to elsewhere");
-  CAF_CHECK(contains(told(gd::client::connect(to.options())),
+  CAF_CHECK(contains(refusal(gd::client::connect(to.options())),
                      "there is no table gen_durable_schema, expected version "
                        + version));
 }
@@ -177,9 +152,9 @@ CAF_TEST(a hot standby can be read and who writes there is told what it is) {
   temporary_database db;
   db.migrate();
   auto client = gd::client::connect(db.options());
-  CAF_REQUIRE_EQUAL(told(client), "");
+  CAF_REQUIRE_EQUAL(refusal(client), "");
   CAF_REQUIRE_EQUAL(
-    told(client->insert({.fsm = "Order", .step = "pay", .queue = "q"})), "");
+    refusal(client->insert({.fsm = "Order", .step = "pay", .queue = "q"})), "");
   // A node of which its session is told here and nowhere else.
   db.rows("insert into gen_durable_nodes (incarnation, node, host, process, "
           "library, lease, slots, queues, machines, knows) values ('web/0', "
@@ -194,18 +169,19 @@ CAF_TEST(a hot standby can be read and who writes there is told what it is) {
        {"show 1", "list", "why 1", "history 1", "stats", "queues", "machines",
         "graph Nobody", "nodes", "jobs", "in-step Order pay", "top --once",
         "migrate status"}) {
-    auto done = run(on_it + reads);
+    auto done = run_command(on_it + reads);
     CAF_CHECK(!contains(done.said, "standby"));
     CAF_CHECK(!contains(done.said, "read-only"));
     if (reads != "graph Nobody"sv)
       CAF_CHECK_EQUAL(done.code, 0);
   }
-  CAF_CHECK(contains(run(on_it + "nodes").said, "web"));
-  CAF_CHECK(contains(run(on_it + "why 1").said, "one of 1 node picks it"));
+  CAF_CHECK(contains(run_command(on_it + "nodes").said, "web"));
+  CAF_CHECK(
+    contains(run_command(on_it + "why 1").said, "one of 1 node picks it"));
   for (const auto* writes : {"insert Order --version 1 --step pay --queue q",
                              "signal 1 paid", "stop 1", "retry 1", "pause q",
                              "migrate up", "prune --older-than 1d"}) {
-    auto done = run(on_it + writes);
+    auto done = run_command(on_it + writes);
     CAF_CHECK_NOT_EQUAL(done.code, 0);
     CAF_CHECK(contains(done.said,
                        "the server is a standby, and read-only: expected the "
@@ -213,12 +189,12 @@ CAF_TEST(a hot standby can be read and who writes there is told what it is) {
   }
   auto opts = db.options();
   opts.database = standby.conninfo(db.name());
-  CAF_CHECK(contains(told(gd::client::connect(opts)), "is a standby"));
+  CAF_CHECK(contains(refusal(gd::client::connect(opts)), "is a standby"));
   opts.standby_will_do = true;
   auto reader = gd::client::connect(opts);
-  CAF_REQUIRE_EQUAL(told(reader), "");
+  CAF_REQUIRE_EQUAL(refusal(reader), "");
   auto found = reader->look_up({.id = 1});
-  CAF_REQUIRE_EQUAL(told(found), "");
+  CAF_REQUIRE_EQUAL(refusal(found), "");
   CAF_CHECK(!reader->insert({.fsm = "Order", .step = "pay", .queue = "q"}));
 }
 

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace crashes_suite {
@@ -24,19 +23,12 @@ using namespace std::literals;
 namespace {
 
 namespace store = gd::store;
-namespace pq = gd::pq;
 
 using ids = std::vector<std::int64_t>;
 
 constexpr std::int32_t most = 5;
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
-  }
-
+struct fixture : gd::test::engine_database {
   std::int64_t insert(const std::string& queue = "default") {
     return std::stoll(db.scalar("insert into gen_durable (fsm, step, queue) "
                                 "values ('Order', 'pay', $1) returning id",

@@ -16,9 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace forget_suite {
@@ -30,10 +28,8 @@ GD_ENUM(account_step, listen);
 namespace {
 
 namespace store = gd::store;
-namespace pq = gd::pq;
 
 using gd::test::session;
-using gd::test::temporary_database;
 
 struct account {
   int n = 0;
@@ -47,15 +43,9 @@ auto account_builder(std::int32_t version = 1) {
     });
 }
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
-
+struct fixture : gd::test::engine_database {
   void make_known(const std::vector<gd::machine>& machines) {
     run(store::register_machines(store::known(machines)));
-  }
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
   }
 
   std::string instance(int version = 1, const std::string& fsm = "Account") {

@@ -5,7 +5,7 @@
 
 #include <gd/gauges.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -19,21 +19,9 @@ using namespace std::literals;
 
 namespace {
 
-using gd::test::temporary_database;
-
-struct fixture {
-  temporary_database db;
-
+struct fixture : gd::test::opened_database {
   fixture() {
-    db.migrate();
     db.rows("alter table gen_durable set (autovacuum_enabled = off)");
-  }
-
-  gd::client client() {
-    auto x = gd::client::connect(db.options());
-    if (!x)
-      throw std::runtime_error{to_string(x.error())};
-    return std::move(*x);
   }
 
   std::map<std::string, gd::status_count> counts() {

@@ -10,7 +10,7 @@
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 #include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -38,7 +38,6 @@ namespace {
 using gd::test::contains;
 using gd::test::session;
 using gd::test::sql_error;
-using gd::test::temporary_database;
 
 constexpr auto behind = "the sequence public.gen_durable_id_seq stands at ";
 constexpr auto mended_by = "\"gdctl check --repair\"";
@@ -64,11 +63,8 @@ void check_told(const std::string& text, const std::string& highest = "2000") {
   CAF_CHECK(contains(text, mended_by));
 }
 
-struct fixture {
-  temporary_database db;
-
+struct fixture : gd::test::opened_database {
   fixture() {
-    db.migrate();
     db.rows("insert into gen_durable (fsm, step, queue, state) select 'Order', "
             "'begin', 'q', jsonb_build_object('order', n) from "
             "generate_series(1, 2000) n");
@@ -79,16 +75,6 @@ struct fixture {
     db.scalar("select setval('" + table + "_id_seq', "
               + std::to_string(std::max(to, 1)) + ", "
               + (to > 0 ? "true" : "false") + ")");
-  }
-
-  gd::client connect() {
-    auto made = gd::client::connect(db.options());
-    CAF_REQUIRE(made);
-    return std::move(*made);
-  }
-
-  std::string count(const std::string& what = "true") {
-    return db.scalar("select count(*) from gen_durable where " + what);
   }
 
   /// What a statement is refused with.
@@ -144,7 +130,7 @@ CAF_TEST(an insert by SQL is never answered with an id that another has) {
 
 CAF_TEST(
   an insert by the client is never answered with an id that another has) {
-  auto client = connect();
+  auto client = this->client();
   check_told(told(client.insert(order(100001))));
   check_told(told(client.insert(order(100001, "k"))));
   set("gen_durable", 0);
@@ -183,12 +169,12 @@ CAF_TEST(an insert in a test is never answered with an id that another has) {
 
 CAF_TEST(an insert finds its way past a few ids that others have) {
   set("gen_durable", 1'999);
-  auto made = connect().insert(order(100001));
+  auto made = client().insert(order(100001));
   CAF_REQUIRE(made);
   CAF_CHECK_GREATER(made->id, 2'000);
   set("gen_durable", 1'999);
   db.rows("delete from gen_durable where id > 2000");
-  made = connect().insert(order(100002, "k"));
+  made = client().insert(order(100002, "k"));
   CAF_REQUIRE(made);
   CAF_CHECK_GREATER(made->id, 2'000);
   CAF_CHECK_EQUAL(count("state = '{\"order\": 100002}'"), "1");
@@ -234,7 +220,7 @@ CAF_TEST(an insert that is sent again tells its own row from that of another) {
 }
 
 CAF_TEST(a signal whose id another has is refused with what mends it) {
-  auto client = connect();
+  auto client = this->client();
   for (int i = 1; i <= 20; ++i)
     CAF_REQUIRE(client.signal({i, "go"}));
   auto check_signals = [](const std::string& text) {
@@ -265,7 +251,7 @@ CAF_TEST(a fork and a job whose id another has are refused with what mends it) {
           "outcome, to_step, attempt, state) values (1, 0, now(), 1, 'insert', "
           "'begin', 0, '{}')");
   check_told(refused("select gd_fork(1, 0)"));
-  check_told(told(connect().fork({.target = 1, .seq = 0})));
+  check_told(told(client().fork({.target = 1, .seq = 0})));
   auto job = "select gd_begin_job('retry', fsm => 'Order', by => 'ann')"s;
   for (int i = 0; i < 3; ++i)
     db.rows(job);
@@ -279,7 +265,7 @@ CAF_TEST(a fork and a job whose id another has are refused with what mends it) {
 
 CAF_TEST(a check finds sequences that stand behind and a repair moves them
            forward and never back) {
-  CAF_REQUIRE(connect().signal({1, "go"}));
+  CAF_REQUIRE(client().signal({1, "go"}));
   set("signals", 0);
   auto text = found();
   CAF_CHECK(contains(text, behind + "0, and the highest id there is 2000"s));
@@ -288,7 +274,7 @@ CAF_TEST(a check finds sequences that stand behind and a repair moves them
   CAF_REQUIRE(done);
   CAF_CHECK_EQUAL(done->size(), 2u);
   CAF_CHECK_EQUAL(found(), "");
-  CAF_CHECK_EQUAL(+connect().insert(order(100001))->id, 2'001);
+  CAF_CHECK_EQUAL(+client().insert(order(100001))->id, 2'001);
   set("gen_durable", 3'000);
   done = gd::repair(db.options());
   CAF_REQUIRE(done);
@@ -345,7 +331,7 @@ CAF_TEST(a check finds what a partial restore leaves out) {
                            "gen_durable_state"));
   CAF_CHECK(!contains(text, "(repairs)"));
   auto why = "gen_durable.id: no sequence belongs to it";
-  CAF_CHECK(contains(told(connect().insert(order(100001))), why));
+  CAF_CHECK(contains(told(client().insert(order(100001))), why));
   CAF_CHECK(contains(refused(by_sql + ")"s), why));
 }
 

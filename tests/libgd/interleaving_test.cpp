@@ -10,7 +10,7 @@
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -36,7 +36,6 @@ namespace sql = gd::sql;
 namespace store = gd::store;
 namespace pq = gd::pq;
 
-using gd::test::row_list;
 using gd::test::session;
 using gd::test::temporary_database;
 using store::outcome_row;
@@ -192,12 +191,8 @@ pq::call call(const sql::statement& what, pq::params args) {
 
 // -- fixture ------------------------------------------------------------------
 
-struct fixture {
-  temporary_database db;
-  std::vector<std::unique_ptr<pq::connection>> opened;
-
+struct fixture : gd::test::opened_database {
   fixture() {
-    db.migrate();
     // Counts wake-ups, whoever wakes.
     db.rows(
       "create table woken (id bigint);"
@@ -208,25 +203,11 @@ struct fixture {
       " execute function count_wake()");
   }
 
-  /// A connection as the engine makes them.
-  pq::connection& connect() {
-    auto& made = opened.emplace_back(
-      std::make_unique<pq::connection>(db.options()));
-    CAF_REQUIRE(made->wait_ready());
-    return *made;
-  }
-
   /// One that sees names without a schema, for the original's SQL.
   pq::connection& connect_naively() {
     auto& made = connect();
     CAF_REQUIRE(made.execute("set search_path = public"));
     return made;
-  }
-
-  pq::rows run(pq::connection& on, pq::call what) {
-    auto reply = on.run({{std::move(what)}});
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results.front());
   }
 
   /// An instance that `token` executes.
@@ -251,20 +232,6 @@ struct fixture {
       db.scalar("insert into gen_durable (fsm, step, status, awaits, deadline)"
                 " values ('Order', 'collect', 'awaiting_signal', 'paid', "
                 + deadline + ") returning id"));
-  }
-
-  /// A signal that is in the inbox already.
-  std::int64_t received(std::int64_t target, const std::string& name,
-                        const std::string& dedup = "") {
-    return std::stoll(
-      db.scalar("insert into signals (target_id, name, payload, dedup_key)"
-                " values ($1, $2, '{\"a\": 1}', nullif($3, '')) returning id",
-                {std::to_string(target), name, dedup}));
-  }
-
-  std::string of(std::int64_t id, const std::string& column) {
-    return db.scalar("select " + column + " from gen_durable where id = $1",
-                     {std::to_string(id)});
   }
 
   std::string whole_row(std::int64_t id) {

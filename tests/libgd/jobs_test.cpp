@@ -5,8 +5,8 @@
 
 #include <gd/client.hpp>
 
-#include <support/database.hpp>
 #include <support/ledger.hpp>
+#include <support/opened.hpp>
 #include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -27,26 +27,11 @@ namespace {
 using gd::act;
 using gd::errc;
 using gd::test::contains;
+using gd::test::refusal;
 using gd::test::session;
-using gd::test::temporary_database;
+using gd::test::text;
 
-std::string text(std::int64_t x) {
-  return std::to_string(x);
-}
-
-struct fixture {
-  temporary_database db;
-
-  fixture() {
-    db.migrate();
-  }
-
-  gd::client client() {
-    auto made = gd::client::connect(db.options());
-    CAF_REQUIRE(made);
-    return std::move(*made);
-  }
-
+struct fixture : gd::test::opened_database {
   /// So many of each: failed for want of stock or of money, runnable, done; in turn, and
   /// with history.
   void fill(int of_each) {
@@ -63,10 +48,6 @@ struct fixture {
             " 'insert', step, attempt, state from gen_durable");
   }
 
-  std::string count(const std::string& condition) {
-    return db.scalar("select count(*) from gen_durable where " + condition);
-  }
-
   gd::job_row work_off(gd::client& by, std::int64_t job) {
     while (true) {
       auto now = by.work_on(job);
@@ -74,12 +55,6 @@ struct fixture {
       if (now->ended_at_us)
         return *now;
     }
-  }
-
-  std::string refusal(const gd::result<std::int64_t>& x) {
-    return x ? "not refused"s
-             : std::string{to_string(x.error().code)} + ": "
-                 + x.error().message;
   }
 
   std::string ids(const gd::list_page& page) {

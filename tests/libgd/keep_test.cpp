@@ -14,6 +14,7 @@
 
 #include <support/database.hpp>
 #include <support/opened.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -37,7 +38,7 @@ namespace store = gd::store;
 
 using gd::errc;
 using gd::test::session;
-using gd::test::temporary_database;
+using gd::test::text;
 using store::outcome_row;
 using store::verb;
 using verdict = gd::turn::flushed::verdict;
@@ -58,10 +59,6 @@ auto parcels() {
     .rest(wait, {pack, delivered})
     .outside(pack, {delivered})
     .final(delivered);
-}
-
-std::string text(std::int64_t x) {
-  return std::to_string(x);
 }
 
 /// As a step of a machine that keeps it for so long ends it.
@@ -88,15 +85,9 @@ gd::turn make_turn() {
                    .resend = resend}};
 }
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
-
+struct fixture : gd::test::engine_database {
   void make_known(gd::machine x) {
     run(store::register_machines(store::known({std::move(x)}, resend)));
-  }
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
   }
 
   /// Who executes, inserted so long ago.
@@ -134,11 +125,6 @@ struct fixture : gd::test::opened_database {
             "consumed_at) values ($1, 'paid', 'k', now() - $2::interval, "
             "now())",
             {text(target), ago});
-  }
-
-  std::string of(std::int64_t id, const std::string& columns) {
-    return db.scalar("select " + columns + " from gen_durable where id = $1",
-                     {text(id)});
   }
 
   /// In how many seconds it is deleted, rounded; "": never.

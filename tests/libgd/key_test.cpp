@@ -11,17 +11,15 @@
 #include <gd/store/operate.hpp>
 #include <gd/store/store.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -120,13 +118,7 @@ struct queue {
   }
 };
 
-struct fixture {
-  temporary_database db;
-
-  fixture() {
-    db.migrate();
-  }
-
+struct fixture : gd::test::opened_database {
   std::int64_t insert(const std::optional<std::string>& key, int priority = 0,
                       const std::string& eligible = "now()",
                       const std::string& fsm = "Order",

@@ -35,7 +35,6 @@ namespace {
 namespace store = gd::store;
 namespace pq = gd::pq;
 
-using gd::test::temporary_database;
 using store::follow;
 using store::outcome_row;
 using store::verb;
@@ -82,13 +81,7 @@ gd::machine order_machine(gd::history how) {
       });
 }
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
-  }
-
+struct fixture : gd::test::engine_database {
   store::insert_row row_of(std::int16_t history) {
     auto drawn = store::read<store::drawn_id>(run(store::draw_ids(1))).front();
     return {.id = drawn.id,
@@ -152,10 +145,6 @@ struct fixture : gd::test::opened_database {
            {std::to_string(id)}))
       out += x.front().value() + "\n";
     return out;
-  }
-
-  void check_path() {
-    CAF_CHECK_EQUAL(gd::test::broken_paths(db), "");
   }
 };
 

@@ -5,14 +5,13 @@
 
 #include <gd/client.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 #include <support/traps.hpp>
 #include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace names_suite {
@@ -25,25 +24,14 @@ using gd::errc;
 using gd::test::contains;
 using gd::test::session;
 using gd::test::sql_error;
-using gd::test::temporary_database;
 
-struct fixture {
-  temporary_database db;
-
+struct fixture : gd::test::opened_database {
   fixture() {
-    db.migrate();
     db.rows("insert into gen_durable_machines (fsm, version, initial_step,"
             " queue, steps, served) values"
             " ('Order', 1, 'pay', 'mail', '{pay,ship}', true),"
             " ('Order', 2, 'pay', 'mail', '{pay,pack}', true),"
             " ('Report', 1, 'print', 'slow', '{print}', true)");
-  }
-
-  gd::client client() {
-    auto made = gd::client::connect(db.options());
-    if (!made)
-      CAF_FAIL(gd::to_string(made.error()));
-    return std::move(*made);
   }
 
   /// Empty: all are known.

@@ -34,7 +34,6 @@ namespace {
 namespace store = gd::store;
 namespace pq = gd::pq;
 
-using gd::test::temporary_database;
 using store::outcome_row;
 using store::signal_answer;
 using store::verb;
@@ -86,15 +85,11 @@ using changes = std::map<std::string, change>;
 constexpr std::chrono::microseconds hundred_years = std::chrono::hours{24}
                                                     * 36'525;
 
-struct fixture : gd::test::opened_database {
-  pq::connection* engine = &connect();
+struct fixture : gd::test::engine_database {
+  using engine_database::run;
 
   std::vector<pq::rows> run(std::vector<pq::call> calls) {
     return run_all(*engine, std::move(calls));
-  }
-
-  pq::rows run(pq::call one) {
-    return opened_database::run(*engine, std::move(one));
   }
 
   /// A row with something in every column that an outcome could spoil.
@@ -202,19 +197,21 @@ struct fixture : gd::test::opened_database {
     return x;
   }
 
-  /// A signal that is in the inbox already.
-  std::int64_t received(std::int64_t target, const std::string& name,
-                        const std::string& dedup = "") {
-    return std::stoll(
-      db.scalar("insert into signals (target_id, name, payload, dedup_key)"
-                " values ($1, $2, '{\"a\": 1}', nullif($3, '')) returning id",
-                {std::to_string(target), name, dedup}));
-  }
-
   std::string signal(std::int64_t id) {
     auto xs = db.rows("select signals::text from signals where id = $1",
                       {std::to_string(id)});
     return xs.empty() ? "none" : xs.front().front().value();
+  }
+
+  std::vector<store::picked_row> pick(std::int32_t limit = 10,
+                                      std::int32_t inbox = 1'000) {
+    return store::read_pick(run(store::pick({.queue = "checkout",
+                                             .limit = limit,
+                                             .machines = {{"Order", 3}},
+                                             .token = "node/1/9",
+                                             .lease = 60s,
+                                             .inbox = inbox})))
+      .rows;
   }
 
   std::vector<store::signal_row> send(const std::vector<gd::signal>& signals,
@@ -705,13 +702,7 @@ CAF_TEST(a pick takes a lease and changes nothing else) {
   check(
     id,
     [&] {
-    auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                    .limit = 10,
-                                                    .machines = {{"Order", 3}},
-                                                    .token = "node/1/9",
-                                                    .lease = 60s,
-                                                    .inbox = 1'000})))
-                    .rows;
+    auto picked = pick();
     CAF_REQUIRE_EQUAL(picked.size(), 1u);
     const auto& x = picked.front();
     CAF_CHECK_EQUAL(x.id, id);
@@ -773,13 +764,7 @@ CAF_TEST(
           {std::to_string(gone)});
   auto inbox = [&](std::int32_t bound) {
     ids xs;
-    auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                    .limit = 1,
-                                                    .machines = {{"Order", 3}},
-                                                    .token = "node/1/9",
-                                                    .lease = 60s,
-                                                    .inbox = bound})))
-                    .rows;
+    auto picked = pick(1, bound);
     for (const auto& x : picked.front().inbox)
       xs.push_back(x.id);
     db.rows("update gen_durable set status = 'runnable'");
@@ -795,13 +780,7 @@ CAF_TEST(an inbox of any size can be picked) {
           "select $1, 'big', to_jsonb(repeat('x', 1000000)) from "
           "generate_series(1, 20)",
           {std::to_string(id)});
-  auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                  .limit = 1,
-                                                  .machines = {{"Order", 3}},
-                                                  .token = "node/1/9",
-                                                  .lease = 60s,
-                                                  .inbox = 1'000})))
-                  .rows;
+  auto picked = pick(1);
   CAF_REQUIRE_EQUAL(picked.size(), 1u);
   CAF_CHECK(!picked.front().shown);
   auto shown = store::read<store::shown_row>(
@@ -1258,17 +1237,11 @@ CAF_TEST(six thousand rows go in and out in one statement each) {
                     .queue = "checkout"});
   run(store::insert(rows));
   CAF_CHECK_EQUAL(run(store::inserted(rows)).size(), 6'000u);
-  auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                  .limit = 10'000,
-                                                  .machines = {{"Order", 3}},
-                                                  .token = "node/1/1",
-                                                  .lease = 60s,
-                                                  .inbox = 1'000})))
-                  .rows;
+  auto picked = pick(10'000);
   CAF_CHECK_EQUAL(picked.size(), 6'000u);
   std::vector<outcome_row> outcomes;
   for (const auto& x : picked) {
-    outcomes.push_back({.id = x.id, .token = "node/1/1", .what = verb::done});
+    outcomes.push_back({.id = x.id, .token = "node/1/9", .what = verb::done});
     outcomes.back().result = "{}";
   }
   CAF_CHECK_EQUAL(store::read_flush(run(store::flush(outcomes))).size(),
@@ -1335,13 +1308,7 @@ CAF_TEST(numbers and text at the edges survive the way through the database) {
   x.state = encoded.text();
   run(store::flush({x}));
   send({to(x.id, "paid", {}, encoded.text())});
-  auto picked = store::read_pick(run(store::pick({.queue = "checkout",
-                                                  .limit = 1,
-                                                  .machines = {{"Order", 3}},
-                                                  .token = "node/1/9",
-                                                  .lease = 60s,
-                                                  .inbox = 1'000})))
-                  .rows;
+  auto picked = pick(1);
   CAF_REQUIRE_EQUAL(picked.size(), 1u);
   auto state = gd::from_json<edges>(picked.front().state);
   CAF_REQUIRE(state);

@@ -7,7 +7,6 @@
 
 #include <caf/test/unit_test.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>

@@ -56,6 +56,7 @@ namespace store = gd::store;
 using gd::errc;
 using gd::test::contains;
 using gd::test::message_of;
+using gd::test::must;
 using gd::test::session;
 using gd::test::temporary_database;
 using gd::testing::harness;
@@ -114,19 +115,6 @@ gd::machine door_machine(std::string name = "Door") {
 gd::insert in_step(std::string step, std::int64_t n = 0) {
   return {
     .fsm = "Order", .state = gd::to_json(order{n}), .step = std::move(step)};
-}
-
-/// The value, or the error as a failure of the test.
-template <class T>
-T must(gd::result<T> x) {
-  if (!x)
-    throw std::runtime_error{to_string(x.error())};
-  return std::move(*x);
-}
-
-void must(const gd::result<void>& x) {
-  if (!x)
-    throw std::runtime_error{to_string(x.error())};
 }
 
 std::string refusal(const gd::machine& x) {

@@ -16,15 +16,14 @@
 #include <support/ledger.hpp>
 #include <support/opened.hpp>
 #include <support/traps.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace rewind_suite {
@@ -37,9 +36,12 @@ namespace pq = gd::pq;
 namespace store = gd::store;
 
 using gd::errc;
+using gd::test::refusal;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
+using gd::test::text;
+using gd::test::why_refused;
 using store::outcome_row;
 using store::verb;
 
@@ -73,33 +75,9 @@ gd::machine order_machine(gd::history how = gd::history::with_state) {
     .final(closed);
 }
 
-std::string text(std::int64_t x) {
-  return std::to_string(x);
-}
-
-/// How a statement was refused: "MV003: instance 7 is ...".
-std::string refusal(session& in, const std::string& sql,
-                    const session::parameters& params = {}) {
-  try {
-    in.exec(sql, params);
-    return "not refused";
-  } catch (const sql_error& why) {
-    std::string message = why.what();
-    auto begin = message.find(':') + 3;
-    return why.sqlstate() + ": "
-           + message.substr(begin, message.find('\n') - begin);
-  }
-}
-
 /// The only cell of what was started there.
 std::string answer_of(session& in) {
   return in.finish().front().front().value();
-}
-
-template <class T>
-std::string refusal(const gd::result<T>& x) {
-  return x ? "not refused"s
-           : std::string{to_string(x.error().code)} + ": " + x.error().message;
 }
 
 struct fixture : gd::test::opened_database {
@@ -151,11 +129,6 @@ struct fixture : gd::test::opened_database {
             {text(id), step});
   }
 
-  std::string of(std::int64_t id, const std::string& columns) {
-    return db.scalar("select " + columns + " from gen_durable where id = $1",
-                     {text(id)});
-  }
-
   /// Everything that is stored but for the sequences.
   std::string everything() {
     return db.scalar(
@@ -173,19 +146,6 @@ struct fixture : gd::test::opened_database {
       " metadata, state), '; ' order by seq) from gen_durable_ledger"
       " where instance_id = $1 and seq >= $2::int",
       {text(id), std::to_string(from)});
-  }
-
-  store::pick_request look(const std::string& token) {
-    return {.queue = "default",
-            .limit = 10,
-            .machines = {{"Order", 1}},
-            .token = token,
-            .lease = 60s,
-            .keyed = true};
-  }
-
-  void check_path() {
-    CAF_CHECK_EQUAL(gd::test::broken_paths(db), "");
   }
 };
 
@@ -344,35 +304,36 @@ CAF_TEST(what cannot be done is refused with a sentence and nothing changes) {
     CAF_CHECK_EQUAL(refusal(by.rewind({.target = x.id, .seq = x.seq})),
                     x.code + ": " + x.why);
     session::parameters which{text(x.id), text(x.seq)};
-    CAF_CHECK_EQUAL(refusal(caller, rewind_to, which), x.state + ": " + x.why);
+    CAF_CHECK_EQUAL(why_refused(caller, rewind_to, which),
+                    x.state + " " + x.why);
     if (x.also_forks) {
       CAF_CHECK_EQUAL(refusal(by.fork({.target = x.id, .seq = x.seq})),
                       x.code + ": " + x.why);
-      CAF_CHECK_EQUAL(refusal(caller, fork_from, which),
-                      x.state + ": " + x.why);
+      CAF_CHECK_EQUAL(why_refused(caller, fork_from, which),
+                      x.state + " " + x.why);
     }
   }
   for (const auto* function : {"gd_rewind", "gd_fork"}) {
     auto call = [&](const std::string& arguments) {
-      return refusal(caller, "select "s + function + "(" + arguments + ")");
+      return why_refused(caller, "select "s + function + "(" + arguments + ")");
     };
     auto id = text(good);
-    CAF_CHECK_EQUAL(call("null, 1"), "P0002: there is no instance <NULL>");
-    CAF_CHECK_EQUAL(call(id + ", null"), "P0002: the history of instance " + id
+    CAF_CHECK_EQUAL(call("null, 1"), "P0002 there is no instance <NULL>");
+    CAF_CHECK_EQUAL(call(id + ", null"), "P0002 the history of instance " + id
                                            + " has no entry <NULL>");
     CAF_CHECK_EQUAL(call(id + ", 1, reason => repeat('x', 8193)"),
-                    "22023: reason: expected at most 8192 bytes, got 8193");
+                    "22023 reason: expected at most 8192 bytes, got 8193");
     CAF_CHECK_EQUAL(call(id + ", 1, by => E'a\\tb'"),
-                    "22023: by: expected 1 to 255 bytes of UTF-8 without "
+                    "22023 by: expected 1 to 255 bytes of UTF-8 without "
                     "control characters, got byte 0x09 at offset 1");
     CAF_CHECK_EQUAL(call(id + ", 1, by => ''"),
-                    "22023: by: expected 1 to 255 bytes of UTF-8 without "
+                    "22023 by: expected 1 to 255 bytes of UTF-8 without "
                     "control characters, got nothing");
   }
-  CAF_CHECK_EQUAL(
-    refusal(caller, "select gd_fork($1::bigint, 1, E'a\\tb')", {text(good)}),
-    "22023: queue: expected 1 to 255 bytes of UTF-8 without "
-    "control characters, got byte 0x09 at offset 1");
+  CAF_CHECK_EQUAL(why_refused(caller, "select gd_fork($1::bigint, 1, E'a\\tb')",
+                              {text(good)}),
+                  "22023 queue: expected 1 to 255 bytes of UTF-8 without "
+                  "control characters, got byte 0x09 at offset 1");
   CAF_CHECK_EQUAL(
     refusal(by.rewind({.target = good, .seq = 1, .by = ""})).substr(0, 20),
     "invalid_argument: by");
@@ -390,8 +351,8 @@ CAF_TEST(a rewind is refused outside of read committed and a fork is not ) {
   auto before = everything();
   session caller{db.conninfo()};
   caller.exec("begin isolation level repeatable read");
-  CAF_CHECK_EQUAL(refusal(caller, rewind_to, {text(id), "1"}),
-                  "25000: gd_rewind: expected isolation level read committed, "
+  CAF_CHECK_EQUAL(why_refused(caller, rewind_to, {text(id), "1"}),
+                  "25000 gd_rewind: expected isolation level read committed, "
                   "got repeatable read");
   caller.exec("rollback");
   CAF_CHECK_EQUAL(everything(), before);
@@ -442,8 +403,8 @@ CAF_TEST(a state over the default limits goes back by a program
   auto before = everything();
   session caller{db.conninfo()};
   for (const auto* call : {rewind_to, fork_from})
-    CAF_CHECK_EQUAL(refusal(caller, call, {text(id), "1"}),
-                    "22023: state: expected at most 1048576 bytes of JSON, got "
+    CAF_CHECK_EQUAL(why_refused(caller, call, {text(id), "1"}),
+                    "22023 state: expected at most 1048576 bytes of JSON, got "
                     "2000020");
   CAF_CHECK_EQUAL(everything(), before);
   auto by = client();
@@ -474,8 +435,8 @@ CAF_TEST(who has lost its unique key meanwhile is not put back) {
     auto why = "unique_key: instance " + other + " has it";
     CAF_CHECK_EQUAL(refusal(by.rewind(what)), "key_taken: " + why);
     session caller{db.conninfo()};
-    CAF_CHECK_EQUAL(refusal(caller, rewind_to, {text(id), text(what.seq)}),
-                    "MV006: " + why);
+    CAF_CHECK_EQUAL(why_refused(caller, rewind_to, {text(id), text(what.seq)}),
+                    "MV006 " + why);
     CAF_CHECK_EQUAL(everything(), before);
     CAF_MESSAGE("when it is free again, it is taken");
     db.rows("update gen_durable set status = 'done' where id = $1", {other});
@@ -578,7 +539,7 @@ CAF_TEST(of a rewind and a pick the second finds what the first has made) {
   session caller{db.conninfo()};
   run(engine, {&gd::sql::begin, {}}, false);
   CAF_REQUIRE_EQUAL(
-    store::read_pick(run(engine, store::pick(look("node/1/1")), false))
+    store::read_pick(run(engine, store::pick(pick_under("node/1/1")), false))
       .rows.size(),
     1u);
   caller.start(rewind_to, {text(first), "1"});
@@ -598,10 +559,11 @@ CAF_TEST(of a rewind and a pick the second finds what the first has made) {
   db.rows("update gen_durable set eligible_at = now(), crashes = 0");
   caller.exec("begin");
   caller.scalar(rewind_to, {text(second), "1"});
-  CAF_CHECK(
-    store::read_pick(run(engine, store::pick(look("node/1/2")))).rows.empty());
+  CAF_CHECK(store::read_pick(run(engine, store::pick(pick_under("node/1/2"))))
+              .rows.empty());
   caller.exec("commit");
-  auto picked = store::read_pick(run(engine, store::pick(look("node/1/3"))));
+  auto picked = store::read_pick(
+    run(engine, store::pick(pick_under("node/1/3"))));
   CAF_REQUIRE_EQUAL(picked.rows.size(), 1u);
   CAF_CHECK_EQUAL(picked.rows.front().step, "pay");
   CAF_CHECK_EQUAL(picked.rows.front().state, "{\"n\": 1}");
@@ -641,8 +603,8 @@ CAF_TEST(of a rewind and an outcome neither is lost nor overwrites the other) {
                   "runnable collect 5");
   CAF_MESSAGE("before it, it is a conflict, and the outcome is written");
   auto other = instance("executing");
-  CAF_CHECK_EQUAL(refusal(caller, rewind_to, {text(other), "1"}),
-                  "MV003: instance " + text(other)
+  CAF_CHECK_EQUAL(why_refused(caller, rewind_to, {text(other), "1"}),
+                  "MV003 instance " + text(other)
                     + " is executing, step ship, seq 3");
   outcome.id = other;
   CAF_CHECK(
@@ -779,8 +741,8 @@ CAF_TEST(a retired version takes no forks and its instances are put back) {
   CAF_CHECK_EQUAL(refusal(by.fork({.target = id, .seq = 1})),
                   "version_retired: version: Order v1 is retired");
   session caller{db.conninfo()};
-  CAF_CHECK_EQUAL(refusal(caller, fork_from, {text(id), "1"}),
-                  "MV002: version: Order v1 is retired");
+  CAF_CHECK_EQUAL(why_refused(caller, fork_from, {text(id), "1"}),
+                  "MV002 version: Order v1 is retired");
   CAF_CHECK_EQUAL(everything(), before);
   CAF_CHECK(by.rewind({.target = id, .seq = 1}));
 }
@@ -811,7 +773,7 @@ CAF_TEST(a role needs the rights that are documented and no others) {
     db.rows("revoke insert on gen_durable_ledger from " + app);
     auto before = everything();
     for (const auto* call : {rewind_to, fork_from})
-      CAF_CHECK_EQUAL(refusal(caller, call, {text(id), "1"}).substr(0, 5),
+      CAF_CHECK_EQUAL(why_refused(caller, call, {text(id), "1"}).substr(0, 5),
                       "42501");
     CAF_CHECK_EQUAL(everything(), before);
   }
@@ -855,8 +817,8 @@ CAF_TEST(what a trigger does not let through leaves no entry) {
   auto before = everything();
   auto said = "a trigger lets no update of instance " + text(id) + " through";
   session caller{db.conninfo()};
-  CAF_CHECK_EQUAL(refusal(caller, rewind_to, {text(id), "1"}),
-                  "P0001: " + said);
+  CAF_CHECK_EQUAL(why_refused(caller, rewind_to, {text(id), "1"}),
+                  "P0001 " + said);
   CAF_CHECK_EQUAL(refusal(client().rewind({.target = id, .seq = 1})),
                   "rejected: " + said);
   CAF_CHECK(everything() == before);

@@ -4,6 +4,7 @@
 #define CAF_SUITE rights
 
 #include "support/database.hpp"
+#include "support/words.hpp"
 
 #include <gd/client.hpp>
 #include <gd/machine.hpp>
@@ -19,7 +20,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -30,8 +30,10 @@ using namespace std::literals;
 
 using gd::errc;
 using gd::test::quoted_name;
+using gd::test::refusal;
 using gd::test::session;
 using gd::test::sql_error;
+using gd::test::sqlstate_of;
 using gd::test::temporary_database;
 namespace store = gd::store;
 
@@ -59,21 +61,6 @@ std::string replaced(std::string in, std::string_view what,
        at = in.find(what, at + by.size()))
     in.replace(at, what.size(), by);
   return in;
-}
-
-template <class T>
-std::string told(const gd::result<T>& x) {
-  return x ? "" : to_string(x.error());
-}
-
-/// The SQLSTATE with which a statement fails, "" if it does not.
-std::string refusal(session& in, const std::string& sql) {
-  try {
-    in.exec(sql);
-    return "";
-  } catch (const sql_error& why) {
-    return why.sqlstate();
-  }
 }
 
 /// A schema with an odd name, an instance of somebody else's, and a role.
@@ -231,7 +218,7 @@ struct fixture {
   void check_refused(std::vector<std::string> texts) {
     auto by = connect();
     for (const auto& text : texts)
-      if (auto said = refusal(by, text); said != "42501")
+      if (auto said = sqlstate_of(by, text); said != "42501")
         CAF_FAIL(text << ": expected 42501, got '" << said << "'");
   }
 };
@@ -256,9 +243,9 @@ CAF_TEST(columns suffice to insert and to signal and for no more than is said) {
                                {.fsm = "Order", .unique_key = "m"},
                                {.fsm = "Order", .unique_key = "m"}});
     for (const auto& x : made)
-      CAF_CHECK_EQUAL(told(x), "");
-    CAF_CHECK_EQUAL(told(tx.signal({made[0]->id, "paid"})), "");
-    CAF_CHECK_EQUAL(told(tx.signal({std::stoll(foreign), "paid"})), "");
+      CAF_CHECK_EQUAL(refusal(x), "");
+    CAF_CHECK_EQUAL(refusal(tx.signal({made[0]->id, "paid"})), "");
+    CAF_CHECK_EQUAL(refusal(tx.signal({std::stoll(foreign), "paid"})), "");
     CAF_MESSAGE("but not where no function runs: that statement has entries");
     auto rests = tx.insert({.fsm = "Order", .step = "submitted"});
     CAF_REQUIRE(!rests);
@@ -267,19 +254,21 @@ CAF_TEST(columns suffice to insert and to signal and for no more than is said) {
     CAF_CHECK_EQUAL(status(foreign), "runnable");
   }
   auto client = gd::client::connect(options());
-  CAF_REQUIRE_EQUAL(told(client), "");
+  CAF_REQUIRE_EQUAL(refusal(client), "");
   promote();
   auto made = client->insert({.fsm = "Order"});
-  CAF_CHECK_EQUAL(told(made), "");
-  CAF_CHECK_EQUAL(told(client->signal({made->id, "paid", {}, "once"})), "");
+  CAF_CHECK_EQUAL(refusal(made), "");
+  CAF_CHECK_EQUAL(refusal(client->signal({made->id, "paid", {}, "once"})), "");
   CAF_CHECK(client->signal({made->id, "paid", {}, "once"})->duplicate);
   check_refused(forbidden());
   check_refused({"select gd_transition(1, 'closed')"});
   CAF_MESSAGE("which the guide does not hide");
   auto by = connect();
-  CAF_CHECK_EQUAL(refusal(by, "update gen_durable set status = 'done'"), "");
+  CAF_CHECK_EQUAL(sqlstate_of(by, "update gen_durable set status = 'done'"),
+                  "");
   CAF_CHECK_EQUAL(status(foreign), "done");
-  CAF_CHECK_EQUAL(refusal(by, "insert into gen_durable (fsm, step, status,"
+  CAF_CHECK_EQUAL(sqlstate_of(by,
+                              "insert into gen_durable (fsm, step, status,"
                               " result) values ('Order', 'x', 'done', '{}')"),
                   "");
 }
@@ -292,7 +281,8 @@ CAF_TEST(functions suffice to insert and to signal and to move and for nothing e
   rest(id);
   by.exec("select gd_transition(" + id + ", 'closed', 'submitted', 0)");
   CAF_CHECK_EQUAL(status(id), "done");
-  CAF_CHECK_EQUAL(refusal(by, "select " + schema + ".gd_announce()"), "42501");
+  CAF_CHECK_EQUAL(sqlstate_of(by, "select " + schema + ".gd_announce()"),
+                  "42501");
   CAF_MESSAGE("nor if there is a way into the schema");
   admin.exec("grant usage on schema " + schema + " to " + quoted_name(role));
   check_refused(forbidden());
@@ -328,7 +318,7 @@ CAF_TEST(functions suffice to insert and to signal and to move and for nothing e
     session other{db.conninfo(role + "2")};
     for (const auto* call : {".gd_insert('Order')", ".gd_signal(1, 'paid')",
                              ".gd_transition(1, 'closed')", ".gd_status('o')"})
-      CAF_CHECK_EQUAL(refusal(other, "select " + api + call), "42501");
+      CAF_CHECK_EQUAL(sqlstate_of(other, "select " + api + call), "42501");
   }
   admin.exec("drop owned by " + other_role + "; drop role " + other_role);
 }
@@ -346,10 +336,11 @@ CAF_TEST(functions have no argument by which states or steps could be chosen) {
         "gd_transition(1, 'closed', state => '{}')",
         "gd_transition(1, 'closed', by => 'chief clerk')", "gd_status(1)",
         "gd_status(target => 1)"})
-    CAF_CHECK_EQUAL(refusal(by, "select * from "s + api + "." + call), "42883");
-  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Order', delay => '-1 h')"),
+    CAF_CHECK_EQUAL(sqlstate_of(by, "select * from "s + api + "." + call),
+                    "42883");
+  CAF_CHECK_EQUAL(sqlstate_of(by, "select gd_insert('Order', delay => '-1 h')"),
                   "22023");
-  CAF_CHECK_EQUAL(refusal(by, "select gd_insert('Nobody')"), "42704");
+  CAF_CHECK_EQUAL(sqlstate_of(by, "select gd_insert('Nobody')"), "42704");
   CAF_CHECK_EQUAL(admin.scalar("select count(*) from gen_durable"), "2");
 }
 
@@ -406,7 +397,7 @@ CAF_TEST(answers of functions tell nothing of instances but what is said) {
     by.scalar("select status || ' ' || step from gd_status(key_bytes => 'k')"),
     "awaiting_signal pay");
   CAF_CHECK_EQUAL(by.scalar("select count(*) from gd_status('l')"), "0");
-  CAF_CHECK_EQUAL(refusal(by, "select gd_status('k', 'k')"), "22023");
+  CAF_CHECK_EQUAL(sqlstate_of(by, "select gd_status('k', 'k')"), "22023");
 }
 
 CAF_TEST(functions run as the owner of the tables) {
@@ -432,14 +423,14 @@ CAF_TEST(functions run as the owner of the tables) {
 CAF_TEST(who looks reads all and changes nothing) {
   grant("look");
   auto by = gd::client::connect(options());
-  CAF_REQUIRE_EQUAL(told(by), "");
+  CAF_REQUIRE_EQUAL(refusal(by), "");
   auto id = std::stoll(foreign);
-  CAF_CHECK_EQUAL(told(by->why({.id = id})), "");
-  CAF_CHECK_EQUAL(told(by->look_up(id)), "");
-  CAF_CHECK_EQUAL(told(by->list({})), "");
-  CAF_CHECK_EQUAL(told(by->queues()), "");
-  CAF_CHECK_EQUAL(told(by->jobs()), "");
-  CAF_CHECK_EQUAL(told(by->nodes()), "");
+  CAF_CHECK_EQUAL(refusal(by->why({.id = id})), "");
+  CAF_CHECK_EQUAL(refusal(by->look_up(id)), "");
+  CAF_CHECK_EQUAL(refusal(by->list({})), "");
+  CAF_CHECK_EQUAL(refusal(by->queues()), "");
+  CAF_CHECK_EQUAL(refusal(by->jobs()), "");
+  CAF_CHECK_EQUAL(refusal(by->nodes()), "");
   auto refused = by->operate({.what = gd::act::stop, .target = id});
   CAF_REQUIRE(!refused);
   CAF_CHECK_EQUAL(refused.error().sqlstate, "42501");
@@ -457,22 +448,23 @@ CAF_TEST(who operates has the verbs and is named by them) {
   grant("look");
   grant("operate");
   auto by = gd::client::connect(options());
-  CAF_REQUIRE_EQUAL(told(by), "");
+  CAF_REQUIRE_EQUAL(refusal(by), "");
   auto id = std::stoll(foreign);
   admin.exec("update gen_durable set history = 1, ledger_step = step");
-  CAF_CHECK_EQUAL(told(by->operate({.what = gd::act::stop, .target = id})), "");
-  CAF_CHECK_EQUAL(told(by->operate({.what = gd::act::retry, .target = id})),
+  CAF_CHECK_EQUAL(refusal(by->operate({.what = gd::act::stop, .target = id})),
+                  "");
+  CAF_CHECK_EQUAL(refusal(by->operate({.what = gd::act::retry, .target = id})),
                   "");
   CAF_CHECK_EQUAL(admin.scalar("select string_agg(by, ' ' order by seq) from"
                                " gen_durable_ledger"),
                   role + " " + role);
-  CAF_CHECK_EQUAL(told(by->pause("default")), "");
-  CAF_CHECK_EQUAL(told(by->resume("default")), "");
+  CAF_CHECK_EQUAL(refusal(by->pause("default")), "");
+  CAF_CHECK_EQUAL(refusal(by->resume("default")), "");
   auto job = by->begin_job(
     {.what = {.what = gd::act::move, .queue = "q", .force = true},
      .which = {.fsm = "Order"}});
-  CAF_REQUIRE_EQUAL(told(job), "");
-  CAF_CHECK_EQUAL(told(by->work_on(*job)), "");
+  CAF_REQUIRE_EQUAL(refusal(job), "");
+  CAF_CHECK_EQUAL(refusal(by->work_on(*job)), "");
   CAF_CHECK_EQUAL(admin.scalar("select queue from gen_durable"), "q");
   check_refused({"update gen_durable set state = '{}'",
                  "delete from gen_durable",
@@ -482,13 +474,13 @@ CAF_TEST(who operates has the verbs and is named by them) {
   auto direct = connect();
   for (const auto* what :
        {"'done'", "'insert'", "null", "'upgrade'", "repeat('x', 300000)"})
-    CAF_CHECK_EQUAL(refusal(direct, "select _gd_operate("s + what + ", "
-                                      + foreign
-                                      + ", null, null, null, null, null, "
-                                        "'ceo')"),
+    CAF_CHECK_EQUAL(sqlstate_of(direct, "select _gd_operate("s + what + ", "
+                                          + foreign
+                                          + ", null, null, null, null, null, "
+                                            "'ceo')"),
                     "22023");
-  CAF_CHECK_EQUAL(refusal(direct, "select gd_begin_job('retry', failure => "
-                                  "repeat('x', 10000))"),
+  CAF_CHECK_EQUAL(sqlstate_of(direct, "select gd_begin_job('retry', failure => "
+                                      "repeat('x', 10000))"),
                   "22023");
   // Who works off jobs still may.
   admin.exec("grant usage on schema " + schema + " to "
@@ -497,7 +489,7 @@ CAF_TEST(who operates has the verbs and is named by them) {
                "on all tables in schema "
              + schema + " to " + quoted_name(role + " engine") + "; set role "
              + quoted_name(role + " engine"));
-  CAF_CHECK_EQUAL(refusal(admin, "select _gd_work_on_job(1)"), "");
+  CAF_CHECK_EQUAL(sqlstate_of(admin, "select _gd_work_on_job(1)"), "");
   admin.exec("reset role");
 }
 
@@ -526,10 +518,11 @@ CAF_TEST(nobody may create functions where those of others look for theirs) {
   admin.exec("grant create on schema " + schema + " to public");
   grant("functions");
   auto by = connect();
-  CAF_CHECK_EQUAL(refusal(by, "create function " + schema
-                                + ".gd_insert(fsm text, state jsonb) returns"
-                                  " bigint language sql as 'select 1::bigint'"),
-                  "42501");
+  CAF_CHECK_EQUAL(
+    sqlstate_of(by, "create function " + schema
+                      + ".gd_insert(fsm text, state jsonb) returns"
+                        " bigint language sql as 'select 1::bigint'"),
+    "42501");
 }
 
 CAF_TEST(a migration that makes a function anew takes nothing from the role) {

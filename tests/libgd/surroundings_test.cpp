@@ -19,7 +19,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +43,7 @@ namespace {
 
 using gd::errc;
 using gd::test::contains;
+using gd::test::refusal;
 using gd::test::session;
 using gd::test::sql_error;
 using gd::test::temporary_database;
@@ -71,11 +71,6 @@ gd::machine order_machine() {
           })
     .rest(hold, {gone}, {.after = 24h, .then = pack})
     .final(gone);
-}
-
-template <class T>
-std::string told(const gd::result<T>& x) {
-  return x ? "" : gd::to_string(x.error());
 }
 
 /// All that anybody may call, and what it says that does not depend on the clock. The
@@ -159,7 +154,7 @@ void check_same(const std::vector<std::string>& there,
 void make_known(const temporary_database& db) {
   auto nodes = gd::testing::in_database::connect(db.options(),
                                                  {order_machine()});
-  CAF_REQUIRE_EQUAL(told(nodes), "");
+  CAF_REQUIRE_EQUAL(refusal(nodes), "");
 }
 
 /// As a session finds it that nobody has set anything for.
@@ -275,32 +270,32 @@ void carry(temporary_role& who, const std::vector<setting>& these) {
 }
 
 void check_works(const gd::pq::options& opts) {
-  CAF_REQUIRE_EQUAL(told(gd::migrate_up(opts)), "");
-  CAF_REQUIRE_EQUAL(told(gd::migrate_down(opts, 0, true)), "");
-  CAF_REQUIRE_EQUAL(told(gd::migrate_up(opts)), "");
+  CAF_REQUIRE_EQUAL(refusal(gd::migrate_up(opts)), "");
+  CAF_REQUIRE_EQUAL(refusal(gd::migrate_down(opts, 0, true)), "");
+  CAF_REQUIRE_EQUAL(refusal(gd::migrate_up(opts)), "");
   auto nodes = gd::testing::in_database::connect(opts, {order_machine()});
-  CAF_REQUIRE_EQUAL(told(nodes), "");
+  CAF_REQUIRE_EQUAL(refusal(nodes), "");
   auto made = nodes->insert({.fsm = "Order", .unique_key = "k\\é"});
-  CAF_REQUIRE_EQUAL(told(made), "");
-  CAF_REQUIRE_EQUAL(told(nodes->drain()), "");
-  CAF_REQUIRE_EQUAL(told(nodes->signal({made->id, "paid"})), "");
-  CAF_REQUIRE_EQUAL(told(nodes->drain()), "");
+  CAF_REQUIRE_EQUAL(refusal(made), "");
+  CAF_REQUIRE_EQUAL(refusal(nodes->drain()), "");
+  CAF_REQUIRE_EQUAL(refusal(nodes->signal({made->id, "paid"})), "");
+  CAF_REQUIRE_EQUAL(refusal(nodes->drain()), "");
   auto client = gd::client::connect(opts);
-  CAF_REQUIRE_EQUAL(told(client), "");
+  CAF_REQUIRE_EQUAL(refusal(client), "");
   CAF_REQUIRE_EQUAL(
-    told(client->transition({.target = made->id, .to = "gone"})), "");
+    refusal(client->transition({.target = made->id, .to = "gone"})), "");
   auto found = client->look_up({.id = made->id});
-  CAF_REQUIRE_EQUAL(told(found), "");
+  CAF_REQUIRE_EQUAL(refusal(found), "");
   CAF_CHECK_EQUAL(found->status, "done");
   auto entries = client->history({.id = made->id});
-  CAF_REQUIRE_EQUAL(told(entries), "");
+  CAF_REQUIRE_EQUAL(refusal(entries), "");
   CAF_CHECK_EQUAL(entries->size(), 5u);
-  CAF_CHECK_EQUAL(told(client->why({.id = made->id})), "");
-  CAF_CHECK_EQUAL(told(client->list({})), "");
-  CAF_CHECK_EQUAL(told(client->queues()), "");
-  CAF_CHECK_EQUAL(told(client->machines()), "");
-  CAF_CHECK_EQUAL(told(client->nodes()), "");
-  CAF_CHECK_EQUAL(told(client->stats()), "");
+  CAF_CHECK_EQUAL(refusal(client->why({.id = made->id})), "");
+  CAF_CHECK_EQUAL(refusal(client->list({})), "");
+  CAF_CHECK_EQUAL(refusal(client->queues()), "");
+  CAF_CHECK_EQUAL(refusal(client->machines()), "");
+  CAF_CHECK_EQUAL(refusal(client->nodes()), "");
+  CAF_CHECK_EQUAL(refusal(client->stats()), "");
 }
 
 } // namespace
@@ -308,14 +303,14 @@ void check_works(const gd::pq::options& opts) {
 // -- servers ------------------------------------------------------------------
 
 CAF_TEST(a server that no test has run on is refused with both versions) {
-  CAF_CHECK_EQUAL(told(gd::pq::check_server(14'00'23)),
-                  "gd::schema_mismatch: the server is PostgreSQL 14, expected "
+  CAF_CHECK_EQUAL(refusal(gd::pq::check_server(14'00'23)),
+                  "schema_mismatch: the server is PostgreSQL 14, expected "
                   "15 to 18: upgrade the server");
-  CAF_CHECK_EQUAL(told(gd::pq::check_server(19'00'00)),
-                  "gd::schema_mismatch: the server is PostgreSQL 19, expected "
+  CAF_CHECK_EQUAL(refusal(gd::pq::check_server(19'00'00)),
+                  "schema_mismatch: the server is PostgreSQL 19, expected "
                   "15 to 18: this program is older than the server: update it");
-  CAF_CHECK_EQUAL(told(gd::pq::check_server(15'00'00)), "");
-  CAF_CHECK_EQUAL(told(gd::pq::check_server(18'00'99)), "");
+  CAF_CHECK_EQUAL(refusal(gd::pq::check_server(15'00'00)), "");
+  CAF_CHECK_EQUAL(refusal(gd::pq::check_server(18'00'99)), "");
 }
 
 // -- sessions -----------------------------------------------------------------
@@ -346,7 +341,7 @@ CAF_TEST(a role that may not end its replication role is refused) {
   auto opts = db.options();
   opts.database = db.conninfo(role.name);
   CAF_CHECK(
-    contains(told(gd::client::connect(opts)), "session_replication_role"));
+    contains(refusal(gd::client::connect(opts)), "session_replication_role"));
 }
 
 CAF_TEST(options of a connection string count but for what is pinned) {
@@ -356,14 +351,14 @@ CAF_TEST(options of a connection string count but for what is pinned) {
   opts.database += " options='-c statement_timeout=1 -c work_mem=1234 -c "
                    "search_path=nowhere'";
   auto client = gd::client::connect(opts);
-  CAF_REQUIRE_EQUAL(told(client), "");
-  CAF_CHECK_EQUAL(told(client->stats()), "");
-  CAF_CHECK_EQUAL(told(client->insert({.fsm = "m", .step = "s", .queue = "q"})),
-                  "");
+  CAF_REQUIRE_EQUAL(refusal(client), "");
+  CAF_CHECK_EQUAL(refusal(client->stats()), "");
+  CAF_CHECK_EQUAL(
+    refusal(client->insert({.fsm = "m", .step = "s", .queue = "q"})), "");
   setenv("PGOPTIONS", "-c default_transaction_isolation=nonsense", 1);
   auto refused = gd::client::connect(db.options());
   unsetenv("PGOPTIONS");
-  CAF_CHECK(contains(told(refused), "default_transaction_isolation"));
+  CAF_CHECK(contains(refusal(refused), "default_transaction_isolation"));
 }
 
 CAF_TEST(functions say the same to sessions that are set up differently) {
@@ -422,9 +417,9 @@ CAF_TEST(what a role says of synchronous_commit is left as it is) {
     auto opts = db.options();
     opts.database = db.conninfo(role.name);
     auto client = gd::client::connect(opts);
-    CAF_REQUIRE_EQUAL(told(client), "");
+    CAF_REQUIRE_EQUAL(refusal(client), "");
     CAF_CHECK_EQUAL(
-      told(client->insert({.fsm = "m", .step = "s", .queue = "q"})), "");
+      refusal(client->insert({.fsm = "m", .step = "s", .queue = "q"})), "");
     CAF_CHECK_EQUAL(db.scalar("delete from seen returning setting"), value);
   }
 }
@@ -441,7 +436,7 @@ CAF_TEST(row security that hides rows is told and never taken for their
           + "; grant all on all sequences in schema public to " + role.name);
   auto opts = db.options();
   opts.database = db.conninfo(role.name);
-  CAF_CHECK_EQUAL(told(gd::client::connect(opts)), "");
+  CAF_CHECK_EQUAL(refusal(gd::client::connect(opts)), "");
   for (const auto& [table, hidden] :
        {std::pair{"gen_durable"s, "row security keeps rows of gen_durable from "
                                   "role "
@@ -473,7 +468,7 @@ CAF_TEST(row security that hides rows is told and never taken for their
     by.exec("rollback"); // or its locks are in the way
     db.rows("alter table " + table + " disable row level security");
   }
-  CAF_CHECK_EQUAL(told(gd::client::connect(opts)), "");
+  CAF_CHECK_EQUAL(refusal(gd::client::connect(opts)), "");
   db.rows("alter table gen_durable enable row level security;"
           "alter table gen_durable_jobs enable row level security;"
           "alter table gen_durable_queues enable row level security;"
@@ -512,7 +507,7 @@ CAF_TEST(a name that is taken is told with the way out) {
                        "tables in a schema of their own (--schema)"));
     auto elsewhere = db.options();
     elsewhere.schema = "theirs";
-    CAF_CHECK_EQUAL(told(gd::migrate_up(elsewhere)), "");
+    CAF_CHECK_EQUAL(refusal(gd::migrate_up(elsewhere)), "");
   }
 }
 
@@ -526,7 +521,7 @@ CAF_TEST(another function of the name of one is found before a migration) {
   auto next = gd::newest_schema() + 1;
   known.push_back({next, "next", 0, "select 1", "select 1"});
   auto go_up = [&] {
-    return told(gd::migrator{db.options(), known}.up(next, false));
+    return refusal(gd::migrator{db.options(), known}.up(next, false));
   };
   CAF_CHECK(contains(go_up(), "gd_status(integer)"));
   db.rows("drop function gd_status(int)");
@@ -568,12 +563,12 @@ CAF_TEST(a trigger finds what it names itself and no search path leads it) {
           "execute function app.on_insert();"
           "set search_path = app, public;");
   auto client = gd::client::connect(db.options());
-  CAF_REQUIRE_EQUAL(told(client), "");
+  CAF_REQUIRE_EQUAL(refusal(client), "");
   gd::insert row{.fsm = "m", .step = "s", .queue = "q"};
-  auto refused = told(client->insert(row));
+  auto refused = refusal(client->insert(row));
   CAF_CHECK(contains(refused, "function note(bigint) does not exist"));
   db.rows("alter function app.on_insert() set search_path = app");
-  CAF_CHECK_EQUAL(told(client->insert(row)), "");
+  CAF_CHECK_EQUAL(refusal(client->insert(row)), "");
   db.rows("select gd_insert('m', step => 's', queue => 'q')");
   CAF_CHECK_EQUAL(db.scalar("select count(*) from app.audit"), "2");
 }

@@ -113,10 +113,6 @@ struct swept_database : opened_database {
             {std::to_string(count)});
   }
 
-  std::string count(const std::string& condition) {
-    return db.scalar("select count(*) from gen_durable where " + condition);
-  }
-
   /// An update of these says so.
   void refuse(const std::string& which) {
     db.rows("create function refuse() returns trigger language plpgsql as $$ "

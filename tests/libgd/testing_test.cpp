@@ -7,6 +7,7 @@
 #include "../../examples/fan_out/fan_out.hpp"
 
 #include <support/database.hpp>
+#include <support/words.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -55,6 +56,7 @@ struct puppet_number {
 
 namespace {
 
+using gd::test::must;
 using gd::testing::harness;
 using gd::testing::in_database;
 using gd::testing::simulation;
@@ -85,19 +87,6 @@ std::int64_t insert(harness& run, gd::insert what = one()) {
   if (!row)
     throw std::runtime_error{to_string(row.error())};
   return row->id;
-}
-
-/// The value, or the error as a failure of the test.
-template <class T>
-T must(gd::result<T> x) {
-  if (!x)
-    throw std::runtime_error{to_string(x.error())};
-  return std::move(*x);
-}
-
-void must(const gd::result<void>& x) {
-  if (!x)
-    throw std::runtime_error{to_string(x.error())};
 }
 
 texts lines(const std::vector<gd::testing::executed>& xs) {

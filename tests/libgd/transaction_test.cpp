@@ -5,7 +5,7 @@
 #define CAF_SUITE transaction
 
 #include "../../examples/checkout/checkout.hpp"
-#include "support/database.hpp"
+#include "support/opened.hpp"
 #include "support/words.hpp"
 
 #include <gd/client.hpp>
@@ -42,24 +42,18 @@ using namespace std::literals;
 using gd::errc;
 using gd::json;
 using gd::test::code_of;
+using gd::test::codes_of;
 using gd::test::contains;
 using gd::test::message_of;
-using gd::test::patience;
 using gd::test::quoted_name;
 using gd::test::session;
 using gd::test::sql_error;
+using gd::test::sqlstate_of;
 using gd::test::temporary_database;
 using gd::test::temporary_role;
+using gd::test::text;
 
 namespace {
-
-template <class T>
-std::vector<errc> codes_of(const std::vector<gd::result<T>>& xs) {
-  std::vector<errc> codes;
-  for (const auto& x : xs)
-    codes.push_back(code_of(x));
-  return codes;
-}
 
 /// An insert that needs no machine.
 gd::insert row(std::string state = "{}") {
@@ -82,38 +76,9 @@ gd::signal paid(std::int64_t target, std::optional<std::string> key = {}) {
           .dedup_key = std::move(key)};
 }
 
-std::string text(std::int64_t x) {
-  return std::to_string(x);
-}
-
-/// The SQLSTATE with which a statement fails, "" if it does not.
-std::string refusal(session& in, const std::string& sql,
-                    const session::parameters& params = {}) {
-  try {
-    in.exec(sql, params);
-    return "";
-  } catch (const sql_error& why) {
-    return why.sqlstate();
-  }
-}
-
-struct fixture {
+struct fixture : gd::test::opened_database {
   fixture() {
-    db.migrate();
     db.rows("create table orders (number int primary key)");
-  }
-
-  /// A connection of some program.
-  session& connect() {
-    return *opened.emplace_back(std::make_unique<session>(db.conninfo()));
-  }
-
-  /// One as the engine makes them.
-  gd::pq::connection& engine() {
-    auto& made = engines.emplace_back(
-      std::make_unique<gd::pq::connection>(db.options()));
-    CAF_REQUIRE(made->wait_ready());
-    return *made;
   }
 
   std::int64_t instance(const std::string& status = "runnable",
@@ -127,11 +92,6 @@ struct fixture {
                 {status, awaits}));
   }
 
-  std::string of(std::int64_t id, const std::string& column) {
-    return db.scalar("select " + column + " from gen_durable where id = $1",
-                     {text(id)});
-  }
-
   std::string count(const std::string& table = "gen_durable") {
     return db.scalar("select count(*) from " + table);
   }
@@ -142,15 +102,6 @@ struct fixture {
                      {text(who.pid())})
            != "0";
   }
-
-  void wait_until_blocked(const session& who) {
-    db.wait_until(
-      "select cardinality(pg_blocking_pids(" + text(who.pid()) + ")) > 0", "t");
-  }
-
-  temporary_database db;
-  std::vector<std::unique_ptr<session>> opened;
-  std::vector<std::unique_ptr<gd::pq::connection>> engines;
 };
 
 } // namespace
@@ -160,7 +111,7 @@ CAF_TEST_FIXTURE_SCOPE(transaction_tests, fixture)
 // -- with the caller's data ---------------------------------------------------
 
 CAF_TEST(what is inserted and signalled is committed with the callers data) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   caller.exec("begin");
   caller.exec("insert into orders values (42)");
@@ -177,7 +128,7 @@ CAF_TEST(what is inserted and signalled is committed with the callers data) {
 }
 
 CAF_TEST(what is inserted and signalled is rolled back with the callers data) {
-  auto& caller = connect();
+  auto& caller = program();
   auto parked = instance("awaiting_signal", "paid");
   gd::transaction tx{caller.handle()};
   for (const auto* end : {"rollback", "rollback to mine; commit"}) {
@@ -200,7 +151,7 @@ CAF_TEST(a row that is refused leaves the transaction and its rows usable) {
   db.rows("create trigger no before insert on gen_durable for each row"
           " when (new.step = 'raise') execute function public.no()");
   db.rows("alter table signals add check (name <> 'poison')");
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   caller.exec("begin");
   caller.exec("insert into orders values (42)");
@@ -242,7 +193,7 @@ CAF_TEST(a row that is refused leaves the transaction and its rows usable) {
 // -- answers ------------------------------------------------------------------
 
 CAF_TEST(ten thousand rows are answered in order and none are no work) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   // Not even a transaction is asked for.
   CAF_CHECK(tx.insert_all({}).empty());
@@ -269,7 +220,7 @@ CAF_TEST(ten thousand rows are answered in order and none are no work) {
 }
 
 CAF_TEST(a transaction draws no more ids than it inserts rows) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   caller.exec("begin");
   CAF_CHECK(tx.insert_all({row(), row()}).back());
@@ -278,7 +229,7 @@ CAF_TEST(a transaction draws no more ids than it inserts rows) {
 }
 
 CAF_TEST(a duplicate names the holder of its key whoever that is) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   auto client = gd::client::connect(db.options());
   CAF_REQUIRE(client);
@@ -305,7 +256,7 @@ CAF_TEST(a duplicate names the holder of its key whoever that is) {
 }
 
 CAF_TEST(every signal gets its own answer in the order given) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle(), {.limits = {.inbox = 3}}};
   auto open = instance();
   auto full = instance();
@@ -333,7 +284,7 @@ CAF_TEST(every signal gets its own answer in the order given) {
 }
 
 CAF_TEST(machines of the program fill in what an insert leaves open) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{
     caller.handle(),
     {.machines = std::make_shared<gd::registry>(std::vector{checkout()})}};
@@ -354,7 +305,7 @@ CAF_TEST(machines of the program fill in what an insert leaves open) {
 // -- what is no transaction for this ------------------------------------------
 
 CAF_TEST(a connection that cannot be worked on is refused with a sentence) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   auto refused = [&](std::string_view part) {
     for (const auto& message :
@@ -365,7 +316,7 @@ CAF_TEST(a connection that cannot be worked on is refused with a sentence) {
   };
   refused("got none: begin first");
   caller.exec("begin");
-  CAF_CHECK_EQUAL(refusal(caller, "select 1 / 0"), "22012");
+  CAF_CHECK_EQUAL(sqlstate_of(caller, "select 1 / 0"), "22012");
   refused("has failed");
   caller.exec("rollback; begin");
   caller.start("select 1");
@@ -385,8 +336,8 @@ CAF_TEST(a connection that cannot be worked on is refused with a sentence) {
 }
 
 CAF_TEST(a lost connection is unavailable for every row of the call) {
-  auto& caller = connect();
-  auto& stranger = connect();
+  auto& caller = program();
+  auto& stranger = program();
   db.rows("create function stall() returns trigger language plpgsql as"
           " 'begin perform pg_advisory_xact_lock(1); return new; end'");
   db.rows("create trigger stall before insert on gen_durable for each row"
@@ -410,7 +361,7 @@ CAF_TEST(a lost connection is unavailable for every row of the call) {
 }
 
 CAF_TEST(a schema that does not fit is refused and leaves the transaction) {
-  auto& caller = connect();
+  auto& caller = program();
   caller.exec("begin");
   for (auto name : {"elsewhere"s, ""s, std::string(64, 'x')}) {
     gd::transaction tx{caller.handle(), {.schema = name}};
@@ -430,7 +381,7 @@ CAF_TEST(a schema that does not fit is refused and leaves the transaction) {
 
 CAF_TEST(signals need new snapshots and inserts do not ) {
   auto id = instance();
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   for (auto level : {"repeatable read"s, "serializable"s}) {
     caller.exec("begin isolation level " + level);
@@ -446,13 +397,13 @@ CAF_TEST(signals need new snapshots and inserts do not ) {
     CAF_CHECK(tx.insert(keyed(level + " mine")));
     caller.exec("savepoint s");
     CAF_CHECK_EQUAL(
-      refusal(caller, "select gd_signal($1::bigint, 'paid')", {text(id)}),
+      sqlstate_of(caller, "select gd_signal($1::bigint, 'paid')", {text(id)}),
       "25000");
     caller.exec("rollback to s");
-    CAF_CHECK_EQUAL(refusal(caller,
-                            "select gd_insert('m', step => 's', queue"
-                            " => 'q', unique_key => $1)",
-                            {level}),
+    CAF_CHECK_EQUAL(sqlstate_of(caller,
+                                "select gd_insert('m', step => 's', queue"
+                                " => 'q', unique_key => $1)",
+                                {level}),
                     "40001");
     caller.exec("rollback to s; commit");
   }
@@ -468,8 +419,8 @@ CAF_TEST(signals need new snapshots and inserts do not ) {
 // -- the caller's session -----------------------------------------------------
 
 CAF_TEST(the callers session is as it was) {
-  auto& caller = connect();
-  auto& stranger = connect();
+  auto& caller = program();
+  auto& stranger = program();
   auto id = instance();
   auto held = instance();
   gd::transaction tx{caller.handle()};
@@ -524,7 +475,7 @@ CAF_TEST(the callers session is as it was) {
 }
 
 CAF_TEST(what the caller sets in its transaction it has after the commit) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   caller.exec("begin; set lock_timeout = '1234ms'; set search_path = a");
   CAF_CHECK(tx.insert(keyed("k")));
@@ -541,15 +492,16 @@ CAF_TEST(limits beyond the defaults hold in a transaction and nowhere else) {
   gd::limits bounds;
   bounds.state = more;
   bounds.payload = more;
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle(), {.limits = bounds}};
   auto long_json = R"({"x": ")" + std::string(1'500'000, 'x') + "\"}";
   auto refused_here = [&] {
     caller.exec("savepoint here");
-    auto state = refusal(caller,
-                         "insert into gen_durable (fsm, step, state) values "
-                         "('m', 's', $1::jsonb)",
-                         {long_json});
+    auto state = sqlstate_of(
+      caller,
+      "insert into gen_durable (fsm, step, state) values "
+      "('m', 's', $1::jsonb)",
+      {long_json});
     caller.exec("rollback to here");
     return state;
   };
@@ -640,9 +592,9 @@ CAF_TEST(the functions have the rights of whoever calls them) {
   // They run with the caller's rights, and with those alone.
   caller.exec("commit");
   db.rows("revoke update on gen_durable from " + app);
-  CAF_CHECK_EQUAL(
-    refusal(caller, "select gd_signal($1::bigint, 'paid')", {text(made->id)}),
-    "42501");
+  CAF_CHECK_EQUAL(sqlstate_of(caller, "select gd_signal($1::bigint, 'paid')",
+                              {text(made->id)}),
+                  "42501");
 }
 
 // -- strangers ----------------------------------------------------------------
@@ -651,8 +603,8 @@ CAF_TEST(an insert waits for a stranger with its unique key) {
   for (bool by_sql : {false, true})
     for (bool committed : {true, false}) {
       auto key = std::to_string(by_sql) + std::to_string(committed);
-      auto& caller = connect();
-      auto& stranger = connect();
+      auto& caller = program();
+      auto& stranger = program();
       stranger.exec("begin");
       auto holder = stranger.scalar("select id from gd_insert('m', step => 's',"
                                     " queue => 'q', unique_key => $1)",
@@ -686,8 +638,8 @@ CAF_TEST(an insert waits for a stranger with its unique key) {
 CAF_TEST(what a stranger holds is busy after one wait) {
   auto held = instance();
   auto open = instance();
-  auto& caller = connect();
-  auto& stranger = connect();
+  auto& caller = program();
+  auto& stranger = program();
   gd::transaction tx{caller.handle()};
   stranger.exec("begin");
   stranger.exec("select gd_insert('m', step => 's', queue => 'q',"
@@ -711,7 +663,7 @@ CAF_TEST(what a stranger holds is busy after one wait) {
                   (std::vector<errc>{errc::busy, {}, errc::busy}));
   caller.exec("savepoint s");
   CAF_CHECK_EQUAL(
-    refusal(caller, "select gd_signal($1::bigint, 'paid')", {text(held)}),
+    sqlstate_of(caller, "select gd_signal($1::bigint, 'paid')", {text(held)}),
     "55P03");
   caller.exec("rollback to s; commit");
   stranger.exec("rollback");
@@ -722,8 +674,8 @@ CAF_TEST(what a stranger holds is busy after one wait) {
 CAF_TEST(two callers in opposite order are a conflict for one of them) {
   auto x = instance();
   auto y = instance();
-  auto& a = connect();
-  auto& b = connect();
+  auto& a = program();
+  auto& b = program();
   for (auto* who : {&a, &b}) {
     who->exec("set deadlock_timeout = '10ms'");
     who->exec("begin");
@@ -746,8 +698,8 @@ CAF_TEST(two callers in opposite order are a conflict for one of them) {
 }
 
 CAF_TEST(insert all takes unique keys in order and meets no deadlock) {
-  auto& a = connect();
-  auto& b = connect();
+  auto& a = program();
+  auto& b = program();
   gd::transaction first{a.handle()};
   gd::transaction second{b.handle()};
   a.exec("begin");
@@ -774,8 +726,8 @@ CAF_TEST(insert all takes unique keys in order and meets no deadlock) {
 CAF_TEST(signal all locks in order and meets no deadlock) {
   auto x = instance();
   auto y = instance();
-  auto& a = connect();
-  auto& b = connect();
+  auto& a = program();
+  auto& b = program();
   gd::transaction first{a.handle()};
   gd::transaction second{b.handle()};
   a.exec("begin");
@@ -814,34 +766,28 @@ bool applied(const gd::pq::rows& flushed, std::int64_t id) {
   return false;
 }
 
-gd::pq::rows run(gd::pq::connection& on, gd::pq::call what) {
-  auto reply = on.run({{std::move(what)}, false});
-  CAF_REQUIRE(reply.ok());
-  return reply.results.front();
-}
-
 } // namespace
 
 CAF_TEST(a caller that signals twice meets no deadlock with a flush) {
   auto x = instance("executing");
   auto y = instance("executing");
-  auto& caller = connect();
-  auto& node = engine();
+  auto& caller = program();
+  auto& node = connect();
   gd::transaction tx{caller.handle()};
   std::vector outcomes{parking(x), parking(y)};
   auto flush = gd::store::flush(outcomes);
   auto recheck = *gd::store::recheck(outcomes);
   caller.exec("begin");
   CAF_REQUIRE(tx.signal(paid(x)));
-  run(node, {&gd::sql::begin, {}});
-  auto flushed = run(node, flush);
+  run(node, {&gd::sql::begin, {}}, false);
+  auto flushed = run(node, flush, false);
   CAF_CHECK(!applied(flushed, x)); // locked
   CAF_CHECK(applied(flushed, y));
   auto sent = std::async(std::launch::async,
                          [&] { return tx.signal(paid(y)); });
   wait_until_blocked(caller);
-  run(node, recheck);
-  run(node, {&gd::sql::commit, {}});
+  run(node, recheck, false);
+  run(node, {&gd::sql::commit, {}}, false);
   CAF_CHECK(sent.get());
   caller.exec("commit");
   CAF_CHECK_EQUAL(of(y, "status"), "runnable");
@@ -854,8 +800,8 @@ CAF_TEST(a caller that signals twice meets no deadlock with a flush) {
 
 CAF_TEST(an engines flush gives way to a caller that holds its row) {
   auto x = instance("executing");
-  auto& caller = connect();
-  auto& node = engine();
+  auto& caller = program();
+  auto& node = connect();
   gd::transaction tx{caller.handle()};
   caller.exec("begin");
   CAF_REQUIRE(tx.signal(paid(x)));
@@ -910,8 +856,8 @@ CAF_TEST(a callers signal and a parking step in any order wake up once) {
           "create trigger count_wake after update on gen_durable for each row"
           " when (old.status = 'awaiting_signal' and new.status = 'runnable')"
           " execute function count_wake()");
-  auto& caller = connect();
-  auto& node = engine();
+  auto& caller = program();
+  auto& node = connect();
   int waited = 0;
   int busy = 0;
   for (bool by_sql : {false, true}) {
@@ -938,17 +884,17 @@ CAF_TEST(a callers signal and a parking step in any order wake up once) {
         if (who == 'e')
           switch (e++) {
             case 0:
-              run(node, {&gd::sql::begin, {}});
+              run(node, {&gd::sql::begin, {}}, false);
               break;
             case 1:
-              parked = applied(run(node, flush), id);
+              parked = applied(run(node, flush, false), id);
               busy += parked ? 0 : 1;
               break;
             case 2:
-              run(node, recheck);
+              run(node, recheck, false);
               break;
             default:
-              run(node, {&gd::sql::commit, {}});
+              run(node, {&gd::sql::commit, {}}, false);
           }
         else
           switch (c++) {
@@ -1118,7 +1064,7 @@ CAF_TEST(gd insert does what the library does and refuses what it refuses) {
     x.partition_key = "p";
     x.unique_scope = {"runnable"};
   });
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const auto& x = cases[i];
@@ -1157,7 +1103,7 @@ CAF_TEST(gd insert does what the library does and refuses what it refuses) {
 }
 
 CAF_TEST(gd insert refuses what only SQL can say) {
-  auto& caller = connect();
+  auto& caller = program();
   for (const auto* arguments :
        {"null", "'m', null", "'m', version => 0", "'m', version => -1",
         "'m', priority => 32768", "'m', priority => -32769",
@@ -1168,7 +1114,7 @@ CAF_TEST(gd insert refuses what only SQL can say) {
         "'m', unique_key => 'k', unique_scope => array['']",
         "'m', unique_key => 'k', unique_scope => array_fill('done'::text, "
         "array[5000000])"})
-    CAF_CHECK_EQUAL(refusal(caller, "select gd_insert("s + arguments + ")"),
+    CAF_CHECK_EQUAL(sqlstate_of(caller, "select gd_insert("s + arguments + ")"),
                     "22023");
   // What is left out and what is null are the same.
   CAF_CHECK_EQUAL(
@@ -1179,7 +1125,7 @@ CAF_TEST(gd insert refuses what only SQL can say) {
 }
 
 CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
-  auto& caller = connect();
+  auto& caller = program();
   auto id = caller.scalar(
     "select id from gd_insert('m', step => 's', queue => 'q')");
   caller.exec("insert into signals (target_id, name) values ($1::bigint, 'x')",
@@ -1195,7 +1141,7 @@ CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
             + ", 'x', $1)",
           "update signals set payload = $1::jsonb"s}) {
       caller.exec("begin");
-      states += refusal(caller, sql, {json}) + " ";
+      states += sqlstate_of(caller, sql, {json}) + " ";
       caller.exec("rollback");
     }
     return states;
@@ -1224,16 +1170,17 @@ CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
                   "']')::jsonb)"),
     "x: expected at most 1048576 bytes of JSON, got more");
   CAF_MESSAGE("a state is an object");
-  CAF_CHECK_EQUAL(refusal(caller, "update gen_durable set state = '[]'"),
+  CAF_CHECK_EQUAL(sqlstate_of(caller, "update gen_durable set state = '[]'"),
                   "22023");
   CAF_MESSAGE("programs that have checked it themselves are let through");
   caller.exec("set gd.checks_json = 'on'");
   CAF_CHECK_EQUAL(
-    refusal(caller, R"(update gen_durable set state = '{"n": 1e400}')"), "");
+    sqlstate_of(caller, R"(update gen_durable set state = '{"n": 1e400}')"),
+    "");
 }
 
 CAF_TEST(gd insert takes many rows of a query) {
-  auto& caller = connect();
+  auto& caller = program();
   caller.exec("insert into orders select generate_series(1, 1000)");
   CAF_CHECK_EQUAL(
     caller.scalar("select count(distinct i.id) from orders o cross join lateral"
@@ -1245,7 +1192,7 @@ CAF_TEST(gd insert takes many rows of a query) {
 }
 
 CAF_TEST(gd signal does what the library does) {
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   auto answer_of = [](const gd::result<gd::signalled>& x) {
     if (!x)
@@ -1310,7 +1257,7 @@ CAF_TEST(gd signal does what the library does) {
 
 CAF_TEST(gd signal refuses what the library refuses) {
   auto id = instance();
-  auto& caller = connect();
+  auto& caller = program();
   gd::transaction tx{caller.handle()};
   std::vector<gd::signal> cases(7, paid(id));
   cases[0].name.clear();
@@ -1325,13 +1272,13 @@ CAF_TEST(gd signal refuses what the library refuses) {
     auto by_library = tx.signal(x);
     CAF_CHECK(!by_library);
     CAF_CHECK_EQUAL(
-      refusal(caller, "select gd_signal($1::bigint, $2, $3::jsonb, $4)",
-              {text(x.target), x.name, x.payload.text(), x.dedup_key}),
+      sqlstate_of(caller, "select gd_signal($1::bigint, $2, $3::jsonb, $4)",
+                  {text(x.target), x.name, x.payload.text(), x.dedup_key}),
       state_of(code_of(by_library)));
     caller.exec("rollback");
   }
   for (const auto* arguments : {"1, null", "1, 'n', null"})
-    CAF_CHECK_EQUAL(refusal(caller, "select gd_signal("s + arguments + ")"),
+    CAF_CHECK_EQUAL(sqlstate_of(caller, "select gd_signal("s + arguments + ")"),
                     "22023");
   CAF_CHECK_EQUAL(caller.scalar("select gd_signal(null, 'n')"),
                   "no_such_target");

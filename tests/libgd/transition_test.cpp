@@ -15,7 +15,7 @@
 #include <gd/testing.hpp>
 #include <gd/transaction.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 #include <support/traps.hpp>
 #include <support/words.hpp>
 
@@ -26,7 +26,6 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -43,10 +42,12 @@ using gd::json;
 using gd::transition;
 using gd::transitioned;
 using gd::test::code_of;
+using gd::test::codes_of;
 using gd::test::quoted_name;
 using gd::test::session;
 using gd::test::sql_error;
-using gd::test::temporary_database;
+using gd::test::text;
+using gd::test::why_refused;
 
 namespace {
 
@@ -90,36 +91,10 @@ gd::machine order_machine(gd::history how = gd::history::with_state) {
     .step(expired, [](gd::context<order>&) { return gd::done(); });
 }
 
-template <class T>
-std::vector<errc> codes_of(const std::vector<gd::result<T>>& xs) {
-  std::vector<errc> codes;
-  for (const auto& x : xs)
-    codes.push_back(code_of(x));
-  return codes;
-}
-
 std::string told(const gd::result<transitioned>& x) {
   return x ? fmt::format("seq {}, {}", x->seq, x->status)
            : fmt::format("{}: {}", to_string(x.error().code),
                          x.error().message);
-}
-
-/// The SQLSTATE, and the sentence.
-std::string refusal(session& in, const std::string& sql,
-                    const session::parameters& params = {}) {
-  try {
-    in.exec(sql, params);
-    return "";
-  } catch (const sql_error& why) {
-    std::string text = why.what();
-    auto end = text.find('\n');
-    text = text.substr(0, end);
-    return why.sqlstate() + " " + text.substr(text.find(":  ") + 3);
-  }
-}
-
-std::string text(std::int64_t x) {
-  return std::to_string(x);
 }
 
 constexpr auto call_transition
@@ -159,16 +134,11 @@ std::string state_of(errc code) {
   }
 }
 
-struct fixture {
-  temporary_database db;
-  std::vector<std::unique_ptr<session>> opened;
-  std::unique_ptr<pq::connection> engine;
+struct fixture : gd::test::opened_database {
+  pq::connection* engine = &connect();
 
   fixture() {
-    db.migrate();
     db.rows("create table invoices (number int primary key)");
-    engine = std::make_unique<pq::connection>(db.options());
-    CAF_REQUIRE(engine->wait_ready());
     know(order_machine());
   }
 
@@ -177,21 +147,7 @@ struct fixture {
   }
 
   pq::rows run(pq::call one) {
-    auto reply = engine->run({{std::move(one)}, false});
-    if (!reply.ok())
-      CAF_ERROR("" << to_string(*reply.failure));
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results.front());
-  }
-
-  session& connect() {
-    return *opened.emplace_back(std::make_unique<session>(db.conninfo()));
-  }
-
-  gd::client client() {
-    auto x = gd::client::connect(db.options());
-    CAF_REQUIRE(x);
-    return std::move(*x);
+    return opened_database::run(*engine, std::move(one), false);
   }
 
   /// An instance, with history; `more` replaces columns of it.
@@ -231,11 +187,6 @@ struct fixture {
 
   std::string entries() {
     return db.scalar("select count(*) from gen_durable_ledger");
-  }
-
-  void wait_until_blocked(const session& who) {
-    db.wait_until(
-      "select cardinality(pg_blocking_pids(" + text(who.pid()) + ")) > 0", "t");
   }
 
   static store::outcome_row next(std::int64_t id) {
@@ -308,8 +259,8 @@ CAF_TEST(of two transitions that compete one wins and the other is told so) {
     for (bool second_by_sql : {false, true})
       for (bool committed : {true, false}) {
         auto id = resting();
-        auto& a = connect();
-        auto& b = connect();
+        auto& a = program();
+        auto& b = program();
         mover first{a, first_by_sql};
         mover second{b, second_by_sql};
         a.exec("begin");
@@ -347,7 +298,7 @@ std::string executes(std::int64_t id, const char* step) {
 
 CAF_TEST(who asks for an executing row again and again keeps it from nothing) {
   auto id = instance("collect", "executing");
-  auto& asks = connect();
+  auto& asks = program();
   asks.exec("begin");
   CAF_CHECK_EQUAL(asks.scalar("select answer from _gd_move($1::bigint, "
                               "'cancelled', null, null, null, null, null, "
@@ -360,7 +311,7 @@ CAF_TEST(who asks for an executing row again and again keeps it from nothing) {
 
 CAF_TEST(a transition and an outcome in any order are told the truth) {
   for (bool by_sql : {false, true}) {
-    auto& caller = connect();
+    auto& caller = program();
     mover move{caller, by_sql};
 
     CAF_MESSAGE("before the outcome it executes");
@@ -421,7 +372,7 @@ CAF_TEST(a transition and an outcome in any order are told the truth) {
 CAF_TEST(a transition and a reap in any order are told the truth) {
   constexpr auto over = "lease_expires_at = now() - interval '1 minute'";
   for (bool by_sql : {false, true}) {
-    auto& caller = connect();
+    auto& caller = program();
     mover move{caller, by_sql};
     auto id = instance("collect", "executing", over);
     CAF_CHECK_EQUAL(
@@ -461,8 +412,8 @@ CAF_TEST(a transition and a reap in any order are told the truth) {
 }
 
 CAF_TEST(a transition and a signal in any order lose nothing) {
-  auto& caller = connect();
-  auto& sender = connect();
+  auto& caller = program();
+  auto& sender = program();
   for (bool by_sql : {false, true}) {
     mover move{caller, by_sql};
     constexpr auto send = "select gd_signal($1::bigint, 'paid')";
@@ -500,7 +451,7 @@ CAF_TEST(a transition and a signal in any order lose nothing) {
 
 CAF_TEST(a transition and a deadline in any order are one move) {
   constexpr auto due = "deadline = now() - interval '1 minute'";
-  auto& caller = connect();
+  auto& caller = program();
   for (bool by_sql : {false, true}) {
     mover move{caller, by_sql};
     auto id = instance("submitted", "awaiting_signal", due);
@@ -528,7 +479,7 @@ CAF_TEST(a transition and a deadline in any order are one move) {
 // -- arrivals -----------------------------------------------------------------
 
 CAF_TEST(where a transition leads to the row is as its machine says) {
-  auto& caller = connect();
+  auto& caller = program();
   auto used
     = "attempt = 3, crashes = 1, excused = 1, trials = 1, last_error = 'e',"
       " wake_reason = 'timeout', deadline = now() + interval '1 day',"
@@ -614,7 +565,7 @@ CAF_TEST(an entry tells who and why and from which to which step) {
 // -- refusals -----------------------------------------------------------------
 
 CAF_TEST(what is refused has a sentence and changes nothing whoever asks) {
-  auto& caller = connect();
+  auto& caller = program();
   auto c = client();
   gd::transaction tx{caller.handle()};
   auto id = resting();
@@ -697,7 +648,7 @@ CAF_TEST(what is refused has a sentence and changes nothing whoever asks) {
     auto in_transaction = tx.transition(cases[i]);
     CAF_CHECK_EQUAL(told(in_transaction), told(by_client));
     caller.exec("commit"); // it is usable
-    auto by_sql = refusal(caller, call_transition, parameters_of(cases[i]));
+    auto by_sql = why_refused(caller, call_transition, parameters_of(cases[i]));
     CAF_CHECK_EQUAL(by_sql.substr(0, 6 + expected[i].second.size()),
                     state_of(expected[i].first) + " " + expected[i].second);
   }
@@ -711,10 +662,11 @@ CAF_TEST(what is refused has a sentence and changes nothing whoever asks) {
     code_of(c.transition({.target = id, .to = "paid", .reason = "a\xff"})),
     errc::invalid_argument);
   CAF_MESSAGE("what only SQL can say");
-  CAF_CHECK_EQUAL(refusal(caller, "select gd_transition(null, 'paid')"),
+  CAF_CHECK_EQUAL(why_refused(caller, "select gd_transition(null, 'paid')"),
                   "P0002 target: there is no instance null");
-  CAF_CHECK_EQUAL(refusal(caller, "select gd_transition(1, null)").substr(0, 9),
-                  "22023 to:");
+  CAF_CHECK_EQUAL(
+    why_refused(caller, "select gd_transition(1, null)").substr(0, 9),
+    "22023 to:");
   CAF_CHECK(all() == before);
   CAF_CHECK_EQUAL(entries(), "0");
 }
@@ -722,26 +674,27 @@ CAF_TEST(what is refused has a sentence and changes nothing whoever asks) {
 CAF_TEST(a machine opens nothing where nobody has told what it opens) {
   auto id = resting();
   db.rows("update gen_durable_machines set outside = null");
-  auto& caller = connect();
+  auto& caller = program();
   CAF_CHECK_EQUAL(
-    refusal(caller, "select gd_transition($1::bigint, 'paid')", {text(id)}),
+    why_refused(caller, "select gd_transition($1::bigint, 'paid')", {text(id)}),
     "MV004 to: no node has made known where Order v1 may be moved "
     "from outside");
 }
 
 CAF_TEST(transitions need new snapshots) {
   auto id = resting();
-  auto& caller = connect();
+  auto& caller = program();
   for (std::string level : {"repeatable read", "serializable"}) {
     caller.exec("begin isolation level " + level);
     auto x = gd::transaction{caller.handle()}.transition(
       {.target = id, .to = "paid"});
     CAF_CHECK_EQUAL(code_of(x), errc::invalid_argument);
-    CAF_CHECK_EQUAL(
-      refusal(caller, "select gd_transition($1::bigint, 'paid')", {text(id)}),
-      "25000 gd_transition: expected isolation level read "
-      "committed, got "
-        + level);
+    CAF_CHECK_EQUAL(why_refused(caller,
+                                "select gd_transition($1::bigint, 'paid')",
+                                {text(id)}),
+                    "25000 gd_transition: expected isolation level read "
+                    "committed, got "
+                      + level);
     caller.exec("rollback");
   }
   CAF_CHECK_EQUAL(of(id, "step"), "submitted");
@@ -752,8 +705,8 @@ CAF_TEST(a unique key that another has is not taken by a transition) {
   auto key = [](const std::string& k) {
     return "unique_key = '" + k + "', unique_scope = '{runnable}'";
   };
-  auto& caller = connect();
-  auto& stranger = connect();
+  auto& caller = program();
+  auto& stranger = program();
   auto c = client();
   auto id = instance("archived", "awaiting_signal", key("k"));
   auto holder = instance("pay", "runnable", key("k"));
@@ -766,7 +719,7 @@ CAF_TEST(a unique key that another has is not taken by a transition) {
     fmt::format("key_taken: unique_key: instance {} has it", holder));
   CAF_CHECK(answers[1]);
   CAF_CHECK_EQUAL(
-    refusal(caller, "select gd_transition($1::bigint, 'pay')", {text(id)}),
+    why_refused(caller, "select gd_transition($1::bigint, 'pay')", {text(id)}),
     fmt::format("MV006 unique_key: instance {} has it", holder));
   CAF_CHECK(all_of(id) == before);
   CAF_MESSAGE("where it is not needed it does not matter");
@@ -820,9 +773,10 @@ CAF_TEST(what a trigger does not let through is refused and alone) {
     {{.target = id, .to = "paid"}, {.target = neighbour, .to = "paid"}});
   CAF_CHECK_EQUAL(told(answers[0]), "rejected: " + said);
   CAF_CHECK(answers[1]);
-  CAF_CHECK_EQUAL(
-    refusal(connect(), "select gd_transition($1::bigint, 'paid')", {text(id)}),
-    "P0001 " + said);
+  CAF_CHECK_EQUAL(why_refused(program(),
+                              "select gd_transition($1::bigint, 'paid')",
+                              {text(id)}),
+                  "P0001 " + said);
   CAF_CHECK(all_of(id) == before);
 }
 
@@ -830,14 +784,14 @@ CAF_TEST(what others define in the schema is not run by who moves) {
   auto id = instance("archived", "awaiting_signal",
                      "unique_key = 'k', unique_scope = '{runnable}'");
   gd::test::define_traps(db);
-  auto& caller = connect();
+  auto& caller = program();
   for (const auto* wrong :
        {"'ship'", "'paid'", "'pay', 'paid'", "'pay', seq => 7"})
-    CAF_CHECK_NOT_EQUAL(
-      refusal(caller,
-              "select gd_transition($1::bigint, " + std::string{wrong} + ")",
-              {text(id)}),
-      "");
+    CAF_CHECK_NOT_EQUAL(why_refused(caller,
+                                    "select gd_transition($1::bigint, "
+                                      + std::string{wrong} + ")",
+                                    {text(id)}),
+                        "");
   CAF_CHECK_EQUAL(
     db.scalar("select gd_transition($1::bigint, 'pay')", {text(id)}), "1");
   CAF_CHECK_EQUAL(db.scalar("select count(*) from trapped"), "0");
@@ -846,7 +800,7 @@ CAF_TEST(what others define in the schema is not run by who moves) {
 CAF_TEST(a state that was there before is not checked again) {
   // By other limits than the function's.
   auto id = resting();
-  auto& caller = connect();
+  auto& caller = program();
   caller.exec("begin; set local gd.checks_json = 'on'");
   caller.exec(
     "update gen_durable set state = jsonb_build_object('n', 1, 'text',"
@@ -855,14 +809,14 @@ CAF_TEST(a state that was there before is not checked again) {
   caller.exec("commit");
   caller.exec("select gd_transition($1::bigint, 'archived')", {text(id)});
   CAF_CHECK_EQUAL(of(id, "step"), "archived");
-  CAF_CHECK(refusal(caller, "update gen_durable set state = state")
+  CAF_CHECK(why_refused(caller, "update gen_durable set state = state")
               .starts_with("22023"));
 }
 
 // -- the caller's transaction -------------------------------------------------
 
 CAF_TEST(a transition and a row of the application are both there or neither) {
-  auto& caller = connect();
+  auto& caller = program();
   for (bool by_sql : {false, true})
     for (bool committed : {true, false}) {
       db.rows("truncate invoices, gen_durable_ledger");
@@ -883,8 +837,8 @@ CAF_TEST(single transitions in opposite order are a conflict for one and all
          together are none) {
   auto x = resting();
   auto y = resting();
-  auto& a = connect();
-  auto& b = connect();
+  auto& a = program();
+  auto& b = program();
   gd::transaction first{a.handle()};
   gd::transaction second{b.handle()};
   for (auto* who : {&a, &b}) {
@@ -923,7 +877,7 @@ CAF_TEST(single transitions in opposite order are a conflict for one and all
 
 CAF_TEST(
   each transition has its own answer and those of an instance take turns) {
-  auto& caller = connect();
+  auto& caller = program();
   auto c = client();
   for (bool by_client : {true, false}) {
     auto x = resting();
@@ -957,8 +911,8 @@ CAF_TEST(
 CAF_TEST(what a stranger holds is busy after one wait) {
   auto held = resting();
   auto open = resting();
-  auto& caller = connect();
-  auto& stranger = connect();
+  auto& caller = program();
+  auto& stranger = program();
   stranger.exec("begin");
   stranger.exec("select from gen_durable where id = $1 for no key update",
                 {text(held)});
@@ -967,9 +921,9 @@ CAF_TEST(what a stranger holds is busy after one wait) {
     {{.target = held, .to = "paid"}, {.target = open, .to = "paid"}});
   CAF_CHECK_EQUAL(codes_of(answers), (std::vector{errc::busy, errc{}}));
   caller.exec("savepoint s");
-  CAF_CHECK(
-    refusal(caller, "select gd_transition($1::bigint, 'paid')", {text(held)})
-      .starts_with("55P03"));
+  CAF_CHECK(why_refused(caller, "select gd_transition($1::bigint, 'paid')",
+                        {text(held)})
+              .starts_with("55P03"));
   caller.exec("rollback to s; commit");
   stranger.exec("rollback");
   CAF_CHECK_EQUAL(of(held, "step"), "submitted");
@@ -979,7 +933,7 @@ CAF_TEST(what a stranger holds is busy after one wait) {
 CAF_TEST(a role needs the rights that are documented and no others) {
   auto name = db.name() + "_role";
   auto app = quoted_name(name);
-  auto& admin = connect();
+  auto& admin = program();
   admin.exec("create role " + app + " login");
   admin.exec("grant usage on schema public to " + app
              + "; grant select, update on gen_durable to " + app
@@ -998,11 +952,11 @@ CAF_TEST(a role needs the rights that are documented and no others) {
     CAF_MESSAGE("and for what has history the right to its entries");
     id = resting();
     auto move = "select gd_transition($1::bigint, 'archived')"s;
-    CAF_CHECK(refusal(caller, move, {text(id)}).starts_with("42501"));
+    CAF_CHECK(why_refused(caller, move, {text(id)}).starts_with("42501"));
     admin.exec("grant insert on gen_durable_ledger to " + app);
-    CAF_CHECK_EQUAL(refusal(caller, move, {text(id)}), "");
+    CAF_CHECK_EQUAL(why_refused(caller, move, {text(id)}), "");
     admin.exec("revoke update on gen_durable from " + app);
-    CAF_CHECK(refusal(caller, move, {text(id)}).starts_with("42501"));
+    CAF_CHECK(why_refused(caller, move, {text(id)}).starts_with("42501"));
   }
   admin.exec("drop owned by " + app + " cascade; drop role " + app);
 }
@@ -1158,8 +1112,8 @@ CAF_TEST(conflicts are tried again and nothing else is) {
 
 CAF_TEST(a transaction that met another begins anew and is committed once) {
   auto id = resting();
-  auto& caller = connect();
-  auto& stranger = connect();
+  auto& caller = program();
+  auto& stranger = program();
   int calls = 0;
   auto answer = gd::retry_conflicts(
     3, caller.handle(), [&](gd::transaction& tx) -> gd::result<transitioned> {
@@ -1183,7 +1137,7 @@ CAF_TEST(a transaction that met another begins anew and is committed once) {
 
 CAF_TEST(what fails
          or throws in a transaction of retry conflicts is rolled back) {
-  auto& caller = connect();
+  auto& caller = program();
   auto insert = [&] { caller.exec("insert into invoices values (1)"); };
   CAF_CHECK_EQUAL(code_of(gd::retry_conflicts(
                     3, caller.handle(),
@@ -1206,7 +1160,7 @@ CAF_TEST(what fails
   auto lost = gd::retry_conflicts(
     3, caller.handle(), [&](gd::transaction&) -> gd::result<void> {
       insert();
-      CAF_CHECK(!refusal(caller, "select 1 / 0").empty());
+      CAF_CHECK(!why_refused(caller, "select 1 / 0").empty());
       return {};
     });
   CAF_CHECK_EQUAL(code_of(lost), errc::sql);
@@ -1233,8 +1187,8 @@ CAF_TEST(what fails
 CAF_TEST(a deadlock is tried again and a commit of unknown fate is not ) {
   auto x = resting();
   auto y = resting();
-  auto& a = connect();
-  auto& b = connect();
+  auto& a = program();
+  auto& b = program();
   a.exec("set deadlock_timeout = '10ms'");
   b.exec("set deadlock_timeout = '1h'");
   int calls = 0;
@@ -1261,7 +1215,7 @@ CAF_TEST(a deadlock is tried again and a commit of unknown fate is not ) {
           " perform pg_terminate_backend(pg_backend_pid()); return null; end';"
           " create constraint trigger die after insert on invoices deferrable"
           " initially deferred for each row execute function die()");
-  auto& c = connect();
+  auto& c = program();
   calls = 0;
   auto lost = gd::retry_conflicts(3, c.handle(),
                                   [&](gd::transaction&) -> gd::result<void> {

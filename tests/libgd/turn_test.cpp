@@ -7,7 +7,7 @@
 #include <gd/pq/connection.hpp>
 #include <gd/sql.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -34,7 +34,6 @@ namespace sql = gd::sql;
 namespace store = gd::store;
 
 using gd::test::session;
-using gd::test::temporary_database;
 using store::outcome_row;
 using store::verb;
 using verdict = gd::turn::flushed::verdict;
@@ -613,17 +612,9 @@ CAF_TEST_FIXTURE_SCOPE_END()
 
 namespace {
 
-struct with_server {
-  temporary_database db;
-  std::unique_ptr<pq::connection> engine;
+struct with_server : gd::test::engine_database {
   clock_type::time_point now = clock_type::now();
   int transactions = 0;
-
-  with_server() {
-    db.migrate();
-    engine = std::make_unique<pq::connection>(db.options());
-    CAF_REQUIRE(engine->wait_ready());
-  }
 
   ids executing(int n) {
     ids xs;
@@ -668,10 +659,6 @@ struct with_server {
       }
     }
     return xs;
-  }
-
-  std::string count(const std::string& where) {
-    return db.scalar("select count(*) from gen_durable where " + where);
   }
 };
 

@@ -10,7 +10,7 @@
 #include <gd/sql.hpp>
 #include <gd/store/store.hpp>
 
-#include <support/database.hpp>
+#include <support/opened.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -18,7 +18,6 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -30,11 +29,9 @@ using namespace std::literals;
 
 namespace {
 
-namespace pq = gd::pq;
 namespace store = gd::store;
 
 using gd::test::session;
-using gd::test::temporary_database;
 using store::verb;
 using verdict = gd::turn::flushed::verdict;
 using scope = std::vector<std::string>;
@@ -58,26 +55,12 @@ bool refused_by_server(F f) {
   }
 }
 
-struct fixture {
-  temporary_database db;
-  std::unique_ptr<pq::connection> on;
+struct fixture : gd::test::engine_database {
   gd::turn work{{.queue = "default",
                  .incarnation = "node/1",
                  .machines = {{"Order", 1}},
                  .lease = 60s}};
   gd::turn::clock::time_point now = gd::turn::clock::now();
-
-  fixture() {
-    db.migrate();
-    on = std::make_unique<pq::connection>(db.options());
-    CAF_REQUIRE(on->wait_ready());
-  }
-
-  gd::client connect() {
-    auto made = gd::client::connect(db.options());
-    CAF_REQUIRE(made);
-    return std::move(*made);
-  }
 
   std::int64_t row(const std::string& status, const std::string& key,
                    const std::string& in, const std::string& more = "null") {
@@ -90,11 +73,6 @@ struct fixture {
       "then 'paid' end, "
         + more + ") returning id",
       {status, key, in}));
-  }
-
-  std::string of(std::int64_t id, const std::string& column) {
-    return db.scalar("select " + column + " from gen_durable where id = $1",
-                     {std::to_string(id)});
   }
 
   static store::outcome_row outcome(std::int64_t id, verb what,
@@ -117,7 +95,7 @@ struct fixture {
     std::vector<gd::turn::flushed> rows;
     for (int i = 0; i < 1'000 && rows.size() < count; ++i) {
       if (auto unit = work.begin(0, now)) {
-        auto report = work.finish(0, on->run(unit->work), now);
+        auto report = work.finish(0, engine->run(unit->work), now);
         CAF_CHECK(!report.failure);
         for (auto& x : report.rows)
           rows.push_back(std::move(x));
@@ -125,12 +103,6 @@ struct fixture {
       now += 5ms;
     }
     return rows;
-  }
-
-  pq::rows run(pq::call what) {
-    auto reply = on->run({{std::move(what)}});
-    CAF_REQUIRE(reply.ok());
-    return std::move(reply.results.front());
   }
 };
 
@@ -141,7 +113,7 @@ CAF_TEST_FIXTURE_SCOPE(unique_tests, fixture)
 // -- inserts ------------------------------------------------------------------
 
 CAF_TEST(every row of a batch is answered in its place) {
-  auto client = connect();
+  auto client = this->client();
   auto first = client.insert(order("a"));
   CAF_REQUIRE(first);
   std::vector<gd::insert> rows{
@@ -167,7 +139,7 @@ CAF_TEST(every row of a batch is answered in its place) {
 }
 
 CAF_TEST(a key is taken in the statuses of its scope and free in the others) {
-  auto client = connect();
+  auto client = this->client();
   for (const auto* status :
        {"runnable", "executing", "awaiting_signal", "done", "failed"}) {
     for (const auto& in : {scope{}, scope{"runnable"}, scope{"done", "failed"},
@@ -191,7 +163,7 @@ CAF_TEST(a key is taken in the statuses of its scope and free in the others) {
 }
 
 CAF_TEST(a key is any bytes and its scope lets in what can run) {
-  auto client = connect();
+  auto client = this->client();
   auto key = "\0\xff\x80 any"s;
   CAF_REQUIRE(client.insert(order(key)));
   CAF_CHECK(client.insert(order(key))->duplicate);
@@ -230,8 +202,8 @@ CAF_TEST(two nodes insert the same new keys in opposite order) {
   for (int i = 0; i < count; ++i)
     forward.push_back(order("key " + std::to_string(i)));
   std::vector<gd::insert> backward{forward.rbegin(), forward.rend()};
-  auto one = connect();
-  auto other = connect();
+  auto one = client();
+  auto other = client();
   auto answers = std::async(std::launch::async,
                             [&] { return one.insert_all(forward); });
   auto others = other.insert_all(backward);
@@ -282,7 +254,7 @@ CAF_TEST(an uncommitted insert delays its own key alone) {
   auto run = [&](std::size_t until) {
     for (int i = 0; i < 200 && answered.size() < until; ++i) {
       if (auto unit = intake.begin(now))
-        for (auto& x : intake.finish(on->run(*unit), now).answers) {
+        for (auto& x : intake.finish(engine->run(*unit), now).answers) {
           CAF_CHECK(x.answer);
           answered.push_back(x.ticket);
         }
@@ -323,7 +295,7 @@ CAF_TEST(plain inserts wait for one unit of those that a stranger holds up) {
       CAF_REQUIRE(unit);
       bool may_wait = unit->calls.front().what == &gd::sql::lock_timeout;
       auto began = gd::intake_base::clock::now();
-      auto reply = on->run(*unit);
+      auto reply = engine->run(*unit);
       auto took = gd::intake_base::clock::now() - began;
       // However long the server takes on a busy machine for what waits for nobody.
       now += may_wait ? took : 1ms;
@@ -370,7 +342,7 @@ CAF_TEST(a group that waits for nobody has the time that its size takes) {
         CAF_CHECK_EQUAL(first.args.values().front(), "10ms");
         return std::stoi(first.args.values().back());
       }
-      intake.finish(on->run(*unit), at);
+      intake.finish(engine->run(*unit), at);
     }
   };
   CAF_CHECK_LESS(time_of(2, 10), 110);
@@ -496,7 +468,7 @@ CAF_TEST(picks go on beside outcomes that a stranger holds up) {
     CAF_CHECK(!(waits && was_waiting));
     was_waiting = waits;
     auto began = gd::turn::clock::now();
-    auto reply = on->run(unit->work);
+    auto reply = engine->run(unit->work);
     auto took = gd::turn::clock::now() - began;
     now += took;
     if (waits)

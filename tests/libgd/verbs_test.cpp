@@ -21,10 +21,8 @@
 #include <caf/test/dsl.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace verbs_suite {
@@ -39,9 +37,10 @@ namespace store = gd::store;
 using gd::act;
 using gd::errc;
 using gd::test::contains;
+using gd::test::refusal;
 using gd::test::session;
 using gd::test::sql_error;
-using gd::test::temporary_database;
+using gd::test::text;
 using store::outcome_row;
 using store::verb;
 
@@ -66,16 +65,6 @@ gd::machine order_machine() {
     .step(ship, [](gd::context<order>& ctx) { return gd::done(ctx.state); })
     .rest(submitted, {closed}, {.after = 1h, .then = closed})
     .final(closed);
-}
-
-std::string text(std::int64_t x) {
-  return std::to_string(x);
-}
-
-template <class T>
-std::string refusal(const gd::result<T>& x) {
-  return x ? "not refused"s
-           : std::string{to_string(x.error().code)} + ": " + x.error().message;
 }
 
 /// What a statement that was started has answered: a cell, or its SQLSTATE.
@@ -138,10 +127,6 @@ struct fixture : gd::test::opened_database {
                      {text(id), std::to_string(seq)});
   }
 
-  void check_path() {
-    CAF_CHECK_EQUAL(gd::test::broken_paths(db), "");
-  }
-
   /// Writes an outcome of its step under the token that it has.
   std::vector<store::flushed_row> flush(pq::connection& on, std::int64_t id,
                                         bool alone = true) {
@@ -154,15 +139,6 @@ struct fixture : gd::test::opened_database {
           store::write_outcomes({store::writer::any, store::follow::history},
                                 {row}),
           alone));
-  }
-
-  store::pick_request look(const std::string& token) {
-    return {.queue = "default",
-            .limit = 10,
-            .machines = {{"Order", 1}},
-            .token = token,
-            .lease = 60s,
-            .keyed = true};
   }
 };
 
@@ -394,7 +370,7 @@ CAF_TEST(of a verb and a pick the second finds what the first has made) {
   session move{db.conninfo()};
   run(engine, {&gd::sql::begin, {}}, false);
   CAF_REQUIRE_EQUAL(
-    store::read_pick(run(engine, store::pick(look("node/1/1")), false))
+    store::read_pick(run(engine, store::pick(pick_under("node/1/1")), false))
       .rows.size(),
     1u);
   move.start("select gd_requeue($1, 'slow', force => true)", {text(first)});
@@ -411,12 +387,12 @@ CAF_TEST(of a verb and a pick the second finds what the first has made) {
           {text(second)});
   move.exec("begin");
   move.exec("select gd_requeue($1, 'slow', force => true)", {text(second)});
-  CAF_CHECK(
-    store::read_pick(run(engine, store::pick(look("node/1/2")))).rows.empty());
+  CAF_CHECK(store::read_pick(run(engine, store::pick(pick_under("node/1/2"))))
+              .rows.empty());
   move.exec("commit");
-  CAF_CHECK(
-    store::read_pick(run(engine, store::pick(look("node/1/3")))).rows.empty());
-  auto slow = look("node/1/4");
+  CAF_CHECK(store::read_pick(run(engine, store::pick(pick_under("node/1/3"))))
+              .rows.empty());
+  auto slow = pick_under("node/1/4");
   slow.queue = "slow";
   CAF_CHECK_EQUAL(store::read_pick(run(engine, store::pick(slow))).rows.size(),
                   1u);

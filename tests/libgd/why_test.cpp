@@ -19,7 +19,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 namespace why_suite {
 
@@ -31,6 +30,7 @@ using gd::errc;
 using gd::test::contains;
 using gd::test::session;
 using gd::test::temporary_database;
+using gd::test::text;
 
 struct fixture {
   temporary_database db;
@@ -107,10 +107,6 @@ struct fixture {
     return cause(id, std::initializer_list<std::string>{part});
   }
 };
-
-std::string text(std::int64_t id) {
-  return std::to_string(id);
-}
 
 } // namespace
 

@@ -144,6 +144,23 @@ private:
 
 } // namespace
 
+std::string why_refused(session& in, const std::string& sql,
+                        const session::parameters& params) {
+  try {
+    in.exec(sql, params);
+    return "";
+  } catch (const sql_error& why) {
+    std::string text = why.what();
+    text = text.substr(0, text.find('\n'));
+    return why.sqlstate() + " " + text.substr(text.find(":  ") + 3);
+  }
+}
+
+std::string sqlstate_of(session& in, const std::string& sql,
+                        const session::parameters& params) {
+  return why_refused(in, sql, params).substr(0, 5);
+}
+
 std::string quoted_name(std::string_view name) {
   std::string out = "\"";
   for (char c : name) {

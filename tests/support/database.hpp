@@ -112,6 +112,13 @@ private:
   std::unique_ptr<session> observer_;
 };
 
+/// The SQLSTATE with which a statement fails, and its sentence. Empty: it does not.
+std::string why_refused(session& in, const std::string& sql,
+                        const session::parameters& params = {});
+
+std::string sqlstate_of(session& in, const std::string& sql,
+                        const session::parameters& params = {});
+
 /// Counts statements of a database that have waited for a lock for longer than a
 /// second, each once.
 class long_lock_waits {

@@ -20,8 +20,9 @@ struct ended {
   std::string said; ///< to both streams
 };
 
-inline ended run_gdctl(const std::string& arguments) {
-  auto* out = popen((GD_GDCTL " " + arguments + " 2>&1").c_str(), "r");
+/// In a shell.
+inline ended run_command(const std::string& command) {
+  auto* out = popen((command + " 2>&1").c_str(), "r");
   if (out == nullptr)
     throw std::runtime_error{"no process"};
   ended x;
@@ -30,8 +31,12 @@ inline ended run_gdctl(const std::string& arguments) {
     x.said.append(some.data(), n);
   auto status = pclose(out);
   x.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  CAF_MESSAGE(arguments << ": " << x.code << "\n" << x.said);
+  CAF_MESSAGE(command << ": " << x.code << "\n" << x.said);
   return x;
+}
+
+inline ended run_gdctl(const std::string& arguments) {
+  return run_command(GD_GDCTL " " + arguments);
 }
 
 /// A database that gdctl finds in its environment.
