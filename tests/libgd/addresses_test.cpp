@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
