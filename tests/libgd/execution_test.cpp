@@ -367,11 +367,13 @@ CAF_TEST(
     return gd::next(parcel_phase::ship, ctx.state);
   });
   CAF_CHECK_EQUAL(now.time_since_epoch().count(), 1'234'567'890'123'456);
-  auto next = under_test->after(row, "node/incarnation/10", std::nullopt);
+  auto next = under_test->after(row.step, row.state, "node/incarnation/10",
+                                std::nullopt);
   auto since = next.row().now_us - picked.now_us;
   CAF_CHECK_GREATER_OR_EQUAL(since, 3'600'000'000);
   CAF_CHECK_LESS(since, 3'700'000'000);
-  auto later = next.after(row, "node/incarnation/11", std::nullopt);
+  auto later = next.after(row.step, row.state, "node/incarnation/11",
+                          std::nullopt);
   CAF_CHECK_GREATER_OR_EQUAL(later.row().now_us, next.row().now_us);
   CAF_CHECK_LESS(later.row().now_us - next.row().now_us, 100'000'000);
 }
@@ -390,7 +392,8 @@ CAF_TEST(what runs ahead has all of its row but what begins anew with a step) {
   auto inbox = picked.inbox;
   auto row = run(
     [](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
-  auto next = under_test->after(row, "node/incarnation/10", inbox);
+  auto next = under_test->after(row.step, row.state, "node/incarnation/10",
+                                inbox);
   CAF_CHECK_EQUAL(empty_fields(next.row()),
                   (std::set<std::string_view>{"attempt", "crashes", "trials",
                                               "wake_reason", "partition_key"}));

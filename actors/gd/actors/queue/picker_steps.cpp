@@ -151,8 +151,8 @@ void picker_actor::collect_flushed(turn::flushed& x) {
 /// Its next step, under the next token.
 void picker_actor::go_on(const entry& x, turn::flushed& written) {
   auto after = std::make_shared<execution>(
-    x.spare->after(std::move(*written.row), std::move(written.next_token),
-                   std::move(written.inbox)));
+    x.spare->after(std::move(written.row->step), std::move(written.row->state),
+                   std::move(written.next_token), std::move(written.inbox)));
   home_->leases.add(after->under());
   if (!x.at_worker() || !go_on_there(x, after, written))
     put_ahead(std::move(after));

@@ -188,7 +188,8 @@ execution execution::without_inbox() {
   return copy;
 }
 
-execution execution::after(store::outcome_row written, std::string token,
+execution execution::after(std::string step, std::string state,
+                           std::string token,
                            std::optional<std::vector<raw_signal>> inbox) const {
   bool shown = inbox.has_value();
   auto now = clock::now();
@@ -200,8 +201,8 @@ execution execution::after(store::outcome_row written, std::string token,
             .id = row_.id,
             .fsm = row_.fsm,
             .fsm_version = row_.fsm_version,
-            .step = std::move(written.step),
-            .state = std::move(written.state),
+            .step = std::move(step),
+            .state = std::move(state),
             .inbox = std::move(inbox).value_or(std::vector<raw_signal>{}),
             .unique_scope = row_.unique_scope,
             .history = row_.history,

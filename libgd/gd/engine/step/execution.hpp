@@ -101,9 +101,9 @@ public:
     return !row_.partition_key && row_.steps_ahead < machine_->run_ahead;
   }
 
-  /// What goes on under the token when this outcome, an `advance`, is committed.
-  /// Without an inbox it is not shown yet.
-  execution after(store::outcome_row written, std::string token,
+  /// What goes on under the token when this outcome, an `advance` to the step with the
+  /// state, is committed. Without an inbox it is not shown yet.
+  execution after(std::string step, std::string state, std::string token,
                   std::optional<std::vector<raw_signal>> inbox) const;
 
   /// Null: the machine has no such step.

@@ -176,9 +176,9 @@ void crew_actor::settle(link_worker::order& x) {
                                          found->handled, found->spare->took()});
   }
   if (!answer.next_token.empty())
-    ahead_.push_front(std::make_shared<execution>(
-      found->spare->after(std::move(x.written), std::move(answer.next_token),
-                          std::move(answer.inbox))));
+    ahead_.push_front(std::make_shared<execution>(found->spare->after(
+      std::move(x.written.step), std::move(x.written.state),
+      std::move(answer.next_token), std::move(answer.inbox))));
   settle(*found);
 }
 
