@@ -415,13 +415,6 @@ pq::call write_outcomes(const writing& how, const row_refs<outcome_row>& rows,
                         const std::string& new_token = {},
                         std::chrono::microseconds resend = {});
 
-/// The same where nothing follows.
-pq::call flush(const row_refs<outcome_row>& rows);
-pq::call flush_done(const row_refs<outcome_row>& rows);
-pq::call flush_next(const row_refs<outcome_row>& rows);
-pq::call flush_advance(const row_refs<outcome_row>& rows,
-                       const std::string& new_token);
-
 struct flushed_row {
   std::int64_t id = 0;
   bool applied = false;
