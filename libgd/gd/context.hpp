@@ -140,7 +140,8 @@ public:
   std::stop_token stop_token() const;
 
 private:
-  friend class execution;
+  friend class held_row;
+  friend class run;
 
   enum class mark : std::uint8_t { none, seen, consumed };
   struct entry {

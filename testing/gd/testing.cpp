@@ -1,7 +1,7 @@
 #include <gd/testing.hpp>
 
 #include <gd/config.hpp>
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
 #include <gd/time.hpp>
@@ -211,12 +211,12 @@ error harness::no_result(const gd::instance& x) {
           {}};
 }
 
-gd::result<harness::outcome_row> harness::run_async(execution& what) {
+gd::result<harness::outcome_row> harness::run_async(gd::run& what) {
+  const auto& row = what.held().row();
   return invalid(fmt::format("instance {}: step {} of {} v{} is asynchronous: "
                              "it needs an engine of gd::actors, "
                              "or a gd::actors::testing::simulation",
-                             what.row().id, what.row().step, what.row().fsm,
-                             what.row().fsm_version));
+                             row.id, row.step, row.fsm, row.fsm_version));
 }
 
 gd::result<void> harness::execute(
@@ -230,10 +230,12 @@ gd::result<void> harness::execute(
   store::outcome_row back{.id = row.id, .token = under->token};
   back.may_collide = store::may_collide(row, back.what);
   auto of = known_->find(row.fsm, row.fsm_version);
-  execution what{of, std::move(row), std::move(under), limits_};
-  auto ran = what.step() != nullptr && what.step()->start
+  auto held = std::make_shared<held_row>(of, std::move(row), std::move(under),
+                                         limits_);
+  gd::run what{held};
+  auto ran = held->step() != nullptr && held->step()->start
                ? run_async(what)
-               : gd::result<outcome_row>{what.run()};
+               : gd::result<outcome_row>{what.execute()};
   if (!ran) {
     auto ok = write(std::move(back));
     return ok ? ran.error() : ok.error();

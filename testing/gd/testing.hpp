@@ -21,7 +21,7 @@
 
 namespace gd {
 
-class execution;
+class run;
 class key_table;
 class lease;
 class turn;
@@ -171,7 +171,7 @@ protected:
 
   /// Runs a step that delivers its outcome later; null: it has crashed. By default an
   /// error.
-  virtual gd::result<outcome_row> run_async(execution& what);
+  virtual gd::result<outcome_row> run_async(gd::run& what);
 
   /// What became of an outcome.
   struct written {

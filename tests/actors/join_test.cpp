@@ -8,6 +8,7 @@
 #include "link_worker/machines.hpp"
 #include "support/connect.hpp"
 #include "support/process.hpp"
+#include "support/words.hpp"
 
 #include <gd/actors/join.hpp>
 #include <gd/actors/remote.hpp>
@@ -219,6 +220,7 @@ CAF_TEST(an instance goes on at its worker without going back to the queue) {
   CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(worker));
   // One pick for all of them: no others know of the row in between.
   CAF_CHECK_EQUAL(of(id, "seq"), "6");
+  CAF_CHECK(holds(worker, 0)); // it has been told what became of each outcome
 }
 
 CAF_TEST(handlers limits and refusals are the workers) {
@@ -535,13 +537,6 @@ public:
   }
 
 private:
-  template <class T>
-  static T must(gd::result<T> x) {
-    if (!x)
-      throw std::runtime_error(to_string(x.error()));
-    return std::move(*x);
-  }
-
   gd::actors::gateway door_;
   caf::scoped_actor self_;
 };

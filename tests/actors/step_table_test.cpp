@@ -98,7 +98,7 @@ CAF_TEST(a row stays until it is settled and its actor is down) {
   spawn_step(x);
   x.key = gd::store::key_hold{};
   CAF_CHECK(!table.forget(x, key));
-  table.report(x, false, nullptr, false);
+  table.report(x, false);
   CAF_CHECK(x.has_outcome());
   CAF_CHECK(!table.forget(x, key));
   table.settle(x);
@@ -119,9 +119,8 @@ CAF_TEST(a refused row may be reported and refused again until it is settled) {
   auto& x = add(state::queued);
   table.leave_slot(x);
   for (int i = 0; i < 3; ++i) {
-    table.report(x, i > 0, nullptr, false);
+    table.report(x, false);
     CAF_CHECK(x.now() == state::reported);
-    CAF_CHECK_EQUAL(x.handled, i > 0);
     table.refuse(x);
     CAF_CHECK(!x.has_outcome());
   }
@@ -134,7 +133,7 @@ CAF_TEST(a late function keeps its slot when its deputy has long reported) {
   auto& x = add(state::running, due_in(1s));
   spawn_step(x);
   CAF_REQUIRE_EQUAL(table.late(now + 1s).size(), 1u);
-  table.report(x, true, nullptr, false);
+  table.report(x, false);
   table.settle(x);
   CAF_CHECK_EQUAL(table.running(), 1);
   CAF_CHECK(!table.forget(x, key));
@@ -163,7 +162,7 @@ CAF_TEST(a limit counts from the beginning and is told once) {
 
 CAF_TEST(what has an outcome or will have none has no limit) {
   auto& one = add(state::running, due_in(1s));
-  table.report(one, false, nullptr, false);
+  table.report(one, false);
   auto& other = add(state::running, due_in(1s));
   table.settle(other);
   CAF_CHECK(table.late(now + 1h).empty());
@@ -173,14 +172,14 @@ CAF_TEST(what has an outcome or will have none has no limit) {
 CAF_TEST(a row advances until its outcome is committed or is not ) {
   auto& one = add(state::queued);
   auto& other = add(state::queued);
-  table.report(one, false, nullptr, true);
-  table.report(other, false, nullptr, true);
+  table.report(one, true);
+  table.report(other, true);
   CAF_CHECK_EQUAL(table.advancing(), 2);
   table.settle(one);
   CAF_CHECK_EQUAL(table.advancing(), 1);
   table.refuse(other);
   CAF_CHECK_EQUAL(table.advancing(), 0);
-  table.report(other, true, nullptr, false);
+  table.report(other, false);
   table.settle(other);
   CAF_CHECK_EQUAL(table.advancing(), 0);
 }
@@ -190,9 +189,10 @@ CAF_TEST(what is taken back from the runners is no longer there) {
   table.add(tag,
             {.under = std::make_shared<gd::lease>(7, "a/0/1"), .bytes = 100},
             state::queued);
+  CAF_CHECK_EQUAL(table.bytes(), 100u);
   auto x = table.take_queued(tag);
   CAF_CHECK_EQUAL(x.under->id, 7);
-  CAF_CHECK_EQUAL(x.bytes, 100u);
+  CAF_CHECK_EQUAL(table.bytes(), 0u);
   CAF_CHECK_EQUAL(table.running(), 0);
   CAF_CHECK(table.find(tag) == nullptr);
 }
@@ -213,6 +213,46 @@ CAF_TEST(what a worker has takes no slot and stays until its function returns) {
   CAF_CHECK_EQUAL(table.take_queued(back.tag).at_worker()->from, "w");
   CAF_CHECK(table.empty());
   CAF_CHECK_EQUAL(table.running(), 0);
+}
+
+CAF_TEST(bytes of picked rows count until there is an outcome or none follows) {
+  auto sized = [&](std::size_t bytes) -> step_table::entry& {
+    return table.add(
+      table.draw_tag(),
+      {.under = std::make_shared<gd::lease>(1, "a/0/1"), .bytes = bytes},
+      state::queued);
+  };
+  auto& one = sized(10);
+  auto& other = sized(200);
+  CAF_CHECK_EQUAL(table.bytes(), 210u);
+  table.report(one, false);
+  CAF_CHECK_EQUAL(table.bytes(), 200u);
+  table.settle(one);
+  table.settle(other);
+  CAF_CHECK_EQUAL(table.bytes(), 0u);
+}
+
+CAF_TEST(
+  a queue is at rest when no step is young and nothing is to be written) {
+  constexpr auto never = step_table::clock::time_point::max();
+  CAF_CHECK(table.rests_at(20s) == step_table::clock::time_point::min());
+  auto& old = add(state::running);
+  old.under->begin(now);
+  auto& there = add_away(true);
+  there.under->begin(now + 5s);
+  CAF_CHECK(table.rests_at(20s) == now + 25s);
+  CAF_CHECK_EQUAL(table.running_since(now), 1); // a worker's has no slot
+  CAF_CHECK_EQUAL(table.running_since(now - 1s), 0);
+  auto& waits = add(state::queued);
+  CAF_CHECK(table.rests_at(20s) == never);
+  CAF_CHECK_EQUAL(table.running_since(now), 1);
+  table.leave_slot(waits);
+  table.report(waits, false);
+  CAF_CHECK(table.rests_at(20s) == never);
+  table.settle(waits);
+  CAF_CHECK(table.rests_at(20s) == now + 25s);
+  table.report(there, false);
+  CAF_CHECK(table.rests_at(20s) == never);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -1,7 +1,7 @@
 // Exceptions and their types between a program and the shared library: what the
 // program throws, the library catches, and hands back as what it was.
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 
 #include <iostream>
 #include <memory>
@@ -52,10 +52,10 @@ std::string run(gd::outcome (*step)(context&), std::string state = "{}") {
                             .step = "start",
                             .state = std::move(state),
                             .inbox = {{1, "paid", "{\"id\": \"?\"}"}}};
-  gd::execution one{std::make_shared<gd::machine>(std::move(machine)),
-                    std::move(row), std::make_shared<gd::lease>(1, "token"),
-                    gd::limits{}};
-  return one.run()->reason;
+  gd::run one{std::make_shared<gd::held_row>(gd::held_row{
+    std::make_shared<gd::machine>(std::move(machine)), std::move(row),
+    std::make_shared<gd::lease>(1, "token"), gd::limits{}})};
+  return one.execute()->reason;
 }
 
 bool holds = true;

@@ -33,6 +33,7 @@ using namespace std::literals;
 using gd::errc;
 using gd::json;
 using gd::test::code_of;
+using gd::test::codes_of;
 using gd::test::contains;
 using gd::test::session;
 using gd::test::temporary_database;
@@ -256,21 +257,18 @@ CAF_TEST(every signal gets its own answer) {
      to(full),
      {.target = open, .name = ""},
      {.target = open, .name = "n", .payload = json::raw("\"\\u0000\"")}});
-  std::vector<errc> codes;
-  for (const auto& x : answers)
-    codes.push_back(code_of(x));
-  CAF_CHECK_EQUAL(codes, (std::vector<errc>{{},
-                                            {},
-                                            {},
-                                            errc::no_such_target,
-                                            errc::target_finished,
-                                            errc::target_finished,
-                                            {},
-                                            {},
-                                            {},
-                                            errc::inbox_full,
-                                            errc::invalid_argument,
-                                            errc::codec}));
+  CAF_CHECK_EQUAL(codes_of(answers), (std::vector<errc>{{},
+                                                        {},
+                                                        {},
+                                                        errc::no_such_target,
+                                                        errc::target_finished,
+                                                        errc::target_finished,
+                                                        {},
+                                                        {},
+                                                        {},
+                                                        errc::inbox_full,
+                                                        errc::invalid_argument,
+                                                        errc::codec}));
   CAF_CHECK(!answers[1]->duplicate);
   CAF_CHECK(answers[2]->duplicate);
   CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "5");

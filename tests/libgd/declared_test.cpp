@@ -6,7 +6,7 @@
 #include "support/database.hpp"
 #include "support/words.hpp"
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/graph.hpp>
 #include <gd/machine.hpp>
 #include <gd/store/nodes.hpp>
@@ -89,11 +89,12 @@ std::optional<steps> declared(F f, gd::step_options how = {}) {
 gd::store::outcome_row run(gd::machine x) {
   gd::store::picked_row picked{
     .id = 1, .fsm = "Sale", .fsm_version = 1, .step = "pay", .state = "{}"};
-  gd::execution one{std::make_shared<const gd::machine>(std::move(x)),
-                    std::move(picked),
-                    std::make_shared<gd::lease>(1, "token"),
-                    {}};
-  return std::move(*one.run());
+  gd::run one{std::make_shared<gd::held_row>(
+    gd::held_row{std::make_shared<const gd::machine>(std::move(x)),
+                 std::move(picked),
+                 std::make_shared<gd::lease>(1, "token"),
+                 {}})};
+  return std::move(*one.execute());
 }
 
 std::string refusal(const gd::machine& x) {

@@ -11,6 +11,7 @@
 #include <gd/store/store.hpp>
 
 #include <support/opened.hpp>
+#include <support/outcomes.hpp>
 
 #include <caf/test/dsl.hpp>
 

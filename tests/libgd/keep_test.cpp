@@ -5,7 +5,7 @@
 
 #include <gd/client.hpp>
 #include <gd/engine/queue/turn.hpp>
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/store/ends.hpp>
@@ -462,15 +462,16 @@ CAF_TEST(an execution says how long its instance is kept by how it ends) {
   auto of = std::make_shared<const gd::machine>(
     parcels().keep(1h).keep(gd::final_status::done, 0s));
   auto run = [&of](std::string state, std::vector<std::string> scope = {}) {
-    gd::execution x{of,
-                    {.id = 1,
-                     .fsm = "Parcel",
-                     .step = "pack",
-                     .state = std::move(state),
-                     .unique_scope = std::move(scope)},
-                    std::make_shared<gd::lease>(1, "t"),
-                    {}};
-    return x.run();
+    gd::run x{std::make_shared<gd::held_row>(
+      gd::held_row{of,
+                   {.id = 1,
+                    .fsm = "Parcel",
+                    .step = "pack",
+                    .state = std::move(state),
+                    .unique_scope = std::move(scope)},
+                   std::make_shared<gd::lease>(1, "t"),
+                   {}})};
+    return x.execute();
   };
   auto done = run(R"({"n": 1})");
   CAF_CHECK(done->what == verb::done && done->erase && done->keep_us == 0);

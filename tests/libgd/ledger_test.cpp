@@ -15,6 +15,7 @@
 #include <support/database.hpp>
 #include <support/ledger.hpp>
 #include <support/opened.hpp>
+#include <support/outcomes.hpp>
 
 #include <caf/test/dsl.hpp>
 

@@ -8,7 +8,7 @@
 
 #include <gd/client.hpp>
 #include <gd/engine/queue/turn.hpp>
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/registry.hpp>
@@ -191,8 +191,9 @@ private:
     auto key = row.partition_key;
     auto session = row.key_session;
     auto under = std::make_shared<gd::lease>(row.id, token);
-    gd::execution what{machine_, std::move(row), std::move(under), {}};
-    turn_.add(what.run(), ++tags_);
+    gd::run what{std::make_shared<gd::held_row>(
+      gd::held_row{machine_, std::move(row), std::move(under), {}})};
+    turn_.add(what.execute(), ++tags_);
     if (key)
       turn_.unlock({*key, session});
   }

@@ -11,6 +11,7 @@
 
 #include <support/database.hpp>
 #include <support/opened.hpp>
+#include <support/outcomes.hpp>
 
 #include <caf/test/dsl.hpp>
 

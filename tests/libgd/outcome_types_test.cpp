@@ -1,6 +1,6 @@
 #define CAF_SUITE outcome_types
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 
 #include <caf/test/dsl.hpp>
 
@@ -102,11 +102,12 @@ gd::store::outcome_row execute(gd::machine built) {
                                .fsm_version = 1,
                                .step = "begin",
                                .state = R"({"n":7,"note":"short"})"};
-  gd::execution one{std::make_shared<const gd::machine>(std::move(built)),
-                    std::move(picked),
-                    std::make_shared<gd::lease>(42, "token"),
-                    {}};
-  return std::move(*one.run());
+  gd::run one{std::make_shared<gd::held_row>(
+    gd::held_row{std::make_shared<const gd::machine>(std::move(built)),
+                 std::move(picked),
+                 std::make_shared<gd::lease>(42, "token"),
+                 {}})};
+  return std::move(*one.execute());
 }
 
 /// Defined with the type that `f` returns, and not with a std::function of it.

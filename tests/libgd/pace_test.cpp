@@ -170,15 +170,12 @@ CAF_TEST(nothing is ahead that begins too late) {
 CAF_TEST(as much is picked as there is memory for and for a free slot a row) {
   demand x;
   x.pace.picked(2, 200);
-  CAF_CHECK_EQUAL(x.pace.room(false), 600);
+  CAF_CHECK_EQUAL(x.pace.room({}), 600);
   CAF_CHECK_EQUAL(x.pace.wanted({}), 6);
-  x.pace.hold(800);
-  CAF_CHECK_EQUAL(x.pace.wanted({}), 2);
-  x.pace.hold(800);
-  CAF_CHECK_EQUAL(x.pace.room(false), 0);
-  CAF_CHECK_EQUAL(x.pace.wanted({}), 0);
-  CAF_CHECK_EQUAL(x.pace.wanted({.slot_to_fill = true}), 1);
-  x.pace.let_go(1'600);
+  CAF_CHECK_EQUAL(x.pace.wanted({.bytes = 800}), 2);
+  CAF_CHECK_EQUAL(x.pace.room({.bytes = 1'600}), 0);
+  CAF_CHECK_EQUAL(x.pace.wanted({.bytes = 1'600}), 0);
+  CAF_CHECK_EQUAL(x.pace.wanted({.slot_to_fill = true, .bytes = 1'600}), 1);
   x.pace.picked(0, 0); // tells nothing
   CAF_CHECK_EQUAL(x.pace.wanted({}), 6);
   x.pace.picked(10, 10); // smaller ones are believed by halves

@@ -9,7 +9,7 @@
 
 #include <gd/client.hpp>
 #include <gd/engine/intake/insert_intake.hpp>
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/graph.hpp>
 #include <gd/machine.hpp>
 #include <gd/pq/connection.hpp>
@@ -168,11 +168,12 @@ store::outcome_row run(store::picked_row picked) {
   auto x = order_machine();
   picked.id = 1;
   picked.fsm = x.name;
-  gd::execution one{std::make_shared<const gd::machine>(std::move(x)),
-                    std::move(picked),
-                    std::make_shared<gd::lease>(1, "token"),
-                    {.state = 1}};
-  return std::move(*one.run());
+  gd::run one{std::make_shared<gd::held_row>(
+    gd::held_row{std::make_shared<const gd::machine>(std::move(x)),
+                 std::move(picked),
+                 std::make_shared<gd::lease>(1, "token"),
+                 {.state = 1}})};
+  return std::move(*one.execute());
 }
 
 std::shared_ptr<const gd::registry> registry_of(std::vector<gd::machine> xs) {

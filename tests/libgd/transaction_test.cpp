@@ -6,6 +6,7 @@
 
 #include "../../examples/checkout/checkout.hpp"
 #include "support/opened.hpp"
+#include "support/outcomes.hpp"
 #include "support/words.hpp"
 
 #include <gd/client.hpp>

@@ -801,7 +801,7 @@ CAF_TEST(a state that was there before is not checked again) {
   // By other limits than the function's.
   auto id = resting();
   auto& caller = program();
-  caller.exec("begin; set local gd.trusted = 'on'");
+  caller.exec("begin; set local gd.trusted = 'json'");
   caller.exec(
     "update gen_durable set state = jsonb_build_object('n', 1, 'text',"
     " repeat('x', 2000000)) where id = $1",

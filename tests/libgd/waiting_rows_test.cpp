@@ -17,7 +17,7 @@
 
 namespace waiting_rows_suite {
 
-using gd::execution_ptr;
+using gd::held_row_ptr;
 using gd::waiting_rows;
 using reason = waiting_rows::reason;
 
@@ -42,8 +42,8 @@ struct fixture {
         bale_phase::press, [](gd::context<bale>&) { return gd::done(); }));
   waiting_rows under_test;
 
-  execution_ptr row(std::int64_t id, std::string token = "node/1/1") {
-    return std::make_shared<gd::execution>(
+  held_row_ptr row(std::int64_t id, std::string token = "node/1/1") {
+    return std::make_shared<gd::held_row>(
       machine, gd::store::picked_row{.id = id, .fsm = "Bale", .step = "press"},
       std::make_shared<gd::lease>(id, std::move(token)), gd::limits{});
   }
@@ -54,13 +54,13 @@ struct fixture {
   }
 
   void add_claimed(std::uint64_t behind, const ids& which) {
-    std::vector<execution_ptr> rows;
+    std::vector<held_row_ptr> rows;
     for (auto id : which)
       rows.push_back(row(id));
     under_test.add_claimed(behind, std::move(rows));
   }
 
-  static ids of(const std::vector<execution_ptr>& rows) {
+  static ids of(const std::vector<held_row_ptr>& rows) {
     ids out;
     for (const auto& x : rows)
       out.push_back(x->under()->id);
@@ -78,8 +78,8 @@ struct fixture {
 
   ids begin_all() {
     ids out;
-    for (; under_test.any_ahead(); under_test.pop_next())
-      out.push_back(under_test.next()->under()->id);
+    while (under_test.any_ahead())
+      out.push_back(under_test.take_next()->under()->id);
     return out;
   }
 };
@@ -140,6 +140,36 @@ CAF_TEST(claims go back if a pick before them has left something) {
   CAF_CHECK_EQUAL(under_test.size(), 0u);
 }
 
+CAF_TEST(bytes count from when a row comes until it goes on or back) {
+  using bytes = std::size_t;
+  auto add_sized = [&](std::int64_t id, reason why) {
+    auto x = row(id);
+    x->show({.state = std::string(100, ' ')});
+    under_test.add(std::move(x), why);
+  };
+  for (std::int64_t id : {1, 2, 3})
+    add_sized(id, reason::slot);
+  add_sized(4, reason::content);
+  add_sized(5, reason::trial);
+  auto claimed = row(6);
+  claimed->show({.state = std::string(10, ' ')});
+  under_test.add_claimed(1, {claimed});
+  CAF_CHECK_EQUAL(under_test.bytes(), bytes{510});
+  under_test.end_pick(1, false, none);
+  CAF_CHECK_EQUAL(under_test.bytes(), bytes{500});
+  under_test.add_first(under_test.take_trial());
+  CAF_CHECK_EQUAL(under_test.bytes(), bytes{500});
+  under_test.take_next();
+  under_test.take({4, "node/1/1"});
+  CAF_CHECK_EQUAL(under_test.bytes(), bytes{300});
+  under_test.take_last(1);
+  under_test.take_picked(nullptr);
+  CAF_CHECK_EQUAL(under_test.bytes(), bytes{0});
+  add_sized(7, reason::content);
+  under_test.take_all();
+  CAF_CHECK_EQUAL(under_test.bytes(), bytes{0});
+}
+
 CAF_TEST(those that have come last go back first and no claims) {
   add({1, 2, 3}, reason::slot);
   add({8, 7}, reason::content);
@@ -152,12 +182,11 @@ CAF_TEST(those that have come last go back first and no claims) {
 
 CAF_TEST(all that were picked go back but for what is on trial) {
   add({1, 2, 3}, reason::slot);
-  auto alone = under_test.next();
+  auto alone = under_test.next().under();
   add({4, 5}, reason::content);
   add({6}, reason::trial);
   add_claimed(1, {7});
-  CAF_CHECK_EQUAL(of(under_test.take_picked(alone->under())),
-                  (ids{2, 3, 4, 5}));
+  CAF_CHECK_EQUAL(of(under_test.take_picked(alone)), (ids{2, 3, 4, 5}));
   CAF_CHECK_EQUAL(begin_all(), ids{1});
   CAF_CHECK_EQUAL(under_test.count(reason::trial), 1u);
   CAF_CHECK_EQUAL(under_test.count(reason::pick), 1u);

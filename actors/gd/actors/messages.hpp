@@ -22,15 +22,10 @@
 namespace gd {
 
 class elsewhere;
-class execution;
 
 namespace pq {
 struct reply;
 } // namespace pq
-
-namespace store {
-struct outcome_row;
-} // namespace store
 
 } // namespace gd
 
@@ -149,14 +144,11 @@ struct rows_claimed {};
 /// A suspect has ended, or a trial begins, ends or may begin.
 struct suspects_changed {};
 
-/// A step has an outcome: to be written.
+struct ended_step;
+
+/// A step that no runner ran has an outcome: to be written.
 struct step_outcome {
-  /// The picker's number for the execution.
-  std::uint64_t tag = 0;
-  std::shared_ptr<store::outcome_row> row;
-  bool handled = false;
-  /// What goes on if the outcome is refused.
-  std::shared_ptr<execution> after;
+  std::shared_ptr<ended_step> what;
 };
 
 /// The row is settled: its outcome is durable, or lost for good. The receiver ends.

@@ -328,43 +328,21 @@ pq::call write_outcomes(const writing& how, const row_refs<outcome_row>& rows,
   return x;
 }
 
-pq::call flush(const row_refs<outcome_row>& rows) {
-  return write_outcomes({writer::any}, rows);
-}
-
-pq::call flush_done(const row_refs<outcome_row>& rows) {
-  return write_outcomes({writer::done}, rows);
-}
-
-pq::call flush_next(const row_refs<outcome_row>& rows) {
-  return write_outcomes({writer::next}, rows);
-}
-
-pq::call flush_advance(const row_refs<outcome_row>& rows,
-                       const std::string& new_token) {
-  return write_outcomes({writer::advance}, rows, new_token);
-}
-
 pq::call inbox(const row_refs<outcome_row>& rows, std::int32_t limit) {
   return make_call(sql::inbox, column(rows, &outcome_row::id), limit);
 }
 
-/// Of one that was applied there is no row of its own.
-struct flush_answer {
-  std::optional<std::int64_t> id{};
-  std::vector<std::int64_t> applied{};
-  std::optional<std::int64_t> holder{};
-
-  GD_FIELDS(id, applied, holder);
-};
-
 std::vector<flushed_row> read_flush(const pq::rows& rows) {
+  pq::cell_reader<std::optional<std::int64_t>> id{rows, "id"};
+  pq::cell_reader<std::vector<std::int64_t>> applied{rows, "applied"};
+  pq::cell_reader<std::optional<std::int64_t>> holder{rows, "holder"};
   std::vector<flushed_row> xs;
-  for (const auto& answer : read<flush_answer>(rows)) {
-    for (auto id : answer.applied)
-      xs.push_back({id, true, std::nullopt});
-    if (answer.id)
-      xs.push_back({*answer.id, false, answer.holder});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    // Of those that were applied there are no rows of their own.
+    for (auto one : applied.read(rows, i))
+      xs.push_back({one, true, std::nullopt});
+    if (auto one = id.read(rows, i))
+      xs.push_back({*one, false, holder.read(rows, i)});
   }
   return xs;
 }

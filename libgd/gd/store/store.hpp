@@ -110,7 +110,7 @@ private:
 
 /// A row under a lease, as a step gets it: read by `read_pick`, and by a worker's end of a
 /// link. `insert_intake` makes some of what it has inserted under a lease,
-/// `execution::after` of what runs ahead, `simulation::show` of the test kit: what one of
+/// `held_row::after` of what runs ahead, `simulation::show` of the test kit: what one of
 /// them leaves out is empty there.
 struct picked_row {
   std::int64_t id = 0;
@@ -414,13 +414,6 @@ struct writing {
 pq::call write_outcomes(const writing& how, const row_refs<outcome_row>& rows,
                         const std::string& new_token = {},
                         std::chrono::microseconds resend = {});
-
-/// The same where nothing follows.
-pq::call flush(const row_refs<outcome_row>& rows);
-pq::call flush_done(const row_refs<outcome_row>& rows);
-pq::call flush_next(const row_refs<outcome_row>& rows);
-pq::call flush_advance(const row_refs<outcome_row>& rows,
-                       const std::string& new_token);
 
 struct flushed_row {
   std::int64_t id = 0;

@@ -70,7 +70,7 @@ private:
   void note_phase();
   void tell_status();
   void obey();
-  execution_ptr execution_of(link::work x);
+  held_row_ptr held_row_of(link::work x);
 
   node_ptr home_;
   std::vector<std::string> places_;
@@ -246,15 +246,15 @@ void link_actor::tell_status() {
   x.holds = link_.holds();
 }
 
-execution_ptr link_actor::execution_of(link::work x) {
+held_row_ptr link_actor::held_row_of(link::work x) {
   auto machine = home_->machines->find_any(x.row.fsm, x.row.fsm_version);
   if (!machine)
     return nullptr;
   x.row.id = x.id;
   x.row.picked_at = std::chrono::steady_clock::now();
-  return std::make_shared<execution>(std::move(machine), std::move(x.row),
-                                     std::make_shared<lease>(x.id, x.token),
-                                     link_.engine().limits);
+  return std::make_shared<held_row>(std::move(machine), std::move(x.row),
+                                    std::make_shared<lease>(x.id, x.token),
+                                    link_.engine().limits);
 }
 
 void link_actor::obey() {
@@ -262,7 +262,7 @@ void link_actor::obey() {
   for (auto& x : link_.take_orders()) {
     crew_order order;
     if (x.what == link_worker::order::verb::begin) {
-      order.row = execution_of(std::move(x.work));
+      order.row = held_row_of(std::move(x.work));
       if (!order.row) { // no engine sends that
         link_.give_back(x.which);
         continue;

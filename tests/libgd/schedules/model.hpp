@@ -4,6 +4,8 @@
 
 #include <gd/store/store.hpp>
 
+#include <support/words.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -21,9 +23,7 @@ namespace schedules_suite {
 
 namespace store = gd::store;
 
-inline std::string text(std::int64_t x) {
-  return std::to_string(x);
-}
+using gd::test::text;
 
 inline std::string joined(const std::vector<std::string>& xs) {
   std::string out;

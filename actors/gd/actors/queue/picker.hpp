@@ -10,7 +10,7 @@
 #include <gd/engine/queue/trials.hpp>
 #include <gd/engine/queue/turn.hpp>
 #include <gd/engine/queue/waiting_rows.hpp>
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 
 #include <array>
 #include <cstddef>
@@ -24,7 +24,9 @@
 namespace gd::actors {
 
 /// Keeps a queue's slots full, and its workers: picks, hands rows out, collects their
-/// outcomes, drives the queue's turn.
+/// outcomes, drives the queue's turn. What may begin, `gate` says, how much, `pace`; which
+/// rows wait, and for what, `waiting_rows`; which suspect runs alone, `trials`; what has
+/// begun, `step_table`.
 class picker_actor final : public stepper_actor {
 public:
   /// `lanes`: the database's, one or two; locks of keys live on the first.
@@ -47,110 +49,96 @@ private:
     drained left{};
   };
 
-  // What messages do.
-  void on_tick(tick x);
-  void on_hint(hint x);
-  void on_rows_claimed();
-  void on_machines_withdrawn();
-  void on_unit_done(std::size_t flight, const pq::reply& reply);
-  void on_steps_ended();
-  void on_workers_changed();
-  void on_suspects_changed();
-  void on_drain(drain how);
+  // -- the sequence -----------------------------------------------------------
 
-  // Driving.
   void drive() override;
   void begin_transactions();
-  void tell_turn(clock::duration took, std::size_t written, std::size_t picked);
   void arm() override;
+  void on_hint(hint x);
+  void on_unit_done(std::size_t flight, const pq::reply& reply);
+  void tell_of(const turn::report& report);
   void look_again();
-  std::int32_t wanted() const;
-  /// A slot is free, and no row waits for it.
-  bool has_slot_to_fill() const;
-  /// Bytes that may be picked or shown.
-  std::int64_t room() const;
-
-  // Rows that were picked, and have not begun: picker_rows.cpp.
-  std::vector<execution_ptr> lease_all(std::vector<store::picked_row> rows,
-                                       const std::string& token);
-  void take(std::vector<execution_ptr> rows);
-  void put_ahead(execution_ptr row);
-  void hold(const execution& x);
-  void let_go(const execution& x);
-  void collect_shown(turn::report& report);
-  void end_unusable(execution_ptr row, const error& why,
-                    const std::string& reason);
-  void drop(const execution& x);
-  void release(const execution& x);
-  void release_held(const execution& x);
-  void release_all(const std::vector<execution_ptr>& rows);
   void see_pauses();
+  pace::load load() const;
+  std::int32_t wanted() const;
+  /// Bytes that may be picked or shown.
+  std::int64_t room() const {
+    return pace_.room(load());
+  }
+
+  // -- rows that come in ------------------------------------------------------
+
+  std::vector<held_row_ptr> lease_all(std::vector<store::picked_row> rows,
+                                      const std::string& token,
+                                      bool suspects = false);
+  void take(std::vector<held_row_ptr> rows);
+  void put_ahead(held_row_ptr row);
+  void collect_shown(turn::report& report);
+  void end_unusable(held_row_ptr row, const std::string& reason,
+                    const error& why);
+  void on_rows_claimed();
+  void take_claimed(std::uint64_t pick);
+  /// Of picks that are under way, by the desk's numbers; max(): none is.
+  std::uint64_t first_pick() const;
+
+  // -- rows that go back ------------------------------------------------------
+
+  void release(held_row& row);
+  void release_all(const std::vector<held_row_ptr>& rows);
+  void release_job(const step_queue::job& x);
   void release_late();
   void release_ahead();
+  void drop(const held_row& row);
 
-  // Claims.
-  /// Whether pick `last` is under way, or one that began before it.
-  bool picking(std::uint64_t last) const {
-    return first_pick() <= last;
-  }
-  /// The first that is under way; max(): none is.
-  std::uint64_t first_pick() const;
-  void take_claimed(std::uint64_t pick);
+  // -- steps ------------------------------------------------------------------
 
-  // Steps: picker_steps.cpp.
   void start_steps();
-  void release_job(const step_queue::job& x);
-  void add_outcome(entry& x, execution::row_ptr outcome, bool handled,
-                   execution_ptr after) override;
+  void free_slot() override;
+  void add_outcome(entry& x, outcome_ptr outcome, gd::run after) override;
   void collect_flushed(turn::flushed& x);
   void go_on(const entry& x, turn::flushed& written);
-  void free_slot() override;
-  void let_go(entry& x);
-  void crash(entry& x, const execution& what, const std::string& why) override;
+  void crash(entry& x, const gd::run& what, const std::string& why) override;
   void skip(entry& x) override {
-    settle(x);
+    settle(x, false);
   }
+  void settle(entry& x, bool well);
+  void end_lease(const lease_ptr& under, bool well);
+  void forget_if_over(entry& x) override;
+  void unlock(std::optional<store::key_hold> key);
   bool drives_when_down(const entry& x) const override {
     return draining_ || x.key.has_value(); // the key's other rows wait
   }
   void note_end() override {
     pace_.ended();
   }
-  void tell_of(const execution& what, const store::outcome_row& outcome);
-  void settle(entry& x, bool well = false);
-  void forget_if_over(entry& x) override;
-  void unlock(store::key_hold key);
 
-  // Workers: picker_links.cpp.
+  // -- workers ----------------------------------------------------------------
+
   void see_workers();
+  void on_workers_changed();
   bool has_worker() const {
     return workers_ && workers_->any();
   }
   bool has_idle_worker() const {
     return has_worker() && workers_->idle(queue_.name);
   }
-  bool goes_elsewhere(const execution_ptr& what);
-  bool hand_out(const execution_ptr& what, bool alone);
+  bool hand_out_next(bool alone);
   void read_report(elsewhere::report& x);
   void add_late(elsewhere::report& x);
-  bool go_on_there(const entry& x, const execution_ptr& after,
-                   turn::flushed& written);
-  void answer(const entry& x, const turn::flushed& of);
+  bool answer(const entry& x, const turn::flushed& of,
+              const held_row_ptr& next = nullptr);
 
-  // Suspects: picker_trials.cpp.
-  void take_suspects(std::vector<execution_ptr> rows,
-                     std::optional<std::size_t> on_trial);
-  void fail_unrun(execution_ptr row);
-  void see_to_trials();
+  // -- suspects ---------------------------------------------------------------
+
   bool may_run_suspects();
-  clock::time_point rests_at();
-  void note_trial();
-  void begin_trial();
+  void see_to_trials();
   void cancel_trial();
-  void abandon_trial();
   void write_notes(const trials::written& what);
   void on_notes_written(const pq::reply& reply);
 
+  // -- the end ----------------------------------------------------------------
+
+  void on_drain(drain how);
   void stop_if_drained();
 
   /// Behind those of the turn's flights.
@@ -183,7 +171,7 @@ private:
   /// When the next row is due, as far as the last pick has seen.
   clock::time_point due_at_ = clock::time_point::max();
   alarm alarm_;
-  /// Outcomes of executions that nobody here knows, on their way.
+  /// Outcomes of rows that nobody here knows, on their way.
   std::size_t late_ = 0;
   std::optional<draining> draining_{};
 };

@@ -16,21 +16,22 @@ constexpr auto turn_length = std::chrono::milliseconds{1};
 /// Runs one picked row's step.
 class plain_step_actor : public brief_actor {
 public:
-  plain_step_actor(caf::actor_config& cfg, node_ptr home, execution& what,
-                   execution::row_ptr& to)
+  plain_step_actor(caf::actor_config& cfg, node_ptr home, gd::run& what,
+                   outcome_ptr& to)
     : brief_actor(cfg), home_(std::move(home)), what_(what), to_(to) {
     // nop
   }
 
   caf::behavior make_behavior() override {
-    to_ = what_.run_unless_decided();
+    to_ = what_.execute_unless_decided();
     return {};
   }
 
   void on_exit() override {
     // Dead without an outcome: nobody is to extend the lease any more.
-    if (what_.under()->decide(decider::death))
-      home_->leases.remove(what_.under());
+    const auto& under = what_.held().under();
+    if (under->decide(decider::death))
+      home_->leases.remove(under);
   }
 
   const char* name() const override {
@@ -39,8 +40,8 @@ public:
 
 private:
   node_ptr home_;
-  execution& what_;
-  execution::row_ptr& to_;
+  gd::run& what_;
+  outcome_ptr& to_;
 };
 
 } // namespace
@@ -106,7 +107,7 @@ void step_queue::free_slot() {
   wake_runners(std::move(held));
 }
 
-std::vector<step_queue::ended> step_queue::take_ended() {
+std::vector<ended_step> step_queue::take_ended() {
   guard held{mutex_};
   auto size = ended_.size();
   auto xs = std::exchange(ended_, {});
@@ -167,7 +168,7 @@ void step_queue::tell(guard& held) {
   held.lock();
 }
 
-void step_queue::add(guard& held, ended x) {
+void step_queue::add(guard& held, ended_step&& x) {
   if (x.row)
     bytes_ += x.row->bytes();
   ended_.push_back(std::move(x));
@@ -177,8 +178,8 @@ void step_queue::add(guard& held, ended x) {
   }
 }
 
-std::optional<step_queue::job> step_queue::next(const caf::actor& runner,
-                                                std::optional<ended> last) {
+std::optional<step_queue::job>
+step_queue::next(const caf::actor& runner, std::optional<ended_step>&& last) {
   guard held{mutex_};
   if (last)
     add(held, std::move(*last));
@@ -195,7 +196,7 @@ std::optional<step_queue::job> step_queue::next(const caf::actor& runner,
   return std::nullopt;
 }
 
-void step_queue::report(ended x) {
+void step_queue::report(ended_step&& x) {
   guard held{mutex_};
   add(held, std::move(x));
 }
@@ -225,9 +226,9 @@ void runner_actor::on_exit() {
 void runner_actor::run_some() {
   auto self = caf::actor_cast<caf::actor>(this);
   auto until = std::chrono::steady_clock::now() + turn_length;
-  std::optional<step_queue::ended> last;
+  std::optional<ended_step> last;
   while (auto job = jobs_->next(self, std::move(last))) {
-    last = run(std::move(*job));
+    last = run_one(std::move(*job));
     if (std::chrono::steady_clock::now() < until)
       continue;
     jobs_->report(std::move(*last));
@@ -238,15 +239,15 @@ void runner_actor::run_some() {
   home_->permits->leave(id());
 }
 
-step_queue::ended runner_actor::run(step_queue::job x) {
-  step_queue::ended end{.tag = x.tag};
+ended_step runner_actor::run_one(step_queue::job x) {
+  ended_step end{.tag = x.tag};
   if (x.what->under()->lost) // somebody else's by now
     return end;
   home_->begin(*x.what->under(), system().clock().now());
   home_->tell(x.what->start_told());
-  end.what = std::move(x.what);
-  end.why = run_inside(
-    this, spawn<plain_step_actor, brief>(home_, *end.what, end.row));
+  auto& what = end.what.emplace(std::move(x.what));
+  end.why = run_inside(this,
+                       spawn<plain_step_actor, brief>(home_, what, end.row));
   return end;
 }
 

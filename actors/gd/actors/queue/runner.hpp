@@ -2,7 +2,7 @@
 
 #include <gd/actors/node/node.hpp>
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 
 #include <caf/actor_clock.hpp>
 #include <caf/event_based_actor.hpp>
@@ -18,24 +18,26 @@
 
 namespace gd::actors {
 
+/// A step that has ended, on its way to whoever writes outcomes.
+struct ended_step {
+  /// That one's number for it.
+  std::uint64_t tag = 0;
+  /// Nullopt: the step has not begun, because its lease was lost.
+  std::optional<gd::run> what{};
+  /// Null: the step's actor died without an outcome, for this reason.
+  outcome_ptr row{};
+  caf::error why{};
+};
+
 /// The plain steps of a queue, between its picker and the runners: what is to be
 /// run, what has ended, and the slots. A lock instead of messages: those would
 /// wake a thread or two for each step.
 class step_queue {
 public:
   struct job {
-    /// The picker's number for the execution.
+    /// The picker's number for it.
     std::uint64_t tag = 0;
-    execution_ptr what;
-  };
-
-  struct ended {
-    std::uint64_t tag = 0;
-    /// Null: the step has not begun, because its lease was lost.
-    execution_ptr what{};
-    /// Null: the step's actor died without an outcome, for this reason.
-    execution::row_ptr row{};
-    caf::error why{};
+    held_row_ptr what;
   };
 
   using clock = caf::actor_clock;
@@ -58,7 +60,7 @@ public:
   bool take_slot();
   void free_slot();
 
-  std::vector<ended> take_ended();
+  std::vector<ended_step> take_ended();
 
   /// For how long any slot has been in use so far.
   clock::duration_type time_in_use();
@@ -84,9 +86,10 @@ public:
   // What a runner calls.
 
   /// With what has become of the job before; nullopt: the runner rests.
-  std::optional<job> next(const caf::actor& runner, std::optional<ended> last);
+  std::optional<job> next(const caf::actor& runner,
+                          std::optional<ended_step>&& last);
 
-  void report(ended x);
+  void report(ended_step&& x);
 
 private:
   using guard = std::unique_lock<std::mutex>;
@@ -94,7 +97,7 @@ private:
   void use_slot();
   void leave_slot();
   void wake_runners(guard held);
-  void add(guard& held, ended x);
+  void add(guard& held, ended_step&& x);
   void tell(guard& held);
 
   static constexpr auto never = std::numeric_limits<std::size_t>::max();
@@ -111,7 +114,7 @@ private:
   clock::duration_type in_use_{0};
   std::vector<caf::actor> resting_;
   std::deque<job> jobs_;
-  std::vector<ended> ended_;
+  std::vector<ended_step> ended_;
   caf::actor picker_;
   std::size_t tell_at_ = never;
   /// Somebody waits for a slot.
@@ -134,7 +137,7 @@ public:
 
 private:
   void run_some();
-  step_queue::ended run(step_queue::job x);
+  ended_step run_one(step_queue::job x);
 
   node_ptr home_;
   std::shared_ptr<step_queue> jobs_;

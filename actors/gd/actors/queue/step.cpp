@@ -1,5 +1,7 @@
 #include <gd/actors/queue/step.hpp>
 
+#include <gd/actors/queue/runner.hpp>
+
 #include <caf/all.hpp>
 
 #include <exception>
@@ -8,10 +10,20 @@
 
 namespace gd::actors {
 
+namespace {
+
+step_outcome outcome_of(std::uint64_t tag, const gd::run& what,
+                        outcome_ptr row) {
+  return {std::make_shared<ended_step>(
+    ended_step{.tag = tag, .what = what, .row = std::move(row)})};
+}
+
+} // namespace
+
 // -- steps that return --------------------------------------------------------
 
 step_actor::step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-                       std::uint64_t tag, execution_ptr what, step_thread where)
+                       std::uint64_t tag, gd::run what, step_thread where)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     picker_(std::move(picker)),
@@ -23,16 +35,16 @@ step_actor::step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
 
 caf::behavior step_actor::make_behavior() {
   return {
-    [this](run_step) { when_permitted([this] { run(); }); },
+    [this](run_step) { when_permitted([this] { execute(); }); },
     [this](may_run) { run_permitted(); },
     [this](step_settled) { quit(); },
     [this](step_failed& x) {
     when_permitted(
-      [this, why = std::move(x.why)] { report(what_->fail(failure{why})); });
+      [this, why = std::move(x.why)] { report(what_.fail(failure{why})); });
     },
     [this](step_refused& x) {
     when_permitted([this, why = std::move(x.why), told = std::move(x.told)] {
-      if (auto row = what_->refused(why, told))
+      if (auto row = what_.refused(why, told))
         report(std::move(row));
       else // not even the failure can be written
         quit(to_caf(why));
@@ -53,30 +65,31 @@ void step_actor::run_permitted() {
   home_->permits->leave(id());
 }
 
-void step_actor::run() {
-  const auto& under = what_->under();
+void step_actor::execute() {
+  const auto& under = what_.held().under();
   if (where_ == step_thread::shared) {
     if (under->lost) // while it waited: somebody else's by now
       return quit();
     anon(picker_, step_begun{tag_, system().clock().now()});
   }
   home_->begin(*under, system().clock().now());
-  home_->tell(what_->start_told());
+  home_->tell(what_.held().start_told());
   // If it is too late for an outcome, our end says that the function has returned.
-  if (auto outcome = what_->run_unless_decided())
+  if (auto outcome = what_.execute_unless_decided())
     report(std::move(outcome));
   quit();
 }
 
-void step_actor::report(execution::row_ptr row) {
-  anon(picker_, step_outcome{tag_, std::move(row), what_->failed(), what_});
+void step_actor::report(outcome_ptr row) {
+  anon(picker_, outcome_of(tag_, what_, std::move(row)));
 }
 
 void step_actor::on_exit() {
   // Dead without an outcome: nobody is to extend the lease any more, and the
   // picker may come to it late.
-  if (what_->under()->decide(decider::death))
-    home_->leases.remove(what_->under());
+  const auto& under = what_.held().under();
+  if (under->decide(decider::death))
+    home_->leases.remove(under);
   home_->permits->leave(id());
   next_ = nullptr;
   picker_ = nullptr;
@@ -87,7 +100,7 @@ void step_actor::on_exit() {
 class async_delivery : public detail::async_run {
 public:
   async_delivery(caf::event_based_actor* self, const caf::actor& picker,
-                 std::uint64_t tag, execution_ptr what)
+                 std::uint64_t tag, gd::run what)
     : self_(caf::actor_cast<caf::weak_actor_ptr>(self)),
       picker_(picker),
       tag_(tag),
@@ -95,29 +108,29 @@ public:
     // nop
   }
 
-  execution& what() {
-    return *what_;
+  gd::run& what() {
+    return what_;
   }
 
   void finish(outcome x, const context_base& ctx) override {
-    if (what_->under()->decide(decider::step))
-      report(what_->finish(std::move(x), ctx));
+    if (what_.held().under()->decide(decider::step))
+      report(what_.finish(std::move(x), ctx));
   }
 
   void fail(const std::exception_ptr& thrown) {
-    if (what_->under()->decide(decider::step))
-      report(what_->fail(thrown));
+    if (what_.held().under()->decide(decider::step))
+      report(what_.fail(thrown));
   }
 
   void drop() override {
     // Says so by the reason. What dies anyway keeps the reason that it has.
-    if (what_->under()->decided_by() == decider::nobody)
+    if (what_.held().under()->decided_by() == decider::nobody)
       end(caf::exit_reason::unreachable);
   }
 
 private:
-  void report(execution::row_ptr row) {
-    picker_.tell(step_outcome{tag_, std::move(row), what_->failed(), what_});
+  void report(outcome_ptr row) {
+    picker_.tell(outcome_of(tag_, what_, std::move(row)));
     end(caf::exit_reason::kill); // whatever it does with exit messages
   }
 
@@ -130,12 +143,12 @@ private:
   caf::weak_actor_ptr self_;
   weak_ref picker_;
   std::uint64_t tag_;
-  execution_ptr what_;
+  gd::run what_;
 };
 
 async_step_actor::async_step_actor(caf::actor_config& cfg, node_ptr home,
                                    const caf::actor& picker, std::uint64_t tag,
-                                   execution_ptr what,
+                                   gd::run what,
                                    const detail::async_starter* starter)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
@@ -154,18 +167,19 @@ caf::behavior async_step_actor::make_behavior() {
   return {
     [this](run_step) {
     auto& what = delivery_->what();
-    if (what.under()->decided_by() != decider::nobody)
+    auto& held = what.held();
+    if (held.under()->decided_by() != decider::nobody)
       return quit(); // too late
-    home_->begin(*what.under(), system().clock().now());
-    home_->tell(what.start_told());
-    starter_->start(this, delivery_, what.begin(), what.row().state);
+    home_->begin(*held.under(), system().clock().now());
+    home_->tell(held.start_told());
+    starter_->start(this, delivery_, what.begin(), held.row().state);
     },
     };
 }
 
 void async_step_actor::on_exit() {
   // Nobody else decides from now on: the picker does, by the reason.
-  const auto& under = delivery_->what().under();
+  const auto& under = delivery_->what().held().under();
   if (under->decide(decider::death))
     home_->leases.remove(under);
   delivery_ = nullptr;

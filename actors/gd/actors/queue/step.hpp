@@ -3,7 +3,7 @@
 #include <gd/actors/async.hpp>
 #include <gd/actors/node/node.hpp>
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -27,9 +27,9 @@ enum class step_thread : std::uint8_t {
 /// outcome is durable or lost.
 class step_actor : public caf::event_based_actor {
 public:
-  /// Reports to `picker`, which knows the execution as `tag`.
+  /// Reports to `picker`, which knows the run as `tag`.
   step_actor(caf::actor_config& cfg, node_ptr home, caf::actor picker,
-             std::uint64_t tag, execution_ptr what, step_thread where);
+             std::uint64_t tag, gd::run what, step_thread where);
 
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -40,13 +40,13 @@ public:
 private:
   void when_permitted(std::function<void()> what);
   void run_permitted();
-  void run();
-  void report(execution::row_ptr row);
+  void execute();
+  void report(outcome_ptr row);
 
   node_ptr home_;
   caf::actor picker_;
   std::uint64_t tag_;
-  execution_ptr what_;
+  gd::run what_;
   step_thread where_;
   /// Waits for the permit.
   std::function<void()> next_;
@@ -54,13 +54,13 @@ private:
 
 class async_delivery;
 
-/// Belongs to one execution of an asynchronous step, until that has an outcome.
+/// Belongs to one run of an asynchronous step, until that has an outcome.
 /// All that it is, but for how it starts and ends, is up to the user's code.
 class async_step_actor : public caf::event_based_actor {
 public:
   async_step_actor(caf::actor_config& cfg, node_ptr home,
-                   const caf::actor& picker, std::uint64_t tag,
-                   execution_ptr what, const detail::async_starter* starter);
+                   const caf::actor& picker, std::uint64_t tag, gd::run what,
+                   const detail::async_starter* starter);
 
   caf::behavior make_behavior() override;
   void on_exit() override;

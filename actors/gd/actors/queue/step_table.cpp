@@ -10,6 +10,7 @@ step_table::entry& step_table::add(std::uint64_t tag, row what, state begins) {
   auto [found, added] = rows_.try_emplace(tag, tag, std::move(what), begins);
   ensure(added, "a row's number is its own");
   auto& x = found->second;
+  bytes_ += x.bytes;
   const auto* care = x.care();
   if (!x.at_worker() && (begins == state::queued || begins == state::running)) {
     x.slot_ = true;
@@ -44,13 +45,11 @@ void step_table::leave_slot(entry& x) {
     --pooled_;
 }
 
-void step_table::report(entry& x, bool handled, execution_ptr after,
-                        bool advances) {
+void step_table::report(entry& x, bool advances) {
   ensure(!x.has_outcome(), "a row has one outcome at a time");
   x.now_ = state::reported;
-  x.handled = handled;
-  x.spare = std::move(after);
   x.advancing_ = advances;
+  let_go(x);
   advancing_ += advances ? 1 : 0;
   lift_limit(x);
 }
@@ -65,6 +64,7 @@ void step_table::settle(entry& x) {
   ensure(x.now_ != state::settled, "a row is settled once");
   x.now_ = state::settled;
   advancing_ -= std::exchange(x.advancing_, false) ? 1 : 0;
+  let_go(x);
   lift_limit(x);
 }
 
@@ -81,6 +81,7 @@ step_table::row step_table::take_queued(std::uint64_t tag) {
     "what leaves the runners unrun was queued");
   if (!found->second.at_worker())
     leave_slot(found->second);
+  let_go(found->second);
   row x = std::move(found->second);
   rows_.erase(found);
   return x;
@@ -109,11 +110,32 @@ std::vector<step_table::entry*> step_table::late(clock::time_point now) {
   return out;
 }
 
+std::int32_t step_table::running_since(clock::time_point at) const {
+  return static_cast<std::int32_t>(std::count_if(rows_.begin(), rows_.end(),
+                                                 [at](const auto& found) {
+    const auto& x = found.second;
+    return x.slot_ && x.under->began() != clock::time_point::min()
+           && x.under->began() <= at;
+  }));
+}
+
+step_table::clock::time_point step_table::rests_at(clock::duration age) const {
+  auto at = clock::time_point::min();
+  for (const auto& [tag, x] : rows_) {
+    bool runs = x.slot_ || (x.at_worker() && !x.has_outcome());
+    if (runs && x.under->began() != clock::time_point::min())
+      at = std::max(at, x.under->began() + age);
+    else if (runs || x.now_ != state::settled)
+      return clock::time_point::max();
+  }
+  return at;
+}
+
 std::size_t step_table::unfinished() const {
   return static_cast<std::size_t>(std::count_if(rows_.begin(), rows_.end(),
                                                 [](const auto& found) {
     const auto& x = found.second;
-    return x.slot_ || (x.now_ != state::settled && (x.spare || x.at_worker()));
+    return x.slot_ || (x.now_ != state::settled && (x.what || x.at_worker()));
   }));
 }
 

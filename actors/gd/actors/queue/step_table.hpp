@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
@@ -62,29 +62,26 @@ public:
   struct attended {
     /// Null: down.
     caf::actor step{};
-    /// Which the actor runs: for what does not change.
-    execution_ptr what{};
     /// Nullopt: it has no time limit.
     std::optional<supervision> care{};
   };
 
   /// A worker without a database runs it.
   struct away {
-    std::string from{}; ///< whose it is
-    /// Null: an outcome has come of which nobody here knew the execution.
-    execution_ptr what{};
+    std::string from{};     ///< whose it is
     bool function = true;   ///< has not returned, as far as is known
-    std::int32_t tries = 0; ///< of such an outcome
+    std::int32_t tries = 0; ///< of an outcome whose row nobody here knew
   };
 
   struct row {
     lease_ptr under;
     std::variant<queued, attended, away> kind{};
-    /// For a deputy: the step's own actor is down when its function has returned.
-    execution_ptr spare{};
-    /// Calls the handler, with `spare`.
+    /// As far as it is known here: until there is an outcome, what a deputy would begin
+    /// with. Nullopt: a runner has it, or there is none.
+    std::optional<gd::run> what{};
+    /// Calls the handler, with a copy of that: the step's own actor is down when its
+    /// function has returned.
     caf::actor deputy{};
-    bool handled = false;
     /// To be unlocked when the row is over.
     std::optional<store::key_hold> key{};
     /// Noted on the row when it was picked.
@@ -160,8 +157,8 @@ public:
   /// The step's function has returned, or will not begin.
   void leave_slot(entry& x);
 
-  /// `after`: what goes on if the outcome is refused; `advances`: or committed.
-  void report(entry& x, bool handled, execution_ptr after, bool advances);
+  /// `advances`: the row goes on if the outcome is committed.
+  void report(entry& x, bool advances);
 
   void refuse(entry& x);
 
@@ -199,6 +196,18 @@ public:
     return advancing_;
   }
 
+  /// Of picked rows that have no outcome yet.
+  std::size_t bytes() const noexcept {
+    return bytes_;
+  }
+
+  /// How many have a slot whose steps had begun by then.
+  std::int32_t running_since(clock::time_point at) const;
+
+  /// From when on no step that runs is younger than that; max(): something is still to
+  /// begin or to be written.
+  clock::time_point rests_at(clock::duration age) const;
+
   bool empty() const noexcept {
     return rows_.empty();
   }
@@ -211,6 +220,10 @@ public:
   }
 
 private:
+  void let_go(row& x) noexcept {
+    bytes_ -= std::exchange(x.bytes, 0);
+  }
+
   std::uint64_t tags_ = 0;
   std::unordered_map<std::uint64_t, entry> rows_;
   /// When time limits end, with tags.
@@ -218,6 +231,7 @@ private:
   std::int32_t running_ = 0;
   std::size_t pooled_ = 0;
   std::int32_t advancing_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 } // namespace gd::actors

@@ -54,40 +54,38 @@ void stepper_actor::open() {
 
 // -- beginnings ---------------------------------------------------------------
 
-std::uint64_t stepper_actor::begin(execution_ptr what,
-                                   const machine::step_definition& defined,
-                                   std::size_t bytes) {
+std::uint64_t stepper_actor::begin(const held_row_ptr& row,
+                                   const machine::step_definition& defined) {
   auto tag = begun_.draw_tag();
   const auto* starter = dynamic_cast<const detail::async_starter*>(
     defined.start.get());
   bool pooled = is_pooled(defined);
-  step_table::attended own{.what = what};
-  step_table::row row{.under = what->under(),
-                      .key = store::hold_of(what->row()),
-                      .trials = what->row().trials,
-                      .bytes = bytes};
-  if (auto limit = defined.limit()) {
-    own.care = step_table::supervision{
-      .limit = *limit, .asynchronous = starter != nullptr, .pooled = pooled};
-    row.spare = std::make_shared<execution>(what->without_inbox());
-    if (!pooled) {
-      row.spare->started();
-      own.care->due = now() + *limit;
-    }
-  }
   auto self = caf::actor_cast<caf::actor>(this);
   caf::actor step;
   if (starter != nullptr)
-    step = spawn<async_step_actor>(home_, self, tag, std::move(what), starter);
+    step = spawn<async_step_actor>(home_, self, tag, gd::run{row}, starter);
   else if (defined.how.blocking)
-    step = spawn<step_actor, caf::detached>(home_, self, tag, std::move(what),
+    step = spawn<step_actor, caf::detached>(home_, self, tag, gd::run{row},
                                             step_thread::own);
   else // lazily: scheduled once, for its message
-    step = spawn<step_actor, caf::lazy_init>(home_, self, tag, std::move(what),
+    step = spawn<step_actor, caf::lazy_init>(home_, self, tag, gd::run{row},
                                              step_thread::shared);
-  own.step = step;
-  row.kind = std::move(own);
-  begun_.add(tag, std::move(row), pooled ? state::queued : state::running);
+  step_table::attended own{.step = step};
+  if (auto limit = defined.limit())
+    own.care = step_table::supervision{
+      .limit = *limit, .asynchronous = starter != nullptr, .pooled = pooled};
+  step_table::row added{.under = row->under(),
+                        .what = gd::run{row},
+                        .key = store::hold_of(row->row()),
+                        .trials = row->row().trials,
+                        .bytes = row->row().bytes()};
+  if (!pooled) {
+    added.what->started();
+    if (own.care)
+      own.care->due = now() + own.care->limit;
+  }
+  added.kind = std::move(own);
+  begun_.add(tag, std::move(added), pooled ? state::queued : state::running);
   watcher_.watch(this, step,
                  [this, tag](const caf::error& why) { step_down(tag, why); });
   anon(step, run_step{});
@@ -99,20 +97,18 @@ void stepper_actor::on_step_begun(const step_begun& x) {
   if (found == nullptr || found->now() != state::queued)
     return;
   begun_.begin(*found, x.at);
-  found->spare->started();
+  found->what->started();
   arm();
 }
 
 // -- outcomes -----------------------------------------------------------------
 
-void stepper_actor::on_step_outcome(step_outcome& x) {
+void stepper_actor::on_step_outcome(ended_step& x) {
   auto* found = begun_.find(x.tag);
   if (found == nullptr || found->has_outcome())
     return;
-  found->unwritten = x.row->bytes();
-  steps_->add_unwritten(found->unwritten);
-  add_outcome(*found, std::make_unique<store::outcome_row>(std::move(*x.row)),
-              x.handled, std::move(x.after));
+  steps_->add_unwritten(x.row->bytes());
+  add_outcome(*found, std::move(x.row), std::move(*x.what));
   // An asynchronous step has returned when its actor is down, and one whose
   // handler a deputy has called may be far from it.
   if (found->deputy || found->asynchronous())
@@ -127,15 +123,12 @@ void stepper_actor::collect_ended() {
     ensure(found != nullptr, "what a runner has ended was begun");
     begun_.leave_slot(*found);
     note_end();
-    if (x.row) {
-      auto handled = x.what->failed();
-      found->unwritten = x.row->bytes();
-      add_outcome(*found, std::move(x.row), handled, std::move(x.what));
-    } else if (x.what) {
+    if (x.row)
+      add_outcome(*found, std::move(x.row), std::move(*x.what));
+    else if (x.what)
       crash(*found, *x.what, render(system(), x.why));
-    } else {
+    else
       skip(*found);
-    }
   }
 }
 
@@ -161,8 +154,10 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
   bool drives = drives_when_down(x);
   bool late = x.deputy != nullptr;
   if (late && had_slot && own.care)
-    home_->tell(
-      events::step_returned_late{own.what->which(), own.what->took()});
+    home_->tell(events::step_returned_late{
+      x.what->held().which(),
+      std::chrono::duration_cast<std::chrono::microseconds>(
+        now() - x.under->began())});
   if (late || x.has_outcome()) {
     forget_if_over(x);
   } else if (x.now() == state::queued && x.under->lost) {
@@ -172,9 +167,9 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
     begun_.lift_limit(x);
     x.deputy = appoint(x);
     anon(x.deputy,
-         step_failed{"step " + own.what->row().step + ": " + *failure});
+         step_failed{"step " + x.what->held().row().step + ": " + *failure});
   } else {
-    crash(x, *own.what, render(system(), why));
+    crash(x, *x.what, render(system(), why));
   }
   if (had_slot)
     free_slot();
@@ -186,7 +181,7 @@ void stepper_actor::deputy_down(std::uint64_t tag, const caf::error& why) {
   auto* found = begun_.find(tag);
   if (found == nullptr || found->has_outcome())
     return;
-  crash(*found, *found->spare, render(system(), why));
+  crash(*found, *found->what, render(system(), why));
   drive();
 }
 
@@ -196,11 +191,12 @@ void stepper_actor::expire_limits() {
     if (!x->under->decide(decider::limit))
       continue; // the step's outcome is on its way
     const auto& own = std::get<step_table::attended>(x->kind);
-    home_->tell(events::step_over_limit{own.what->which(), own.care->limit});
+    const auto& held = x->what->held();
+    home_->tell(events::step_over_limit{held.which(), own.care->limit});
     late.push_back(x->under);
     x->deputy = appoint(*x);
-    anon(x->deputy, step_failed{execution::over_limit(own.what->row().step,
-                                                      own.care->limit)});
+    anon(x->deputy,
+         step_failed{gd::run::over_limit(held.row().step, own.care->limit)});
     if (own.care->asynchronous)
       caf::anon_send_exit(own.step, caf::exit_reason::kill);
   }
@@ -216,8 +212,8 @@ caf::actor stepper_actor::appoint(entry& x) {
   // handler waits for none.
   bool late = x.care() && x.has_slot() && !x.asynchronous();
   auto deputy = late ? spawn<step_actor, caf::detached>(
-                  home_, self, x.tag, x.spare, step_thread::own)
-                     : spawn<step_actor>(home_, self, x.tag, x.spare,
+                  home_, self, x.tag, *x.what, step_thread::own)
+                     : spawn<step_actor>(home_, self, x.tag, *x.what,
                                          step_thread::shared);
   watcher_.watch(this, deputy, [this, tag = x.tag](const caf::error& why) {
     deputy_down(tag, why);

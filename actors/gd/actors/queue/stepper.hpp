@@ -4,7 +4,7 @@
 #include <gd/actors/queue/runner.hpp>
 #include <gd/actors/queue/step_table.hpp>
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 
 #include <caf/event_based_actor.hpp>
 
@@ -41,12 +41,10 @@ protected:
   virtual void arm() = 0;
   /// A slot is free that a step had which no runner ran.
   virtual void free_slot() = 0;
-  virtual void add_outcome(entry& x, execution::row_ptr outcome, bool handled,
-                           execution_ptr after)
-    = 0;
+  /// `after`: what goes on if the outcome is refused.
+  virtual void add_outcome(entry& x, outcome_ptr outcome, gd::run after) = 0;
   /// The step's actor has died without an outcome.
-  virtual void crash(entry& x, const execution& what, const std::string& why)
-    = 0;
+  virtual void crash(entry& x, const gd::run& what, const std::string& why) = 0;
   /// The row's lease was lost before the step began.
   virtual void skip(entry& x) = 0;
   /// The row may be over: its step's actor is down.
@@ -62,11 +60,10 @@ protected:
   /// First thing in `make_behavior`, but for the watcher.
   void open();
   /// Returns the table's number for it.
-  std::uint64_t begin(execution_ptr what,
-                      const machine::step_definition& defined,
-                      std::size_t bytes);
+  std::uint64_t begin(const held_row_ptr& row,
+                      const machine::step_definition& defined);
   void on_step_begun(const step_begun& x);
-  void on_step_outcome(step_outcome& x);
+  void on_step_outcome(ended_step& x);
   void collect_ended();
   void expire_limits();
   /// The database does not take the outcome: the handler's turn.

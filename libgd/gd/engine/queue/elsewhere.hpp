@@ -1,7 +1,7 @@
 #pragma once
 
 #include <gd/engine/queue/turn.hpp>
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/pq/database.hpp>
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
@@ -42,7 +42,7 @@ public:
     std::optional<store::outcome_row> row{};
     std::int32_t tries
       = 0; ///< how many outcomes of this execution were refused
-    execution::account ran{};
+    run::account ran{};
     std::string fsm{}; ///< an outcome's
     std::int32_t version = 0;
     std::string why{};
@@ -73,7 +73,7 @@ public:
   /// Hands the row out to the one with the most room; `alone`: to one that holds
   /// nothing. Returns whose it is now; nullopt: there is no room for it.
   virtual std::optional<std::string>
-  hand_out(const std::string& queue, std::uint64_t tag, const execution& what,
+  hand_out(const std::string& queue, std::uint64_t tag, const held_row& what,
            std::chrono::milliseconds lease, bool alone, clock::time_point now)
     = 0;
 
@@ -82,7 +82,7 @@ public:
   /// What has become of an outcome that `to` has sent. With `next`, the instance goes on
   /// where it was, under `tag` and until `until`; returns whether it does.
   virtual bool settle(const std::string& to, const turn::flushed& of,
-                      std::int32_t tries, const execution* next,
+                      std::int32_t tries, const held_row* next,
                       std::uint64_t tag, clock::time_point until,
                       clock::time_point now)
     = 0;

@@ -87,16 +87,16 @@ std::int32_t pace::wanted(const load& now) const {
   auto want = static_cast<std::int32_t>(room_for - now.coming);
   if (bytes_per_row_ == 0 || want <= 0)
     return want;
-  auto left = room(now.slot_to_fill);
+  auto left = room(now);
   return left <= 0 ? 0
                    : static_cast<std::int32_t>(std::min<std::int64_t>(
                      want, std::max<std::int64_t>(left / bytes_per_row_, 1)));
 }
 
-std::int64_t pace::room(bool slot_to_fill) const {
-  auto left = how_.bytes - held_bytes_;
+std::int64_t pace::room(const load& now) const {
+  auto left = how_.bytes - static_cast<std::int64_t>(now.bytes);
   // A slot that is free is filled, whatever the rows that run hold.
-  return std::min(std::max<std::int64_t>(left, slot_to_fill ? 1 : 0),
+  return std::min(std::max<std::int64_t>(left, now.slot_to_fill ? 1 : 0),
                   how_.bytes_at_once);
 }
 

@@ -59,14 +59,6 @@ public:
     at_once_ = count;
   }
 
-  /// A row without an outcome has so many bytes; it has one now, or is gone.
-  void hold(std::size_t bytes) {
-    held_bytes_ += static_cast<std::int64_t>(bytes);
-  }
-  void let_go(std::size_t bytes) {
-    held_bytes_ -= static_cast<std::int64_t>(bytes);
-  }
-
   /// So many rows of so many bytes were picked. Those that follow may be smaller.
   void picked(std::size_t rows, std::size_t bytes) {
     note_size(rows, bytes, bytes_per_row_ / 2);
@@ -96,13 +88,15 @@ public:
     std::int64_t coming = 0;
     /// A slot is free, and no row waits for it.
     bool slot_to_fill = false;
+    /// Of rows that have no outcome yet.
+    std::size_t bytes = 0;
   };
 
   /// How many rows to pick; it may be negative.
   std::int32_t wanted(const load& now) const;
 
   /// Bytes that may be picked or shown.
-  std::int64_t room(bool slot_to_fill) const;
+  std::int64_t room(const load& now) const;
 
   /// What has ended since the last transaction may be quicker than what ended in it.
   void hurry(duration in_use) {
@@ -145,7 +139,6 @@ private:
   /// How many steps could have ended in the time of a transaction.
   std::int32_t speed_ = 0;
   std::int32_t at_once_;
-  std::int64_t held_bytes_ = 0;
   /// Of each row that was picked lately.
   std::int64_t bytes_per_row_ = 0;
 };

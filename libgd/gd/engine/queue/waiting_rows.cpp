@@ -7,8 +7,9 @@
 
 namespace gd {
 
-void waiting_rows::add(execution_ptr row, reason why) {
+void waiting_rows::add(held_row_ptr row, reason why) {
   const auto& under = *row->under();
+  came(*row);
   switch (why) {
     case reason::slot:
       ahead_.push_back(std::move(row));
@@ -25,9 +26,9 @@ void waiting_rows::add(execution_ptr row, reason why) {
   }
 }
 
-execution_ptr waiting_rows::take(const store::hidden_row& which) {
+held_row_ptr waiting_rows::take(const store::hidden_row& which) {
   auto found = hidden_.extract({which.id, which.token});
-  return found.empty() ? nullptr : std::move(found.mapped());
+  return found.empty() ? nullptr : gone(std::move(found.mapped()));
 }
 
 std::vector<waiting_rows::claimed> waiting_rows::end_pick(std::uint64_t ended,
@@ -37,27 +38,30 @@ std::vector<waiting_rows::claimed> waiting_rows::end_pick(std::uint64_t ended,
   for (auto& x : std::exchange(claimed_, {})) {
     x.too_early = left_some && ended <= x.behind;
     bool waits = !x.too_early && next <= x.behind;
+    if (!waits)
+      for (auto& row : x.rows)
+        row = gone(std::move(row));
     (waits ? claimed_ : out).push_back(std::move(x));
   }
   return out;
 }
 
-std::vector<execution_ptr> waiting_rows::take_last(std::size_t count) {
-  std::vector<execution_ptr> out;
+std::vector<held_row_ptr> waiting_rows::take_last(std::size_t count) {
+  std::vector<held_row_ptr> out;
   for (; out.size() < count && !hidden_.empty();
        hidden_.erase(std::prev(hidden_.end())))
-    out.push_back(std::move(std::prev(hidden_.end())->second));
+    out.push_back(gone(std::move(std::prev(hidden_.end())->second)));
   for (; out.size() < count && !ahead_.empty(); ahead_.pop_back())
-    out.push_back(std::move(ahead_.back()));
+    out.push_back(gone(std::move(ahead_.back())));
   return out;
 }
 
-std::vector<execution_ptr> waiting_rows::take_picked(const lease_ptr& but) {
-  std::vector<execution_ptr> out;
-  auto leaves = [&](const execution_ptr& x) {
+std::vector<held_row_ptr> waiting_rows::take_picked(const lease_ptr& but) {
+  std::vector<held_row_ptr> out;
+  auto leaves = [&](const held_row_ptr& x) {
     if (x->under() == but)
       return false;
-    out.push_back(x);
+    out.push_back(gone(x));
     return true;
   };
   std::erase_if(ahead_, leaves);
@@ -65,13 +69,14 @@ std::vector<execution_ptr> waiting_rows::take_picked(const lease_ptr& but) {
   return out;
 }
 
-std::vector<execution_ptr> waiting_rows::take_all() {
+std::vector<held_row_ptr> waiting_rows::take_all() {
   auto out = take_picked(nullptr);
   for (auto& x : std::exchange(claimed_, {}))
     out.insert(out.end(), std::make_move_iterator(x.rows.begin()),
                std::make_move_iterator(x.rows.end()));
   if (auto row = take_trial())
     out.push_back(std::move(row));
+  bytes_ = 0;
   return out;
 }
 

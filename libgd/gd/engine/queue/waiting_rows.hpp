@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/held_row.hpp>
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
 
@@ -28,20 +28,23 @@ public:
   /// Rows that an insert has claimed, and behind which pick they come.
   struct claimed {
     std::uint64_t behind = 0;
-    std::vector<execution_ptr> rows{};
+    std::vector<held_row_ptr> rows{};
     /// The pick has left rows that come before these.
     bool too_early = false;
   };
 
   /// Anything but `pick`; one at the most is on trial.
-  void add(execution_ptr row, reason why);
+  void add(held_row_ptr row, reason why);
 
-  void add_claimed(std::uint64_t behind, std::vector<execution_ptr> rows) {
+  void add_claimed(std::uint64_t behind, std::vector<held_row_ptr> rows) {
+    for (const auto& x : rows)
+      came(*x);
     claimed_.push_back({behind, std::move(rows)});
   }
 
   /// Before all that wait for a slot.
-  void add_first(execution_ptr row) {
+  void add_first(held_row_ptr row) {
+    came(*row);
     ahead_.push_front(std::move(row));
   }
 
@@ -50,23 +53,25 @@ public:
   bool any_ahead() const noexcept {
     return !ahead_.empty();
   }
-  execution_ptr& next() {
-    return ahead_.front();
+  const held_row& next() const {
+    return *ahead_.front();
   }
-  void pop_next() {
+  held_row_ptr take_next() {
+    auto row = gone(std::move(ahead_.front()));
     ahead_.pop_front();
+    return row;
   }
 
   /// One that waits for its content; null: it does not any more.
-  execution_ptr take(const store::hidden_row& which);
+  held_row_ptr take(const store::hidden_row& which);
 
   bool contains(const store::hidden_row& which) const {
     return hidden_.contains({which.id, which.token});
   }
 
   /// Null: it has no content yet, has begun, or there is none.
-  execution_ptr take_trial() {
-    return std::exchange(trial_, nullptr);
+  held_row_ptr take_trial() {
+    return gone(std::exchange(trial_, nullptr));
   }
 
   /// Pick `ended` has ended, and has `left_some` or nothing that could have been taken;
@@ -77,12 +82,12 @@ public:
   // -- rows that go back ------------------------------------------------------
 
   /// Mostly those that have come last; no claims.
-  std::vector<execution_ptr> take_last(std::size_t count);
+  std::vector<held_row_ptr> take_last(std::size_t count);
 
   /// All that were picked, but this one.
-  std::vector<execution_ptr> take_picked(const lease_ptr& but);
+  std::vector<held_row_ptr> take_picked(const lease_ptr& but);
 
-  std::vector<execution_ptr> take_all();
+  std::vector<held_row_ptr> take_all();
 
   // -- what there is ----------------------------------------------------------
 
@@ -93,12 +98,28 @@ public:
            + count(reason::trial);
   }
 
+  /// Of all of them.
+  std::size_t bytes() const noexcept {
+    return bytes_;
+  }
+
 private:
-  std::deque<execution_ptr> ahead_;
+  void came(const held_row& x) {
+    bytes_ += x.row().bytes();
+  }
+  /// Null: there was none.
+  held_row_ptr gone(held_row_ptr x) {
+    if (x)
+      bytes_ -= x->row().bytes();
+    return x;
+  }
+
+  std::deque<held_row_ptr> ahead_;
   /// By id and token.
-  std::map<std::pair<std::int64_t, std::string>, execution_ptr> hidden_;
+  std::map<std::pair<std::int64_t, std::string>, held_row_ptr> hidden_;
   std::vector<claimed> claimed_;
-  execution_ptr trial_;
+  held_row_ptr trial_;
+  std::size_t bytes_ = 0;
 };
 
 } // namespace gd

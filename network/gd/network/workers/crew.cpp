@@ -42,7 +42,7 @@ caf::behavior crew_actor::make_behavior() {
     drive();
   },
     [this](step_begun x) { on_step_begun(x); },
-    [this](step_outcome& x) { on_step_outcome(x); },
+    [this](step_outcome& x) { on_step_outcome(*x.what); },
     [this](tick x) {
     if (alarm_.rings(x))
       drive();
@@ -107,11 +107,11 @@ void crew_actor::obey(std::vector<crew_order>& orders) {
 
 /// What has not begun, of these.
 void crew_actor::give_back(const std::vector<key>& which) {
-  auto is_asked = [&which](const execution_ptr& x) {
+  auto is_asked = [&which](const held_row_ptr& x) {
     return std::find(which.begin(), which.end(), key_of(*x->under()))
            != which.end();
   };
-  auto return_it = [this](const execution_ptr& x) {
+  auto return_it = [this](const held_row_ptr& x) {
     x->under()->decide(decider::release);
     tell(kind::returned, key_of(*x->under()));
   };
@@ -155,6 +155,7 @@ void crew_actor::settle(link_worker::order& x) {
   if (found == nullptr || found->now() != state::reported)
     return;
   auto& answer = x.answer;
+  const auto& ran = *found->what;
   switch (answer.what) {
     case link::verdict::refused:
     case link::verdict::collided:
@@ -171,20 +172,20 @@ void crew_actor::settle(link_worker::order& x) {
       home_->tell(events::outcome_unknown{x.which.id, x.which.token});
       break;
     default:
-      home_->tell(events::step_committed{found->spare->which(),
+      home_->tell(events::step_committed{ran.held().which(),
                                          store::to_string(x.written.what),
-                                         found->handled, found->spare->took()});
+                                         ran.failed(), ran.took()});
   }
   if (!answer.next_token.empty())
-    ahead_.push_front(std::make_shared<execution>(
-      found->spare->after(std::move(x.written), std::move(answer.next_token),
-                          std::move(answer.inbox))));
+    ahead_.push_front(std::make_shared<held_row>(
+      ran.held().after(std::move(x.written.step), std::move(x.written.state),
+                       std::move(answer.next_token), std::move(answer.inbox))));
   settle(*found);
 }
 
 // -- steps ----------------------------------------------------------------------
 
-void crew_actor::know(std::uint64_t tag, const execution& what) {
+void crew_actor::know(std::uint64_t tag, const held_row& what) {
   auto which = key_of(*what.under());
   tags_[which] = tag;
   by_tag_[tag] = {std::move(which)};
@@ -206,9 +207,7 @@ void crew_actor::start_steps() {
     if ((is_pooled(*defined) && begun_.pooled() >= runners_.size())
         || !steps_->take_slot())
       return;
-    auto what = next;
-    auto tag = begin(std::move(next), *defined, 0);
-    know(tag, *what);
+    know(begin(next, *defined), *next);
   }
   steps_->put(std::move(plain));
 }
@@ -219,12 +218,12 @@ void crew_actor::free_slot() {
   drive();
 }
 
-void crew_actor::add_outcome(entry& x, execution::row_ptr outcome, bool handled,
-                             execution_ptr after) {
-  if (after->failed())
-    home_->tell(after->failure_told(*outcome));
-  auto run = after->which();
-  auto told = after->told();
+void crew_actor::add_outcome(entry& x, outcome_ptr outcome, gd::run after) {
+  if (after.failed())
+    home_->tell(after.failure_told(*outcome));
+  auto of = after.held().which();
+  auto told = after.told();
+  steps_->written(outcome->bytes()); // the link bounds what it keeps
   // A deputy's comes before the function's end, and an asynchronous step is over when
   // its actor is.
   bool over = !x.deputy && !x.asynchronous();
@@ -233,24 +232,22 @@ void crew_actor::add_outcome(entry& x, execution::row_ptr outcome, bool handled,
   news_.push_back({.what = kind::outcome,
                    .which = as.which,
                    .row = std::move(*outcome),
-                   .told = {.fsm = std::move(run.fsm),
-                            .version = run.version,
-                            .step = std::move(run.step),
-                            .attempt = run.attempt,
-                            .seq = run.seq,
+                   .told = {.fsm = std::move(of.fsm),
+                            .version = of.version,
+                            .step = std::move(of.step),
+                            .attempt = of.attempt,
+                            .seq = of.seq,
                             .took_us = told.took.count(),
                             .handled = told.handled,
                             .failure = std::move(told.failure),
                             .end = std::move(told.end)},
                    .over = over});
-  steps_->written(
-    std::exchange(x.unwritten, 0)); // the link bounds what it keeps
-  begun_.report(x, handled, std::move(after), false);
+  x.what = std::move(after);
+  begun_.report(x, false);
 }
 
-void crew_actor::crash(entry& x, const execution& what,
-                       const std::string& why) {
-  home_->tell(events::step_crashed{what.which(), why, what.took()});
+void crew_actor::crash(entry& x, const gd::run& what, const std::string& why) {
+  home_->tell(events::step_crashed{what.held().which(), why, what.took()});
   auto& as = by_tag_.at(x.tag);
   as.over = true;
   news_.push_back({.what = kind::crashed,

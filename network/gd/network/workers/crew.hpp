@@ -18,8 +18,8 @@ namespace gd::actors {
 
 struct crew_order {
   link_worker::order what;
-  /// Of work: its execution.
-  execution_ptr row{};
+  /// Of work.
+  held_row_ptr row{};
 };
 
 struct crew_event {
@@ -57,9 +57,8 @@ private:
   void drive() override;
   void arm() override;
   void free_slot() override;
-  void add_outcome(entry& x, execution::row_ptr outcome, bool handled,
-                   execution_ptr after) override;
-  void crash(entry& x, const execution& what, const std::string& why) override;
+  void add_outcome(entry& x, outcome_ptr outcome, gd::run after) override;
+  void crash(entry& x, const gd::run& what, const std::string& why) override;
   void skip(entry& x) override;
   void forget_if_over(entry& x) override;
   bool drives_when_down(const entry&) const override {
@@ -75,12 +74,12 @@ private:
   void stop(const key& which);
   void give_back(const std::vector<key>& which);
   void settle(entry& x);
-  void know(std::uint64_t tag, const execution& what);
+  void know(std::uint64_t tag, const held_row& what);
   void tell(crew_event::kind what, key which);
   void send();
 
   caf::actor link_;
-  std::deque<execution_ptr> ahead_;
+  std::deque<held_row_ptr> ahead_;
   std::unordered_map<std::uint64_t, known> by_tag_;
   std::map<key, std::uint64_t> tags_;
   std::vector<crew_event> news_;

@@ -86,7 +86,7 @@ bool link_desk::idle(const std::string& queue) const {
 
 std::optional<std::string>
 link_desk::hand_out(const std::string& queue, std::uint64_t tag,
-                    const execution& what, std::chrono::milliseconds lease,
+                    const held_row& what, std::chrono::milliseconds lease,
                     bool alone, clock::time_point now) {
   std::lock_guard guard{mutex_};
   const auto& row = what.row();
@@ -112,7 +112,7 @@ link_desk::hand_out(const std::string& queue, std::uint64_t tag,
 }
 
 bool link_desk::settle(const std::string& to, const turn::flushed& of,
-                       std::int32_t tries, const execution* next,
+                       std::int32_t tries, const held_row* next,
                        std::uint64_t tag, clock::time_point until,
                        clock::time_point now) {
   link::settled y;

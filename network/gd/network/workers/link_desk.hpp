@@ -37,13 +37,13 @@ public:
   std::int32_t room(const std::string& queue) const override;
   bool idle(const std::string& queue) const override;
   std::optional<std::string> hand_out(const std::string& queue,
-                                      std::uint64_t tag, const execution& what,
+                                      std::uint64_t tag, const held_row& what,
                                       std::chrono::milliseconds lease,
                                       bool alone,
                                       clock::time_point now) override;
   std::vector<report> collect(const std::string& queue) override;
   bool settle(const std::string& to, const turn::flushed& of,
-              std::int32_t tries, const execution* next, std::uint64_t tag,
+              std::int32_t tries, const held_row* next, std::uint64_t tag,
               clock::time_point until, clock::time_point now) override;
   void refuse(const report& of, bool too_many, clock::time_point now) override;
   void lose(const std::vector<lease_ptr>& which) override;

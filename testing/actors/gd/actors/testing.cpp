@@ -4,7 +4,7 @@
 #include <gd/actors/engine.hpp>
 #include <gd/actors/queue/step.hpp>
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 #include <gd/registry.hpp>
 #include <gd/store/lease.hpp>
 
@@ -63,7 +63,7 @@ struct simulation::world {
 /// Of one execution. Contexts may outlive it: what is decided is the lease's.
 class simulation::delivery : public detail::async_run {
 public:
-  explicit delivery(execution& what) : what_(what), under_(what.under()) {
+  explicit delivery(gd::run& what) : what_(what), under_(what.held().under()) {
     // nop
   }
 
@@ -89,15 +89,15 @@ public:
       return;
     if (auto failure = failure_of_end(sys, why))
       row = what_.fail(
-        gd::failure{"step " + what_.row().step + ": " + *failure});
+        gd::failure{"step " + what_.held().row().step + ": " + *failure});
   }
 
   /// Its time limit is over.
   void expire(std::chrono::milliseconds limit) {
     if (!under_->decide(decider::limit))
       return;
-    deliver(
-      what_.fail(gd::failure{execution::over_limit(what_.row().step, limit)}));
+    deliver(what_.fail(
+      gd::failure{gd::run::over_limit(what_.held().row().step, limit)}));
     if (under_->mark_stopped())
       under_->request_stop();
   }
@@ -108,7 +108,7 @@ public:
       deliver(nullptr);
   }
 
-  execution& what() noexcept {
+  gd::run& what() noexcept {
     return what_;
   }
 
@@ -119,15 +119,15 @@ public:
   /// Until it is delivered to: a context keeps this.
   caf::actor self{};
   /// Null, if it is decided: it has crashed.
-  execution::row_ptr row{};
+  outcome_ptr row{};
 
 private:
-  void deliver(execution::row_ptr x) {
+  void deliver(outcome_ptr x) {
     row = std::move(x);
     caf::anon_send_exit(std::exchange(self, nullptr), caf::exit_reason::kill);
   }
 
-  execution& what_;
+  gd::run& what_;
   lease_ptr under_;
 };
 
@@ -148,7 +148,7 @@ public:
     return {
       [this](run_step) {
       auto& what = to_->what();
-      starter_->start(this, to_, what.begin(), what.row().state);
+      starter_->start(this, to_, what.begin(), what.held().row().state);
       },
       };
   }
@@ -295,12 +295,12 @@ gd::result<bool> simulation::run_one() {
   return gd::testing::simulation::run_one();
 }
 
-gd::result<simulation::outcome_row> simulation::run_async(execution& what) {
+gd::result<simulation::outcome_row> simulation::run_async(gd::run& what) {
   const auto* starter = dynamic_cast<const detail::async_starter*>(
-    what.step()->start.get());
+    what.held().step()->start.get());
   if (starter == nullptr)
     return gd::testing::simulation::run_async(what);
-  auto limit = *what.step()->limit();
+  auto limit = *what.held().step()->limit();
   auto to = std::make_shared<delivery>(what);
   to->self = world_->sys.spawn<step_actor>(to, starter);
   to->self->attach_functor(

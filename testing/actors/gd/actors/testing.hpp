@@ -56,7 +56,7 @@ private:
   class step_actor;
 
   gd::result<bool> run_one() override;
-  gd::result<outcome_row> run_async(execution& what) override;
+  gd::result<outcome_row> run_async(gd::run& what) override;
   gd::result<void> pass(std::chrono::microseconds by) override;
   gd::result<std::optional<std::chrono::microseconds>> next_due() override;
 

@@ -1,6 +1,6 @@
-#define CAF_SUITE execution
+#define CAF_SUITE run
 
-#include <gd/engine/step/execution.hpp>
+#include <gd/engine/step/run.hpp>
 
 #include <support/words.hpp>
 
@@ -80,7 +80,7 @@ struct gd::json_codec<parcels::digits> {
   }
 };
 
-namespace execution_suite {
+namespace run_suite {
 
 namespace {
 
@@ -95,7 +95,7 @@ using context = gd::context<order>;
 using body = std::function<gd::outcome(context&)>;
 using handler = std::function<gd::outcome(const gd::failure&, context&)>;
 
-/// One execution of step `collect`, picked with number = 7 in its third attempt.
+/// One run of step `collect`, picked with number = 7 in its third attempt.
 struct fixture {
   gd::store::picked_row picked{
     .id = 42,
@@ -106,7 +106,13 @@ struct fixture {
     .attempt = 2};
   gd::limits bounds;
   gd::lease_ptr lease = std::make_shared<gd::lease>(42, "node/incarnation/9");
-  std::unique_ptr<gd::execution> under_test;
+  std::unique_ptr<gd::run> under_test;
+
+  gd::held_row_ptr held(gd::machine of) const {
+    return std::make_shared<gd::held_row>(
+      std::make_shared<const gd::machine>(std::move(of)), picked, lease,
+      bounds);
+  }
 
   gd::store::outcome_row run(body step, handler on_error = nullptr) {
     auto builder = gd::define<order, parcel_phase>("Order", 3)
@@ -116,10 +122,8 @@ struct fixture {
     gd::machine built = on_error
                           ? std::move(builder).on_error(std::move(on_error))
                           : std::move(builder);
-    under_test = std::make_unique<gd::execution>(
-      std::make_shared<const gd::machine>(std::move(built)), picked, lease,
-      bounds);
-    return std::move(*under_test->run());
+    under_test = std::make_unique<gd::run>(held(std::move(built)));
+    return std::move(*under_test->execute());
   }
 
   /// What the handler is told when the step is this.
@@ -176,7 +180,7 @@ struct asynchronous_step {
 
 } // namespace
 
-CAF_TEST_FIXTURE_SCOPE(execution_tests, fixture)
+CAF_TEST_FIXTURE_SCOPE(run_tests, fixture)
 
 // -- outcomes -----------------------------------------------------------------
 
@@ -289,8 +293,7 @@ CAF_TEST(a next that is due later needs a delay and a step that runs) {
         .step(collect,
               [](context& ctx) { return gd::next(ship, ctx.state).after(1h); })
         .final(ship);
-  auto of = std::make_shared<const gd::machine>(std::move(resting));
-  auto row = gd::execution{of, picked, lease, bounds}.run();
+  auto row = gd::run{held(std::move(resting))}.execute();
   CAF_CHECK(row->what == verb::stop);
   CAF_CHECK_EQUAL(row->reason,
                   "outcome next of step collect: no function runs in step ship "
@@ -367,11 +370,13 @@ CAF_TEST(
     return gd::next(parcel_phase::ship, ctx.state);
   });
   CAF_CHECK_EQUAL(now.time_since_epoch().count(), 1'234'567'890'123'456);
-  auto next = under_test->after(row, "node/incarnation/10", std::nullopt);
+  auto next = under_test->held().after(row.step, row.state,
+                                       "node/incarnation/10", std::nullopt);
   auto since = next.row().now_us - picked.now_us;
   CAF_CHECK_GREATER_OR_EQUAL(since, 3'600'000'000);
   CAF_CHECK_LESS(since, 3'700'000'000);
-  auto later = next.after(row, "node/incarnation/11", std::nullopt);
+  auto later = next.after(row.step, row.state, "node/incarnation/11",
+                          std::nullopt);
   CAF_CHECK_GREATER_OR_EQUAL(later.row().now_us, next.row().now_us);
   CAF_CHECK_LESS(later.row().now_us - next.row().now_us, 100'000'000);
 }
@@ -390,7 +395,8 @@ CAF_TEST(what runs ahead has all of its row but what begins anew with a step) {
   auto inbox = picked.inbox;
   auto row = run(
     [](context& ctx) { return gd::next(parcel_phase::ship, ctx.state); });
-  auto next = under_test->after(row, "node/incarnation/10", inbox);
+  auto next = under_test->held().after(row.step, row.state,
+                                       "node/incarnation/10", inbox);
   CAF_CHECK_EQUAL(empty_fields(next.row()),
                   (std::set<std::string_view>{"attempt", "crashes", "trials",
                                               "wake_reason", "partition_key"}));
@@ -1041,21 +1047,20 @@ CAF_TEST(what a step returns or throws after its limit counts for nothing) {
                             handled = true;
                             return gd::done();
                           });
-    return gd::execution{std::make_shared<const gd::machine>(std::move(built)),
-                         picked, lease, bounds};
+    return gd::run{held(std::move(built))};
   };
   auto in_time = build([](context&) { return gd::done(); });
-  CAF_CHECK(in_time.run_unless_decided());
+  CAF_CHECK(in_time.execute_unless_decided());
   auto late = build([&](context&) {
     lease->decide(gd::decider::limit);
     return gd::done();
   });
-  CAF_CHECK(!late.run_unless_decided());
+  CAF_CHECK(!late.execute_unless_decided());
   auto thrower = build([&](context&) -> gd::outcome {
     lease->decide(gd::decider::limit);
     throw std::runtime_error{"late"};
   });
-  CAF_CHECK(!thrower.run_unless_decided());
+  CAF_CHECK(!thrower.execute_unless_decided());
   CAF_CHECK(!handled);
   bool ran = false;
   auto never = build([&](context&) {
@@ -1063,7 +1068,7 @@ CAF_TEST(what a step returns or throws after its limit counts for nothing) {
     return gd::done();
   });
   lease->decide(gd::decider::limit);
-  CAF_CHECK(!never.run_unless_decided());
+  CAF_CHECK(!never.execute_unless_decided());
   CAF_CHECK(!ran);
 }
 
@@ -1078,21 +1083,19 @@ CAF_TEST(an asynchronous step says what it needs where there are no actors) {
   CAF_CHECK(built.validate());
   CAF_CHECK(built.find_step("collect")->limit() == gd::default_async_limit);
   CAF_CHECK(!built.find_step("ship")->limit());
-  gd::execution one{std::make_shared<const gd::machine>(std::move(built)),
-                    picked, lease, bounds};
-  auto row = std::move(*one.run());
+  auto row = std::move(*gd::run{held(std::move(built))}.execute());
   CAF_CHECK(row.what == verb::stop);
   CAF_CHECK_EQUAL(row.reason, "step collect of Order v3 is asynchronous: it "
                               "needs an engine of gd::actors"s);
 }
 
 CAF_TEST(a limit is named in the unit that shows it) {
-  CAF_CHECK_EQUAL(gd::execution::over_limit("ship", 30s),
+  CAF_CHECK_EQUAL(gd::run::over_limit("ship", 30s),
                   "step ship took longer than 30s"s);
-  CAF_CHECK_EQUAL(gd::execution::over_limit("ship", 1500ms),
+  CAF_CHECK_EQUAL(gd::run::over_limit("ship", 1500ms),
                   "step ship took longer than 1500ms"s);
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()
 
-} // namespace execution_suite
+} // namespace run_suite
