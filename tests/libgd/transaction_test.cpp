@@ -566,6 +566,9 @@ CAF_TEST(the functions have the rights of whoever calls them) {
             "grant select, insert, update on gen_durable to "
           + app
           + ";"
+            "grant select, insert, update on gen_durable_due to "
+          + app
+          + ";"
             "grant select, insert on signals to "
           + app
           + ";"
