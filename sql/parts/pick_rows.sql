@@ -4,8 +4,7 @@
 -- then it is not shown either. That is decided above the union: a lateral subquery for each row costs more. The first that
 -- prints more than 34 times as much says so (gd.unchecked), and nothing is printed behind it: each might take that long.
 -- Names have a limit, and a scope has five statuses. Longer ones are not ours: a step's name is cut, which no machine has
--- then, and with such a scope any outcome may collide. A traceparent is in the column in which the last row has the
--- pick's summary: each column costs something in all rows.
+-- then, and with such a scope any outcome may collide.
 picked as (
   update :"schema".gen_durable g
   set status = 'executing', locked_by = $1::text,
@@ -42,7 +41,7 @@ select x.id, x.fsm, x.fsm_version, x.step,
   case when octet_length(x.state) <= 4096 then x.state
        when octet_length(x.state) > 68000 then nullif(set_config('gd.unchecked', 'on', true), 'on') end as state, x.attempt,
   x.crashes, x.trials, x.wake_reason, x.ids, x.names, x.payloads, x.traces, x.partition_key, x.unique_scope, x.history, x.seq, x.priority,
-  x.eligible_at as since_us2000, x.traceparent as summary
+  x.eligible_at as since_us2000, x.traceparent
 from (
   select p.id, p.fsm, p.fsm_version, p.step,
     case when p.short and (p.id in (select a.target_id from addressed a)) is not true

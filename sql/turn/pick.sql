@@ -15,10 +15,7 @@
 -- the time of their eligibility and then by id, are looked at; the first is -32768. What was worked off before that, and
 -- what strangers had locked, is not passed over again (see turn.hpp). $11 int how many rows are merged.
 -- A row without state: it is not shown, see show.
--- One row has no id, but a summary, as one column because each costs something in all rows. It is a JSON object; keyed_rows:
--- there are rows with a key; deeper: there may be more rows than were merged; now_us2000: when that was; claimed: how many
--- rows were, of which some may not have been updated (a trigger of somebody's returned null, or they have moved); suspects: there
--- are some, which pick_suspects takes; due_in_us: until a row that is the first of its machine is due, or null.
+-- What it tells of itself is left for pick_summary.
 with recursive
 -- include parts/pick_free.sql
 straight as materialized (
@@ -60,8 +57,7 @@ straight as materialized (
   select s.* from straight s union all select s.* from shared s
 ),
 -- include parts/pick_rows.sql
-union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+where (select set_config('gd.picked', json_build_object(
   'keyed_rows', (
     select count(*) > 0
     from (
@@ -82,4 +78,4 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
 -- include parts/next_due.sql
   , 'suspects',
 -- include parts/any_suspects.sql
-)::text
+)::text, true)) is not null

@@ -8,17 +8,13 @@
 -- $1 to $10 as in pick; $11 int how many rows are looked at, twice as many as are merged; $12 text[] keys to leave alone,
 -- $13 text the key that the last visit ended with, $14 bool whether keys are to be visited instead if the walk is full;
 -- $15 bigint[] ids of rows to leave alone, as if strangers had locked them.
--- One row has no id, but a summary; keyed_rows: there are some; deeper: what was found was less than is wanted (strangers had
--- locked it, or its keys execute or are to be left alone), and there may be more behind it;
--- last_key: the key that this visit ended with; now_us2000, claimed, due_in_us and suspects: as in pick.
--- Ids of picked rows with a key are handed on inside the transaction as gd.keyed.
+-- What it tells of itself is left for pick_summary, and the ids of picked rows with a key for lock_keys.
 with recursive
 -- include parts/pick_free.sql
 -- include parts/pick_keys.sql
 -- include parts/claim_keyed.sql
 -- include parts/pick_rows.sql
-union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+where (select set_config('gd.picked', json_build_object(
   'keyed_rows', (select count(l.priority) > 0 from (select * from keyed_level limit 1) l),
   'deeper', (select count(*) from claimed) < least($5::int, $11::int)
     and ((select count(*) from candidate) = $11::int / 2
@@ -30,5 +26,5 @@ select null, null, null, null, null, null, null, null, null, null, null, null, n
 -- include parts/next_due.sql
   , 'suspects',
 -- include parts/any_suspects.sql
-)::text
+)::text, true)) is not null
 -- include parts/hand_on_keyed.sql

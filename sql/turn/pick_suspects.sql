@@ -4,12 +4,11 @@
 -- For the statuses behind a select see pick_keyed.
 -- $1 to $7 as in pick. $8 int[] how many may be taken with and before one of two crashes, of three, and so on; the last: of
 -- as many, or more. $9 text[] keys to leave alone; $10 bigint[] ids of rows to leave alone.
--- Returns what pick_keyed returns, and in the summary nothing but now_us2000 and claimed.
+-- Returns what pick_keyed returns, and leaves what it does.
 with
 -- include parts/claim_suspects.sql
 -- include parts/pick_rows.sql
-union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+where (select set_config('gd.picked', json_build_object(
 -- include parts/claimed_now.sql
-)::text
+)::text, true)) is not null
 -- include parts/hand_on_keyed.sql

@@ -3,7 +3,7 @@
 -- may be taken now.
 -- For the status behind a select see pick_keyed.
 -- $1 to $3 as in pick, $4 bigint[] id. $5 int[] of suspects, how many may be taken, as $8 of pick_suspects; of others empty.
--- Returns what pick_keyed returns, and in the summary nothing but now_us2000 and claimed.
+-- Returns what pick_keyed returns, and leaves what it does.
 with locked as materialized (
   select g.id, g.ctid as tuple, g.fsm, g.fsm_version, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes
   from :"schema".gen_durable g
@@ -23,8 +23,7 @@ with locked as materialized (
   where coalesce(g.nth <= ($5::int[])[least(g.crashes - 1, cardinality($5::int[]))], true)
 ),
 -- include parts/pick_rows.sql
-union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, json_build_object(
+where (select set_config('gd.picked', json_build_object(
 -- include parts/claimed_now.sql
-)::text
+)::text, true)) is not null
 -- include parts/hand_on_keyed.sql

@@ -115,24 +115,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   gd::pq::reply version;
   version.results.push_back(answer(columns_of<store::schema_row>()));
   static_cast<void>(static_cast<bool>(store::check_schema(version, "public")));
-  store::read_pick(answer(
-    columns_of<store::picked_row>(columns_of<store::mark>({"summary"}))));
+  store::read_pick(
+    answer(columns_of<store::picked_row>(columns_of<store::mark>())));
   store::read_flush(answer({"id", "applied", "holder"}));
   store::read_ids(answer({"id"}));
   store::read_instance(answer(columns_of<gd::instance>()));
   read_as_each<
-    store::candidate, store::shown_row, store::lost_key, store::held_key,
-    store::inbox_row, store::beat, store::ending_lease, store::moved_row,
-    store::reaped_row, store::returning_row, store::returned_row,
-    store::open_crash, store::exonerated_page, store::silent_session,
-    store::foreign_session, store::known_machine, store::changed_machine,
-    store::replaced_machine, store::older_node, gd::machine_row, gd::node_row,
-    gd::not_served_row, store::drawn_id, store::claimed_row,
-    store::inserted_row, store::signal_row, gd::stats_row, gd::ledger_entry,
-    gd::in_step_row, gd::why, gd::commanded, store::looked_queue, gd::job_row,
-    store::open_job_row, store::upgrade_row, store::listed_row,
-    store::failed_row, store::noted_row, store::trimmed_to, store::forgotten_to,
-    store::drawn_machine, gd::count_row, gd::activity>(from);
+    store::pick_summary, store::candidate, store::shown_row, store::lost_key,
+    store::held_key, store::inbox_row, store::beat, store::ending_lease,
+    store::moved_row, store::reaped_row, store::returning_row,
+    store::returned_row, store::open_crash, store::exonerated_page,
+    store::silent_session, store::foreign_session, store::known_machine,
+    store::changed_machine, store::replaced_machine, store::older_node,
+    gd::machine_row, gd::node_row, gd::not_served_row, store::drawn_id,
+    store::claimed_row, store::inserted_row, store::signal_row, gd::stats_row,
+    gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
+    store::looked_queue, gd::job_row, store::open_job_row, store::upgrade_row,
+    store::listed_row, store::failed_row, store::noted_row, store::trimmed_to,
+    store::forgotten_to, store::drawn_machine, gd::count_row, gd::activity>(
+    from);
   store::read_declared<store::changed_machine>(
     answer(columns_of<store::changed_machine>()));
   store::read_graph(answer(columns_of<store::drawn_machine>()));

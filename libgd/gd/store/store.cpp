@@ -111,18 +111,18 @@ pq::call show(const std::vector<hidden_row>& rows, std::int32_t inbox,
 
 constexpr std::int64_t us_until_2000 = 946'684'800'000'000; ///< from 1970
 
-pick_answer read_pick(const pq::rows& rows) {
+pq::call tell_pick() {
+  return make_call(sql::pick_summary);
+}
+
+pick_answer read_pick(const pq::rows& rows, pick_summary summary) {
   pick_answer out;
+  out.summary = std::move(summary);
   pq::row_reader<mark> places{rows};
   std::vector<std::pair<mark, std::size_t>> order;
   order.reserve(rows.size());
-  auto id = rows.column("id");
-  auto summary = rows.column("summary");
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (!rows.is_null(i, id))
-      order.emplace_back(places.read(i), i);
-    else if (auto x = from_json<pick_summary>(rows.text(i, summary)); x)
-      out.summary = std::move(*x);
+    order.emplace_back(places.read(i), i);
   std::sort(order.begin(), order.end()); // for less than the server would
   pq::row_reader<picked_row> picked{rows};
   out.rows.resize(order.size());
@@ -135,8 +135,6 @@ pick_answer read_pick(const pq::rows& rows) {
     row.due_us = place.since_us2000 + us_until_2000;
     row.now_us = out.summary.now_us2000 + us_until_2000;
     row.picked_at = picked_at;
-    if (!rows.is_null(i, summary)) // of a row this column has something else
-      row.traceparent = rows.text(i, summary);
     if (out.first.empty() || out.first.back().priority != place.priority)
       out.first.push_back(place);
   }

@@ -142,7 +142,7 @@ struct picked_row {
   /// Of state and inbox.
   std::size_t bytes() const noexcept;
 
-  /// The last three are no columns: `read_pick` makes them of others.
+  /// The last two are no columns: `read_pick` makes them of others.
   GD_FIELDS(id, fsm, fsm_version, step, state, attempt, crashes, trials,
             wake_reason, inbox, partition_key, unique_scope, history, seq,
             traceparent, due_us, now_us);
@@ -185,7 +185,10 @@ struct pick_request {
 };
 pq::call pick(const pick_request& what);
 
-/// What a pick says of itself as a whole.
+/// What the pick before it in its transaction says of itself: a `pick_summary`.
+pq::call tell_pick();
+
+/// Of a pick as a whole.
 struct pick_summary {
   bool keyed_rows = false; ///< there are some, whether wanted or not
   /// Strangers had locked some of what was looked at, and there may be more.
@@ -195,8 +198,8 @@ struct pick_summary {
   std::int64_t claimed = 0;    ///< rows
   bool suspects = false;       ///< there are some, for `pick_suspects`
   std::optional<std::int64_t> due_in_us{}; ///< within a day: the next row is
-  GD_STATE(pick_summary, keyed_rows, deeper, last_key, now_us2000, claimed,
-           suspects, due_in_us);
+  GD_FIELDS(keyed_rows, deeper, last_key, now_us2000, claimed, suspects,
+            due_in_us);
 };
 
 struct pick_answer {
@@ -217,7 +220,7 @@ struct pick_answer {
   }
 };
 /// In pick order, in which the statement does not return them.
-pick_answer read_pick(const pq::rows& rows);
+pick_answer read_pick(const pq::rows& rows, pick_summary summary = {});
 
 /// What a pick with keys would try, in pick order.
 pq::call candidates(const pick_request& what);

@@ -278,7 +278,7 @@ private:
     std::vector<int> outcomes{};
     int advance = -1;
     int inbox = -1;
-    int pick = -1;
+    int pick = -1; ///< behind it `pick_summary`
     int check_keys = -1;
     int hold_keys = -1;
   };
@@ -322,6 +322,8 @@ private:
                    clock::time_point now) const;
   void pick(flight& next, pq::unit& work, std::int32_t want,
             clock::time_point now);
+  static void add_pick(flight& next, pq::unit& work, pq::call by);
+  static store::pick_answer picked(const flight& x, const pq::reply& reply);
   static void check_keys(flight& next, pq::unit& work);
   store::pick_request make_pick(const flight& x, clock::time_point now);
   bool picks_keyed(clock::time_point now);

@@ -82,8 +82,7 @@ void turn::add_careful(flight& next, pq::unit& work, std::int32_t want,
     next.token = draw_token();
     auto ids = careful.group();
     next.pick.wanted = static_cast<std::int32_t>(ids.size());
-    next.at.pick = work.add(store::pick_these(ids, make_pick(next, now), most));
-    check_keys(next, work);
+    add_pick(next, work, store::pick_these(ids, make_pick(next, now), most));
   } else {
     const auto& x = careful.guilty();
     auto reason = "its row cannot be picked: " + x.why.message;
@@ -127,8 +126,7 @@ bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
   next.pick.wanted = want;
   next.pick.keyed = true;
   auto what = make_pick(next, now);
-  next.at.pick = work.add(store::pick_suspects(what, *most));
-  check_keys(next, work);
+  add_pick(next, work, store::pick_suspects(what, *most));
   return true;
 }
 
@@ -138,9 +136,21 @@ void turn::pick(flight& next, pq::unit& work, std::int32_t want,
   next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
                           picks_keyed(now), now);
   next.pick.left_out = !careful_.left_out(now).empty();
-  next.at.pick = work.add(store::pick(make_pick(next, now)));
+  add_pick(next, work, store::pick(make_pick(next, now)));
+}
+
+void turn::add_pick(flight& next, pq::unit& work, pq::call by) {
+  next.at.pick = work.add(std::move(by));
+  work.add(store::tell_pick());
   if (next.pick.keyed)
     check_keys(next, work);
+}
+
+store::pick_answer turn::picked(const flight& x, const pq::reply& reply) {
+  auto at = static_cast<std::size_t>(x.at.pick);
+  return store::read_pick(
+    reply.results[at],
+    store::read_one<store::pick_summary>(reply.results[at + 1]).value());
 }
 
 void turn::check_keys(flight& next, pq::unit& work) {
@@ -152,8 +162,7 @@ void turn::check_keys(flight& next, pq::unit& work) {
 
 void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
-  auto answer = store::read_pick(
-    reply.results[static_cast<std::size_t>(x.at.pick)]);
+  auto answer = picked(x, reply);
   note_picked(answer.rows);
   to.full = plan_.note(x.pick, answer);
   if (!std::exchange(suspects_, answer.summary.suspects) && suspects_)
@@ -196,8 +205,7 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
 
 void turn::read_suspects(const flight& x, const pq::reply& reply, report& to,
                          clock::time_point now) {
-  auto answer = store::read_pick(
-    reply.results[static_cast<std::size_t>(x.at.pick)]);
+  auto answer = picked(x, reply);
   note_picked(answer.rows);
   // They are few at once: one that is refused takes the place of another.
   if (answer.refused() > 0)
@@ -231,7 +239,7 @@ void turn::read_careful(const flight& x, const pq::reply& reply, report& to,
   if (x.careful == step::ask) {
     careful.asked(store::read<store::candidate>(rows));
   } else if (x.careful == step::these) {
-    auto answer = store::read_pick(rows);
+    auto answer = picked(x, reply);
     to.unpickable = careful.picked(answer, now);
     to.picked = std::move(answer.rows);
     to.token = x.token;
