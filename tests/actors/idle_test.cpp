@@ -29,7 +29,8 @@ public:
               patience) override {
     std::string names = std::to_string(lane) + ":";
     for (const auto& x : work.calls)
-      names += " " + std::string{x.what->name.substr(3)};
+      if (x.what != &gd::sql::pick_summary) // which goes behind each pick
+        names += " " + std::string{x.what->name.substr(3)};
     ++units[names];
     gd::pq::reply nothing;
     nothing.results.resize(work.calls.size());

@@ -117,10 +117,12 @@ private:
     callback done;
   };
 
+  /// Without pick_summary, which goes behind each pick.
   static std::string statements(const gd::pq::unit& work) {
     std::string out;
     for (const auto& x : work.calls)
-      out += std::string{x.what->name} + ' ';
+      if (x.what != &gd::sql::pick_summary)
+        out += std::string{x.what->name} + ' ';
     return work.transaction ? "begin " + out + "commit" : out;
   }
 

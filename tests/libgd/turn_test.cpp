@@ -71,11 +71,12 @@ outcome_row done_row(std::int64_t id, std::string token = "node/1/1") {
   return row;
 }
 
-/// The statements of a unit, in order.
+/// The statements of a unit, in order, without pick_summary, which goes behind each pick.
 std::string names(const pq::unit& work) {
   std::string out;
   for (const auto& x : work.calls)
-    out += (out.empty() ? "" : " ") + std::string{x.what->name.substr(3)};
+    if (x.what != &gd::sql::pick_summary)
+      out += (out.empty() ? "" : " ") + std::string{x.what->name.substr(3)};
   return out;
 }
 

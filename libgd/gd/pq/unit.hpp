@@ -21,8 +21,8 @@ struct call {
   params args;
 };
 
-/// What is sent in one go, in one pipeline with one sync: a transaction, or a
-/// single statement on its own.
+/// What is sent in one go, in one pipeline with one sync. Without a begin and a commit it
+/// is a transaction as well, which ends with the sync.
 struct unit {
   std::vector<call> calls;
   bool transaction = true;

@@ -118,11 +118,13 @@ std::optional<turn::started> turn::begin(std::int32_t want,
   }
   if (work.calls.empty())
     return std::nullopt;
-  // A statement that reads, or a pick, is a transaction of its own anyway, and relies
-  // on no snapshot that is younger: it goes without a begin and a commit.
-  bool alone = work.calls.size() == 1
-               && (next.at.pick >= 0 || !next.showing.empty()
-                   || next.careful == careful_picks::step::ask);
+  // A statement that reads, or a pick with what it tells of itself, relies on no snapshot
+  // that is younger: the pipeline is its transaction, without a begin and a commit.
+  bool alone = next.at.pick >= 0
+                 ? work.calls.size() == 2
+                 : work.calls.size() == 1
+                     && (!next.showing.empty()
+                         || next.careful == careful_picks::step::ask);
   work.transaction = !alone;
   next.under_way = true;
   bool leaves_suspects = want > 0 && suspects && suspects_ && !next.looks

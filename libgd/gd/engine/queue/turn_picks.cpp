@@ -148,9 +148,9 @@ void turn::add_pick(flight& next, pq::unit& work, pq::call by) {
 
 store::pick_answer turn::picked(const flight& x, const pq::reply& reply) {
   auto at = static_cast<std::size_t>(x.at.pick);
-  return store::read_pick(
-    reply.results[at],
-    store::read_one<store::pick_summary>(reply.results[at + 1]).value());
+  auto summary = store::read_one<store::pick_summary>(reply.results[at + 1]);
+  return store::read_pick(reply.results[at],
+                          std::move(summary).value_or(store::pick_summary{}));
 }
 
 void turn::check_keys(flight& next, pq::unit& work) {
