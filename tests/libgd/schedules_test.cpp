@@ -164,7 +164,7 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      54},
     {"a completion with any token of its group", sql::flush_done,
      "(g.id, g.locked_by) in (select e.id, e.token ",
-     "g.locked_by in (select e.token ", 458},
+     "g.locked_by in (select e.token ", 3860},
     {"a completion of what nobody has locked", sql::flush_done,
      "(select x.tuple from held x where x.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))", 47},

@@ -144,7 +144,7 @@ CAF_TEST(rows that strangers hold are passed over once
   CAF_CHECK_LESS_OR_EQUAL(picked, 9 + 100 + 1);
   auto work = turn.begin(10, now);
   CAF_REQUIRE(work);
-  const auto& args = work->work.calls.back().args.values();
+  const auto& args = work->work.calls.front().args.values();
   CAF_CHECK_EQUAL(args[10], "\0\0\0\x0a"s); // ten rows deep
 }
 

@@ -114,6 +114,12 @@ ids flushed(const pq::unit& work) {
   return at ? first_parameter(work.calls[*at]) : ids{};
 }
 
+/// The token of its pick.
+std::string picked_under(const pq::unit& work) {
+  auto at = position(work, sql::pick);
+  return at ? work.calls[*at].args.values().front() : std::string{};
+}
+
 std::string first_text(const pq::unit& work) {
   return work.calls.front().args.values().front();
 }
@@ -305,12 +311,12 @@ CAF_TEST(every pick has a token of its own) {
                     gd::errc::unavailable}) {
     now += 10s;
     auto work = begin(turn, 1);
-    tokens.insert(work.calls.back().args.values().front());
+    tokens.insert(picked_under(work));
     turn.finish(0, failed(code, work.calls.size() - 1), now);
   }
   now += 10s;
   auto work = begin(turn, 1);
-  tokens.insert(work.calls.back().args.values().front());
+  tokens.insert(picked_under(work));
   CAF_CHECK_EQUAL(tokens.size(), 5u);
   CAF_CHECK(tokens.contains("node/1/7"));
   auto report = turn.finish(0, no_rows(work), now);
@@ -510,7 +516,7 @@ CAF_TEST(after an unknown fate outcomes are sent again and the pick is not ) {
   work = begin_when_due(turn, 5);
   CAF_CHECK_EQUAL(names(work), "release_lost flush_next pick"s);
   CAF_CHECK(flushed(work) == (ids{1}));
-  CAF_CHECK_EQUAL(work.calls.back().args.values().front(), "node/1/8"s);
+  CAF_CHECK_EQUAL(picked_under(work), "node/1/8"s);
   CAF_CHECK(work.calls.front().args.values().front().ends_with("node/1/7"));
   turn.finish(0, no_rows(work), now);
 
