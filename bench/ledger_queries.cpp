@@ -43,7 +43,7 @@ void fill(session& db, std::int64_t rows) {
   auto names = lines(db, "select indexname from pg_indexes where tablename = "
                          "'gen_durable' and indexname not in (select conname "
                          "from pg_constraint)");
-  db.run("set gd.checks_json = on; set maintenance_work_mem = '512MB'; alter "
+  db.run("set gd.trusted = 'json'; set maintenance_work_mem = '512MB'; alter "
          "table gen_durable set (autovacuum_enabled = off); alter table "
          "gen_durable_ledger set (autovacuum_enabled = off)");
   for (const auto& name : names)

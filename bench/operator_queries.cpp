@@ -41,7 +41,7 @@ void check(const auto& x) {
 /// serves it, fails, rests, is due later, or waits behind a key. What is drained lies behind
 /// it.
 void fill(session& db, std::int64_t rows, std::int64_t drained) {
-  db.run("set gd.checks_json = on; alter table gen_durable set "
+  db.run("set gd.trusted = 'json'; alter table gen_durable set "
          "(autovacuum_enabled = off)");
   db.run(fmt::format(
     R"(insert into gen_durable (fsm, step, state, status, awaits, queue,

@@ -20,7 +20,7 @@ constexpr const char* settings = R"(
   set enable_seqscan = off;
   set jit = off;
   set plan_cache_mode = force_generic_plan;
-  set gd.checks_json = on)";
+  set gd.trusted = 'all')";
 
 constexpr const char* token
   = "bench:12345/0123456789abcdef0123456789abcdef/123";

@@ -31,7 +31,9 @@ picked as (
     and (d.partition_key is null) is not true and (d.id in (select p.id from picked p)) is true
 ), leased as (
   insert into :"schema".gen_durable_leases (token, expires_at, ids)
-  select $1::text, clock_timestamp() + $3::bigint * interval '1 microsecond', array_agg(p.id)
+  select $1::text, least(clock_timestamp() + $3::bigint * interval '1 microsecond',
+-- include parts/first_look.sql
+    ), array_agg(p.id)
   from picked p
   having count(*) > 0
 ), addressed as materialized (

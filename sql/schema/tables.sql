@@ -149,7 +149,7 @@ create index gen_durable_due_key on :"schema".gen_durable_due
 
 -- A row for each lease token that a pick has given, or a step that goes on: each instance that executes stands in the row of its
 -- token (gen_durable.locked_by). Others that stand there are over, and so is the whole row when all of them are: a sweep takes it
--- away. The end of a lease is the instance's own; here is the earliest, as far as the last sweep has seen.
+-- away. The end of a lease is the instance's own; here stands when to look at the row: when the first may end, or soon after the pick.
 create table :"schema".gen_durable_leases (
   id         bigint generated always as identity primary key,
   token      text not null,

@@ -40,7 +40,9 @@ applied as (
 -- end
 ), leased as (
   insert into :"schema".gen_durable_leases (token, expires_at, ids)
-  select $6::text, min(a.lease_expires_at), array_agg(a.id)
+  select $6::text, least(min(a.lease_expires_at),
+-- include parts/first_look.sql
+    ), array_agg(a.id)
   from applied a
   having count(*) > 0
 ),

@@ -103,6 +103,7 @@ columns_by read_by_name() {
     {&sql::flush_advance_ledger, flush},
     {&sql::inbox, columns_of<store::inbox_row>()},
     {&sql::heartbeat, columns_of<store::beat>()},
+    {&sql::end_leases, columns_of<store::looked_leases>()},
     {&sql::locked_leases, columns_of<store::ending_lease>()},
     {&sql::reap, columns_of<store::reaped_row>()},
     {&sql::open_crashes, columns_of<store::open_crash>()},

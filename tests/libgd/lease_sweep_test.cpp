@@ -30,7 +30,7 @@ struct fixture : gd::test::swept_database {
   }
 };
 
-constexpr auto look = "end_leases locked_leases | ";
+constexpr auto look = "locked_leases | ";
 
 } // namespace
 
@@ -38,13 +38,11 @@ CAF_TEST_FIXTURE_SCOPE(lease_sweep_tests, fixture)
 
 CAF_TEST(who is locked is looked at in pages and rows are reaped in batches) {
   insert_expired(1'500);
-  CAF_CHECK_EQUAL(round(sweep),
-                  "end_leases locked_leases | end_leases locked_leases | ");
+  CAF_CHECK_EQUAL(round(sweep), "locked_leases | locked_leases | ");
   CAF_CHECK_EQUAL(sweep.pause(30s, now).count(), 3'000);
   now += 3s;
   CAF_CHECK_EQUAL(round(sweep),
-                  "end_leases locked_leases | end_leases locked_leases | "
-                  "end_leases reap | end_leases reap | ");
+                  "locked_leases | locked_leases | reap | reap | ");
   CAF_CHECK(sweep.found());
   auto reaped = all<events::reaped>();
   CAF_REQUIRE_EQUAL(reaped.size(), 2u);
@@ -52,8 +50,7 @@ CAF_TEST(who is locked is looked at in pages and rows are reaped in batches) {
   CAF_CHECK_EQUAL(reaped.back().rows, 500u);
   CAF_CHECK_EQUAL(woken, "default default ");
   CAF_CHECK_EQUAL(count("status = 'runnable' and attempt = 1"), "1500");
-  CAF_CHECK_EQUAL(round(sweep),
-                  "end_leases locked_leases | end_leases reap | ");
+  CAF_CHECK_EQUAL(round(sweep), "locked_leases | reap | ");
   CAF_CHECK(!sweep.found());
 }
 
@@ -80,18 +77,17 @@ CAF_TEST(without a connection for a heartbeat the round ends with its look) {
   CAF_CHECK_EQUAL(round(sweep), look + "last"s);
   CAF_CHECK_EQUAL(sweep.pause(30s, now).count(), 20'000);
   now += 1s;
-  CAF_CHECK_EQUAL(round(sweep), look + "end_leases reap | "s);
+  CAF_CHECK_EQUAL(round(sweep), look + "reap | "s);
 }
 
 CAF_TEST(a batch that is refused is returned row by row) {
   insert_expired(4);
   know_locks();
   refuse("new.id = 2");
-  CAF_CHECK_EQUAL(round(sweep),
-                  look
-                    + "end_leases reap | lock_timeout return_row | "
-                      "lock_timeout return_row | lock_timeout "
-                      "return_row | lock_timeout return_row | "s);
+  CAF_CHECK_EQUAL(round(sweep), look
+                                  + "reap | lock_timeout return_row | "
+                                    "lock_timeout return_row | lock_timeout "
+                                    "return_row | lock_timeout return_row | "s);
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "3");
   CAF_CHECK(sweep.found());
   auto returned = all<events::returned>();
@@ -104,8 +100,7 @@ CAF_TEST(a batch that is refused is returned row by row) {
   CAF_REQUIRE(news);
   CAF_CHECK_EQUAL(news->front().id, 2);
   CAF_MESSAGE("what comes to nothing is not told again at once");
-  CAF_CHECK_EQUAL(round(sweep),
-                  look + "end_leases reap | lock_timeout return_row | "s);
+  CAF_CHECK_EQUAL(round(sweep), look + "reap | lock_timeout return_row | "s);
   CAF_CHECK_EQUAL(all<events::returned>().size(), 2u);
   round(sweep);
   CAF_CHECK_EQUAL(all<events::returned>().size(), 2u);
@@ -117,8 +112,7 @@ CAF_TEST(rows are returned one by one for no longer than an interval) {
   know_locks();
   fail("reap", errc::rejected);
   takes = 10s;
-  CAF_CHECK_EQUAL(round(sweep),
-                  look + "end_leases reap | lock_timeout return_row | "s);
+  CAF_CHECK_EQUAL(round(sweep), look + "reap | lock_timeout return_row | "s);
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "1");
 }
 

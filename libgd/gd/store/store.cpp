@@ -383,8 +383,8 @@ pq::call heartbeat(const std::vector<lease_ptr>& leases,
                    column(leases, &lease::token), duration);
 }
 
-pq::call end_leases(std::int32_t limit) {
-  return make_call(sql::end_leases, limit);
+pq::call end_leases(std::int32_t limit, const page_end& after) {
+  return make_call(sql::end_leases, limit, after.at_us2000, after.id);
 }
 
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,

@@ -466,9 +466,14 @@ struct page_end {
   std::int64_t id = std::numeric_limits<std::int64_t>::min();
 };
 
-/// Takes leases away under which nothing executes any more, the earliest first: before
-/// looks at what is over, each of which reads all that stand there.
-pq::call end_leases(std::int32_t limit);
+/// Takes leases away under which nothing executes any more, the earliest first, of those
+/// that it is time to look at.
+pq::call end_leases(std::int32_t limit, const page_end& after = {});
+/// Where a page of them ended. As many as its limit: there may be more.
+struct looked_leases : page_end {
+  std::int64_t looked = 0;
+  GD_FIELDS(looked, at_us2000, id);
+};
 
 pq::call locked_leases(std::int32_t limit, std::chrono::microseconds soon,
                        const page_end& after = {});

@@ -3,6 +3,7 @@
 #include <gd/engine/sweep/crash_sweep.hpp>
 #include <gd/engine/sweep/deadline_sweep.hpp>
 #include <gd/engine/sweep/dedup_sweep.hpp>
+#include <gd/engine/sweep/ended_sweep.hpp>
 #include <gd/engine/sweep/expiry_sweep.hpp>
 #include <gd/engine/sweep/lease_sweep.hpp>
 #include <gd/engine/sweep/ledger_sweep.hpp>
@@ -76,7 +77,11 @@ std::vector<sweep_round> reaper_actor::make_rounds() {
        std::make_shared<session_sweep>(here_, leases),
        std::make_shared<served_sweep>(here_, leases),
      }},
-    {here_, {std::make_shared<deadline_sweep>(here_, deadlines)}},
+    {here_,
+     {
+       std::make_shared<deadline_sweep>(here_, deadlines),
+       std::make_shared<ended_sweep>(here_, deadlines),
+     }},
     {here_, {std::make_shared<expiry_sweep>(here_, ended)}},
   };
 }

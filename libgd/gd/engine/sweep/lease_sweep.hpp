@@ -78,14 +78,13 @@ private:
 
   next look_for_locked() {
     // Half of the lease: what is extended in time has more of it.
-    return send(stage::look,
-                {{store::end_leases(rows),
-                  store::locked_leases(rows, here_.how.lease / 2, looked_)},
-                 false});
+    return send(
+      stage::look,
+      {{store::locked_leases(rows, here_.how.lease / 2, looked_)}, false});
   }
 
   next read_look(const pq::reply& reply, clock::time_point now) {
-    auto page = store::read<store::ending_lease>(reply.results.back());
+    auto page = store::read<store::ending_lease>(reply.results.front());
     for (const auto& x : page) {
       (x.locked ? locked_ : ending_).push_back(x.id);
       here_.leases.note_standby(x.waits);
@@ -103,13 +102,12 @@ private:
   }
 
   next reap_batch() {
-    return send(stage::batch, {{store::end_leases(rows),
-                                store::reap(rows, here_.leases.locked(),
+    return send(stage::batch, {{store::reap(rows, here_.leases.locked(),
                                             here_.how.max_crashes)}});
   }
 
   next read_batch(const pq::reply& reply) {
-    auto reaped = store::read<store::reaped_row>(reply.results.back());
+    auto reaped = store::read<store::reaped_row>(reply.results.front());
     if (!reaped.empty()) {
       found_ = true;
       here_.tell(events::reaped{reaped.size()});

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <gd/engine/sweep/sweep.hpp>
+#include <gd/store/store.hpp>
+
+#include <cstdint>
+
+namespace gd {
+
+/// Takes leases away under which nothing executes any more, in pages, soon after
+/// they were given: who looks for what executes reads all that stand there.
+class ended_sweep final : public sweep {
+public:
+  using sweep::sweep;
+
+  bool one_for_all() const override {
+    return true;
+  }
+
+  milliseconds interval() const override {
+    return here_.how.poll;
+  }
+
+  next begin(clock::time_point) override {
+    return look({});
+  }
+
+  next finish(const pq::reply& reply, clock::time_point now) override {
+    if (!reply.ok())
+      return give_up(*reply.failure);
+    auto page = store::read_one<store::looked_leases>(reply.results.front());
+    return page && page->looked >= leases && in_time(now) ? look(*page)
+                                                          : next{};
+  }
+
+private:
+  /// Of a page; a full one is followed by the next at once.
+  static constexpr std::int32_t leases = 200;
+
+  static next look(const store::page_end& after) {
+    return {pq::unit{{store::end_leases(leases, after)}, false}};
+  }
+};
+
+} // namespace gd
