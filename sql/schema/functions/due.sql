@@ -158,7 +158,8 @@ begin
       is distinct from (g.id, g.fsm, g.fsm_version, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes,
                         g.status::text = 'executing')
       or (g.status::text = 'runnable' or g.status::text = 'executing' and g.partition_key is not null) is not true
-      or exists (select from gen_durable_due o where o.id = d.id and o.ctid < d.ctid)
+      or d.id in (select o.id from gen_durable_due o group by o.id having count(*) > 1)
+        and exists (select from gen_durable_due o where o.id = d.id and o.ctid < d.ctid)
     for update of d skip locked));
   get diagnostics mended = row_count;
   if mended > 0 then
