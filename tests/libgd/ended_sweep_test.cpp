@@ -63,8 +63,10 @@ CAF_TEST(what has ended is looked at soon after its pick and not before) {
   end("true");
   CAF_CHECK_EQUAL(round(sweep), page);
   CAF_CHECK_EQUAL(leases("count(*)"), "3");
+  CAF_CHECK(!sweep.found());
   elapse();
   CAF_CHECK_EQUAL(round(sweep), page);
+  CAF_CHECK(sweep.found()); // or the next would come later and later
   CAF_CHECK_EQUAL(leases("count(*)"), "0");
 }
 

@@ -28,9 +28,10 @@ public:
   next finish(const pq::reply& reply, clock::time_point now) override {
     if (!reply.ok())
       return give_up(*reply.failure);
-    auto page = store::read_one<store::looked_leases>(reply.results.front());
-    return page && page->looked >= leases && in_time(now) ? look(*page)
-                                                          : next{};
+    auto page = store::read_one<store::looked_leases>(reply.results.front())
+                  .value_or(store::looked_leases{});
+    found_ = found_ || page.looked > 0; // where rows are picked more will be
+    return page.looked >= leases && in_time(now) ? look(page) : next{};
   }
 
 private:
