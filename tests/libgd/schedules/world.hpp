@@ -102,27 +102,38 @@ inline constexpr sql::statement read_all{
   "select from :\"schema\".gen_durable_leases l "
   "where l.token = g.locked_by and g.id = any(l.ids))"};
 
-/// The clock of one row and its signals; it waits for nobody.
+/// The clock of one row and its signals; it waits for nobody. A pick that has passed over
+/// the row, for somebody had locked it, may hold its place in gen_durable_due still.
 inline constexpr sql::statement elapse_row{
-  "test_elapse", "with held as (select g.id from :\"schema\".gen_durable g "
-                 "where g.id = $1::bigint for no key update skip locked), "
-                 "sent as (update :\"schema\".signals s set "
-                 "inserted_at = s.inserted_at - interval '2 hours', "
-                 "consumed_at = s.consumed_at - interval '2 hours' "
-                 "where s.target_id in (select h.id from held h)), "
-                 "due as (update :\"schema\".gen_durable_due d set "
-                 "eligible_at = d.eligible_at - interval '2 hours' "
-                 "where d.id in (select h.id from held h)), "
-                 "leases as (update :\"schema\".gen_durable_leases l set "
-                 "expires_at = l.expires_at - interval '2 hours' "
-                 "where $1::bigint = any(l.ids)) "
-                 "update :\"schema\".gen_durable g set "
-                 "inserted_at = g.inserted_at - interval '2 hours', "
-                 "expires_at = g.expires_at - interval '2 hours', "
-                 "lease_expires_at = g.lease_expires_at - interval '2 hours', "
-                 "deadline = g.deadline - interval '2 hours', "
-                 "eligible_at = g.eligible_at - interval '2 hours' "
-                 "where g.id in (select h.id from held h) returning g.id"};
+  "test_elapse",
+  "with held as (select g.id from :\"schema\".gen_durable g "
+  "where g.id = $1::bigint for no key update skip locked), "
+  "due as (select d.ctid as tuple from :\"schema\".gen_durable_due d "
+  "where d.id in (select h.id from held h) for no key update skip locked), "
+  "leases as (select l.ctid as tuple from :\"schema\".gen_durable_leases l "
+  "where (select h.id from held h) = any(l.ids) "
+  "for no key update skip locked), "
+  "free as (select h.id from held h where (select count(*) from due) = "
+  "(select count(*) from :\"schema\".gen_durable_due d where d.id = h.id) and "
+  "(select count(*) from leases) = (select count(*) from "
+  ":\"schema\".gen_durable_leases l where h.id = any(l.ids))), "
+  "sent as (update :\"schema\".signals s set "
+  "inserted_at = s.inserted_at - interval '2 hours', "
+  "consumed_at = s.consumed_at - interval '2 hours' "
+  "where s.target_id in (select f.id from free f)), "
+  "due_then as (update :\"schema\".gen_durable_due d set "
+  "eligible_at = d.eligible_at - interval '2 hours' "
+  "where d.id in (select f.id from free f)), "
+  "leases_then as (update :\"schema\".gen_durable_leases l set "
+  "expires_at = l.expires_at - interval '2 hours' "
+  "where (select f.id from free f) = any(l.ids)) "
+  "update :\"schema\".gen_durable g set "
+  "inserted_at = g.inserted_at - interval '2 hours', "
+  "expires_at = g.expires_at - interval '2 hours', "
+  "lease_expires_at = g.lease_expires_at - interval '2 hours', "
+  "deadline = g.deadline - interval '2 hours', "
+  "eligible_at = g.eligible_at - interval '2 hours' "
+  "where g.id in (select f.id from free f) returning g.id"};
 
 /// Of these ids, who is there; and what is remembered of signals, committed.
 inline constexpr sql::statement who_is_there{
