@@ -23,7 +23,7 @@ candidate as materialized (
       and g.id not in (select unnest($15::bigint[]))
     order by g.eligible_at, g.id
     limit r.rows
-    for no key update of g, i skip locked
+    for no key update of i, g skip locked
   ) c
   limit $5::int
 ), led as materialized (
@@ -35,7 +35,7 @@ candidate as materialized (
     and g.id not in (select unnest($15::bigint[]))
   order by g.priority, g.eligible_at, g.id
   limit least((select coalesce(sum(s.rows), 0) from share s where s.fsm is null), $5::int - (select count(*) from shared))
-  for no key update of g, i skip locked
+  for no key update of i, g skip locked
 ), claimed as (
   select s.* from shared s union all select l.* from led l
 ),

@@ -34,7 +34,7 @@ machine as materialized (
           limit 1) is null))
     order by g.priority, g.eligible_at, g.id
     limit $5::int
-    for no key update of g, i skip locked
+    for no key update of i, g skip locked
   ) c
 ), claimed as materialized (
   select n.id, n.due, n.tuple, n.priority, n.eligible_at

@@ -30,7 +30,7 @@ straight as materialized (
 -- include parts/range.sql
     order by g.eligible_at, g.id
     limit $5::int
-    for no key update of g, i skip locked
+    for no key update of i, g skip locked
   ) c
   where l.priority is not null and (select count(*) from present) = 1
   limit $5::int
@@ -50,7 +50,7 @@ straight as materialized (
 -- include parts/range.sql
     order by g.eligible_at, g.id
     limit r.rows
-    for no key update of g, i skip locked
+    for no key update of i, g skip locked
   ) c
   limit $5::int
 ), claimed as (

@@ -1015,6 +1015,34 @@ CAF_TEST(sweeps and recoveries pass by what a stranger holds) {
   CAF_CHECK_EQUAL(run(engine, picking("node/1/4").front()).size(), 3u);
 }
 
+CAF_TEST(who holds an instance waits for no pick that passes over it) {
+  // Its place in gen_durable_due goes with whatever he makes of it.
+  auto& engine = connect();
+  auto held = runnable();
+  auto free = runnable();
+  session stranger{db.conninfo()};
+  stranger.exec("set lock_timeout = '100ms'");
+  stranger.exec("begin");
+  stranger.exec("select from gen_durable where id = $1 for no key update",
+                {std::to_string(held)});
+  transaction pick{engine, picking("node/1/2")};
+  pick.step();
+  pick.step();
+  CAF_REQUIRE(!pick.failure());
+  CAF_CHECK_EQUAL(pick.answer(0).size(), 1u);
+  stranger.exec("update gen_durable set priority = 7 where id = $1",
+                {std::to_string(held)});
+  stranger.exec("commit");
+  pick.finish();
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(format('%s %s', id, priority), ',') from "
+              "gen_durable_due"),
+    std::to_string(held) + " 7");
+  CAF_CHECK_EQUAL(db.scalar("select status from gen_durable where id = $1",
+                            {std::to_string(free)}),
+                  "executing");
+}
+
 CAF_TEST(a signal that is not yet committed hides its target from nobody) {
   auto& engine = connect();
   auto waiting = runnable();
