@@ -2,6 +2,7 @@
 
 #include "actors/network.hpp"
 #include "actors/peers.hpp"
+#include "actors/raw_node.hpp"
 #include "remote_peer/samples.hpp"
 #include "support/connect.hpp"
 #include "support/words.hpp"
@@ -779,6 +780,20 @@ CAF_TEST(a process may be its own peer) {
   CAF_REQUIRE(found);
   for (int i = 0; i < 100; ++i)
     CAF_CHECK(ask<gd::inserted>(*found, gd::insert{.fsm = "Probe"}));
+}
+
+CAF_TEST(a peer that says it is this node does not end it) {
+  auto engine = start();
+  auto place = publish(engine);
+  raw_node stranger{place, basp::node(1)};
+  CAF_REQUIRE(stranger.greeted);
+  raw_node self{place, stranger.server};
+  CAF_CHECK(self.greeted);
+  network_config cfg_of_other;
+  caf::actor_system other{cfg_of_other};
+  auto found = gd::test::connect(other, place, patience, patience);
+  CAF_CHECK(found);
+  engine.stop();
 }
 
 CAF_TEST(all who hold a gateway of a node share a connection until the last has

@@ -172,11 +172,12 @@ public:
   void end(const gateway& door) {
     caf::scoped_actor self{sys_};
     self->wait_for(door);
-    // A question to CAF's broker is answered behind what it has been given before.
-    request_from(self.ptr(), broker_of(sys_), caf::infinite, caf::get_atom_v,
-                 sys_.node())
-      .receive([](const caf::node_id&, const std::string&, std::uint16_t) {},
-               [](const caf::error&) {});
+    // CAF's broker answers behind what it has been given before. It refuses this at once:
+    // what it knows of nodes it tells by a port, and ends the process if it knows the node
+    // by a socket, as it does this one where a peer says that it is this one.
+    request_from(self.ptr(), broker_of(sys_), caf::infinite, caf::close_atom_v,
+                 std::uint16_t{0})
+      .receive([] {}, [](const caf::error&) {});
     relay_->finish(patience_at_end);
     nodes_->leave(this);
     relay_.reset(); // it keeps the door
