@@ -29,6 +29,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -549,6 +550,20 @@ CAF_TEST(where there are as many as may be the idlest makes room) {
   CAF_CHECK(x.was_told("has made room for another, being the idlest"));
   CAF_CHECK(!peers[0].wait_for_end(50ms));
   CAF_CHECK(!peers[2].wait_for_end(50ms));
+}
+
+CAF_TEST(
+  a connection gets a number that none has had lately however many are open) {
+  CAF_REQUIRE(raise_descriptors() >= 8'000);
+  using gd::actors::descriptor;
+  std::vector<descriptor> open;
+  while (open.empty() || open.back().get() < 1'500)
+    open.emplace_back(dup(STDERR_FILENO));
+  std::set<int> had;
+  for (int i = 0; i < 2'000; ++i)
+    CAF_CHECK(
+      had.insert(gd::actors::renumbered(descriptor{dup(STDERR_FILENO)}).get())
+        .second);
 }
 
 CAF_TEST(who sends more than is taken is not read until it is) {

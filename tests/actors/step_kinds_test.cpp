@@ -589,6 +589,10 @@ CAF_TEST(the gateway and actors of users answer while handlers wait for each
   check_answers(few.sys, *engine);
   blocked.open();
   wait_until_count("status = 'done' and attempt = 0", 10);
+  engine->stop();
+  // Those whose time was over before they began do not return.
+  CAF_CHECK(log.all<events::step_returned_late>().size()
+            <= log.all<events::step_started>().size());
 }
 
 CAF_TEST(two engines in an actor system leave one of its threads free) {

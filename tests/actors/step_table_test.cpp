@@ -210,7 +210,8 @@ CAF_TEST(what a worker has takes no slot and stays until its function returns) {
   CAF_CHECK(table.forget(x, key));
   CAF_CHECK(table.find(tag) == nullptr);
   auto& back = add_away(true);
-  CAF_CHECK_EQUAL(table.take_queued(back.tag).at_worker()->from, "w");
+  auto taken = table.take_queued(back.tag);
+  CAF_CHECK_EQUAL(taken.at_worker()->from, "w");
   CAF_CHECK(table.empty());
   CAF_CHECK_EQUAL(table.running(), 0);
 }

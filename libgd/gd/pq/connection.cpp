@@ -442,10 +442,11 @@ void connection::die(error why) {
 
 result<void> connection::wait_ready(int end_fd) {
   using clock = std::chrono::steady_clock;
+  // One that nobody may set has ended the connection by now, whatever its length.
+  auto most = std::min(opts_.statement_timeout, longest_statement);
   // A unit of several statements may take several timeouts.
-  auto give_up_at = opts_.statement_timeout.count() > 0
-                      ? clock::now() + 2 * opts_.statement_timeout
-                      : clock::time_point::max();
+  auto give_up_at = most.count() > 0 ? clock::now() + 2 * most
+                                     : clock::time_point::max();
   while (phase_ == phase::connecting || phase_ == phase::working) {
     std::array ready{pollfd{fd(), events(), 0}, pollfd{end_fd, POLLIN, 0}};
     int patience = -1;

@@ -153,7 +153,9 @@ void stepper_actor::step_down(std::uint64_t tag, const caf::error& why) {
     begun_.leave_slot(x);
   bool drives = drives_when_down(x);
   bool late = x.deputy != nullptr;
-  if (late && had_slot && own.care)
+  // One whose time was over before it began has nothing that returns.
+  if (late && had_slot && own.care
+      && x.under->began() != clock::time_point::min())
     home_->tell(events::step_returned_late{
       x.what->held().which(),
       std::chrono::duration_cast<std::chrono::microseconds>(

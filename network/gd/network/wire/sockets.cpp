@@ -121,14 +121,19 @@ std::pair<descriptor, descriptor> socket_pair() {
 }
 
 descriptor renumbered(descriptor x) {
-  static std::atomic<unsigned> next{0};
-  constexpr int most = 1'024; // what the kernel keeps grows with the largest
+  static std::atomic<int> last{0};
+  // What the kernel keeps grows with the largest, by a few bytes each.
+  constexpr int most = 16'384;
   auto high = few_left_at();
   auto low = std::min(64, high / 2);
-  auto span = static_cast<unsigned>(std::min(most, high - low));
-  auto from = low + static_cast<int>(next++ % span);
+  auto from = last + 1;
+  if (from < low || from >= std::min(low + most, high))
+    from = low;
   descriptor other{fcntl(x.get(), F_DUPFD_CLOEXEC, from)};
-  return other && other.get() < high ? std::move(other) : std::move(x);
+  if (!other || other.get() >= high)
+    return x;
+  last = other.get();
+  return other;
 }
 
 int few_left_at() {
