@@ -497,6 +497,29 @@ struct bare_place {
 
 } // namespace
 
+CAF_TEST(a peer hears nothing before CAF has said who is here) {
+  bare_place x;
+  auto first = x.greet(basp::node(1));
+  CAF_REQUIRE(x.wait_for_count(1));
+  auto second = x.greet(basp::node(2));
+  CAF_REQUIRE(x.wait_for_count(2));
+  auto frame = [](const plain_socket& from) {
+    auto header = from.read(32);
+    CAF_REQUIRE_EQUAL(header.size(), 32u);
+    from.read(raw_node::number_at(header, 4, 4));
+    return static_cast<basp::what>(header[0]);
+  };
+  basp::message greeting{
+    .what = basp::server_handshake, .data = 3, .payload = basp::node(3)};
+  between_ends::say(x.let_in[1].caf, greeting);
+  CAF_CHECK(frame(second) == basp::server_handshake);
+  // By the second sign of life that one gets, the other one would have had its first.
+  CAF_CHECK(frame(second) == basp::heartbeat);
+  CAF_CHECK(frame(second) == basp::heartbeat);
+  between_ends::say(x.let_in[0].caf, greeting);
+  CAF_CHECK(frame(first) == basp::server_handshake);
+}
+
 CAF_TEST(
   a node that connects anew is let in when its dead connection has gone) {
   bare_place x;

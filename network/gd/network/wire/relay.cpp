@@ -478,8 +478,9 @@ void relay::keep_to_times(link& x, clock::time_point now) {
                "has the name of another node, which lives: CAF tells nodes "
                "apart by host and process number",
                now);
-  if (!x.closing && x.to_peer.empty() && x.from_caf.is_between()
-      && now - x.said >= beat) {
+  // Not before CAF has said who is here: the other side takes nothing else for its beginning.
+  if (!x.closing && x.to_peer.empty() && x.from_caf.header()
+      && x.from_caf.is_between() && now - x.said >= beat) {
     x.to_peer.bytes() += heartbeat_frame();
     write_peer(x, now);
   }
