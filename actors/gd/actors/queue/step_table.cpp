@@ -6,7 +6,8 @@
 
 namespace gd::actors {
 
-step_table::entry& step_table::add(std::uint64_t tag, row what, state begins) {
+step_table::entry& step_table::add(std::uint64_t tag, row&& what,
+                                   state begins) {
   auto [found, added] = rows_.try_emplace(tag, tag, std::move(what), begins);
   ensure(added, "a row's number is its own");
   auto& x = found->second;

@@ -146,7 +146,7 @@ public:
 
   /// One that is queued or running has a slot; one that is released unrun is
   /// reported at once.
-  entry& add(std::uint64_t tag, row what, state begins);
+  entry& add(std::uint64_t tag, row&& what, state begins);
 
   /// Null: the row is over.
   entry* find(std::uint64_t tag);
