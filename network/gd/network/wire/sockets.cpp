@@ -130,10 +130,9 @@ descriptor renumbered(descriptor x) {
   if (from < low || from >= std::min(low + most, high))
     from = low;
   descriptor other{fcntl(x.get(), F_DUPFD_CLOEXEC, from)};
-  if (!other || other.get() >= high)
-    return x;
-  last = other.get();
-  return other;
+  bool fits = other && other.get() < high;
+  last = fits ? other.get() : 0;
+  return fits ? std::move(other) : std::move(x);
 }
 
 int few_left_at() {
