@@ -1,9 +1,9 @@
-# Finds CAF and makes CAF::core, CAF::io and CAF::openssl, the names that CAF's
-# own package exports. CAF since 0.18 brings such a package, and it is preferred
-# (-DCMAKE_PREFIX_PATH=<installation>); Debian's CAF 0.17 has none.
+# Finds CAF and makes CAF::core and CAF::io, the names that CAF's own package exports
+# (and CAF::test, which Debian's CAF has not). CAF since 0.18 brings such a package, and it
+# is preferred (-DCMAKE_PREFIX_PATH=<installation>); Debian's CAF 0.17 has none.
 find_package(CAF CONFIG QUIET COMPONENTS ${CAF_FIND_COMPONENTS})
 if(CAF_FOUND)
-  foreach(component IN ITEMS core io openssl)
+  foreach(component IN ITEMS core io test)
     if(TARGET CAF::${component})
       set(CAF_${component}_FOUND TRUE)
     endif()
@@ -24,7 +24,7 @@ if(CAF_INCLUDE_DIR)
   math(EXPR patch "${version} % 100")
   set(CAF_VERSION "${major}.${minor}.${patch}")
 endif()
-foreach(component IN ITEMS core io openssl)
+foreach(component IN ITEMS core io)
   find_library(CAF_${component}_LIBRARY "caf_${component}")
   mark_as_advanced(CAF_${component}_LIBRARY)
   if(CAF_${component}_LIBRARY)
@@ -55,13 +55,5 @@ if(CAF_FOUND AND NOT TARGET CAF::core)
       CAF::io PROPERTIES
       IMPORTED_LOCATION "${CAF_io_LIBRARY}"
       INTERFACE_LINK_LIBRARIES CAF::core)
-  endif()
-  if(CAF_io_FOUND AND CAF_openssl_FOUND)
-    find_package(OpenSSL REQUIRED)
-    add_library(CAF::openssl UNKNOWN IMPORTED)
-    set_target_properties(
-      CAF::openssl PROPERTIES
-      IMPORTED_LOCATION "${CAF_openssl_LIBRARY}"
-      INTERFACE_LINK_LIBRARIES "CAF::io;OpenSSL::SSL")
   endif()
 endif()

@@ -133,7 +133,11 @@ gd_pkg_config(testing "Tests of gen_durable's machines, without an engine"
 
 if(GD_BUILD_ACTORS)
   # CAF has no files for pkg-config.
-  foreach(module IN ITEMS core io)
+  set(modules core io)
+  if(TARGET CAF::test)
+    list(APPEND modules test)
+  endif()
+  foreach(module IN LISTS modules)
     set(libs_${module} "")
     set(cflags_${module} "")
     get_target_property(location CAF::${module} LOCATION)
@@ -162,7 +166,8 @@ if(GD_BUILD_ACTORS)
 endif()
 if(TARGET gen_durable_actors_testing)
   gd_pkg_config(actors_testing "Tests of machines with asynchronous steps, without an engine"
-    REQUIRES "gen_durable_actors = ${PROJECT_VERSION}, gen_durable_testing = ${PROJECT_VERSION}")
+    REQUIRES "gen_durable_actors = ${PROJECT_VERSION}, gen_durable_testing = ${PROJECT_VERSION}"
+    LIBS ${libs_test})
 endif()
 if(GD_BUILD_METRICS)
   gd_pkg_config(metrics "gen_durable's metrics for Prometheus"

@@ -16,6 +16,7 @@ struct config : caf::actor_system_config {
 
   config() {
     gd::actors::add_to(*this);
+    gd::actors::register_types<caf::id_block::purchase>(*this);
     opt_group{custom_options_, "global"}.add(database, "database",
                                              "libpq connection string");
   }
@@ -40,11 +41,11 @@ void customer(caf::event_based_actor* self,
         if (x.result)
           std::cout << x.status << ": " << x.result->text() << std::endl;
         else
-          self->delayed_send(self, 100ms, caf::ok_atom::value);
+          self->delayed_send(self, 100ms, caf::ok_atom{});
           },
           failed);
     });
-    self->send(self, caf::ok_atom::value);
+    self->send(self, caf::ok_atom{});
       },
       failed);
 }

@@ -27,6 +27,11 @@ struct charged {
   GD_STATE(charged, number);
 };
 
+CAF_BEGIN_TYPE_ID_BLOCK(purchase, caf::first_custom_type_id) // CAF 1.x wants to know them
+CAF_ADD_TYPE_ID(purchase, (charge))
+CAF_ADD_TYPE_ID(purchase, (charged))
+CAF_END_TYPE_ID_BLOCK(purchase)
+
 /// Stands for another part of the program.
 inline caf::behavior bank(caf::event_based_actor*) {
   return {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -49,7 +50,10 @@ void what_the_bank_refuses_is_tried_again_and_fails() {
 void a_bank_that_never_answers_is_given_up() {
   gd::actors::testing::simulation sim;
   auto silent = [](caf::event_based_actor* self) -> caf::behavior {
-    return {[self](const charge&) { return self->make_response_promise<charged>(); }};
+    using promise = caf::typed_response_promise<charged>;
+    return {[self, made = std::vector<promise>{}](const charge&) mutable {
+      return made.emplace_back(self->make_response_promise<charged>());
+    }};
   };
   CHECK(sim.add(purchase(sim.system().spawn(silent))));
   auto id = order(sim, 42);
@@ -81,6 +85,9 @@ void what_an_actor_buys_is_paid() {
 } // namespace
 
 int main() {
+  // CAF 1.x knows them from here on, for all systems.
+  caf::actor_system_config types;
+  gd::actors::register_types<caf::id_block::purchase>(types);
   a_purchase_is_paid_printed_and_shipped();
   what_the_bank_refuses_is_tried_again_and_fails();
   a_bank_that_never_answers_is_given_up();

@@ -9,7 +9,9 @@
 #include <gd/actors/remote.hpp>
 #include <gd/actors/remote_gateway.hpp>
 
+#include <caf/actor_registry.hpp>
 #include <caf/all.hpp>
+#include <caf/io/all.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -83,6 +85,10 @@ caf::behavior clerk(caf::event_based_actor* self, const gd::actors::gateway& sho
   }};
 }
 
+caf::behavior doubler() {
+  return {[](std::int64_t x) { return 2 * x; }};
+}
+
 /// In front of a gateway: what it has changed goes on, and the answer goes past it.
 orders::behavior_type urgent(orders::pointer self, const orders& shop) {
   return {[=](gd::insert& x) {
@@ -99,6 +105,15 @@ orders::behavior_type pool(orders::pointer self, const std::vector<orders>& shop
           [=](gd::signal& x) { return self->delegate(next(), std::move(x)); }};
 }
 
+/// An actor of the other process, by the name under which its registry has it.
+void ask_doubler(caf::actor_system& sys, const caf::node_id& there) {
+  auto found = sys.middleman().remote_lookup(gd::actors::registered_name("twice"), there);
+  caf::scoped_actor self{sys};
+  self->request(caf::actor_cast<caf::actor>(found), 10s, std::int64_t{21}).receive(
+    [](std::int64_t x) { say("remote_lookup: twice 21 is " + std::to_string(x)); },
+    [&](const caf::error& why) { say("remote_lookup: " + gd::actors::render(sys, why)); });
+}
+
 /// In an actor system without an engine, as another process has it.
 gd::result<void> elsewhere(gd::actors::engine& engine, const std::string& socket) {
   auto published = gd::actors::publish(engine, {.socket = socket});
@@ -110,6 +125,7 @@ gd::result<void> elsewhere(gd::actors::engine& engine, const std::string& socket
   if (!remote)
     return remote.error();
   place(sys, remote->gateway(), 48, "reach");
+  ask_doubler(sys, remote->node());
   engine.stop();
   place(sys, remote->gateway(), 49, "reach"); // is told in time
   return {};
@@ -136,7 +152,10 @@ gd::result<void> run(caf::actor_system& sys, const config& cfg) {
   auto both = sys.spawn(pool, std::vector<orders>{shop, front});
   place(sys, both, 46, "pool");
   place(sys, both, 47, "pool");
-  return elsewhere(*engine, cfg.socket);
+  sys.registry().put(gd::actors::registered_name("twice"), caf::actor_cast<caf::strong_actor_ptr>(sys.spawn(doubler)));
+  auto all = elsewhere(*engine, cfg.socket);
+  sys.registry().erase(gd::actors::registered_name("twice")); // or it would live on
+  return all;
 }
 // clang-format on
 

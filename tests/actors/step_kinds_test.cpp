@@ -249,6 +249,26 @@ CAF_TEST(a purchase asks the bank and prints and ships) {
   anon_send_exit(teller, caf::exit_reason::user_shutdown);
 }
 
+CAF_TEST(what a machine keeps is let go when its engine has stopped) {
+  auto teller = sys.spawn(bank);
+  caf::scoped_actor self{sys};
+  self->monitor(teller);
+  auto how = options({purchase(teller)});
+  teller = nullptr;
+  how.reaper = how.lease = 3h; // for so long timers keep actors
+  how.heartbeat = 1h;
+  {
+    auto engine = start(std::move(how));
+    CAF_REQUIRE(ask<gd::inserted>(
+      engine, gd::insert{.fsm = "Purchase",
+                         .state = gd::to_json(purchase_state{.amount = 42})}));
+    wait_until_count("status = 'done'", 1);
+  }
+  self->receive([](const caf::down_msg& x) {
+    CAF_CHECK_EQUAL(x.reason, caf::exit_reason::unreachable);
+  });
+}
+
 CAF_TEST(an asynchronous outcome removes the signals that its step took) {
   insert(1);
   db.rows("insert into signals (target_id, name, payload) select id, 'say', "

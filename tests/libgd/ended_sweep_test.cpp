@@ -64,9 +64,12 @@ CAF_TEST(what has ended is looked at soon after its pick and not before) {
   CAF_CHECK_EQUAL(round(sweep), page);
   CAF_CHECK_EQUAL(leases("count(*)"), "3");
   CAF_CHECK(!sweep.found());
+  CAF_CHECK_EQUAL(sweep.pause(1s, now), 1s);
   elapse();
   CAF_CHECK_EQUAL(round(sweep), page);
   CAF_CHECK(sweep.found()); // or the next would come later and later
+  CAF_CHECK_EQUAL(sweep.pause(1s, now), 250ms);
+  CAF_CHECK_EQUAL(sweep.pause(100ms, now), 100ms);
   CAF_CHECK_EQUAL(leases("count(*)"), "0");
 }
 

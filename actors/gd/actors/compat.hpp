@@ -263,9 +263,18 @@ private:
     if (ends(x))
       return true;
     if (why && x.sender && x.mid.is_request())
-      x.sender->enqueue(nullptr, x.mid.response_id(), caf::make_message(why),
-                        nullptr);
+      answer(x, why);
     return static_cast<bool>(why);
+  }
+
+  static void answer(const caf::mailbox_element& x, const caf::error& why) {
+#if GD_CAF_017
+    x.sender->enqueue(nullptr, x.mid.response_id(), caf::make_message(why),
+                      nullptr);
+#else
+    x.sender->enqueue(
+      caf::make_mailbox_element(nullptr, x.mid.response_id(), why), nullptr);
+#endif
   }
 
   static bool ends(const caf::mailbox_element& x) {

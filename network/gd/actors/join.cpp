@@ -122,6 +122,7 @@ void link_actor::on_exit() {
     caf::anon_send_exit(crew, caf::exit_reason::kill);
   crews_.clear();
   leave_engine();
+  home_ = nullptr; // a timer keeps the actor until it ends
   shared_->ended.set_value();
 }
 

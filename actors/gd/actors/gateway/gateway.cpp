@@ -50,6 +50,8 @@ constexpr std::uint64_t usual_read = 100;
 constexpr std::size_t far_rows = 5;
 /// What is asked when the engine stops is answered in this time, as far as it can be.
 constexpr std::chrono::seconds last_answers{2};
+/// A timer keeps its actor, and what the users' machines keep, until it ends.
+constexpr std::chrono::seconds longest_alarm{1};
 /// How soon a node with something unread is looked at again.
 constexpr std::chrono::milliseconds ask_interval{100};
 
@@ -441,7 +443,12 @@ void gateway_worker::note_arrival(std::uint64_t ticket) {
   auto now = system().clock().now();
   arrivals_.push_back({ticket, now + home_->config.patience});
   // What is under way may not end in time.
-  alarm_.set(this, arrivals_.front().expires);
+  alarm_.set(this, look_at_late(now));
+}
+
+gateway_worker::clock::time_point
+gateway_worker::look_at_late(clock::time_point now) const {
+  return std::min(arrivals_.front().expires, now + longest_alarm);
 }
 
 void gateway_worker::note_late(clock::time_point now) {
@@ -497,7 +504,7 @@ void gateway_worker::drive() {
   auto at = std::min({inserts_.intake.due(now), signals_.intake.due(now),
                       transitions_.intake.due(now)});
   if (!arrivals_.empty())
-    at = std::min(at, arrivals_.front().expires);
+    at = std::min(at, look_at_late(now));
   alarm_.set(this, at);
   tell_answers();
 }

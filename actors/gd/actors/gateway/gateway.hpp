@@ -131,6 +131,7 @@ private:
                  clock::time_point now);
   /// A request has come; it has to be sent in time.
   void note_arrival(std::uint64_t ticket);
+  clock::time_point look_at_late(clock::time_point now) const;
   void note_late(clock::time_point now);
   /// Answers what has waited too long, and is not being sent.
   void give_up_late(clock::time_point now);

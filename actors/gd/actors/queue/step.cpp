@@ -183,6 +183,7 @@ void async_step_actor::on_exit() {
   if (under->decide(decider::death))
     home_->leases.remove(under);
   delivery_ = nullptr;
+  home_ = nullptr; // CAF's timers of requests keep the actor until they end
 }
 
 std::optional<std::string> failure_of_end(caf::actor_system& sys,

@@ -55,6 +55,12 @@ caf::behavior heartbeat_actor::make_behavior() {
   };
 }
 
+void heartbeat_actor::on_exit() {
+  under_way_.clear();
+  locked_.clear();
+  home_ = nullptr; // timers keep the actor until they end
+}
+
 bool heartbeat_actor::has_under_way(bool of_regular) const {
   return std::any_of(under_way_.begin(), under_way_.end(), [=](const auto& x) {
     return (x.second.what == kind::regular) == of_regular;

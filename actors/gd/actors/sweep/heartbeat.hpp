@@ -25,6 +25,7 @@ public:
   heartbeat_actor(caf::actor_config& cfg, node_ptr home);
 
   caf::behavior make_behavior() override;
+  void on_exit() override;
   const char* name() const override {
     return "gd.heartbeat";
   }

@@ -106,6 +106,14 @@ caf::behavior reaper_actor::make_behavior() {
     };
 }
 
+void reaper_actor::on_exit() {
+  // Its timers keep it until they end; what the users' machines keep goes at once.
+  rounds_.clear();
+  jobs_ = nullptr;
+  here_.machines = nullptr;
+  home_ = nullptr;
+}
+
 void reaper_actor::finish(std::size_t which, const pq::reply& reply) {
   auto work = rounds_[which].finish(reply, now());
   if (!reply.ok() && sweep_round::is_cut_off(*reply.failure))

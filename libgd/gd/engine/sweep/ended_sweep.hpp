@@ -3,6 +3,7 @@
 #include <gd/engine/sweep/sweep.hpp>
 #include <gd/store/store.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace gd {
@@ -21,6 +22,10 @@ public:
     return here_.how.poll;
   }
 
+  milliseconds pause(milliseconds usual, clock::time_point) override {
+    return found_ ? std::min(usual, soon) : usual;
+  }
+
   next begin(clock::time_point) override {
     return look({});
   }
@@ -30,11 +35,13 @@ public:
       return give_up(*reply.failure);
     auto page = store::read_one<store::looked_leases>(reply.results.front())
                   .value_or(store::looked_leases{});
-    found_ = found_ || page.looked > 0; // where rows are picked more will be
+    found_ = found_ || page.looked > 0;
     return page.looked >= leases && in_time(now) ? look(page) : next{};
   }
 
 private:
+  /// Where rows are picked, and end, more has ended by then.
+  static constexpr milliseconds soon{250};
   /// Of a page; a full one is followed by the next at once.
   static constexpr std::int32_t leases = 200;
 

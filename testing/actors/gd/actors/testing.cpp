@@ -9,7 +9,13 @@
 #include <gd/store/lease.hpp>
 
 #include <caf/all.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
+#if GD_CAF_017
+#  include <caf/scheduler/test_coordinator.hpp>
+#else
+#  include <caf/log/level.hpp>
+#  include <caf/test/fixture/deterministic.hpp>
+#  include <caf/test/reporter.hpp>
+#endif
 
 #include <algorithm>
 #include <string>
@@ -32,33 +38,139 @@ error restless() {
           {}};
 }
 
-std::unique_ptr<caf::actor_system_config>
-prepared(std::unique_ptr<caf::actor_system_config> cfg) {
-  if (!cfg)
-    cfg = std::make_unique<caf::actor_system_config>();
-  add_to(*cfg);
-  cfg->set("scheduler.policy", caf::atom("testing"));
-  return cfg;
-}
+// -- actors without threads ---------------------------------------------------
+
+#if GD_CAF_017
+
+/// What CAF has for its own tests: a scheduler without threads, and a clock that stands
+/// still.
+class stage {
+public:
+  explicit stage(std::unique_ptr<caf::actor_system_config> from)
+    : cfg_(prepared(std::move(from))),
+      sys_(*cfg_),
+      scheduler_(
+        dynamic_cast<caf::scheduler::test_coordinator&>(sys_.scheduler())) {
+    sys_.await_actors_before_shutdown(false); // it would wait for ever
+  }
+
+  caf::actor_system& system() noexcept {
+    return sys_;
+  }
+
+  /// Runs actors until none has a message. False: they go on for ever.
+  bool run() {
+    return scheduler_.run(most_messages) < most_messages;
+  }
+
+  /// How long until the next timer ends.
+  std::optional<microseconds> next_timer() {
+    const auto& clock = scheduler_.clock();
+    if (clock.schedule().empty())
+      return std::nullopt;
+    return std::max(microseconds{},
+                    std::chrono::ceil<microseconds>(
+                      clock.schedule().begin()->first - clock.current_time));
+  }
+
+  /// Moves the clock on; timers that have ended then send what they are for.
+  void advance(microseconds by) {
+    scheduler_.advance_time(by);
+  }
+
+  /// Nothing runs any more. Handles of its actors that are left have no meaning.
+  void end() {
+    scheduler_.clock().cancel_all();
+    run();
+    for (auto* job : scheduler_.jobs) // they would run for ever
+      if (auto* restless = dynamic_cast<caf::scheduled_actor*>(job))
+        caf::anon_send_exit(caf::actor_cast<caf::actor>(restless),
+                            caf::exit_reason::kill);
+    run();
+  }
+
+private:
+  static std::unique_ptr<caf::actor_system_config>
+  prepared(std::unique_ptr<caf::actor_system_config> cfg) {
+    if (!cfg)
+      cfg = std::make_unique<caf::actor_system_config>();
+    add_to(*cfg);
+    cfg->set("scheduler.policy", caf::atom("testing"));
+    return cfg;
+  }
+
+  std::unique_ptr<caf::actor_system_config> cfg_;
+  caf::actor_system sys_;
+  caf::scheduler::test_coordinator& scheduler_;
+};
+
+#else
+
+/// What a fixture of CAF's wants to be there.
+class reported {
+protected:
+  reported() {
+    try {
+      caf::test::reporter::instance(); // within CAF's test runner
+    } catch (const std::exception&) {
+      static auto mute = caf::test::reporter::make_default();
+      mute->verbosity(caf::log::level::quiet);
+      caf::test::reporter::instance(mute.get());
+    }
+    caf::actor_system_config types; // of the fixture's own it is too late
+    add_to(types);
+  }
+};
+
+class stage : reported, caf::test::fixture::deterministic {
+public:
+  explicit stage(std::unique_ptr<caf::actor_system_config> from) {
+    if (from) // its settings: the fixture has made one of its own
+      cfg.content = from->content;
+    sys.await_actors_before_shutdown(false);
+  }
+
+  caf::actor_system& system() noexcept {
+    return sys;
+  }
+
+  bool run() {
+    for (std::size_t sent = 0; sent < most_messages; ++sent)
+      if (!dispatch_message())
+        return true;
+    return false;
+  }
+
+  std::optional<microseconds> next_timer() {
+    if (!has_pending_timeout())
+      return std::nullopt;
+    return std::max(microseconds{}, std::chrono::ceil<microseconds>(
+                                      next_timeout() - sys.clock().now()));
+  }
+
+  void advance(microseconds by) {
+    if (by > microseconds{}) // it takes no other
+      advance_time(by);
+    for (auto due = next_timer(); due == microseconds{}; due = next_timer())
+      trigger_timeout();
+  }
+
+  void end() {
+    // Its destructor does.
+  }
+};
+
+#endif
 
 } // namespace
 
-// -- the actors ---------------------------------------------------------------
+struct simulation::world : stage {
+  using stage::stage;
 
-struct simulation::world {
-  explicit world(std::unique_ptr<caf::actor_system_config> from)
-    : cfg(prepared(std::move(from))),
-      sys(*cfg),
-      scheduler(
-        dynamic_cast<caf::scheduler::test_coordinator&>(sys.scheduler())) {
-    sys.await_actors_before_shutdown(false); // it would wait for ever
-  }
-
-  std::unique_ptr<caf::actor_system_config> cfg;
-  caf::actor_system sys;
-  caf::scheduler::test_coordinator& scheduler;
   actors::gateway gateway{};
 };
+
+// -- the actors ---------------------------------------------------------------
 
 /// Of one execution. Contexts may outlive it: what is decided is the lease's.
 class simulation::delivery : public detail::async_run {
@@ -222,7 +334,7 @@ simulation::simulation(std::unique_ptr<caf::actor_system_config> cfg,
                        gd::testing::simulation_settings how)
   : gd::testing::simulation({}, how),
     world_(std::make_unique<world>(std::move(cfg))) {
-  world_->gateway = world_->sys.spawn<door>(this);
+  world_->gateway = world_->system().spawn<door>(this);
 }
 
 simulation::~simulation() {
@@ -230,18 +342,11 @@ simulation::~simulation() {
   world_->gateway = actors::gateway{};
   machines_.clear();
   known_ = std::make_shared<registry>();
-  auto& scheduler = world_->scheduler;
-  scheduler.clock().cancel_all();
-  scheduler.run(most_messages);
-  for (auto* job : scheduler.jobs) // they would run for ever
-    if (auto* restless = dynamic_cast<caf::scheduled_actor*>(job))
-      caf::anon_send_exit(caf::actor_cast<caf::actor>(restless),
-                          caf::exit_reason::kill);
-  scheduler.run(most_messages);
+  world_->end();
 }
 
 caf::actor_system& simulation::system() noexcept {
-  return world_->sys;
+  return world_->system();
 }
 
 const actors::gateway& simulation::gateway() const noexcept {
@@ -249,23 +354,14 @@ const actors::gateway& simulation::gateway() const noexcept {
 }
 
 gd::result<void> simulation::settle() {
-  if (world_->scheduler.run(most_messages) == most_messages)
+  if (!world_->run())
     return restless();
   return {};
 }
 
-std::optional<microseconds> simulation::next_timer() const {
-  const auto& clock = world_->scheduler.clock();
-  if (clock.schedule().empty())
-    return std::nullopt;
-  return std::max(microseconds{},
-                  std::chrono::ceil<microseconds>(
-                    clock.schedule().begin()->first - clock.current_time));
-}
-
 gd::result<std::optional<microseconds>> simulation::next_due() {
   auto due = gd::testing::simulation::next_due();
-  auto timer = next_timer();
+  auto timer = world_->next_timer();
   if (!due || !timer)
     return due;
   return std::optional{std::min(due->value_or(*timer), *timer)};
@@ -273,17 +369,17 @@ gd::result<std::optional<microseconds>> simulation::next_due() {
 
 gd::result<void> simulation::pass(microseconds by) {
   for (std::size_t at_once = 0; at_once < most_messages; ++at_once) {
-    auto timer = next_timer();
+    auto timer = world_->next_timer();
     auto part = timer ? std::min(*timer, by) : by;
     if (part > microseconds{})
       at_once = 0;
     if (auto ok = gd::testing::simulation::pass(part); !ok)
       return ok;
     by -= part;
-    world_->scheduler.advance_time(part);
+    world_->advance(part);
     if (auto ok = settle(); !ok)
       return ok;
-    if (by == microseconds{} && next_timer() != microseconds{})
+    if (by == microseconds{} && world_->next_timer() != microseconds{})
       return {};
   }
   return restless();
@@ -302,14 +398,14 @@ gd::result<simulation::outcome_row> simulation::run_async(gd::run& what) {
     return gd::testing::simulation::run_async(what);
   auto limit = *what.held().step()->limit();
   auto to = std::make_shared<delivery>(what);
-  to->self = world_->sys.spawn<step_actor>(to, starter);
+  to->self = world_->system().spawn<step_actor>(to, starter);
   to->self->attach_functor(
-    [this, to](const caf::error& why) { to->ended(world_->sys, why); });
+    [this, to](const caf::error& why) { to->ended(world_->system(), why); });
   anon(to->self, run_step{});
   auto left = std::chrono::duration_cast<microseconds>(limit);
   auto ok = settle();
   while (ok && !to->decided()) {
-    auto timer = next_timer();
+    auto timer = world_->next_timer();
     auto part = timer ? std::min(*timer, left) : left;
     left -= part;
     ok = pass(part);

@@ -24,12 +24,12 @@ namespace gd::actors::testing {
 /// its actors need for that: to the end of a delay, of a request's timeout, or of the
 /// step's time limit. Actors run between steps, too, and while time passes.
 ///
-/// For Debian's CAF. Actors that have a thread of their own (`detached`, blocking ones)
-/// have no place here.
+/// Actors that have a thread of their own (`detached`, blocking ones) have no place here.
 class simulation : public gd::testing::simulation {
 public:
   /// With a configuration of its own for the actors, or with yours, which needs neither
-  /// `add_to` nor a scheduler. Machines come by `add`, when their actors are there.
+  /// `add_to` nor a scheduler; with CAF 1.x, its settings are taken. Machines come by
+  /// `add`, when their actors are there.
   explicit simulation(std::unique_ptr<caf::actor_system_config> cfg = nullptr,
                       gd::testing::simulation_settings how = {});
 
@@ -62,8 +62,6 @@ private:
 
   /// Runs actors until none has a message. An error: they go on for ever.
   gd::result<void> settle();
-  /// How long until an actor's next timer ends.
-  std::optional<std::chrono::microseconds> next_timer() const;
 
   std::unique_ptr<world> world_;
 };
