@@ -152,9 +152,11 @@ gd::result<void> run(caf::actor_system& sys, const config& cfg) {
   auto both = sys.spawn(pool, std::vector<orders>{shop, front});
   place(sys, both, 46, "pool");
   place(sys, both, 47, "pool");
-  sys.registry().put(gd::actors::registered_name("twice"), caf::actor_cast<caf::strong_actor_ptr>(sys.spawn(doubler)));
+  auto twice = sys.spawn(doubler);
+  sys.registry().put(gd::actors::registered_name("twice"), caf::actor_cast<caf::strong_actor_ptr>(twice));
   auto all = elsewhere(*engine, cfg.socket);
-  sys.registry().erase(gd::actors::registered_name("twice")); // or it would live on
+  sys.registry().erase(gd::actors::registered_name("twice"));
+  caf::anon_send_exit(twice, caf::exit_reason::user_shutdown); // CAF keeps whom another node has seen
   return all;
 }
 // clang-format on
