@@ -54,6 +54,20 @@ public:
     sys_.await_actors_before_shutdown(false); // it would wait for ever
   }
 
+  stage(stage&&) = delete;
+  stage& operator=(stage&&) = delete;
+
+  /// Nothing runs any more.
+  ~stage() {
+    scheduler_.clock().cancel_all();
+    run();
+    for (auto* job : scheduler_.jobs) // they would run for ever
+      if (auto* restless = dynamic_cast<caf::scheduled_actor*>(job))
+        caf::anon_send_exit(caf::actor_cast<caf::actor>(restless),
+                            caf::exit_reason::kill);
+    run();
+  }
+
   caf::actor_system& system() noexcept {
     return sys_;
   }
@@ -76,17 +90,6 @@ public:
   /// Moves the clock on; timers that have ended then send what they are for.
   void advance(microseconds by) {
     scheduler_.advance_time(by);
-  }
-
-  /// Nothing runs any more. Handles of its actors that are left have no meaning.
-  void end() {
-    scheduler_.clock().cancel_all();
-    run();
-    for (auto* job : scheduler_.jobs) // they would run for ever
-      if (auto* restless = dynamic_cast<caf::scheduled_actor*>(job))
-        caf::anon_send_exit(caf::actor_cast<caf::actor>(restless),
-                            caf::exit_reason::kill);
-    run();
   }
 
 private:
@@ -153,10 +156,6 @@ public:
       advance_time(by);
     for (auto due = next_timer(); due == microseconds{}; due = next_timer())
       trigger_timeout();
-  }
-
-  void end() {
-    // Its destructor does.
   }
 };
 
@@ -342,7 +341,6 @@ simulation::~simulation() {
   world_->gateway = actors::gateway{};
   machines_.clear();
   known_ = std::make_shared<registry>();
-  world_->end();
 }
 
 caf::actor_system& simulation::system() noexcept {
