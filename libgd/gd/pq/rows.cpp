@@ -63,18 +63,28 @@ bool each_element(std::string_view array, F f) {
   return count >= 0 && array.empty();
 }
 
+/// The length of each value of a type, of those that we read; -1: they differ.
+int length_of(Oid type) {
+  switch (type) {
+    case oid_bool:
+      return 1;
+    case oid_int2:
+      return 2;
+    case oid_int4:
+      return 4;
+    case oid_int8:
+      return 8;
+    default:
+      return -1;
+  }
+}
+
 /// Whether a value has the form of its type, as far as we read such values. No type
 /// that has one takes the empty value.
 bool well_formed(Oid type, std::string_view value) {
+  if (auto length = length_of(type); length >= 0)
+    return std::cmp_equal(value.size(), length);
   switch (type) {
-    case oid_bool:
-      return value.size() == 1;
-    case oid_int2:
-      return value.size() == sizeof(std::int16_t);
-    case oid_int4:
-      return value.size() == sizeof(std::int32_t);
-    case oid_int8:
-      return value.size() == sizeof(std::int64_t);
     case oid_int8_array: {
       bool all = true;
       auto look = [&all](std::string_view x) {
@@ -185,13 +195,19 @@ result<void> rows::check_commit() const {
 
 result<void> rows::check() const {
   auto count = result_ ? PQnfields(result_.get()) : 0;
-  std::vector<std::pair<int, Oid>> formed; // columns whose type has a form
+  struct form {
+    int column;
+    Oid type;
+    int length;
+  };
+  std::vector<form> forms; // of columns whose type has one
   for (int column = 0; column < count; ++column)
     if (auto type = PQftype(result_.get(), column); !well_formed(type, {}))
-      formed.emplace_back(column, type);
+      forms.push_back({column, type, length_of(type)});
   for (std::size_t row = 0; row < size(); ++row)
-    for (const auto& [column, type] : formed)
-      if (!is_null(row, column) && !well_formed(type, text(row, column)))
+    for (const auto& [column, type, length] : forms)
+      if (PQgetlength(result_.get(), static_cast<int>(row), column) != length
+          && !is_null(row, column) && !well_formed(type, text(row, column)))
         return error{errc::unavailable,
                      fmt::format("the server's answer is malformed: column {} "
                                  "of row {}",
