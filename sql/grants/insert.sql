@@ -5,8 +5,8 @@ grant usage on schema :"schema" to :"role";
 grant select (id, fsm, fsm_version, status, awaits, awaits_also, queue, priority, partition_key, crashes, unique_key, unique_scope,
     unique_guard, wake_reason, eligible_at, history, inserted_at, updated_at),
   insert (id, fsm, fsm_version, step, status, state, result, awaits, queue, priority, partition_key, eligible_at, deadline,
-    unique_key, unique_scope, history, ledger_step, inserted_at, traceparent),
-  update (status, awaits, awaits_also, eligible_at, wake_reason, updated_at)
+    unique_key, unique_scope, unique_guard, history, ledger_step, inserted_at, traceparent),
+  update (status, unique_guard, awaits, awaits_also, eligible_at, wake_reason, updated_at)
   on :"schema".gen_durable to :"role";
 grant select, insert, update on :"schema".gen_durable_due to :"role";
 grant select (id, target_id, dedup_key, consumed_at), insert (id, target_id, name, payload, dedup_key, traceparent)

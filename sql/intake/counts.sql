@@ -12,7 +12,7 @@ with recursive
   select g.id, g.fsm, g.fsm_version, g.partition_key
   from :"schema".gen_durable_due g
   where g.crashes >= 2 and not g.executes
-  order by g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id
+  order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)), g.priority, g.eligible_at, g.id
   limit $4::int
 ), versions as materialized (
   select distinct r.fsm, r.fsm_version

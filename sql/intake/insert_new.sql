@@ -17,14 +17,17 @@
 -- variant insert_ledger: history again. Both.
 with made as (
   insert into :"schema".gen_durable as g (
-    id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key, unique_key, unique_scope, inserted_at, traceparent
+    id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key, unique_key, unique_scope, inserted_at,
+    traceparent, unique_guard
 -- if history
     , history, ledger_step, status, awaits, deadline, result
 -- end
   )
   overriding system value
 -- if history
-  select r.*, h.history, case when h.history > 0 then r.step end, coalesce(a.status, 'runnable'),
+  select r.*,
+    case when r.unique_key is not null and coalesce(a.status, 'runnable') = any(r.unique_scope) then r.unique_key end,
+    h.history, case when h.history > 0 then r.step end, coalesce(a.status, 'runnable'),
     case when a.status = 'awaiting_signal' then '' end, clock_timestamp() + a.after_us * interval '1 microsecond',
     case when a.status = 'done' then jsonb '{}' end
   from (
@@ -38,6 +41,11 @@ with made as (
       coalesce(cast(string_to_array(e.unique_scope, ',') as :"schema".durable_status[]), '{}') as unique_scope,
       timestamptz 'epoch' + coalesce(e.drawn_us, ($16::bigint[])[1]) / 1000000 * interval '1 second'
         + coalesce(e.drawn_us, ($16::bigint[])[1]) % 1000000 * interval '1 microsecond' as inserted_at, e.traceparent
+-- if not history
+      , case when e.unique_key is not null
+                  and 'runnable' = any(cast(string_to_array(e.unique_scope, ',') as :"schema".durable_status[]))
+             then e.unique_key end
+-- end
     from unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::smallint[], $11::bigint[],
                 $12::bigint[], $13::text[], $14::bytea[], $15::text[], $16::bigint[], $17::text[])
       as e (id, fsm, version, step, state, queue, priority, delay_us, at_us, partition_key, unique_key, unique_scope,

@@ -22,11 +22,11 @@ with size as materialized (
   from (
     (select from :"schema".gen_durable_due g
      where (g.partition_key is null) is true and g.crashes < 2
-     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc, g.eligible_at desc, g.id desc
+     order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc, g.priority desc, g.eligible_at desc, g.id desc
      limit $1::int)
     union all
     (select from :"schema".gen_durable_due g where g.partition_key is not null and not g.executes
-     order by g.queue desc, g.fsm desc, g.fsm_version desc, g.priority desc, g.eligible_at desc, g.id desc
+     order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc, g.priority desc, g.eligible_at desc, g.id desc
      limit $1::int)
     union all
     (select from :"schema".gen_durable_due g

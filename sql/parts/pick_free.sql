@@ -19,6 +19,7 @@ machine as materialized (
       select g.priority, g.eligible_at, g.id
       from :"schema".gen_durable_due g
       where (g.partition_key is null) is true and g.crashes < 2
+        and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) = hashtextextended($4::text, hashtextextended(m.fsm, m.version))
         and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version
         and (g.priority, g.eligible_at, g.id) >= (s.priority, s.since, s.id) and g.priority < s.until
       order by g.priority, g.eligible_at, g.id
@@ -44,6 +45,7 @@ machine as materialized (
         select g.priority
         from :"schema".gen_durable_due g
         where (g.partition_key is null) is true and g.crashes < 2
+          and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) = hashtextextended($4::text, hashtextextended(p.fsm, p.version))
           and g.queue = $4::text and g.fsm = p.fsm and g.fsm_version = p.version
           and (g.priority, g.eligible_at) >= (greatest(s.priority, l.priority + 1),
                                               case when s.priority > l.priority then s.since else '-infinity' end)

@@ -58,6 +58,7 @@ keyed_level as (
       select g.partition_key
       from :"schema".gen_durable_due g
       where g.partition_key > '' and not g.executes
+        and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) = hashtextextended($4::text, hashtextextended(m.fsm, m.version))
         and g.queue = $4::text and g.fsm = m.fsm and g.fsm_version = m.version and g.partition_key > v.partition_key
       order by g.partition_key
       limit 1

@@ -1,35 +1,9 @@
--- Of those that pick, which say what the parameters are: takes what was claimed, and returns it with its inbox.
+-- Of those that pick, which say what the parameters are: returns what was taken, with its inbox.
 -- What is compressed, or long, is not shown: its text may be of any length, and show asks for it. What is short and plain
 -- is printed, once; numbers may make that long, too (34 times as long, or without bound if nobody has checked them), and
 -- then it is not shown either. That is decided above the union: a lateral subquery for each row costs more. The first that
 -- prints more than 34 times as much says so (gd.unchecked), and nothing is printed behind it: each might take that long.
--- Names have a limit, and a scope has five statuses. Longer ones are not ours: a step's name is cut, which no machine has
--- then, and with such a scope any outcome may collide.
-picked as (
-  update :"schema".gen_durable g
-  set status = 'executing', locked_by = $1::text,
-      lease_expires_at = clock_timestamp() + $3::bigint * interval '1 microsecond',
-      updated_at = clock_timestamp()
-  where g.ctid = any(array(select c.tuple from claimed c))
-  returning g.id, g.fsm, g.fsm_version,
-    case when octet_length(g.step) <= 1025 then g.step else left(g.step, 1025) end as step, -- left copies what it does not cut
-    g.state, g.attempt, g.crashes + coalesce(g.excused, 0) as crashes, g.trials, g.wake_reason, g.priority, g.eligible_at, g.partition_key,
-    case when g.unique_key is null then null
-         when pg_column_size(g.unique_scope) <= 64 and cardinality(g.unique_scope) <= 5 then g.unique_scope::text[]
-         else '{runnable,awaiting_signal,done,failed}' end as unique_scope, g.history, nullif(g.seq, 0) as seq, left(g.traceparent, 55) as traceparent,
-    pg_column_size(g.state) <= 2000 and pg_column_compression(g.state) is null as short
-), unlisted as (
-  delete from :"schema".gen_durable_due d
-  where d.ctid = any(array(select c.due from claimed c)) and (d.partition_key is null) is true and (d.id in (select p.id from picked p)) is true
-), kept as (
-  update :"schema".gen_durable_due d
-  set executes = true
-  where d.ctid = any(array(
-    select c.due
-    from claimed c
-    where (select true from picked p where p.partition_key is not null limit 1)))
-    and (d.partition_key is null) is not true and (d.id in (select p.id from picked p)) is true
-), leased as (
+leased as (
   insert into :"schema".gen_durable_leases (token, expires_at, ids)
   select $1::text, least(clock_timestamp() + $3::bigint * interval '1 microsecond',
 -- include parts/first_look.sql

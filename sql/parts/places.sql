@@ -4,6 +4,7 @@
       select d.ctid as due
       from :"schema".gen_durable_due d
       where g.partition_key is null and g.crashes < 2 and (d.partition_key is null) is true and d.crashes < 2
+        and hashtextextended(d.queue, hashtextextended(d.fsm, d.fsm_version)) = hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version))
         and d.queue = g.queue and d.fsm = g.fsm and d.fsm_version = g.fsm_version and d.priority = g.priority
         and d.eligible_at = g.eligible_at and d.id = g.id
       limit 1
@@ -13,6 +14,7 @@
       select d.ctid
       from :"schema".gen_durable_due d
       where g.partition_key is null and g.crashes >= 2 and d.crashes >= 2 and not d.executes
+        and hashtextextended(d.queue, hashtextextended(d.fsm, d.fsm_version)) = hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version))
         and d.queue = g.queue and d.fsm = g.fsm and d.fsm_version = g.fsm_version and d.priority = g.priority
         and d.eligible_at = g.eligible_at and d.id = g.id
       limit 1

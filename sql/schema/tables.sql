@@ -10,47 +10,47 @@ create type :"schema".durable_status as enum
 
 create table :"schema".gen_durable (
   id               bigint generated always as identity primary key, -- across failovers, too: see gen_durable_timeline
-  fsm              text not null,                          -- the machine,
-  fsm_version      int not null default 1,                 -- and its version, which a row keeps until it is upgraded
-  step             text not null,                          -- that is to run, or runs; where it rests, or has ended
-  status           :"schema".durable_status not null default 'runnable',
-  state            jsonb not null default '{}',            -- an object: see _gd_check_state
-  result           jsonb,                                  -- of what is done
-  awaits           text,                                   -- the signal that a parked row waits for; '': none, it rests
-  queue            text not null default 'default',
-  priority         smallint not null default 0,            -- the lowest number first
-  partition_key    text,                                   -- of rows with the same one, one executes at a time, in pick order
-  eligible_at      timestamptz not null default now(),     -- not to be picked before
-  attempt          int not null default 0,                 -- tries of this step that have failed, or were cut off
-  last_error       text,                                   -- what the last of these was told
-  locked_by        text,                                   -- lease token of who executes it: incarnation/number
-  lease_expires_at timestamptz,                            -- until then nobody takes it for left behind
-  unique_key       bytea,                                  -- also an address: _gd_address
-  unique_scope     :"schema".durable_status[] not null default '{}', -- the statuses in which it holds the key
-  unique_guard     bytea generated always as (             -- the key, while it is held
-    case when unique_key is not null and status = any(unique_scope)
-         then unique_key end
-  ) stored,
-  failed_id        bigint generated always as (            -- the id, of what has failed: few among many
-    case when status = 'failed' then id end
-  ) stored,
   inserted_at      timestamptz not null default now(),
-  updated_at       timestamptz not null default now(),     -- when the status, or the outcome, was written
-  deadline         timestamptz,                            -- a parked row is woken then, whatever has come
-  wake_reason      text check (wake_reason in ('signal', 'timeout')), -- what its step is told; parked: its wake-up is owed
+  fsm_version      int not null default 1,                 -- of the machine, fsm, which a row keeps until it is upgraded
+  priority         smallint not null default 0,            -- the lowest number first
+  -- What each step writes stands side by side, what none writes before it and behind it: of an update that stays on its page
+  -- (HOT) the WAL has what is between the first byte that changes and the last. What is never null and has a fixed length comes
+  -- first: PostgreSQL finds it without looking at what is before it.
+  status           :"schema".durable_status not null default 'runnable',
+  attempt          int not null default 0,                 -- tries of this step that have failed, or were cut off
   -- Ends of the process that ran its step, and how often the step has run alone since it got anywhere. Of suspects, which have
   -- two ends or more, a process runs few at once.
   crashes          int not null default 0,
   trials           int not null default 0,
+  eligible_at      timestamptz not null default now(),     -- not to be picked before
   -- Grows with each outcome, and where the engine makes a row runnable again or fails it; not with a pick, a give-back, a
   -- heartbeat or a wake-up.
   seq              bigint not null default 0,
+  updated_at       timestamptz not null default now(),     -- when the status, or the outcome, was written
+  fsm              text not null,                          -- the machine: before what may be null, it is found faster
+  lease_expires_at timestamptz,                            -- until then nobody takes it for left behind
+  locked_by        text,                                   -- lease token of who executes it: incarnation/number
+  result           jsonb,                                  -- of what is done
+  step             text not null,                          -- that is to run, or runs; where it rests, or has ended
+  state            jsonb not null default '{}',            -- an object: see _gd_check_state
+  queue            text not null default 'default',
+  traceparent      text default :"schema"._gd_traceparent(), -- of what has asked for it (W3C)
+  awaits           text,                                   -- the signal that a parked row waits for; '': none, it rests
+  awaits_also      text[],                                 -- the other names, of a row that waits for any of several
+  deadline         timestamptz,                            -- a parked row is woken then, whatever has come
+  wake_reason      text check (wake_reason in ('signal', 'timeout')), -- what its step is told; parked: its wake-up is owed
+  last_error       text,                                   -- what the last of the tries that failed was told
+  partition_key    text,                                   -- of rows with the same one, one executes at a time, in pick order
+  unique_key       bytea,                                  -- also an address: _gd_address
+  unique_scope     :"schema".durable_status[] not null default '{}', -- the statuses in which it holds the key
+  -- The key, while it is held, and the id, of what has failed: few among many. Who writes the status writes both; for those who
+  -- do not a trigger does (_gd_see_to).
+  unique_guard     bytea,
+  failed_id        bigint,
   -- 1 steps, 2 states as well. None is null: each version of such a row is eight bytes shorter, and has a column less to look at.
   history          smallint,
   ledger_step      text,                                   -- the step again, of rows with history only: for its index
-  awaits_also      text[],                                 -- the other names, of a row that waits for any of several
   expires_at       timestamptz,                            -- when a finished row is to be deleted; null: never
-  traceparent      text default :"schema"._gd_traceparent(), -- of what has asked for it (W3C)
   -- Which ends of processes it is charged with, each by a hash of the incarnation (hashtextextended), or of a worker's: the last
   -- `crashes` of them, or as many as are remembered, the oldest first; without crashes it says nothing. Reaps write it,
   -- never an outcome; where nothing crashes it is null.
@@ -74,7 +74,7 @@ create table :"schema".gen_durable (
     check (status <> 'awaiting_signal' or awaits is not null)
 ) with (
   -- A row is written twice in a step: where half of its page is free, both stay on it, and no index has to know.
-  fillfactor = 50,
+  fillfactor = 45,
   -- By the number of changes, whatever the size of the table: what finished rows have left is to be free for the next ones.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000
 );
@@ -109,37 +109,39 @@ create index gen_durable_expires on :"schema".gen_durable (expires_at, id) where
 -- by its place in the pick order, or by its key: an index of ids would cost each insert and each step as much as all the others.
 create table :"schema".gen_durable_due (
   id            bigint not null,
-  fsm           text not null,
-  fsm_version   int not null,
-  queue         text not null,
-  partition_key text,
-  priority      smallint not null,
   eligible_at   timestamptz not null,
+  fsm_version   int not null,
   crashes       int not null default 0,
-  executes      boolean not null default false -- of rows with a partition key alone
+  priority      smallint not null,
+  executes      boolean not null default false, -- of rows with a partition key alone
+  fsm           text not null,
+  queue         text not null,
+  partition_key text
 ) with (
   -- A pick passes over the index entries of rows that were worked off since the last vacuum.
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000, vacuum_index_cleanup = on
 );
 
 -- Picks cost as much as they take, whatever lies in the table: one machine version's rows of one priority are neighbours, in
--- pick order, ties broken by id. Those without a partition key, which are no suspects.
+-- pick order, ties broken by id. What tells one version's rows in a queue from another's, their place, is a hash of the three:
+-- names in the index would cost each insert a quarter more. Those of two versions that have the same place are told apart by their
+-- names. First those without a partition key, which are no suspects.
 create index gen_durable_due_free on :"schema".gen_durable_due
-  (queue, fsm, fsm_version, priority, eligible_at, id)
+  (hashtextextended(queue, hashtextextended(fsm, fsm_version)), priority, eligible_at, id)
   where (partition_key is null) is true and crashes < 2;
 
 -- The same for rows with a key; and their keys, for when the backlog of a few fills the front. The conditions differ, so that
 -- no plan made for empty tables takes one of these for another.
 create index gen_durable_due_keyed on :"schema".gen_durable_due
-  (queue, fsm, fsm_version, priority, eligible_at, id)
+  (hashtextextended(queue, hashtextextended(fsm, fsm_version)), priority, eligible_at, id)
   where partition_key is not null and not executes;
 create index gen_durable_due_keys on :"schema".gen_durable_due
-  (queue, fsm, fsm_version, partition_key)
+  (hashtextextended(queue, hashtextextended(fsm, fsm_version)), partition_key)
   where partition_key > '' and not executes;
 
 -- Suspects, with a partition key or without.
 create index gen_durable_due_suspects on :"schema".gen_durable_due
-  (queue, fsm, fsm_version, priority, eligible_at, id)
+  (hashtextextended(queue, hashtextextended(fsm, fsm_version)), priority, eligible_at, id)
   where crashes >= 2 and not executes;
 
 -- A key's first row, and whether one of its rows executes.
@@ -151,14 +153,14 @@ create index gen_durable_due_key on :"schema".gen_durable_due
 -- token (gen_durable.locked_by). Others that stand there are over, and so is the whole row when all of them are: a sweep takes it
 -- away. The end of a lease is the instance's own; here stands when to look at the row: when the first may end, or soon after the pick.
 create table :"schema".gen_durable_leases (
-  id         bigint generated always as identity primary key,
-  token      text not null,
   expires_at timestamptz not null,
+  token      text not null,
   ids        bigint[] not null
 ) with (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000
 );
 alter table :"schema".gen_durable_due replica identity full; -- for whoever publishes all tables
+alter table :"schema".gen_durable_leases replica identity full;
 alter table :"schema".gen_durable_leases alter column ids set storage external; -- to pack them takes longer than to write them
 create index gen_durable_leases_end on :"schema".gen_durable_leases (expires_at);
 create index gen_durable_leases_token on :"schema".gen_durable_leases (token);

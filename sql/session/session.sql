@@ -48,7 +48,7 @@ from (
     set_config('gd.trusted', 'all', false),
     set_config('enable_seqscan', 'off', false),
     set_config('enable_indexscan', 'on', false), set_config('enable_indexonlyscan', 'on', false),
-    set_config('enable_bitmapscan', 'on', false), set_config('enable_tidscan', 'on', false),
+    set_config('enable_bitmapscan', 'off', false), set_config('enable_tidscan', 'on', false),
     set_config('enable_nestloop', 'on', false), set_config('enable_hashjoin', 'on', false), set_config('enable_mergejoin', 'on', false),
     set_config('enable_sort', 'on', false), set_config('enable_incremental_sort', 'on', false),
     set_config('enable_material', 'on', false), set_config('enable_hashagg', 'on', false),

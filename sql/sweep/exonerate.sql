@@ -1,19 +1,18 @@
 -- Takes these ends of processes off the suspects that are charged with them, a page of all suspects in the order of
 -- gen_durable_due_suspects: another row has caused them. With less than two left they are none any more. Who has died in trials of its
 -- own stays one. Behind the last page these ends are not looked for again; who is locked then stays charged until its next reap.
--- $1 bigint[] processes; $2 text queue, $3 text machine, $4 int version, $5 int priority, $6 text when it is due and
--- $7 bigint id of the last suspect of the page before; $8 int limit
+-- $1 bigint[] processes; $2 bigint place (see gen_durable_due), $3 int priority, $4 text when it is due and $5 bigint id of the
+-- last suspect of the page before; $6 int limit
 -- A row: the last suspect of this page; how many it had, as many as the limit: there may be more; and how many of these are
 -- charged with less. No row: there was none.
 with page as materialized (
-  select g.ctid as due, g.id, g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at,
+  select g.ctid as due, g.id, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place, g.priority, g.eligible_at,
     (select (i.trials = 0 and i.crashed_in && $1::bigint[]) is true from :"schema".gen_durable i where i.id = g.id) as shares
   from :"schema".gen_durable_due g
   where g.crashes >= 2 and not g.executes
-    and (g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id)
-      > ($2::text, $3::text, $4::int, $5::int, $6::text::timestamptz, $7::bigint)
-  order by g.queue, g.fsm, g.fsm_version, g.priority, g.eligible_at, g.id
-  limit $8::int
+    and (hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)), g.priority, g.eligible_at, g.id) > ($2::bigint, $3::int, $4::text::timestamptz, $5::bigint)
+  order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)), g.priority, g.eligible_at, g.id
+  limit $6::int
 ), held as materialized (
   select d.due, g.id, g.crashes, g.crashed_in, array(
     select p.process
@@ -52,11 +51,11 @@ with page as materialized (
   where c.ctid = any(array(
     select c.ctid
     from :"schema".gen_durable_crashes c
-    where c.open and c.process = any($1::bigint[]) and (select count(*) from page) < $8::int
+    where c.open and c.process = any($1::bigint[]) and (select count(*) from page) < $6::int
     for no key update skip locked))
 )
-select left(p.queue, 1025) as queue, left(p.fsm, 1025) as fsm, p.fsm_version as version, p.priority::int as priority, p.eligible_at::text as eligible_at, p.id,
+select p.place, p.priority::int as priority, p.eligible_at::text as eligible_at, p.id,
   (select count(*) from page) as looked_at, (select count(*) from exonerated) as exonerated
 from page p
-order by p.queue desc, p.fsm desc, p.fsm_version desc, p.priority desc, p.eligible_at desc, p.id desc
+order by p.place desc, p.priority desc, p.eligible_at desc, p.id desc
 limit 1

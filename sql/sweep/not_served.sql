@@ -5,64 +5,64 @@ with recursive serves as materialized (
 -- include parts/serves.sql
 ), free as (
   (
-    select g.queue, g.fsm, g.fsm_version
+    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
     from :"schema".gen_durable_due g
     where (g.partition_key is null) is true and g.crashes < 2
-    order by g.queue desc, g.fsm desc, g.fsm_version desc
+    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
     limit 1
   )
   union all
   select g.*
   from free p
   cross join lateral (
-    select g.queue, g.fsm, g.fsm_version
+    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
     from :"schema".gen_durable_due g
     where (g.partition_key is null) is true and g.crashes < 2
-      and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
-    order by g.queue desc, g.fsm desc, g.fsm_version desc
+      and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) < p.place
+    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
     limit 1) g
 ), keyed as (
   (
-    select g.queue, g.fsm, g.fsm_version
+    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
     from :"schema".gen_durable_due g
     where g.partition_key is not null and not g.executes
-    order by g.queue desc, g.fsm desc, g.fsm_version desc
+    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
     limit 1
   )
   union all
   select g.*
   from keyed p
   cross join lateral (
-    select g.queue, g.fsm, g.fsm_version
+    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
     from :"schema".gen_durable_due g
     where g.partition_key is not null and not g.executes
-      and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
-    order by g.queue desc, g.fsm desc, g.fsm_version desc
+      and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) < p.place
+    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
     limit 1) g
 ), suspect as (
   (
-    select g.queue, g.fsm, g.fsm_version
+    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
     from :"schema".gen_durable_due g
     where g.crashes >= 2 and not g.executes
-    order by g.queue desc, g.fsm desc, g.fsm_version desc
+    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
     limit 1
   )
   union all
   select g.*
   from suspect p
   cross join lateral (
-    select g.queue, g.fsm, g.fsm_version
+    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
     from :"schema".gen_durable_due g
     where g.crashes >= 2 and not g.executes
-      and (g.queue, g.fsm, g.fsm_version) < (p.queue, p.fsm, p.fsm_version)
-    order by g.queue desc, g.fsm desc, g.fsm_version desc
+      and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) < p.place
+    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
     limit 1) g
 ), wanted as (
-  (select * from free limit 1000)
+  (select k.queue, k.fsm, k.fsm_version from free k limit 1000)
   union
-  (select * from keyed limit 1000)
+  (select k.queue, k.fsm, k.fsm_version from keyed k limit 1000)
   union
-  (select * from suspect limit 1000)
+  (select k.queue, k.fsm, k.fsm_version from suspect k limit 1000)
   union
   select m.queue, m.fsm, m.version
   from :"schema".gen_durable_machines m

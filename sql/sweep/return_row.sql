@@ -29,6 +29,8 @@ with most as (
 , returned as (
   update :"schema".gen_durable g
   set status = case when h.free then 'runnable' else g.status end,
+      unique_guard = case when not h.free then g.unique_guard
+                          when g.unique_key is not null and 'runnable' = any(g.unique_scope) then g.unique_key end,
       seq = g.seq + case when h.free and h.status = 'executing' then 1 else 0 end, -- else it is a wake-up
       awaits = case when not h.free then g.awaits end,
       awaits_also = case when not h.free then g.awaits_also end,

@@ -9,7 +9,9 @@ with held as materialized (
   for no key update skip locked
 ), failed as (
   update :"schema".gen_durable g
-  set status = 'failed', seq = g.seq + 1, last_error = $3::text, crashes = 0, excused = null, trials = 0, updated_at = clock_timestamp(),
+  set status = 'failed', failed_id = g.id,
+      unique_guard = case when g.unique_key is not null and 'failed' = any(g.unique_scope) then g.unique_key end,
+      seq = g.seq + 1, last_error = $3::text, crashes = 0, excused = null, trials = 0, updated_at = clock_timestamp(),
       expires_at = :"schema"._gd_expiry(g.fsm, g.fsm_version, 'failed', g.unique_scope::text[])
   where g.id = any(array(select h.id from held h))
   returning g.id, 'fail' as outcome, g.step as from_step, null::text as token, g.wake_reason, g.last_error as reason,

@@ -4,7 +4,7 @@
 -- instance's, too, and nothing was changed. Without: stale, the lease is another's or gone. No row: a
 -- stranger holds the row's lock, or has changed it since the snapshot (or it is deleted); try again. A row whose key might
 -- collide may wait for a stranger's insert: such rows go in a group of their own, behind lock_timeout.
--- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of the signals
+-- $1 bigint[] id (each once), $2 text[] token, once if it is the same of all, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of the signals
 -- consumed by all of them, $6 text[] outcome: next, park (next, to a step where the row rests), finish (next, to one that
 -- ends it), later (next, after a delay), replay, await, done, stop, release, $7 text[] result (JSON), $8 bigint[] delay of
 -- replay or later in us, $9 text[] awaited name, $10 bigint[] its timeout, or park's, in us, or null, $11 bigint[] its
@@ -19,9 +19,13 @@
 -- history, where it may be. Else it is written, as flush_keep does. A delete needs the row for itself, where an insert of a
 -- signal of a stranger's has a share of it: such rows are left out, and so are locked ones.
 with entry as (
-  select *
+  select e.id, coalesce(e.token, ($2::text[])[1]) as token, e.step, e.state, e.outcome, e.result, e.delay_us, e.awaits, e.timeout_us,
+    e.until_us, e.error, e.awaits_also
+-- if history
+    , e.failure, e.metadata
+-- end
 -- if keep
-    , $17::bigint as resend_us
+    , e.keep_us, $17::bigint as resend_us
 -- end
   from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $6::text[], $7::text[], $8::bigint[], $9::text[],
               $10::bigint[], $11::bigint[], $12::text[], $13::text[]
@@ -100,6 +104,8 @@ checked as materialized (
 ), applied as (
   update :"schema".gen_durable g
   set status = h.status,
+      unique_guard = case when g.unique_key is not null and h.status = any(g.unique_scope) then g.unique_key end,
+      failed_id = case when h.status = 'failed' then g.id end,
       seq = case when h.outcome = 'release' then g.seq else g.seq + 1 end,
       step = case when h.moves then h.step else g.step end,
       state = case when h.moves or h.outcome in ('replay', 'await') then h.state::jsonb else g.state end,

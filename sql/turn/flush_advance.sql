@@ -3,8 +3,8 @@
 -- flush.
 -- A row without id: the list of those that are done. A row: stale. No row: a stranger holds the row's lock, or has
 -- changed it since the snapshot (or it is deleted); try again.
--- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON), $5 bigint[] ids of
--- the signals consumed by all of them, $6 text the new token of all
+-- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, each once if it is the same of all, $4 text[] state (JSON),
+-- $5 bigint[] ids of the signals consumed by all of them, $6 text the new token of all
 -- variant flush_advance_ledger: history. Of rows with history: an entry for each outcome that is applied. Their step is in an index:
 -- they are written anew, with all of their index entries. $7 text[] metadata (JSON), or null; may be shorter.
 with held as materialized (
@@ -13,7 +13,10 @@ with held as materialized (
     , e.token, e.metadata, g.step as from_step, g.wake_reason
 -- end
   from (
-    select *
+    select e.id, coalesce(e.token, ($2::text[])[1]) as token, coalesce(e.step, ($3::text[])[1]) as step, e.state
+-- if history
+      , e.metadata
+-- end
 -- if not history
     from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) as e (id, token, step, state)
 -- end

@@ -1,7 +1,7 @@
 -- Writes outcomes that are `next`, to which no failure led, of rows whose unique key cannot collide and that have consumed
 -- no signal: what flush would write, for less, because no column depends on the kind of outcome.
 -- Answers as flush does, without a holder. No row also for one that a stranger has changed since the snapshot.
--- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, $4 text[] state (JSON)
+-- $1 bigint[] id (each once), $2 text[] token, $3 text[] step, each once if it is the same of all, $4 text[] state (JSON)
 -- variant flush_next_ledger: history. Of rows with history: an entry for each outcome that is applied. An entry that is there already:
 -- see flush_done_ledger. $5 text[] metadata (JSON), or null; may be shorter.
 with held as materialized (
@@ -10,7 +10,10 @@ with held as materialized (
     , e.token, e.metadata, g.step as from_step, g.wake_reason
 -- end
   from (
-    select *
+    select e.id, coalesce(e.token, ($2::text[])[1]) as token, coalesce(e.step, ($3::text[])[1]) as step, e.state
+-- if history
+      , e.metadata
+-- end
 -- if not history
     from unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) as e (id, token, step, state)
 -- end
@@ -23,7 +26,8 @@ with held as materialized (
 ),
 applied as (
   update :"schema".gen_durable g
-  set status = 'runnable', seq = g.seq + 1, step = h.step, state = h.state::jsonb, attempt = 0, eligible_at = clock_timestamp(),
+  set status = 'runnable', unique_guard = case when g.unique_key is not null and 'runnable' = any(g.unique_scope) then g.unique_key end,
+      seq = g.seq + 1, step = h.step, state = h.state::jsonb, attempt = 0, eligible_at = clock_timestamp(),
       crashes = 0, excused = null, trials = 0, last_error = null, awaits = null, deadline = null, wake_reason = null,
       locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
 -- if history

@@ -18,44 +18,47 @@
 -- What it tells of itself is left for pick_summary.
 with recursive
 -- include parts/pick_free.sql
-straight as materialized (
-  select c.due, c.tuple
-  from level l
-  cross join present p
--- include parts/range_of.sql
-  cross join lateral (
-    select g.ctid as due, i.ctid as tuple
-    from :"schema".gen_durable_due g
--- include parts/claim_row.sql
--- include parts/range.sql
-    order by g.eligible_at, g.id
-    limit $5::int
-    for no key update of i, g skip locked
-  ) c
-  where l.priority is not null and (select count(*) from present) = 1
-  limit $5::int
-), share as materialized (
+share as materialized (
   select f.priority, f.fsm, f.version, count(*) as rows, min(f.eligible_at) as since,
     (array_agg(f.id order by f.eligible_at, f.id))[1] as id
   from free f
   where (select count(*) from present) > 1
   group by f.priority, f.fsm, f.version
-), shared as materialized (
-  select c.due, c.tuple
-  from (select s.* from share s order by s.priority, s.since, s.id) r
-  cross join lateral (
-    select g.ctid as due, i.ctid as tuple
-    from :"schema".gen_durable_due g
+), claimed as materialized (
+  (
+    select c.due, c.tuple
+    from level l
+    cross join present p
+-- include parts/range_of.sql
+    cross join lateral (
+      select g.ctid as due, i.ctid as tuple
+      from :"schema".gen_durable_due g
 -- include parts/claim_row.sql
 -- include parts/range.sql
-    order by g.eligible_at, g.id
-    limit r.rows
-    for no key update of i, g skip locked
-  ) c
-  limit $5::int
-), claimed as (
-  select s.* from straight s union all select s.* from shared s
+      order by g.eligible_at, g.id
+      limit $5::int
+      for no key update of i, g skip locked
+    ) c
+    where l.priority is not null and (select count(*) from present) = 1
+    limit $5::int
+  )
+  union all
+  (
+    select c.due, c.tuple
+    from (select s.* from share s order by s.priority, s.since, s.id) r
+    cross join lateral (
+      select g.ctid as due, i.ctid as tuple
+      from :"schema".gen_durable_due g
+-- include parts/claim_row.sql
+-- include parts/range.sql
+      order by g.eligible_at, g.id
+      limit r.rows
+      for no key update of i, g skip locked
+    ) c
+    limit $5::int
+  )
 ),
+-- include parts/taken.sql
 -- include parts/pick_rows.sql
 where (select set_config('gd.picked', json_build_object(
   'keyed_rows', (

@@ -13,6 +13,8 @@ with recursive
 -- include parts/pick_free.sql
 -- include parts/pick_keys.sql
 -- include parts/claim_keyed.sql
+-- include parts/taken.sql
+-- include parts/kept.sql
 -- include parts/pick_rows.sql
 where (select set_config('gd.picked', json_build_object(
   'keyed_rows', (select count(l.priority) > 0 from (select * from keyed_level limit 1) l),

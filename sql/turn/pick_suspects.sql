@@ -7,6 +7,8 @@
 -- Returns what pick_keyed returns, and leaves what it does.
 with
 -- include parts/claim_suspects.sql
+-- include parts/taken.sql
+-- include parts/kept.sql
 -- include parts/pick_rows.sql
 where (select set_config('gd.picked', json_build_object(
 -- include parts/claimed_now.sql

@@ -22,6 +22,8 @@ with locked as materialized (
   d
   where coalesce(g.nth <= ($5::int[])[least(g.crashes - 1, cardinality($5::int[]))], true)
 ),
+-- include parts/taken.sql
+-- include parts/kept.sql
 -- include parts/pick_rows.sql
 where (select set_config('gd.picked', json_build_object(
 -- include parts/claimed_now.sql

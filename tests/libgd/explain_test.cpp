@@ -316,8 +316,9 @@ struct million_rows {
     // One with a unique key and a history; once, it has been done before.
     auto kept = "insert into " + db.schema()
                 + ".gen_durable (id, fsm, step, unique_key, unique_scope, "
-                  "history) overriding system value values (5000000, 'Order', "
-                  "'collect', 'k', '{runnable,executing}', 2); insert into "
+                  "unique_guard, history) overriding system value values "
+                  "(5000000, 'Order', 'collect', 'k', '{runnable,executing}', "
+                  "'k', 2); insert into "
                 + db.schema()
                 + ".gen_durable_ledger (instance_id, seq, at, fsm_version, "
                   "outcome, to_step, attempt, state) values (5000000, 0, "
@@ -362,9 +363,11 @@ struct million_rows {
     auto occupied = list(column("select coalesce('\"key ' || case when id % 2 ="
                                 " 0 then id end || '\"', 'null')"
                                 + of_waiting));
-    auto named = "update " + db.schema() + ".gen_durable set unique_key = ("
-                 + key_of + ")::bytea, unique_scope = '{awaiting_signal}'"
-                 + " where id = any(" + waiting + "::bigint[])";
+    auto named
+      = "update " + db.schema() + ".gen_durable set unique_key = (" + key_of
+        + ")::bytea, unique_guard = (" + key_of
+        + ")::bytea, unique_scope = '{awaiting_signal}' where id = any("
+        + waiting + "::bigint[])";
     auto sent = each("'paid'", "text") + ", " + each("'{\"a\": 1}'", "text")
                 + ", " + keys + ", 1000, '{}'";
     auto moved = each("'pay'", "text") + ", " + each("'collect'", "text")
@@ -499,8 +502,8 @@ struct million_rows {
       measured{sql::end_leases, "500, 0, 0", 10}.of(1'000),
       {sql::locked_leases, "500, 30000000, 0, 0", 40},
       {sql::reap, "500, '{}', 5", 40},
-      {sql::exonerate, "'{1,2}', '', '', 0, 0, '-infinity', 0, 100", 60,
-       suspected},
+      {sql::exonerate, "'{1,2}', -9223372036854775808, 0, '-infinity', 0, 100",
+       60, suspected},
       {sql::trim_ledger, "'Order', 'collect', 500000, 500, 100", 40},
       // A page of which some are to go, and one of which nobody forgets any.
       {sql::forget_dedup, "100000, 500", 20, forgetting},

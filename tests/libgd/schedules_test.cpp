@@ -154,14 +154,13 @@ CAF_TEST(random schedules keep every promise) {
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {
-  const std::array<mutant, 65> mutants{{
+  const std::array<mutant, 66> mutants{{
     {"an outcome without a fence", sql::flush,
      "(g.locked_by = e.token and g.status = 'executing') is true", "true", 148},
     {"an outcome without its token", sql::flush, "g.locked_by = e.token and ",
      "", 161},
     {"a completion without its token", sql::flush_done,
-     "(g.id, g.locked_by) in (select e.id, e.token ", "g.id in (select e.id ",
-     54},
+     "then g.locked_by = ($2::text[])[1]", "then true", 54},
     {"a completion of what nobody has locked", sql::flush_done,
      "(select x.tuple from held x where x.fenced)",
      "(select g.ctid from :\"schema\".gen_durable g where g.id = any($1))", 47},
@@ -308,10 +307,13 @@ CAF_TEST(a statement with a single fault is found out in few actions) {
      "(g.locked_by = e.token and g.status = 'executing') is true", "true", 13,
      only(feature::workers)},
     {"a pick that leaves due what it takes", sql::pick,
-     "(d.partition_key is null) is true and (d.id in (select p.id from picked "
-     "p)) is "
-     "true",
+     "((select count(*) from picked) = (select count(*) from claimed) or "
+     "(d.id in (select p.id from picked p)) is true)",
      "false"},
+    {"a done that keeps its key", sql::flush_done,
+     "unique_guard = case when g.unique_key is not null and 'done' = "
+     "any(g.unique_scope) then g.unique_key end",
+     "unique_guard = g.unique_guard"},
     {"a pick without a lease", sql::pick, "from picked p\n  having",
      "from picked p where false\n  having"},
     {"a next that is not due", sql::flush_next,

@@ -204,7 +204,7 @@ const std::vector<setting> odd_settings{
   {"default_table_access_method", "heap"},
   {"default_toast_compression", "pglz"},
   {"default_transaction_deferrable", "on"},
-  {"enable_bitmapscan", "off"},
+  {"enable_bitmapscan", "on"},
   {"enable_hashagg", "off"},
   {"enable_hashjoin", "off"},
   {"enable_indexonlyscan", "off"},

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -160,6 +161,80 @@ CAF_TEST(a key is taken in the statuses of its scope and free in the others) {
       CAF_CHECK_EQUAL(again->id == made->id, taken);
     }
   }
+}
+
+CAF_TEST(whether a row holds its key says its status whoever writes it) {
+  auto wrong = [&] {
+    return db.scalar(
+      "select count(*) from gen_durable where (unique_guard, failed_id) is "
+      "distinct from (case when status = any(unique_scope) then unique_key "
+      "end, case when status = 'failed' then id end)");
+  };
+  std::vector<std::string> scopes;
+  for (const auto* x : {"", "awaiting_signal", "done", "failed"})
+    for (const auto* y : {"", "runnable", "runnable,executing"})
+      scopes.push_back("{" + (*x != 0 && *y != 0 ? x + ","s + y : x + ""s + y)
+                       + "}");
+  CAF_MESSAGE("the library, with what a step makes");
+  std::size_t made = 0;
+  for (const auto& in : scopes)
+    for (auto what : {verb::next, verb::replay, verb::await, verb::done,
+                      verb::stop, verb::release}) {
+      auto id = row("executing", "key " + std::to_string(++made), in);
+      work.add(std::make_unique<store::outcome_row>(outcome(id, what, true)));
+    }
+  CAF_CHECK_EQUAL(flush(made).size(), made);
+  CAF_CHECK_EQUAL(wrong(), "0");
+  CAF_MESSAGE("and with what is done about it from outside");
+  db.rows("select gd_stop(target => id) from gen_durable where status <> "
+          "'done' and status <> 'failed'");
+  CAF_CHECK_EQUAL(wrong(), "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(failed_id) > 0 from gen_durable"),
+                  "t");
+  db.rows("select gd_retry(target => id) from gen_durable where status = "
+          "'failed'");
+  CAF_CHECK_EQUAL(wrong(), "0");
+  CAF_MESSAGE("somebody's own SQL");
+  for (const auto* status :
+       {"failed", "done", "runnable", "awaiting_signal", "executing"}) {
+    db.rows("update gen_durable set status = $1::durable_status, awaits = "
+            "'paid', locked_by = 'x', lease_expires_at = now()",
+            {status});
+    CAF_CHECK_EQUAL(wrong(), "0");
+  }
+  db.rows("update gen_durable set unique_key = convert_to('other ' || id, "
+          "'UTF8'), unique_scope = '{executing,runnable}'");
+  CAF_CHECK_EQUAL(wrong(), "0");
+  db.rows("update gen_durable set unique_guard = null, failed_id = 7");
+  CAF_CHECK_EQUAL(wrong(), "0");
+  auto key = db.scalar("select unique_key from gen_durable limit 1");
+  CAF_CHECK(refused_by_server([&] { row("runnable", key, "{runnable}"); }));
+}
+
+CAF_TEST(a key that a row holds against its status is found and mended) {
+  auto first = row("runnable", "k", "{runnable}");
+  auto third = row("failed", "other", "{runnable}");
+  db.rows("alter table gen_durable disable trigger gen_durable_changed");
+  auto second = row("done", "k", "{runnable,done}");
+  db.rows("update gen_durable set unique_guard = null, failed_id = null");
+  auto told = [&](const std::string& f) {
+    return db.scalar("select string_agg(x, '|') from " + f + "() f (x)");
+  };
+  CAF_CHECK_EQUAL(told("_gd_list_faults"),
+                  "gen_durable: 3 instances have another unique_guard or "
+                  "failed_id than their status says, among them "
+                    + std::to_string(first));
+  CAF_CHECK_EQUAL(told("_gd_list_again"),
+                  "gen_durable: the unique key of instance "
+                    + std::to_string(second)
+                    + " is another's: it stays as it is|gen_durable: "
+                      "unique_guard and failed_id of 2 rows were written");
+  CAF_CHECK_EQUAL(db.scalar("select failed_id from gen_durable where id = $1",
+                            {std::to_string(third)}),
+                  std::to_string(third));
+  CAF_CHECK_EQUAL(db.scalar("select id from gen_durable where unique_guard = "
+                            "'k'"),
+                  std::to_string(first));
 }
 
 CAF_TEST(a key is any bytes and its scope lets in what can run) {

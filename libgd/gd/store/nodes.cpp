@@ -431,9 +431,8 @@ pq::call open_crashes() {
 
 pq::call exonerate(const std::vector<std::int64_t>& processes,
                    const exonerated_page& after, std::int32_t limit) {
-  return make_call(sql::exonerate, processes, after.queue, after.fsm,
-                   after.version, after.priority, after.eligible_at, after.id,
-                   limit);
+  return make_call(sql::exonerate, processes, after.place, after.priority,
+                   after.eligible_at, after.id, limit);
 }
 
 } // namespace gd::store

@@ -336,17 +336,15 @@ struct open_crash {
 
 /// Where a page of suspects ended, and what became of it.
 struct exonerated_page {
-  std::string queue{};
-  std::string fsm{};
-  std::int32_t version = std::numeric_limits<std::int32_t>::min();
+  /// Of its machine, version and queue, a hash.
+  std::int64_t place = std::numeric_limits<std::int64_t>::min();
   std::int32_t priority = std::numeric_limits<std::int16_t>::min();
   std::string eligible_at{"-infinity"}; ///< as the session prints it
   std::int64_t id = std::numeric_limits<std::int64_t>::min();
   std::int64_t looked_at = 0;  ///< suspects of the page
   std::int64_t exonerated = 0; ///< of these: charged with fewer ends now
 
-  GD_FIELDS(queue, fsm, version, priority, eligible_at, id, looked_at,
-            exonerated);
+  GD_FIELDS(place, priority, eligible_at, id, looked_at, exonerated);
 };
 /// Of a page of suspects behind that one, those that are charged with the end of one of
 /// these processes are charged with it no more. No row: there were none.

@@ -256,7 +256,7 @@ static pq::call write_any(const sql::statement& by,
                                  : std::optional{to_json(x.awaits_also).text()};
   };
   return make_call(by, column(rows, &outcome_row::id),
-                   column(rows, &outcome_row::token),
+                   alike(rows, &outcome_row::token),
                    column(rows, filled(&outcome_row::step)),
                    column(rows, filled(&outcome_row::state)), consumed_by(rows),
                    column(rows, outcome_of),
@@ -311,13 +311,13 @@ pq::call write_outcomes(const writing& how, const row_refs<outcome_row>& rows,
     return x;
   }
   auto x = make_call(*by, column(rows, &outcome_row::id),
-                     column(rows, &outcome_row::token));
+                     alike(rows, &outcome_row::token));
   if (how.by == writer::done) {
     if (how.then == follow::keep)
       x.args.add(how.keep_us).add(resend.count());
     return x;
   }
-  x.args.add(column(rows, &outcome_row::step))
+  x.args.add(alike(rows, &outcome_row::step))
     .add(column(rows, &outcome_row::state));
   if (how.by == writer::advance)
     x.args.add(consumed_by(rows)).add(new_token);

@@ -8,10 +8,12 @@ language sql
 begin atomic
   delete from :"schema".gen_durable_due d
   where was.partition_key is null and was.crashes < 2 and (d.partition_key is null) is true and d.crashes < 2
+    and hashtextextended(d.queue, hashtextextended(d.fsm, d.fsm_version)) = hashtextextended(was.queue, hashtextextended(was.fsm, was.fsm_version))
     and d.queue = was.queue and d.fsm = was.fsm and d.fsm_version = was.fsm_version and d.priority = was.priority
     and d.eligible_at = was.eligible_at and d.id = was.id;
   delete from :"schema".gen_durable_due d
   where was.partition_key is null and was.crashes >= 2 and d.crashes >= 2 and not d.executes
+    and hashtextextended(d.queue, hashtextextended(d.fsm, d.fsm_version)) = hashtextextended(was.queue, hashtextextended(was.fsm, was.fsm_version))
     and d.queue = was.queue and d.fsm = was.fsm and d.fsm_version = was.fsm_version and d.priority = was.priority
     and d.eligible_at = was.eligible_at and d.id = was.id;
   delete from :"schema".gen_durable_due d
@@ -19,7 +21,8 @@ begin atomic
     and d.eligible_at = was.eligible_at and d.id = was.id;
 end;
 
--- An instance that was inserted, changed or deleted.
+-- An instance that was inserted, changed or deleted. Whose unique_guard or failed_id does not say what the status does, both are
+-- written once more: generated columns would be made anew with each status, of each row, for what few rows have.
 create function :"schema"._gd_see_to() returns trigger
 language plpgsql security definer
 set search_path = :"schema", pg_temp
@@ -36,6 +39,14 @@ begin
         raise exception using errcode = '22023', message = fault;
       end if;
     end if;
+  end if;
+  if tg_op <> 'DELETE' and (new.unique_guard, new.failed_id) is distinct from (
+    case when new.status::text = any(new.unique_scope::text[]) then new.unique_key end,
+    case when new.status::text = 'failed' then new.id end) then
+    update gen_durable g
+    set unique_guard = case when g.status::text = any(g.unique_scope::text[]) then g.unique_key end,
+        failed_id = case when g.status::text = 'failed' then g.id end
+    where g.id = new.id;
   end if;
   if tg_op = 'UPDATE' and (
     old.id, old.status::text, old.fsm, old.fsm_version, old.queue, old.partition_key, old.priority, old.eligible_at, old.crashes,
@@ -84,7 +95,7 @@ $$;
 -- would unpack them at each heartbeat.
 create trigger gen_durable_changed
 after insert or update of id, status, state, fsm, fsm_version, queue, partition_key, priority, eligible_at, crashes, locked_by,
-  lease_expires_at
+  lease_expires_at, unique_key, unique_scope, unique_guard, failed_id
 on :"schema".gen_durable
 for each row
 when (current_setting('gd.trusted', true) is distinct from 'all' or pg_trigger_depth() > 0)
@@ -102,8 +113,8 @@ after truncate on :"schema".gen_durable
 for each statement
 execute function :"schema"._gd_see_to_none();
 
--- What is wrong with both tables, where somebody has restored a part of them, or has switched the triggers off. It reads all
--- instances.
+-- What is wrong with both tables, and with what an instance's status says of its key, where somebody has restored a part of them, or
+-- has switched the triggers off. It reads all instances.
 create function :"schema"._gd_list_faults() returns setof text
 language sql stable
 begin atomic
@@ -135,6 +146,13 @@ begin atomic
     from :"schema".gen_durable_leases l
     cross join lateral unnest(l.ids) as x (id)) l on l.id = g.id and l.token = g.locked_by
   where g.status = 'executing' and l.id is null
+  having count(*) > 0
+  union all
+  select format('gen_durable: %s instances have another unique_guard or failed_id than their status says, among them %s', count(*),
+                min(g.id))
+  from :"schema".gen_durable g
+  where (g.unique_guard, g.failed_id) is distinct from (
+    case when g.status = any(g.unique_scope) then g.unique_key end, case when g.status = 'failed' then g.id end)
   having count(*) > 0;
 end;
 
@@ -145,6 +163,7 @@ set search_path = :"schema", pg_temp
 as $$
 declare
   mended bigint;
+  wrong record;
 begin
   if not exists (select from _gd_list_faults()) then
     return;
@@ -184,6 +203,38 @@ begin
   get diagnostics mended = row_count;
   if mended > 0 then
     return next pg_catalog.format('gen_durable_leases: %s rows were inserted', mended);
+  end if;
+  -- At once what takes no key, and the others one by one, for another may have it.
+  update gen_durable g
+  set unique_guard = case when g.status::text = any(g.unique_scope::text[]) then g.unique_key end,
+      failed_id = case when g.status::text = 'failed' then g.id end
+  where g.id = any(array(
+    select g.id
+    from gen_durable g
+    where (g.unique_guard, g.failed_id) is distinct from (
+        case when g.status::text = any(g.unique_scope::text[]) then g.unique_key end,
+        case when g.status::text = 'failed' then g.id end)
+      and (g.unique_key is null or g.status::text <> all(g.unique_scope::text[]))
+    for no key update skip locked));
+  get diagnostics mended = row_count;
+  for wrong in
+    select g.id
+    from gen_durable g
+    where g.unique_key is not null and g.status::text = any(g.unique_scope::text[])
+      and (g.unique_guard, g.failed_id) is distinct from (g.unique_key, case when g.status::text = 'failed' then g.id end)
+    for no key update skip locked
+  loop
+    begin
+      update gen_durable g
+      set unique_guard = g.unique_key, failed_id = case when g.status::text = 'failed' then g.id end
+      where g.id = wrong.id;
+      mended := mended + 1;
+    exception when unique_violation then
+      return next pg_catalog.format('gen_durable: the unique key of instance %s is another''s: it stays as it is', wrong.id);
+    end;
+  end loop;
+  if mended > 0 then
+    return next pg_catalog.format('gen_durable: unique_guard and failed_id of %s rows were written', mended);
   end if;
 end
 $$;

@@ -54,7 +54,8 @@ begin
 end
 $$;
 
--- Inserts that draw their ids themselves: once for each statement, before its first row.
+-- Inserts that draw their ids themselves: once for each statement, before its first row. The library's sessions have drawn theirs
+-- before, and have seen to it then.
 create function :"schema"._gd_follow_before_insert() returns trigger
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -68,11 +69,13 @@ $$;
 create trigger gen_durable_timeline
 before insert on :"schema".gen_durable
 for each statement
+when (current_setting('gd.trusted', true) is distinct from 'all')
 execute function :"schema"._gd_follow_before_insert();
 
 create trigger signals_timeline
 before insert on :"schema".signals
 for each statement
+when (current_setting('gd.trusted', true) is distinct from 'all')
 execute function :"schema"._gd_follow_before_insert();
 
 -- The sequences that ids come from. A sequence that stands behind its rows gives out ids that others have: a logical replica has

@@ -91,11 +91,12 @@ begin
 
   perform set_config('gd.trusted', 'json', true);
   insert into gen_durable as g (id, fsm, fsm_version, step, state, queue, priority, eligible_at, partition_key, unique_key,
-    unique_scope, history, ledger_step, status, awaits, deadline, result)
+    unique_scope, unique_guard, history, ledger_step, status, awaits, deadline, result)
   overriding system value
   select _gd_insert_row.id, _gd_insert_row.fsm, _gd_insert_row.version, _gd_insert_row.step, _gd_insert_row.state,
     _gd_insert_row.queue, _gd_insert_row.priority, _gd_insert_row.eligible_at, _gd_insert_row.partition_key,
-    _gd_insert_row.unique_key, _gd_insert_row.unique_scope, coalesce(kept, 0),
+    _gd_insert_row.unique_key, _gd_insert_row.unique_scope,
+    case when a.status::text = any(_gd_insert_row.unique_scope::text[]) then _gd_insert_row.unique_key end, coalesce(kept, 0),
     case when kept is not null then _gd_insert_row.step end, a.status, a.awaits, a.deadline, a.result
   from _gd_arrival(_gd_insert_row.fsm, _gd_insert_row.version, _gd_insert_row.step) a
   on conflict do nothing

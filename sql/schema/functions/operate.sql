@@ -158,6 +158,8 @@ begin
   with changed as (
     update gen_durable g
     set status = new_status::durable_status, seq = g.seq + 1,
+        unique_guard = case when g.unique_key is not null and new_status = any(g.unique_scope::text[]) then g.unique_key end,
+        failed_id = case when new_status = 'failed' then g.id end,
         fsm_version = case when what = 'upgrade' then to_version else g.fsm_version end,
         step = case when what = 'upgrade' then to_step else g.step end,
         ledger_step = case when what = 'upgrade' and g.history > 0 then to_step else g.ledger_step end,

@@ -82,7 +82,10 @@ begin
 
   perform set_config('gd.trusted', case trusted when 'all' then 'json' else trusted end, true);
   update gen_durable g
-  set status = arrival.status, seq = g.seq + 1, step = entry.to_step, ledger_step = entry.to_step, state = entry.state,
+  set status = arrival.status, failed_id = null,
+      unique_guard = case when g.unique_key is not null and arrival.status::text = any(g.unique_scope::text[])
+                          then g.unique_key end,
+      seq = g.seq + 1, step = entry.to_step, ledger_step = entry.to_step, state = entry.state,
       result = arrival.result, last_error = null, attempt = 0, crashes = 0, excused = null, trials = 0, awaits = arrival.awaits,
       awaits_also = null, deadline = arrival.deadline, wake_reason = null,
       expires_at = case when arrival.status::text = 'done'

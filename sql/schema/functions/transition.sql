@@ -127,7 +127,10 @@ begin
   perform set_config('gd.trusted', 'json', true);
   with moved as (
     update gen_durable g
-    set status = there.status, step = to_step, state = coalesce(new_state, g.state), seq = g.seq + 1,
+    set status = there.status, failed_id = null,
+        unique_guard = case when g.unique_key is not null and there.status::text = any(g.unique_scope::text[])
+                            then g.unique_key end,
+        step = to_step, state = coalesce(new_state, g.state), seq = g.seq + 1,
         ledger_step = case when g.history > 0 then to_step end,
         result = coalesce(there.result, g.result),
         attempt = 0, crashes = 0, excused = null, trials = 0, last_error = null,

@@ -105,12 +105,18 @@ begin atomic
     offset 0) k
   where w.name is not null
     and not (w.kind = 'queue' and (
-      (select true from :"schema".gen_durable_due g
-       where (g.partition_key is null) is true and g.crashes < 2 and g.queue = w.name limit 1)
-      or (select true from :"schema".gen_durable_due g
-          where g.partition_key is not null and not g.executes and g.queue = w.name limit 1)
-      or (select true from :"schema".gen_durable_due g where g.crashes >= 2 and not g.executes and g.queue = w.name limit 1)
-      ) is true)
+      exists (
+        with recursive
+-- include parts/pick_ranges.sql
+        select from ranges r where r.queue = w.name)
+      or exists (
+        select
+        from (
+          select g.queue from :"schema".gen_durable_due g
+          where g.crashes >= 2 and not g.executes
+          order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)), g.priority, g.eligible_at, g.id
+          limit 1000) g
+        where g.queue = w.name)))
     and (select true from :"schema"._gd_names(w.kind, of_machine.fsm) s where s = w.name limit 1) is null
   order by w.n
   limit 1;

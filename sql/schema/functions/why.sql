@@ -269,8 +269,9 @@ begin atomic
     from (
       select g.eligible_at, g.id
       from :"schema".gen_durable_due g
-      where (g.partition_key is null) is true and g.crashes < 2 and g.queue = m.queue
-        and g.fsm = m.fsm and g.fsm_version = m.fsm_version and g.priority = m.priority
+      where (g.partition_key is null) is true and g.crashes < 2
+        and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) = hashtextextended(m.queue, hashtextextended(m.fsm, m.fsm_version))
+        and g.queue = m.queue and g.fsm = m.fsm and g.fsm_version = m.fsm_version and g.priority = m.priority
       order by g.eligible_at, g.id
       limit 1000) q) w on m.is_due and m.partition_key is null
   -- what lies in its inbox
@@ -414,6 +415,7 @@ set search_path = :"schema", pg_temp
 set row_security = off
 set jit = off
 set enable_seqscan = off
+set enable_bitmapscan = off
 set plan_cache_mode = force_generic_plan
 as $$
 begin

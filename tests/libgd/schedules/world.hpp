@@ -100,7 +100,16 @@ inline constexpr sql::statement read_all{
   "from :\"schema\".gen_durable g "
   "where g.id = any($1::bigint[]) and g.status = 'executing' and not exists ("
   "select from :\"schema\".gen_durable_leases l "
-  "where l.token = g.locked_by and g.id = any(l.ids))"};
+  "where l.token = g.locked_by and g.id = any(l.ids)) "
+  "union all " // the key, and what has failed, as the status says
+  "select format('instance %s: %s, and holds %s, failed %s', "
+  "array_position($1::bigint[], g.id) - 1, g.status, g.unique_guard, "
+  "g.failed_id) "
+  "from :\"schema\".gen_durable g "
+  "where g.id = any($1::bigint[]) "
+  "and (g.unique_guard, g.failed_id) is distinct from ("
+  "case when g.status = any(g.unique_scope) then g.unique_key end, "
+  "case when g.status = 'failed' then g.id end)"};
 
 /// The clock of one row and its signals; it waits for nobody. A pick that has passed over
 /// the row, for somebody had locked it, may hold its place in gen_durable_due still.
@@ -668,21 +677,23 @@ private:
       auto id = to_integer(row_ids[i]);
       auto slot = model_.slot_of(id);
       auto& x = model_.instances[slot];
+      // One that is the same of all is there once.
+      const auto& token = tokens[tokens.size() == 1 ? 0 : i];
       auto which = "an outcome of instance " + std::to_string(slot)
-                   + " under token " + tokens[i];
+                   + " under token " + token;
       auto found = answers.find(id);
       if (found == answers.end()) {
         require(t.contended || x.deleted(), which + " is locked by nobody");
         continue;
       }
-      bool fenced = x.status == "executing" && x.token == tokens[i];
+      bool fenced = x.status == "executing" && x.token == token;
       if (!found->second.applied) {
         require(!fenced || found->second.holder, which + " is refused");
         continue;
       }
       require(fenced, which + " is applied to a row that is " + x.status
                         + " under token [" + x.token + "]");
-      auto& what = model_.outcomes.at({id, tokens[i]});
+      auto& what = model_.outcomes.at({id, token});
       require(!what.applied, which + " is applied twice");
       what.applied = true;
       model_.write(x, what, new_token, erases);
