@@ -32,10 +32,11 @@ with most as (
 -- include parts/verdicts.sql
 , reaped as (
   update :"schema".gen_durable g
-  set status = 'runnable', unique_guard = case when g.unique_key is not null and 'runnable' = any(g.unique_scope) then g.unique_key end,
-      seq = g.seq + 1, attempt = least(g.attempt, 2147483646) + 1,
+  set
+-- include parts/runnable.sql
+      , seq = g.seq + 1, attempt = least(g.attempt, 2147483646) + 1,
       crashes = v.crashes, excused = nullif(v.excused, 0), crashed_in = nullif(v.crashed_in, '{}'),
-      locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
+      updated_at = clock_timestamp()
   from verdict v
   where g.id = any(array[v.id])
   returning g.id, g.fsm, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes, g.status, g.wake_reason, v.token,

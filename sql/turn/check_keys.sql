@@ -32,8 +32,8 @@ with mine as materialized (
           and o.priority = l.priority and o.eligible_at <= statement_timestamp()))
 ), released as (
   update :"schema".gen_durable g
-  set status = 'runnable', unique_guard = case when g.unique_key is not null and 'runnable' = any(g.unique_scope) then g.unique_key end,
-      locked_by = null, lease_expires_at = null
+  set
+-- include parts/runnable.sql
   where g.id = any(array(select l.id from lost l))
   returning g.id, g.partition_key
 ), listed as (

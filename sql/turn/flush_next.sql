@@ -26,10 +26,11 @@ with held as materialized (
 ),
 applied as (
   update :"schema".gen_durable g
-  set status = 'runnable', unique_guard = case when g.unique_key is not null and 'runnable' = any(g.unique_scope) then g.unique_key end,
-      seq = g.seq + 1, step = h.step, state = h.state::jsonb, attempt = 0, eligible_at = clock_timestamp(),
+  set
+-- include parts/runnable.sql
+      , seq = g.seq + 1, step = h.step, state = h.state::jsonb, attempt = 0, eligible_at = clock_timestamp(),
       crashes = 0, excused = null, trials = 0, last_error = null, awaits = null, deadline = null, wake_reason = null,
-      locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
+      updated_at = clock_timestamp()
 -- if history
       , ledger_step = h.step
 -- end

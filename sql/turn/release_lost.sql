@@ -3,8 +3,9 @@
 -- $1 text[] lease tokens
 with applied as (
   update :"schema".gen_durable g
-  set status = 'runnable', unique_guard = case when g.unique_key is not null and 'runnable' = any(g.unique_scope) then g.unique_key end,
-      locked_by = null, lease_expires_at = null, updated_at = clock_timestamp()
+  set
+-- include parts/runnable.sql
+      , updated_at = clock_timestamp()
   where g.id = any(array(
     select g.id
     from :"schema".gen_durable g
