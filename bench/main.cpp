@@ -74,6 +74,17 @@ std::vector<variant> histories(const std::string& drain,
   return xs;
 }
 
+/// The same work without an old snapshot and beside one.
+std::vector<variant> snapshots(const std::vector<variant>& of) {
+  std::vector<variant> xs;
+  for (const auto& x : of)
+    for (const std::string side : {"floor, ", ""})
+      for (const std::string reader : {"", " --snapshot 1"})
+        xs.push_back({side + x.name + (reader.empty() ? "" : ", snapshot"),
+                      x.command + reader, reader.empty() ? "" : side + x.name});
+  return xs;
+}
+
 /// Transitions one by one and in groups: in Statesman's tables, and as the engine
 /// writes them, ahead or picked again.
 std::vector<variant> transitions(const std::string& rows) {
@@ -210,6 +221,15 @@ std::vector<workload> workloads(const sizes& size) {
       {"a minute", drain + " --keep 60", "for ever"},
       {"no time", drain + " --keep 0", "for ever"}},
      false},
+    {"snapshots",
+     "drains beside a transaction whose snapshot is as old as they, and "
+     "without it",
+     snapshots({{"drain", drain},
+                {"chains", chains},
+                {"long chains", "drain --rows 2000 --steps " + n(200, 2)},
+                {"run_ahead", chains + " --run-ahead 100"},
+                {"keys", keys + " --keys 100"}}),
+     false},
     {"ends",
      "10,000 ends a second for a long time, kept for ever and for a minute",
      {{"for ever", ends},
@@ -326,6 +346,9 @@ void add_once(CLI::App& cli, once_options& x) {
   add("--look-ms", x.how.look_ms,
       "engine: between looks; 0: none; -1: its default");
   add("--metrics", x.how.metrics, "engine: of drain: 1: keeps metrics")
+    ->check(CLI::Range(0, 1));
+  add("--snapshot", x.how.snapshot,
+      "of drain: 1: a transaction keeps the snapshot of its beginning")
     ->check(CLI::Range(0, 1));
   add("--hints", x.how.hints, "engine: of elsewhere; 0: none");
   add("--listen", x.how.listen,

@@ -107,6 +107,14 @@ double session::number(const std::string& text) {
   return cell.empty() ? 0 : std::stod(cell);
 }
 
+std::optional<session> old_snapshot(const parameters& how) {
+  if (how.snapshot == 0)
+    return std::nullopt;
+  std::optional<session> x{std::in_place, how.database};
+  x->run("begin isolation level repeatable read; select 1");
+  return x;
+}
+
 double own_memory(std::string_view name) {
   std::ifstream status{"/proc/self/status"};
   for (std::string word; status >> word;)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,7 @@ struct parameters {
   std::int64_t queues = 1;
   std::int64_t look_ms = -1; ///< -1: its default
   std::int64_t metrics = 0;  ///< of drain: 1: kept for Prometheus
+  std::int64_t snapshot = 0; ///< of drain: 1: a transaction is as old as it
   std::int64_t hints = 1;    ///< of elsewhere: whether nodes exchange them
   // round_trip
   std::int64_t listen = 0;   ///< where the gateway is published; 0: anywhere
@@ -101,6 +103,10 @@ public:
 private:
   std::unique_ptr<PGconn, decltype(&PQfinish)> handle_;
 };
+
+/// A transaction that keeps the snapshot of now, if that is to be measured: what
+/// goes from now on is not taken away.
+std::optional<session> old_snapshot(const parameters& how);
 
 /// "name" in kB, as in /proc/self/status, in MB.
 double own_memory(std::string_view name);

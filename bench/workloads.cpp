@@ -436,6 +436,7 @@ sample measure_drain(const parameters& how) {
     session{how.database}.run("update gen_durable set inserted_at = now() - "
                               "interval '1 hour'; vacuum gen_durable");
   meter m{how.database};
+  auto reader = old_snapshot(how);
   std::optional<double> least_share;
   if (how.processes > 1) {
     least_share = drain_in_processes(how, m);
@@ -449,6 +450,7 @@ sample measure_drain(const parameters& how) {
     done.wait_for(how.rows * how.steps);
     m.stop();
   }
+  reader.reset();
   auto out = m.finish(static_cast<double>(how.rows * how.steps));
   out.more["pages per picked row"] = m.pages_per_pick();
   verify_history(how);
