@@ -81,11 +81,7 @@ inline gd::machine purchase(const caf::actor& bank) {
     .step(pay, {.limit = 30s}, gd::actors::async([bank](auto ctx) { ::pay(ctx, bank); }))
     .step(print, {.blocking = true, .limit = 10min}, ::print)
     .step(ship, [](context& ctx) { return gd::done(ctx.state); })
-    .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
-      if (ctx.failures() < 3)
-        return gd::replay(ctx.state, gd::backoff(ctx.failures(), 10ms));
-      return gd::stop(why.message());
-    });
+    .retry({.attempts = 4, .backoff = {10ms}});
 }
 // [/kinds]
 // clang-format on

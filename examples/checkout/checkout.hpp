@@ -46,11 +46,7 @@ inline gd::machine checkout(std::chrono::milliseconds pay_within
             return gd::await("payment_confirmed", ctx.state).timeout(pay_within);
           })
     .step(ship, [](context&) { return gd::done(receipt{.shipped = true}); })
-    .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
-      if (ctx.failures() < 5)
-        return gd::replay(ctx.state, gd::backoff(ctx.failures()));
-      return gd::stop(why.message());
-    });
+    .retry({.attempts = 6}); // with a delay that grows; then it has failed
 }
 // [/readme]
 // clang-format on

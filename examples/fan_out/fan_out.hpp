@@ -114,12 +114,7 @@ inline gd::outcome report(const outbox& out, gd::context<part_state>& ctx) {
 
 /// What could not be inserted or told is tried again; so a parent whose inbox is
 /// full of its children's signals slows them down.
-template <class State>
-gd::outcome try_again(const gd::failure& why, gd::context<State>& ctx) {
-  if (ctx.failures() < 20)
-    return gd::replay(ctx.state, gd::backoff(ctx.failures()));
-  return gd::stop(why.message());
-}
+inline const gd::retry_options try_again{.attempts = 21};
 
 /// Steps that talk to the database wait for it: on threads of their own.
 inline gd::machine count_parent(outbox out, std::chrono::milliseconds patience
@@ -128,7 +123,7 @@ inline gd::machine count_parent(outbox out, std::chrono::milliseconds patience
   return gd::define<count_state, count_step>("Count", /*version*/ 1)
     .step(count_step::split, {.blocking = true}, [out](context& ctx) { return split(out, ctx); })
     .step(count_step::join, [patience](context& ctx) { return join(patience, ctx); })
-    .on_error(try_again<count_state>);
+    .retry(try_again);
 }
 
 inline gd::machine count_part(outbox out) {
@@ -136,6 +131,6 @@ inline gd::machine count_part(outbox out) {
   return gd::define<part_state, part_step>("CountPart", /*version*/ 1)
     .step(part_step::count, count)
     .step(part_step::report, {.blocking = true}, [out](context& ctx) { return report(out, ctx); })
-    .on_error(try_again<part_state>);
+    .retry(try_again);
 }
 // clang-format on

@@ -92,7 +92,7 @@ int count_words(const std::string& database, const std::string& schema,
       return EXIT_FAILURE;
     }
     if (row->status == "done") {
-      if (auto sum = gd::from_json<total>(row->result->text()))
+      if (auto sum = row->result_as<total>())
         std::cout << sum->words << " words in " << texts.texts.size()
                   << " texts\n";
       return EXIT_SUCCESS;

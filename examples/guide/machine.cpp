@@ -157,18 +157,16 @@ gd::outcome ship(gd::context<billing_state>& ctx) {
 // [/effect]
 
 // [handler]
-gd::outcome on_error(const gd::failure& why, gd::context<billing_state>& ctx) {
+gd::outcome on_error(const gd::failure& why, gd::context<billing_state>&) {
   try {
     if (why.thrown())
       std::rethrow_exception(why.thrown());
   } catch (const declined&) {
     return gd::stop("the bank has declined: " + why.message());
   } catch (...) {
-    // Whatever else it was may be over by the next time.
+    // Whatever else it was has been tried for long enough.
   }
-  if (ctx.failures() < 8)
-    return gd::replay(ctx.state, gd::backoff(ctx.failures(), 500ms, 1min));
-  return gd::stop(why.message());
+  return gd::stop("not paid: " + why.message());
 }
 // [/handler]
 
@@ -180,6 +178,7 @@ gd::machine billing() {
     .initial(collect_payment)   // default: the first one
     .step(collect_payment, guide::collect_payment)
     .step(ship, guide::ship)
+    .retry({.attempts = 8, .backoff = {500ms, 1min}, .not_for = gd::exceptions<declined>()}) // default: never
     .on_error(guide::on_error); // default: stop(reason)
 }
 // [/machine]
@@ -208,11 +207,7 @@ gd::machine trial() {
     })
     .step(bill, [](context&) { return gd::done(); })
     .step(close, [](context&) { return gd::done(); })
-    .on_error([](const gd::failure& why, context& ctx) -> gd::outcome {
-      if (ctx.failures() < 8)
-        return gd::replay(ctx.state, gd::backoff(ctx.failures()));
-      return gd::stop(why.message());
-    });
+    .retry({.attempts = 9});
 }
 // [/types]
 
@@ -245,9 +240,8 @@ gd::machine refund() {
     .step(pay_back, {.blocking = true, .to = {closed}}, guide::pay_back)
     .step(refused, [](context&) { return gd::stop("refused"); })
     .step(closed, [](context&) { return gd::done(); })
-    .on_error({.to = {refused}}, [](const gd::failure&, context& ctx) -> gd::outcome {
-      if (ctx.failures() < 8)
-        return gd::replay(ctx.state, gd::backoff(ctx.failures()));
+    .retry({.attempts = 9})
+    .on_error({.to = {refused}}, [](const gd::failure&, context& ctx) {
       return gd::next(refused, ctx.state);
     })
     .declared_only();

@@ -53,9 +53,8 @@ inline gd::machine nightly(std::function<void(instant)> work) {
       ++ctx.state.runs;
       return gd::next(wait, ctx.state);
     })
-    .on_error([](const gd::failure&, context& ctx) -> gd::outcome {
-      if (ctx.failures() < 5)
-        return gd::replay(ctx.state, gd::backoff(ctx.failures(), 1min, 30min));
+    .retry({.attempts = 6, .backoff = {1min, 30min}})
+    .on_error([](const gd::failure&, context& ctx) {
       return gd::next(wait, ctx.state); // this night is given up, and not the next one
     });
 }

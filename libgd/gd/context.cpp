@@ -6,8 +6,10 @@
 
 namespace gd {
 
-undecodable_signal::undecodable_signal(std::string_view name, const error& why)
-  : what_("signal " + std::string{name} + ": " + why.message) {
+undecodable_signal::undecodable_signal(std::string_view name, std::int64_t id,
+                                       const error& why)
+  : what_("signal " + std::string{name} + " (" + std::to_string(id)
+          + "): " + why.message) {
   // nop
 }
 

@@ -36,10 +36,10 @@ struct raw_signal {
 /// Thrown by `take` and `peek` when a payload does not decode.
 class undecodable_signal : public std::exception {
 public:
-  /// The signal's name, and what does not decode.
-  undecodable_signal(std::string_view name, const error& why);
+  /// The signal's name and number, and what does not decode.
+  undecodable_signal(std::string_view name, std::int64_t id, const error& why);
 
-  /// "signal <name>: <what does not decode>"
+  /// "signal <name> (<number>): <what does not decode>"
   const char* what() const noexcept override {
     return what_.c_str();
   }
@@ -56,7 +56,8 @@ public:
   std::int32_t fsm_version = 1; ///< the machine's version
   std::string step{};           ///< the step that runs
   /// How often this step has been tried before, since it last got anywhere: 0 in
-  /// its first execution, and again after each `next` and `await`.
+  /// its first execution, and again after each `next` and `await`. A `replay` counts
+  /// as a failure, and forgets the ends of processes before it.
   std::int32_t attempt = 0;
 
   /// The database's clock when the row was picked, whatever this machine's clock
@@ -158,7 +159,7 @@ private:
       return std::nullopt;
     auto x = from_json<T>(from->content.payload);
     if (!x)
-      throw undecodable_signal{name, x.error()};
+      throw undecodable_signal{name, from->content.id, x.error()};
     return std::move(*x);
   }
 
@@ -188,9 +189,12 @@ public:
 /// Why the handler is called.
 class failure {
 public:
-  /// Why, and what was thrown; for tests of handlers.
-  explicit failure(std::string message, std::exception_ptr thrown = nullptr)
-    : message_(std::move(message)), thrown_(std::move(thrown)) {
+  /// Why, what was thrown, and whether it is permanent; for tests of handlers.
+  explicit failure(std::string message, std::exception_ptr thrown = nullptr,
+                   bool permanent = false)
+    : message_(std::move(message)),
+      thrown_(std::move(thrown)),
+      permanent_(permanent) {
     // nop
   }
 
@@ -206,9 +210,17 @@ public:
     return thrown_;
   }
 
+  /// Whether the same step fails with the same inputs again: it returned an outcome
+  /// that cannot be carried out, or took a signal that does not decode. What
+  /// `machine_builder::retry` declares leaves these out.
+  bool permanent() const noexcept {
+    return permanent_;
+  }
+
 private:
   std::string message_{};
   std::exception_ptr thrown_;
+  bool permanent_ = false;
 };
 
 } // namespace gd

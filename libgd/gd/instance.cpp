@@ -114,6 +114,13 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+error instance::without_result() const {
+  return {errc::invalid_argument,
+          fmt::format("instance {} has no result: expected done, got {}", id,
+                      printable(status)),
+          {}};
+}
+
 result<void> check_name(std::string_view what, std::string_view name,
                         const limits& bounds) {
   auto refuse = [&](std::string_view got) {
@@ -201,9 +208,8 @@ result<void> check_size(std::string_view what, const json& value,
   return {};
 }
 
-/// Of one that nobody has parsed yet.
-static result<void> check_document(std::string_view what, const json& value,
-                                   std::size_t most) {
+result<void> check_document(std::string_view what, const json& value,
+                            std::size_t most) {
   if (auto ok = check_size(what, value, most); !ok)
     return ok;
   if (auto ok = check_json(value.text()); !ok)

@@ -230,6 +230,22 @@ struct instance {
   /// That of its insert.
   std::optional<std::string> traceparent{};
 
+  /// Its state, decoded. An error, `codec`: it is not of that type, or too long.
+  template <class T>
+  gd::result<T> state_as() const {
+    return from_json<T>(state);
+  }
+
+  /// Its result, decoded. Errors: `codec`, as of `state_as`; `invalid_argument`: it is
+  /// not done, and has none.
+  template <class T>
+  gd::result<T> result_as() const {
+    return result ? from_json<T>(*result) : without_result();
+  }
+
+  /// Why it has none.
+  error without_result() const;
+
   GD_STATE(instance, id, fsm, version, step, status, state, result, awaits,
            awaits_also, queue, priority, partition_key, unique_key, attempt,
            crashes, trials, last_error, locked_by, wake_reason, eligible_at_us,
@@ -486,6 +502,10 @@ std::string address_text(std::int64_t id,
 /// `codec`, `invalid_argument`.
 result<void> check_size(std::string_view what, const json& value,
                         std::size_t most);
+
+/// The same of text that nobody has parsed yet.
+result<void> check_document(std::string_view what, const json& value,
+                            std::size_t most);
 
 /// Whether a signal can be sent, as far as can be told without the database: its
 /// target, its name, its payload, its key. Errors: `invalid_argument`, `codec`.

@@ -109,6 +109,10 @@ json to_json(const T& x);
 template <class T>
 result<T> from_json(std::string_view text);
 
+/// The same of a `json`; of a failed one, why it is.
+template <class T>
+result<T> from_json(const json& x);
+
 /// Decodes what a person wrote: unknown and repeated keys are refused.
 template <class T>
 result<T> from_json_strict(std::string_view text);

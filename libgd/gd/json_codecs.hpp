@@ -46,6 +46,13 @@ result<T> from_json(std::string_view text) {
 }
 
 template <class T>
+result<T> from_json(const json& x) {
+  if (const auto* why = x.failure())
+    return *why;
+  return from_json<T>(std::string_view{x.text()});
+}
+
+template <class T>
 result<T> from_json_strict(std::string_view text) {
   return detail::decode_json<T>(text, true);
 }

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <random>
+#include <string>
+#include <utility>
 
 namespace gd {
 
@@ -159,6 +163,57 @@ void detail::open_outside(machine& of, std::size_t step, const step_list& to) {
   auto names = declared(of, "step " + slot.name, std::nullopt, to);
   if (names)
     slot.outside.insert(slot.outside.end(), names->begin(), names->end());
+}
+
+void detail::add_retries(machine& to, const retry_options& by_default) {
+  std::map<std::string, retry_options, std::less<>> of_steps;
+  auto check = [&to](const std::string& whose, const retry_options& how) {
+    auto refuse = [&](const std::string& text) {
+      to.problem = error{
+        errc::invalid_argument, to.title() + ": " + whose + " " + text, {}};
+    };
+    if (how.attempts < 1 || how.attempts > 1'000'000)
+      refuse("has " + std::to_string(how.attempts)
+             + " attempts, expected 1 to 1000000");
+    if (how.backoff.base.count() < 0 || how.backoff.most < how.backoff.base
+        || how.backoff.most > longest_delay)
+      refuse("has a backoff of " + std::to_string(how.backoff.base.count())
+             + " ms, at most " + std::to_string(how.backoff.most.count())
+             + " ms, expected 0 ms to 100 years, and no more than at most");
+  };
+  check("retry", by_default);
+  for (const auto& step : to.steps) {
+    const auto& own = step.how.retry;
+    if (own.attempts != 0)
+      check("retry of step " + step.name, own);
+    const auto& how = own.attempts != 0 ? own : by_default;
+    if (how.attempts > 1)
+      of_steps.emplace(step.name, how);
+  }
+  if (of_steps.empty())
+    return;
+  if (!to.on_error)
+    to.handler_to.emplace(); // no step follows
+  to.on_error =
+    [of_steps = std::move(of_steps), type = to.state_type,
+     handler = std::move(to.on_error)](const failure& why, context_base& ctx,
+                                       const std::string& state) -> outcome {
+    auto found = of_steps.find(ctx.step);
+    if (found != of_steps.end() && !why.permanent()
+        && ctx.failures() < found->second.attempts - 1
+        && !found->second.not_for.includes(why.thrown())) {
+      const auto& [base, most] = found->second.backoff;
+      return {.kind = outcome_kind::replay,
+              .value = json::raw(state),
+              .state_type = type,
+              .delay_us = std::chrono::microseconds{backoff(ctx.failures(),
+                                                            base, most)}
+                            .count()};
+    }
+    if (handler)
+      return handler(why, ctx, state);
+    return stop(why.message());
+  };
 }
 
 std::chrono::milliseconds backoff(std::int32_t failures,

@@ -11,6 +11,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -76,6 +77,67 @@ struct step_list {
   std::type_index type = typeid(void); ///< of the enumerators, if any
 };
 
+/// Exceptions of some types, and of those derived from them. Made by `exceptions`.
+class exception_list {
+public:
+  /// None.
+  exception_list() = default;
+
+  /// Those for which `are` is true; it is given no null.
+  explicit exception_list(bool (*are)(const std::exception_ptr&)) noexcept
+    : are_(are) {
+    // nop
+  }
+
+  /// Whether it is one of them. A null is none.
+  bool includes(const std::exception_ptr& thrown) const {
+    return are_ != nullptr && thrown && are_(thrown);
+  }
+
+private:
+  bool (*are_)(const std::exception_ptr&) = nullptr;
+};
+
+namespace detail {
+
+template <class E>
+bool is_exception(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const E&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+} // namespace detail
+
+/// The exceptions of these types: `gd::exceptions<declined, std::logic_error>()`.
+template <class... Es>
+exception_list exceptions() {
+  return exception_list{[](const std::exception_ptr& thrown) {
+    return (detail::is_exception<Es>(thrown) || ...);
+  }};
+}
+
+/// What a delay grows with; see `backoff`.
+struct backoff_options {
+  std::chrono::milliseconds base = std::chrono::seconds{1}; ///< 0 or more
+  std::chrono::milliseconds most = std::chrono::minutes{5}; ///< of any delay
+};
+
+/// How often a step that fails is run, and when; see `machine_builder::retry`.
+struct retry_options {
+  /// How often a step is run until it is given up, the first time included: 1 to
+  /// 1,000,000. What counts is `context::failures`: not that its process was killed.
+  std::int32_t attempts = 5;
+  /// The delay behind each failure: `gd::backoff` of those before it.
+  backoff_options backoff{};
+  /// What is given up at once: `gd::exceptions<declined>()`.
+  exception_list not_for{};
+};
+
 /// How a step runs, and where it leads.
 struct step_options {
   /// It may block, or compute for long: it gets a thread of its own. Otherwise
@@ -87,6 +149,9 @@ struct step_options {
   /// The steps that its `next` may go to. For asynchronous steps, and those that
   /// return a plain `outcome`: others declare it by their type.
   step_list to{};
+  /// How often it is run when it fails; `attempts` of 0: as the machine's `retry`
+  /// says.
+  retry_options retry{.attempts = 0};
 };
 
 /// What a handler declares.
@@ -248,6 +313,10 @@ machine::step_definition& new_step(machine& of, std::size_t step);
 /// Defines a step without a function.
 void define_resting(machine& of, std::size_t step, const step_list& to,
                     machine::resting how);
+
+/// Has the handler called for what is given up alone; the rest is tried again, as
+/// its step says, or else as `by_default`.
+void add_retries(machine& to, const retry_options& by_default);
 
 /// Opens transitions from that step to those outside.
 void open_outside(machine& of, std::size_t step, const step_list& to);
@@ -463,6 +532,16 @@ public:
     return std::move(*this);
   }
 
+  /// Runs a step that has failed again, with the same inputs: `.retry({.attempts = 8,
+  /// .backoff = {500ms, 1min}, .not_for = gd::exceptions<declined>()})`. A step may
+  /// say otherwise (`step_options::retry`). What is left goes to the handler, or
+  /// ends the instance if there is none: the last attempt, an exception of
+  /// `not_for`, and a permanent failure (`failure::permanent`).
+  machine_builder retry(retry_options how = {}) && {
+    retry_ = how;
+    return std::move(*this);
+  }
+
   /// Handles what steps throw: `outcome f(const failure&, context<State>&)`, with
   /// types as those of steps, which declare as those of steps do.
   template <class F>
@@ -495,6 +574,7 @@ public:
 
   /// The machine. What is wrong with it is told by whoever it is given to.
   operator machine() && {
+    detail::add_retries(built_, retry_);
     return std::move(built_);
   }
 
@@ -509,6 +589,7 @@ private:
   }
 
   machine built_;
+  retry_options retry_{.attempts = 1};
 };
 
 /// Begins the definition of a machine with the steps of `Step` (a GD_ENUM) and

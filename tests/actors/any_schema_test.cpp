@@ -73,8 +73,7 @@ struct fixture : engine_fixture {
       CAF_CHECK(need(ask<gd::signalled>(engine, said)).duplicate);
       own.wait_until(status, "done");
       auto end = need(ask<gd::instance>(engine, gd::look_up{first.id}));
-      CAF_CHECK_EQUAL(need(gd::from_json<probe_state>(end.result->text())).note,
-                      "hello");
+      CAF_CHECK_EQUAL(need(end.result_as<probe_state>()).note, "hello");
       need(ask<gd::stats>(engine, gd::stats_query{}));
       reap(own, role);
     }

@@ -49,7 +49,7 @@ CAF_TEST(
   CAF_REQUIRE(x);
   CAF_CHECK_EQUAL(x->status, "done");
   CAF_CHECK_EQUAL(x->attempt, 0);
-  auto result = gd::from_json<probe_state>(x->result->text());
+  auto result = x->result_as<probe_state>();
   CAF_REQUIRE(result);
   CAF_CHECK_EQUAL(result->n, 42);
 }

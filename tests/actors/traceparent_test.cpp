@@ -59,8 +59,8 @@ probe noting(int failures = 0) {
 }
 
 std::string note_of(const gd::instance& x) {
-  auto state = gd::from_json<probe_state>(x.result ? x.result->text()
-                                                   : x.state.text());
+  auto state = x.result ? x.result_as<probe_state>()
+                        : x.state_as<probe_state>();
   return state ? state->note : to_string(state.error());
 }
 

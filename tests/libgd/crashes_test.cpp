@@ -125,6 +125,36 @@ struct fixture : gd::test::engine_database {
 
 CAF_TEST_FIXTURE_SCOPE(crashes_tests, fixture)
 
+CAF_TEST(tries are counted as the guide says) {
+  auto id = insert();
+  auto ends_with = [&](store::verb what) {
+    execute({id}, "now");
+    store::outcome_row row{.id = id, .token = token("now"), .what = what};
+    row.step = "pay";
+    row.state = "{}";
+    run(store::flush({row}));
+    return counts(id);
+  };
+  CAF_CHECK_EQUAL(counts(id), "attempt 0, crashes 0, excused 0");
+  CAF_CHECK_EQUAL(ends_with(store::verb::replay),
+                  "attempt 1, crashes 0, excused 0");
+  crash({id}, "has gone");
+  CAF_CHECK_EQUAL(counts(id), "attempt 2, crashes 1, excused 0");
+  CAF_CHECK_EQUAL(ends_with(store::verb::release),
+                  "attempt 2, crashes 1, excused 0");
+  CAF_CHECK_EQUAL(ends_with(store::verb::replay),
+                  "attempt 2, crashes 0, excused 0");
+  gd::test::session alive{db.conninfo()};
+  alive.exec("select pg_advisory_lock(hashtext('gen_durable node'), "
+             "hashtext('n/lives'))");
+  crash({id}, "lives"); // a failure of its actor
+  CAF_CHECK_EQUAL(counts(id), "attempt 3, crashes 0, excused 0");
+  crash({id}, "has gone too");
+  CAF_CHECK_EQUAL(counts(id), "attempt 4, crashes 1, excused 0");
+  CAF_CHECK_EQUAL(ends_with(store::verb::next),
+                  "attempt 0, crashes 0, excused 0");
+}
+
 CAF_TEST(
   the end of a process in the middle of a trial is charged to that row alone) {
   auto guilty = insert();

@@ -1,5 +1,6 @@
 #define CAF_SUITE json
 
+#include <gd/instance.hpp>
 #include <gd/json.hpp>
 
 #include <caf/test/dsl.hpp>
@@ -186,7 +187,7 @@ bool survives(const T& x) {
   auto text = gd::to_json(x);
   if (!text.check())
     return false;
-  auto copy = gd::from_json<T>(text.text());
+  auto copy = gd::from_json<T>(text);
   auto strict_copy = gd::from_json_strict<T>(text.text());
   return copy && *copy == x && strict_copy && *strict_copy == x;
 }
@@ -792,6 +793,25 @@ CAF_TEST(nesting is bounded in either direction) {
   CAF_CHECK(survives(grow({}, 255)));
   auto x = grow({}, 1000);
   CAF_CHECK(text_of(x).ends_with("expected at most 512 levels, got more"));
+}
+
+CAF_TEST(what an instance holds is decoded or an error says why it cannot be) {
+  gd::instance x{
+    .id = 7,
+    .status = "runnable",
+    .state = gd::json::raw(R"({"sku": "a-1", "qty": 2, "more": 3})")};
+  auto state = x.state_as<item>();
+  CAF_REQUIRE(state);
+  CAF_CHECK_EQUAL(state->sku, "a-1");
+  auto none = x.result_as<item>();
+  CAF_CHECK_EQUAL(none.error().message,
+                  "instance 7 has no result: expected done, got runnable");
+  x.result = gd::json::raw(R"({"qty": "two"})");
+  auto other = x.result_as<item>();
+  CAF_CHECK(other.error().code == gd::errc::codec);
+  x.result = gd::json::failed({gd::errc::codec, "too long", {}});
+  auto failed = x.result_as<item>();
+  CAF_CHECK_EQUAL(failed.error().message, "too long");
 }
 
 CAF_TEST(a large document decodes) {

@@ -310,7 +310,7 @@ struct fixture {
     worker{db, machine}.run_all();
     auto end = need(client.look_up(id));
     CAF_REQUIRE_EQUAL(end.status + end.last_error.value_or(""), "done");
-    return need(gd::from_json<State>(end.result->text()));
+    return need(end.template result_as<State>());
   }
 
   /// Why a step that returns this ends as failed.

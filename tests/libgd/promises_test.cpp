@@ -203,7 +203,7 @@ CAF_TEST(a submission id is kept with the transition that it belongs to) {
   CAF_REQUIRE(found && found->size() == 3);
   CAF_CHECK(!(*found)[0].metadata && !(*found)[2].metadata);
   CAF_REQUIRE((*found)[1].metadata);
-  auto kept = gd::from_json<submission>((*found)[1].metadata->text());
+  auto kept = gd::from_json<submission>(*(*found)[1].metadata);
   CAF_REQUIRE(kept);
   CAF_CHECK_EQUAL(kept->submission_id, "SUB-1");
 }

@@ -438,6 +438,138 @@ CAF_TEST(whatever a step throws reaches the handler) {
                   "something that is no std::exception was thrown"s);
 }
 
+CAF_TEST(a step that fails is run again as often as its machine says and then
+           the handler has it) {
+  auto machine = [](bool handled) {
+    auto builder = gd::define<order, parcel_phase>("Order", 3)
+                     .step(parcel_phase::collect,
+                           [](context& ctx) -> gd::outcome {
+                             ctx.state.number = 8;
+                             throw std::runtime_error{"no stock"};
+                           })
+                     .step(parcel_phase::ship,
+                           [](context&) { return gd::done(); })
+                     .retry({.attempts = 4, .backoff = {400ms, 1s}});
+    gd::machine built = handled ? std::move(builder).on_error(
+                          [](const gd::failure& why,
+                             context& ctx) -> gd::outcome {
+                            return gd::stop(why.message() + " after "
+                                            + std::to_string(ctx.failures()));
+                          })
+                                : std::move(builder);
+    return built;
+  };
+  for (auto handled : {true, false})
+    for (std::int32_t failures = 0; failures < 5; ++failures) {
+      picked.crashes = 2; // which is not counted
+      picked.attempt = failures + picked.crashes;
+      gd::run once{held(machine(handled))};
+      auto row = *once.execute();
+      CAF_CHECK(once.failed());
+      CAF_CHECK_EQUAL(row.failure.value_or(""), "no stock");
+      if (failures < 3) {
+        CAF_CHECK(row.what == verb::replay);
+        CAF_CHECK_EQUAL(row.state, picked.state);
+        auto full = std::min(400'000 << failures, 1'000'000);
+        CAF_CHECK_GREATER_OR_EQUAL(row.delay_us, full / 2 - 1'000);
+        CAF_CHECK_LESS_OR_EQUAL(row.delay_us, full);
+      } else {
+        CAF_CHECK(row.what == verb::stop);
+        CAF_CHECK_EQUAL(row.reason,
+                        handled ? "no stock after " + std::to_string(failures)
+                                : "no stock"s);
+      }
+    }
+}
+
+namespace {
+
+struct declined : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct declined_for_good : declined {
+  using declined::declined;
+};
+
+} // namespace
+
+CAF_TEST(what is declared not to be retried
+         and what would fail again are not ) {
+  auto ends_as = [&](body step, std::int32_t attempts = 4) {
+    auto built = gd::define<order, parcel_phase>("Order", 3)
+                   .retry({.attempts = attempts,
+                           .not_for = gd::exceptions<declined, int>()})
+                   .step(parcel_phase::collect, std::move(step))
+                   .step(parcel_phase::ship,
+                         [](context&) { return gd::done(); });
+    gd::run once{held(std::move(built))};
+    return once.execute()->what;
+  };
+  auto throws = [](auto x) {
+    return [x](context&) -> gd::outcome { throw x; };
+  };
+  receive("paid", R"({"amount": "five"})");
+  picked.attempt = 0;
+  CAF_CHECK(ends_as(throws(std::runtime_error{"no"})) == verb::replay);
+  CAF_CHECK(ends_as(throws(std::runtime_error{"no"}), 1) == verb::stop);
+  CAF_CHECK(ends_as(throws("text")) == verb::replay);
+  CAF_CHECK(ends_as(throws(declined{"no"})) == verb::stop);
+  CAF_CHECK(ends_as(throws(declined_for_good{"no"})) == verb::stop);
+  CAF_CHECK(ends_as(throws(5)) == verb::stop);
+  CAF_CHECK(ends_as([](context&) { return impossible(); }) == verb::stop);
+  CAF_CHECK(ends_as([](context& ctx) -> gd::outcome {
+              ctx.take<payment>("paid");
+              return gd::done();
+            })
+            == verb::stop);
+}
+
+CAF_TEST(a step says itself how often it is run and a limit is tried again) {
+  auto built = gd::define<order, parcel_phase>("Order", 3)
+                 .step(parcel_phase::collect, {.retry = {.attempts = 2}},
+                       [](context&) { return gd::done(); })
+                 .step(parcel_phase::ship, {.retry = {.attempts = 1}},
+                       [](context&) { return gd::done(); })
+                 .retry({.attempts = 9});
+  auto of = std::make_shared<const gd::machine>(std::move(built));
+  auto after = [&](const char* step, std::int32_t attempt) {
+    picked.step = step;
+    picked.attempt = attempt;
+    gd::run once{std::make_shared<gd::held_row>(of, picked, lease, bounds)};
+    return once.fail(gd::failure{"took longer"})->what;
+  };
+  CAF_CHECK(after("collect", 0) == verb::replay);
+  CAF_CHECK(after("collect", 1) == verb::stop);
+  CAF_CHECK(after("ship", 0) == verb::stop);
+  CAF_CHECK(of->handler_to == std::vector<std::string>{});
+}
+
+CAF_TEST(retries that cannot be are refused with a sentence) {
+  auto problem = [](gd::retry_options how, gd::retry_options of_step) {
+    gd::machine built = gd::define<order, parcel_phase>("Order", 3)
+                          .retry(how)
+                          .step(parcel_phase::collect, {.retry = of_step},
+                                [](context&) { return gd::done(); })
+                          .step(parcel_phase::ship,
+                                [](context&) { return gd::done(); });
+    auto ok = built.validate();
+    return ok ? "none"s : ok.error().message;
+  };
+  constexpr auto as_machine = 0;
+  CAF_CHECK_EQUAL(problem({.attempts = 1'000'000}, {.attempts = as_machine}),
+                  "none");
+  CAF_CHECK_EQUAL(problem({.attempts = 0}, {.attempts = as_machine}),
+                  "Order v3: retry has 0 attempts, expected 1 to 1000000");
+  CAF_CHECK_EQUAL(
+    problem({}, {.attempts = -1}),
+    "Order v3: retry of step collect has -1 attempts, expected 1 to 1000000");
+  CAF_CHECK_EQUAL(problem({}, {.backoff = {2s, 1s}}),
+                  "Order v3: retry of step collect has a backoff of 2000 ms, "
+                  "at most 1000 ms, expected 0 ms to 100 years, and no more "
+                  "than at most");
+}
+
 CAF_TEST(the handler can look at what was thrown) {
   int thrown = 0;
   run([](context&) -> gd::outcome { throw 5; },
@@ -725,12 +857,12 @@ CAF_TEST(a payload that does not decode throws and can be taken raw
                        ctx.take<payment>("paid");
                        return gd::done();
                      }),
-                     "signal paid: $.amount"));
+                     "signal paid (100): $.amount"));
   CAF_CHECK(contains(told([](context& ctx) {
                        ctx.peek<payment>("paid");
                        return gd::done();
                      }),
-                     "signal paid: $.amount"));
+                     "signal paid (100): $.amount"));
   auto row = run([](context& ctx) {
     auto raw = ctx.take_raw("paid");
     CAF_CHECK(raw && raw->id == 100 && raw->name == "paid");

@@ -60,7 +60,7 @@ namespace gdctl::serve {
 gd::result<std::string> for_scripts(const gd::json& x) {
   if (!x.ok())
     return *x.failure();
-  auto out = gd::from_json<scripted>(x.text());
+  auto out = gd::from_json<scripted>(x);
   if (!out)
     return out.error();
   return std::move(out->text);

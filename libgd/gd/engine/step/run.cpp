@@ -86,7 +86,7 @@ outcome_ptr run::finish(outcome x, const context_base& ctx) {
     auto encoded = encode(std::move(x), ctx, false);
     if (encoded)
       return std::move(*encoded);
-    return handle(failure{encoded.error().message},
+    return handle(failure{encoded.error().message, nullptr, true},
                   without_data(encoded.error()).message);
   } catch (...) {
     return fail(std::current_exception());
@@ -102,7 +102,7 @@ outcome_ptr run::fail(const std::exception_ptr& thrown) {
   } catch (const undecodable_state& e) {
     return give_up(e.why);
   } catch (const undecodable_signal& e) {
-    return handle(failure{e.what(), thrown},
+    return handle(failure{e.what(), thrown, true},
                   without_data({errc::codec, {}, {}}).message);
   } catch (...) {
     auto message = describe_exception();
