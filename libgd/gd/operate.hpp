@@ -62,7 +62,10 @@ struct why {
 ///   another priority.
 /// - upgrade: the same goes to another version of its machine, and waits there as it did.
 ///   A node that has both decodes its state, or leaves it as it is: see `bulk_command`.
-GD_ENUM(act, retry, stop, run_now, move, upgrade);
+/// - discard: a signal leaves the inbox of one that does not execute, and is not done, as if
+///   a step had consumed it.
+/// - replace: such a signal gets another payload. An instance that waits for its name wakes.
+GD_ENUM(act, retry, stop, run_now, move, upgrade, discard, replace);
 
 /// Does something with one instance.
 struct command {
@@ -81,9 +84,11 @@ struct command {
   /// Names that nobody has are meant: else a queue that no node serves and nothing is in,
   /// or of a `bulk_command` a filter that names one, is refused as `not_found`.
   bool force = false;
+  std::int64_t signal = 0; ///< of `discard` and `replace`: see `inbox_row::id`
+  json payload{};          ///< of `replace`
 
   GD_STATE(command, what, target, queue, priority, reason, by, key, to_version,
-           to_steps, force);
+           to_steps, force, signal, payload);
 };
 
 /// The answer to a command: it is done.

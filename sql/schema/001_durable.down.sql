@@ -12,7 +12,7 @@ drop trigger signals_timeline on :"schema".signals;
 drop function
   :"schema".gd_cancel_job, :"schema"._gd_upgrade, :"schema"._gd_work_on_job, :"schema"._gd_refused, :"schema"._gd_try_for,
   :"schema"._gd_act_for, :"schema".gd_begin_job, :"schema"._gd_upgrade_fault, :"schema"._gd_fits, :"schema".gd_resume,
-  :"schema".gd_pause, :"schema".gd_requeue, :"schema".gd_run_now, :"schema".gd_stop, :"schema".gd_retry, :"schema"._gd_operate,
+  :"schema".gd_pause, :"schema".gd_replace, :"schema".gd_discard, :"schema".gd_requeue, :"schema".gd_run_now, :"schema".gd_stop, :"schema".gd_retry, :"schema"._gd_operate,
   :"schema"._gd_act_fault, :"schema"._gd_act, :"schema"._gd_act_statuses, :"schema"._gd_enter_act, :"schema".gd_why,
   :"schema"._gd_why, :"schema"._gd_held_text, :"schema"._gd_holder, :"schema"._gd_lockers, :"schema"._gd_runs,
   :"schema".gd_status, :"schema"._gd_status_id, :"schema".gd_fork, :"schema".gd_rewind, :"schema"._gd_put_back,

@@ -318,8 +318,9 @@ CAF_TEST(times without an end are shown and hide nothing else) {
 }
 
 CAF_TEST(every command of operators explains itself) {
-  for (const auto* name : {"why", "list", "queues", "jobs", "retry", "stop",
-                           "run-now", "move", "pause", "resume", "top"}) {
+  for (const auto* name :
+       {"why", "list", "queues", "jobs", "retry", "stop", "run-now", "move",
+        "pause", "resume", "top", "inbox", "discard", "replace"}) {
     auto x = run(name + " --help"s);
     CAF_CHECK_EQUAL(x.code, 0);
     CAF_CHECK(contains(x.said, "Example"));
@@ -336,6 +337,29 @@ CAF_TEST(why says what to do in a line and as JSON) {
   CAF_CHECK(contains(run("why 1 --json").said, "\"cause\":\"no_node\""));
   CAF_CHECK_EQUAL(run("why 77").code, 5);
   CAF_CHECK_EQUAL(run("why").code, 2);
+}
+
+CAF_TEST(an inbox is shown and what lies there is replaced and discarded) {
+  db.rows("insert into signals (target_id, name, payload, dedup_key) values "
+          "(2, 'paid', '{\"n\": \"x\"}', 'evt-1')");
+  auto id = db.scalar("select max(id) from signals");
+  auto x = run("inbox 2");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, id + "  paid  evt-1"));
+  CAF_CHECK(contains(x.said, R"({"n": "x"})"));
+  x = run("replace 2 " + id + " --payload '{\"n\": 7}' --by ann --reason typo");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "\"id\":2,\"seq\":1,\"status\":\"failed\""));
+  CAF_CHECK(contains(run("inbox 2 --json").said, R"("payload":"{\"n\": 7}")"));
+  CAF_CHECK_EQUAL(run("discard 2 " + id).code, 0);
+  CAF_CHECK(!contains(run("inbox 2").said, "paid"));
+  x = run("discard 2 " + id);
+  CAF_CHECK(x.code != 0);
+  CAF_CHECK(contains(x.said, "has none with the number " + id));
+  CAF_CHECK_EQUAL(run("discard 2").code, 2);
+  CAF_CHECK_EQUAL(run("discard 2 first").code, 2);
+  CAF_CHECK_EQUAL(run("replace 2 " + id).code, 2);
+  CAF_CHECK_EQUAL(run("inbox 77").code, 5);
 }
 
 CAF_TEST(one instance is tried again and stopped and moved) {

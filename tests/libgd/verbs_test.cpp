@@ -249,6 +249,121 @@ CAF_TEST(each verb refuses the statuses that it is not for and changes nothing) 
   refused(act::stop, {"done", "failed"});
   refused(act::run_now, {"executing", "awaiting_signal", "done", "failed"});
   refused(act::move, {"executing", "done"});
+  refused(act::discard, {"executing", "done"});
+  refused(act::replace, {"executing", "done"});
+  check_path();
+}
+
+CAF_TEST(a signal that its step cannot take is replaced and the step takes it) {
+  auto kit = engine();
+  auto id = kit.insert({.fsm = "Order", .state = gd::to_json(order{})})->id;
+  CAF_REQUIRE(kit.signal({id, "later"}));
+  CAF_REQUIRE(
+    kit.signal({id, "paid", gd::json::raw(R"({"n": "twenty"})"), "evt-1"}));
+  CAF_REQUIRE(kit.drain());
+  auto by = client();
+  auto inbox = *by.inbox(id);
+  CAF_REQUIRE_EQUAL(inbox.size(), 2u);
+  auto bad = inbox[1].id;
+  auto number = std::to_string(bad);
+  CAF_CHECK_EQUAL(of(id, "status, left(last_error, 19 + "
+                           + std::to_string(number.size()) + ")"),
+                  "failed signal paid (" + number + "): $.n");
+  auto why = by.why({.id = id});
+  CAF_REQUIRE(why);
+  CAF_CHECK(contains(why->sentence, "mend signal " + number + " (gdctl replace "
+                                      + text(id) + " " + number));
+  auto now = by.operate({.what = act::replace,
+                         .target = id,
+                         .reason = "a text",
+                         .by = "ann",
+                         .signal = bad,
+                         .payload = gd::to_json(order{20})});
+  CAF_REQUIRE(now);
+  CAF_CHECK_EQUAL(now->status, "failed");
+  CAF_CHECK_EQUAL(
+    db.scalar("select concat_ws(' ', outcome, by, reason, metadata) from "
+              "gen_durable_ledger where instance_id = $1 and seq = $2",
+              {text(id), text(now->seq)}),
+    "replace ann a text {\"name\": \"paid\", \"signal\": " + number + "}");
+  why = by.why({.id = id});
+  CAF_CHECK(contains(why->sentence, "mend signal")); // as long as it is there
+  CAF_REQUIRE(by.operate({.what = act::retry, .target = id}));
+  CAF_REQUIRE(kit.drain());
+  CAF_CHECK_EQUAL(of(id, "status, result"), "done {\"n\": 20}");
+  check_path();
+}
+
+CAF_TEST(what is discarded is gone for good and its dedup key is remembered) {
+  auto by = client();
+  for (const auto* status : {"runnable", "awaiting_signal", "failed"}) {
+    auto id = instance(status);
+    auto other = instance(status);
+    auto signal = [&](std::int64_t target, const std::string& dedup) {
+      return std::stoll(db.scalar(
+        "insert into signals (target_id, name, payload, dedup_key) values ($1, "
+        "'paid', '{\"n\": \"x\"}', nullif($2, '')) returning id",
+        {text(target), dedup}));
+    };
+    auto plain = signal(id, "");
+    auto keyed = signal(id, "evt-1");
+    auto kept = signal(id, "evt-2");
+    auto foreign = signal(other, "evt-1");
+    auto discard = [&](std::int64_t which) {
+      return by.operate({.what = act::discard, .target = id, .signal = which});
+    };
+    CAF_REQUIRE(discard(plain));
+    auto now = discard(keyed);
+    CAF_REQUIRE(now);
+    CAF_CHECK_EQUAL(now->status, status);
+    CAF_CHECK_EQUAL(of(id, "status, seq"), status + " 5"s);
+    for (std::int64_t gone : {plain, keyed, foreign, 0LL}) {
+      auto x = discard(gone);
+      CAF_REQUIRE(!x);
+      CAF_CHECK(contains(x.error().message, "in its inbox"));
+    }
+    CAF_CHECK_EQUAL(of(id, "seq"), "5");
+    CAF_CHECK_EQUAL(
+      db.scalar(
+        "select string_agg(id || case when consumed_at is null then '' "
+        "else ' ' || payload::text end, ', ' order by id) from signals where "
+        "target_id in ($1, $2)",
+        {text(id), text(other)}),
+      text(keyed) + " {}, " + text(kept) + ", " + text(foreign));
+    if (status != "failed"s) {
+      auto again = by.signal({id, "paid", gd::to_json(order{1}), "evt-1"});
+      CAF_REQUIRE(again);
+      CAF_CHECK(again->duplicate);
+    }
+  }
+  check_path();
+}
+
+CAF_TEST(a replaced signal wakes who waits for its name and nobody else) {
+  for (const std::string name : {"paid", "x", "another"}) {
+    auto id = instance("awaiting_signal");
+    auto signal = db.scalar("insert into signals (target_id, name) values ($1, "
+                            "$2) returning id",
+                            {text(id), name});
+    db.scalar("select gd_replace($1, $2, '{\"n\": 2}')", {text(id), signal});
+    CAF_CHECK_EQUAL(of(id, "status, awaits, wake_reason, seq"),
+                    name == "another" ? "awaiting_signal paid 4"
+                                      : "runnable signal 4");
+    CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_due where id = "
+                              "$1 and eligible_at <= clock_timestamp()",
+                              {text(id)}),
+                    name == "another" ? "0" : "1");
+    CAF_CHECK_EQUAL(
+      db.scalar("select payload from signals where id = $1", {signal}),
+      "{\"n\": 2}");
+    db.scalar("select gd_discard($1, $2)", {text(id), signal});
+    CAF_CHECK_EQUAL(of(id, "seq"), "5");
+  }
+  auto x = client().operate({.what = act::replace,
+                             .target = instance("runnable"),
+                             .payload = gd::json::raw("{")});
+  CAF_REQUIRE(!x);
+  CAF_CHECK(contains(x.error().message, "payload"));
   check_path();
 }
 

@@ -247,6 +247,17 @@ class Verbs(Case):
         self.do({"verb": "move", "key_hex": b"order 2".hex(), "queue": "other", "force": True})
         self.assertEqual(self.row(2, "queue, priority"), ("other", "3"))
 
+    def test_an_inbox_is_mended(self):
+        signal = self.database.value("insert into signals (target_id, name, payload) values (18, 'paid', '{\"n\": \"x\"}') returning id")
+        self.do({"verb": "replace", "id": "18", "signal": signal, "payload": '{"n": 7}', "by": "ann"})
+        self.assertEqual([x["payload"] for x in self.look("/api/instance?id=18")["inbox"] if x["id"] == signal], ['{"n": 7}'])
+        self.assertIn("payload", self.do({"verb": "replace", "id": "18", "signal": signal}, 400)["error"])
+        self.assertIn("payload", self.do({"verb": "replace", "id": "18", "signal": signal, "payload": "{"}, 400)["error"])
+        self.assertIn("signal", self.do({"verb": "discard", "id": "18"}, 400)["error"])
+        self.do({"verb": "discard", "id": "18", "signal": signal, "reason": "sent twice"})
+        self.assertFalse([x for x in self.look("/api/instance?id=18")["inbox"] if x["id"] == signal])
+        self.assertEqual(self.do({"verb": "discard", "id": "18", "signal": signal}, 404)["code"], "not_found")
+
     def test_run_now(self):
         self.do({"verb": "run-now", "id": "2"})
         self.assertEqual(self.row(2, "eligible_at <= now()"), ("t",))
@@ -650,7 +661,7 @@ class ReadOnly(Case):
         self.assertFalse(self.look("/api/about")["writes"])
         before = self.all_rows()
         for token in ("Bearer ", "Bearer None", "Bearer " + "0" * 64, None):
-            for verb in ("retry", "stop", "run-now", "pause", "signal"):
+            for verb in ("retry", "stop", "run-now", "discard", "replace", "pause", "signal"):
                 sent = self.post({"verb": verb, "id": "5", "queue": "mail"}, Authorization=token)
                 self.assertEqual((sent.status, sent.json()["code"]), (403, "read_only"))
         for target in LOOKS:

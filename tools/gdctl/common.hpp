@@ -95,6 +95,8 @@ void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
 void add_queues(CLI::App& app, const globals& global, action& chosen);
+/// inbox, discard, replace.
+void add_inbox(CLI::App& app, const globals& global, action& chosen);
 void add_pause(CLI::App& app, const globals& global, action& chosen);
 void add_resume(CLI::App& app, const globals& global, action& chosen);
 void add_list(CLI::App& app, const globals& global, action& chosen);

@@ -113,8 +113,9 @@ int main(int argc, char** argv) {
         gdctl::add_prune,      gdctl::add_in_step, gdctl::add_stats,
         gdctl::add_machines,   gdctl::add_graph,   gdctl::add_nodes,
         gdctl::add_queues,     gdctl::add_list,    gdctl::add_verbs,
-        gdctl::add_pause,      gdctl::add_resume,  gdctl::add_jobs,
-        gdctl::add_top,        gdctl::add_check,   gdctl::add_serve})
+        gdctl::add_inbox,      gdctl::add_pause,   gdctl::add_resume,
+        gdctl::add_jobs,       gdctl::add_top,     gdctl::add_check,
+        gdctl::add_serve})
     add(app, global, chosen);
   gdctl::add_tls(app, chosen);
   gdctl::add_secret(app, chosen);

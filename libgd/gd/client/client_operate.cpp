@@ -94,14 +94,17 @@ static error refused_argument(error why) {
 result<commanded> client::operate(const command& what) {
   if (what.what == act::upgrade)
     return error{errc::invalid_argument,
-                 "what: expected retry|stop|run_now|move, got upgrade: a node "
-                 "that has both versions does that (begin_job)",
+                 "what: expected retry|stop|run_now|move|discard|replace, got "
+                 "upgrade: a node that has both versions does that (begin_job)",
                  {}};
   if (auto ok = check_move(what, impl_->limits_); !ok)
     return ok.error();
   if (!what.queue.empty())
     if (auto ok = check_name("queue", what.queue, {}); !ok)
       return ok.error();
+  if (auto ok = check_document("payload", what.payload, impl_->limits_.payload);
+      !ok)
+    return ok.error();
   auto rows = impl_->ask_once({{store::operate(what)}});
   if (!rows)
     return refused_argument(refused_by_function(rows.error()));

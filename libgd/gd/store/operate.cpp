@@ -76,7 +76,8 @@ pq::call unread(std::int64_t instance, std::int32_t limit) {
 pq::call operate(const command& what) {
   return make_call(sql::operate, to_string(what.what), what.target,
                    pq::one_key(what.key), what.queue, one(what.priority),
-                   why_text(what.reason), what.by.value_or(""), what.force);
+                   why_text(what.reason), what.by.value_or(""), what.force,
+                   what.signal, what.payload.text());
 }
 
 // -- queues -------------------------------------------------------------------

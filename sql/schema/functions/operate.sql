@@ -31,7 +31,9 @@ begin atomic
   select case _gd_act_statuses.what when 'retry' then array['failed'] when 'run_now' then array['runnable']
                                    when 'stop' then array['runnable', 'executing', 'awaiting_signal']
                                    when 'move' then array['runnable', 'awaiting_signal', 'failed']
-                                   when 'upgrade' then array['runnable', 'awaiting_signal', 'failed'] end;
+                                   when 'upgrade' then array['runnable', 'awaiting_signal', 'failed']
+                                   when 'discard' then array['runnable', 'awaiting_signal', 'failed']
+                                   when 'replace' then array['runnable', 'awaiting_signal', 'failed'] end;
 end;
 
 -- Does something with one instance, or tells why not. Its arguments have been checked. wait: for whoever has locked the row, or
@@ -40,15 +42,17 @@ end;
 -- that executes, the lease is taken away: its outcome does not apply then), run_now (one that is due later is due), move (one
 -- that does not execute and is not done gets another queue or priority; null: as it is), upgrade (the same goes to to_version
 -- of its machine, at to_step: whoever asks has decoded its state, as it was at at_seq. It waits as it did, so what rests goes
--- to where it rests, and what runs to where it runs).
+-- to where it rests, and what runs to where it runs), discard (of the same, the signal with that number leaves the inbox, as if a
+-- step had consumed it), replace (it gets the payload, and the instance wakes if it waits for its name).
 -- A stranger that it waits for may take its unique key: 23505 then.
--- answer: done; same (nothing was to be changed), no_such_target, conflict (its status, seq or step does not fit), taken
+-- answer: done; same (nothing was to be changed), no_such_target, no_such_signal, conflict (its status, seq or step does not fit), taken
 -- (another has its unique key), locked; without wait also unsure (it may have to wait for its unique key). detail: the sentence
 -- of what is refused. id, status and seq are the row's, behind this: of one that is runnable, gd_announce is to follow.
 -- executed: it was executing.
 create function :"schema"._gd_act(
   what text, target bigint, key bytea, to_queue text, to_priority smallint, reason text, by text, wait boolean,
-  to_version int default null, to_step text default null, at_seq bigint default null,
+  to_version int default null, to_step text default null, at_seq bigint default null, signal bigint default null,
+  payload jsonb default null,
   out answer text, out id bigint, out status text, out seq bigint, out executed boolean, out detail text)
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -59,7 +63,9 @@ declare
   hold record;
   here record;  -- the row
   there record; -- as it arrives at its step
+  held record;  -- the signal
   new_status text;
+  woken boolean;
   other bigint;
   fits text[] := _gd_act_statuses(what);
   trusted text := coalesce(current_setting('gd.trusted', true), '');
@@ -85,7 +91,7 @@ begin
       perform from gen_durable g where g.id = which for no key update;
     end if;
     select g.fsm, g.fsm_version, g.status::text as status, g.step, g.seq, g.queue, g.priority, g.locked_by, g.eligible_at,
-      g.unique_key, g.unique_scope::text[] as unique_scope
+      g.awaits, g.awaits_also, g.unique_key, g.unique_scope::text[] as unique_scope
     into here
     from gen_durable g
     where g.id = which
@@ -120,6 +126,16 @@ begin
     return;
   end if;
 
+  select null::text as name, null::text as dedup_key into held;
+  if what in ('discard', 'replace') then
+    select s.name, s.dedup_key into held from signals s where s.id = signal and s.target_id = which and s.consumed_at is null;
+    if not found then
+      answer := 'no_such_signal';
+      detail := pg_catalog.format('signal: instance %s has none with the number %s in its inbox', which, coalesce(signal::text, 'null'));
+      return;
+    end if;
+  end if;
+
   -- Where no function runs it rests, as it did.
   if what = 'retry' then
     select a.status::text as status, a.awaits, a.deadline into there from _gd_arrival(here.fsm, here.fsm_version, here.step) a;
@@ -144,7 +160,10 @@ begin
   end if;
   new_status := case what when 'stop' then 'failed'
                           when 'retry' then case when there.status = 'awaiting_signal' then there.status else 'runnable' end
+                          when 'replace' then case when here.status = 'awaiting_signal'
+                            and (held.name = here.awaits or held.name = any(here.awaits_also)) then 'runnable' else here.status end
                           else here.status end;
+  woken := what = 'replace' and new_status <> here.status;
   if here.unique_key is not null and new_status = any(here.unique_scope) and not here.status = any(here.unique_scope) then
     select o.id into other from gen_durable o where o.unique_guard = here.unique_key;
     if found or not wait then
@@ -154,6 +173,14 @@ begin
     end if;
   end if;
 
+  if what = 'replace' then
+    perform set_config('gd.trusted', 'json', true); -- it has been checked
+    update signals s set payload = _gd_act.payload where s.id = signal;
+  elsif held.dedup_key is not null then
+    update signals s set consumed_at = clock_timestamp(), payload = '{}' where s.id = signal;
+  elsif held.name is not null then
+    delete from signals s where s.id = signal;
+  end if;
   perform set_config('gd.trusted', case trusted when 'all' then 'json' else trusted end, true);
   with changed as (
     update gen_durable g
@@ -170,9 +197,10 @@ begin
         excused = case when what = 'retry' then null else g.excused end,
         trials = case when what = 'retry' then 0 else g.trials end,
         last_error = case when what = 'stop' then coalesce(reason, 'stopped by ' || by) else g.last_error end,
-        eligible_at = case when what in ('retry', 'run_now') then clock_timestamp() else g.eligible_at end,
-        awaits = case what when 'stop' then null when 'retry' then there.awaits else g.awaits end,
-        awaits_also = case when what in ('stop', 'retry') then null else g.awaits_also end,
+        eligible_at = case when what in ('retry', 'run_now') or woken then clock_timestamp() else g.eligible_at end,
+        wake_reason = case when woken then 'signal' else g.wake_reason end,
+        awaits = case when what = 'stop' or woken then null when what = 'retry' then there.awaits else g.awaits end,
+        awaits_also = case when what in ('stop', 'retry') or woken then null else g.awaits_also end,
         deadline = case when new_status <> 'awaiting_signal' or there.status is distinct from 'awaiting_signal' then g.deadline
                         when what = 'retry' or there.deadline is not null then coalesce(g.deadline, there.deadline) end,
         locked_by = case when what = 'stop' then null else g.locked_by end,
@@ -187,7 +215,9 @@ begin
     select _gd_enter_act(c.id, c.seq, c.updated_at, c.fsm_version, what, here.step, c.step, c.attempt, here.locked_by, by,
       c.wake_reason, reason,
       case what when 'move' then pg_catalog.jsonb_build_object('queue', c.queue, 'priority', c.priority)
-                when 'upgrade' then pg_catalog.jsonb_build_object('from_version', here.fsm_version) end, c.state)
+                when 'upgrade' then pg_catalog.jsonb_build_object('from_version', here.fsm_version)
+                when 'discard' then pg_catalog.jsonb_build_object('signal', signal, 'name', left(held.name, 255))
+                when 'replace' then pg_catalog.jsonb_build_object('signal', signal, 'name', left(held.name, 255)) end, c.state)
     from changed c
     where c.history > 0
   )
@@ -218,6 +248,7 @@ end;
 -- instance that is not there, MV003 where its status does not fit, MV006 where another has its unique key. by: null is the user.
 create function :"schema"._gd_operate(
   what text, target bigint, key text, key_bytes bytea, queue text, priority int, reason text, by text,
+  signal bigint default null, payload jsonb default null,
   out id bigint, out seq bigint, out status text, out executed boolean)
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -228,9 +259,13 @@ declare
   named bytea := _gd_address('target', target, _gd_operate.key, key_bytes);
   who text := coalesce(_gd_operate.by, session_user::text);
   fault text := case
-    when _gd_operate.what in ('retry', 'stop', 'run_now', 'move')
-    then _gd_act_fault(_gd_operate.what, _gd_operate.queue, _gd_operate.priority, _gd_operate.reason, who)
-    else pg_catalog.format('what: expected retry|stop|run_now|move, got %s', coalesce(left(_gd_operate.what, 255), 'null')) end;
+    when _gd_operate.what in ('retry', 'stop', 'run_now', 'move', 'discard', 'replace')
+    then coalesce(_gd_act_fault(_gd_operate.what, _gd_operate.queue, _gd_operate.priority, _gd_operate.reason, who),
+      case when _gd_operate.what = 'replace' then case
+        when _gd_operate.payload is null then 'payload: expected JSON, got null'
+        else _gd_json_fault('payload', _gd_operate.payload) end end)
+    else pg_catalog.format('what: expected retry|stop|run_now|move|discard|replace, got %s',
+      coalesce(left(_gd_operate.what, 255), 'null')) end;
   a record;
   violated text;
 begin
@@ -242,7 +277,8 @@ begin
     raise exception using errcode = '22023', message = fault;
   end if;
   select x.* into a
-  from _gd_act(_gd_operate.what, target, named, _gd_operate.queue, _gd_operate.priority::smallint, _gd_operate.reason, who, true) x;
+  from _gd_act(_gd_operate.what, target, named, _gd_operate.queue, _gd_operate.priority::smallint, _gd_operate.reason, who, true,
+    signal => _gd_operate.signal, payload => _gd_operate.payload) x;
   if a.answer not in ('done', 'same') then
     raise exception using message = a.detail, errcode = case a.answer
       when 'conflict' then 'MV003' when 'taken' then 'MV006' when 'locked' then '55P03' else 'P0002' end;
@@ -309,6 +345,29 @@ begin atomic
   select o.seq
   from :"schema"._gd_operate('move', gd_requeue.target, gd_requeue.key, gd_requeue.key_bytes,
     :"schema"._gd_known_queue(gd_requeue.queue, gd_requeue.force), gd_requeue.priority, gd_requeue.reason, gd_requeue.by) o;
+end;
+
+-- A signal leaves the inbox of an instance that does not execute and is not done, as if a step had consumed it: a dedup key is
+-- remembered. The instance's seq now. gdctl inbox tells the numbers of signals.
+create function :"schema".gd_discard(
+  target bigint default null, signal bigint default null, reason text default null, by text default null,
+  key text default null, key_bytes bytea default null) returns bigint
+language sql
+begin atomic
+  select o.seq
+  from :"schema"._gd_operate('discard', gd_discard.target, gd_discard.key, gd_discard.key_bytes, null, null, gd_discard.reason,
+    gd_discard.by, gd_discard.signal) o;
+end;
+
+-- The same gets another payload, and stays where it is. An instance that waits for its name wakes. The instance's seq now.
+create function :"schema".gd_replace(
+  target bigint default null, signal bigint default null, payload jsonb default null, reason text default null,
+  by text default null, key text default null, key_bytes bytea default null) returns bigint
+language sql
+begin atomic
+  select o.seq
+  from :"schema"._gd_operate('replace', gd_replace.target, gd_replace.key, gd_replace.key_bytes, null, null, gd_replace.reason,
+    gd_replace.by, gd_replace.signal, gd_replace.payload) o;
 end;
 
 -- Lets nothing begin in a queue, on all nodes, until gd_resume. A queue that is paused stays so, with who and why told anew.

@@ -284,6 +284,12 @@ begin atomic
       group by 1
       order by 2 desc, 1
       limit 10) i) b on m.status = 'awaiting_signal'
+  -- the signal that its step could not take: undecodable_signal says its number
+  left join lateral (
+    select g.id, format('mend signal %s (gdctl replace %s %s --payload JSON, or gdctl discard %s %s)', g.id, m.id, g.id, m.id, g.id) as text
+    from :"schema".signals g
+    where g.id = cast(substring(m.last_error from '^signal .* \(([0-9]{1,18})\): ') as bigint) and g.target_id = m.id
+      and g.consumed_at is null) u on m.status in ('failed', 'runnable')
   -- where it may be moved
   left join lateral (
     select (select string_agg(z, '|' order by z collate "C")
@@ -339,7 +345,7 @@ begin atomic
       when 'failed' then format('Instance %s has failed at step %s at %s: %s; %s', m.id, left(m.step, 255),
         :"schema"._gd_time_text(m.updated_at), coalesce(nullif(m.last_error, ''), 'no reason was given'),
         coalesce('instance ' || o.id || ' has its unique key by now, and must leave it before it can be tried again',
-          'when the cause is mended, let it try again (gdctl retry ' || m.id || ')'))
+          coalesce(u.text || ', and', 'when the cause is mended,') || ' let it try again (gdctl retry ' || m.id || ')'))
       when 'executes' then format('Instance %s executes step %s on node %s%s since %s, under a lease until %s which that node '
         || 'extends: wait, or take it away (gdctl stop %s)%s', m.id, left(m.step, 255), left(n.node, 255),
         coalesce(' (host ' || n.host || ', process ' || n.process || ')', ''), :"schema"._gd_time_text(m.updated_at),
@@ -365,7 +371,7 @@ begin atomic
       when 'delayed' then format('Instance %s is not due until %s%s: wait, or let it run (gdctl run-now %s)', m.id,
         :"schema"._gd_time_text(m.eligible_at),
         case when m.attempt > 0 then format(', after %s tries', m.attempt) else '' end
-          || coalesce(' (' || nullif(left(m.last_error, 255), '') || ')', ''), m.id)
+          || coalesce(' (' || nullif(left(m.last_error, 255), '') || ')', ''), m.id) || coalesce('; ' || u.text, '')
       when 'no_node' then format('%s, and no node lives: start one that has %s and serves queue %s', z.due, m.machine,
         m.in_queue)
       when 'version_unknown' then format('%s, and no node that lives has %s%s: start one that has it%s', z.due, m.machine,

@@ -565,6 +565,15 @@ const verbs = {
       field("dedup_key", "Dedup key", {maxlength: 1024})],
     effect: "Into its inbox, where its step takes it.",
   },
+  replace: {
+    name: "Replace",
+    fields: () => [h("label", {}, "Payload, as JSON", h("textarea", {name: "payload", rows: 4, spellcheck: "false", required: true})), reason()],
+    effect: "That signal gets another payload. Who waits for its name wakes; what has failed for it can be tried again.",
+  },
+  discard: {
+    name: "Discard", fields: reason,
+    effect: "That signal leaves the inbox, as if a step had consumed it: a dedup key is remembered.",
+  },
   pause: {
     name: "Pause", fields: reason,
     effect: "Nothing begins in that queue, on all nodes, until it is resumed. What runs there ends.",
@@ -956,14 +965,16 @@ function facts(x) {
 }
 
 const most_of_payload = 4096; // characters that the server tells
-const inbox = rows => table("Inbox", [
+const inbox = (rows, x) => table("Inbox", [
   ["signal", "number", x => x.id],
   of_text("name", x => x.name),
   of_time("came", x => x.inserted_at_us),
   of_text("dedup key", x => x.dedup_key),
   ["payload", "", x => x.payload === null ? h("span", {class: "faint"}, "too large to be shown")
     : [data(x.payload), [...x.payload].length >= most_of_payload && "…"]],
-], rows, x => x.id);
+  ...writes(movable(x) && ["", "", signal => ["replace", "discard"].map(name =>
+    button(name, {"data-signal": signal.id}, verbs[name].name))]).filter(Boolean),
+], rows, signal => signal.id);
 
 // What can be folded is made when it is opened: a history may have a hundred large states.
 function folded(what, seq, text, why, self) {
@@ -1048,7 +1059,7 @@ views.set("instance", (self, main) => {
           h("div", {class: "columns", "data-key": "columns"},
             h("section", {}, h("h2", {}, "Facts"), facts(x)), h("section", {}, values(x, self))),
           h("h2", {}, `Inbox (${count(x.inbox)})`),
-          signals.length > 0 ? inbox(signals) : h("p", {class: "faint", "data-key": "empty"}, "Empty.")],
+          signals.length > 0 ? inbox(signals, x) : h("p", {class: "faint", "data-key": "empty"}, "Empty.")],
         h("h2", {}, "History"),
         history.length > 0 ? h("ol", {class: "line"}, history.map(e => entry(e, x, self)))
           : h("p", {class: "faint"}, "None is kept."),
@@ -1070,6 +1081,8 @@ const doings = {
   pause: at => act("pause", {queue: at.queue}, at.queue),
   resume: at => act("resume", {queue: at.queue}, at.queue),
   cancel: at => act("cancel", {job: at.job}, `job ${at.job}`),
+  replace: at => act("replace", {...of_view(), signal: at.signal}, `signal ${at.signal} of instance ${view.id}`),
+  discard: at => act("discard", {...of_view(), signal: at.signal}, `signal ${at.signal} of instance ${view.id}`),
   rewind: at => act("rewind", {...of_view(), seq: Number(at.seq)}, `instance ${view.id}, to entry ${at.seq}`),
   "bulk-chosen": () => act($("#bulk").value, {ids: [...view.chosen]}, `${view.chosen.size} selected`),
   "bulk-all": () => act($("#bulk").value, {filter: view.filter},

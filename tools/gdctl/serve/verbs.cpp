@@ -49,6 +49,7 @@ struct verb_shape {
   std::optional<std::string> name{};
   std::optional<std::string> payload{};
   std::optional<std::string> dedup_key{};
+  std::optional<std::string> signal{};
   std::optional<std::string> job{};
   std::optional<std::string> reason{};
   std::optional<std::string> by{};
@@ -56,8 +57,8 @@ struct verb_shape {
   std::optional<bool> force{};
 
   GD_STATE(verb_shape, verb, id, key, key_hex, filter, queue, priority,
-           to_version, to_steps, seq, name, payload, dedup_key, job, reason, by,
-           dry_run, force);
+           to_version, to_steps, seq, name, payload, dedup_key, signal, job,
+           reason, by, dry_run, force);
 };
 
 namespace {
@@ -84,6 +85,8 @@ const std::map<std::string, std::set<std::string_view>, std::less<>> verb_takes{
   {"run-now", {"target", "filter", "why", "force"}},
   {"move", {"target", "filter", "why", "queue", "priority", "force"}},
   {"upgrade", {"target", "filter", "why", "to_version", "to_steps", "force"}},
+  {"discard", {"target", "why", "signal"}},
+  {"replace", {"target", "why", "signal", "payload"}},
   {"rewind", {"target", "why", "seq"}},
   {"signal", {"target", "name", "payload", "dedup_key"}},
   {"pause", {"queue", "why", "force"}},
@@ -96,14 +99,15 @@ gd::result<void> check_members(const verb_shape& x) {
   auto found = verb_takes.find(x.verb);
   if (found == verb_takes.end())
     return bad_usage("verb: expected retry, stop, run-now, move, upgrade, "
-                     "rewind, signal, pause, resume or cancel, got "
+                     "discard, replace, rewind, signal, pause, resume or "
+                     "cancel, got "
                      + json_string(x.verb));
   struct given {
     std::string_view name;
     std::string_view part; ///< of `verb_takes`
     bool is;
   };
-  const std::array<given, 17> all{
+  const std::array<given, 18> all{
     {{"id", "target", x.id.has_value()},
      {"key", "target", x.key.has_value()},
      {"key_hex", "target", x.key_hex.has_value()},
@@ -116,6 +120,7 @@ gd::result<void> check_members(const verb_shape& x) {
      {"name", "name", x.name.has_value()},
      {"payload", "payload", x.payload.has_value()},
      {"dedup_key", "dedup_key", x.dedup_key.has_value()},
+     {"signal", "signal", x.signal.has_value()},
      {"job", "job", x.job.has_value()},
      {"reason", "why", x.reason.has_value()},
      {"by", "why", x.by.has_value()},
@@ -235,6 +240,25 @@ gd::result<errand> command_of(const verb_shape& x, job_worker& worker) {
   }};
 }
 
+gd::result<errand> repair_of(const verb_shape& x) {
+  gd::command what{.what = x.verb == "discard" ? gd::act::discard
+                                               : gd::act::replace};
+  if (auto ok = read_target(x, what); !ok)
+    return ok.error();
+  auto signal = parse_number("signal: expected a signal's",
+                             x.signal.value_or(""));
+  if (!signal)
+    return signal.error();
+  what.signal = *signal;
+  if (what.what == gd::act::replace) {
+    if (auto ok = require(x.payload.has_value(), "payload"); !ok)
+      return ok.error();
+    what.payload = gd::json::raw(*x.payload);
+  }
+  read_why(x, what);
+  return errand{[what](gd::client& db) { return ok_with(db.operate(what)); }};
+}
+
 gd::result<errand> rewind_of(const verb_shape& x) {
   gd::rewind what;
   if (auto ok = require(x.seq.has_value(), "seq"); !ok)
@@ -302,6 +326,8 @@ gd::result<errand> read_verb(std::string_view json, job_worker& worker) {
     return x.error();
   if (auto ok = check_members(*x); !ok)
     return ok.error();
+  if (x->verb == "discard" || x->verb == "replace")
+    return repair_of(*x);
   if (x->verb == "rewind")
     return rewind_of(*x);
   if (x->verb == "signal")
