@@ -570,11 +570,12 @@ struct million_rows {
       measured{sql::unknown, "'{rare}', '{Order}', '{1}', '{}'", 16}.of(7'000),
       measured{sql::unknown, "'{rear}', '{}', '{}', '{}'", 16}.of(7'000),
       measured{sql::operate,
-               "'stop', 777777, '{}', '', '{}', 'why', 'who', false", 150,
-               there}
+               "'stop', 777777, '{}', '', '{}', 'why', 'who', false, 0, '{}'",
+               150, there}
         .of(1),
       measured{sql::operate,
-               "'move', 0, '{k}', 'rare', '{1}', 'why', 'who', true", 150, kept}
+               "'move', 0, '{k}', 'rare', '{1}', 'why', 'who', true, 0, '{}'",
+               150, kept}
         .of(1),
       // Of what is due, and of what is later, 10,000 of all queues.
       measured{sql::queues, "10000, '[]'", 3}.of(20'000),

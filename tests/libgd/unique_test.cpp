@@ -345,7 +345,7 @@ CAF_TEST(an uncommitted insert delays its own key alone) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), "41");
 }
 
-CAF_TEST(plain inserts wait for one unit of those that a stranger holds up) {
+CAF_TEST(each unit of a plain insert waits for one of those that a stranger holds up) {
   constexpr std::uint64_t held = 300;
   session stranger{db.conninfo()};
   stranger.exec("begin");
@@ -365,6 +365,8 @@ CAF_TEST(plain inserts wait for one unit of those that a stranger holds up) {
   auto serve_one = [&] {
     CAF_REQUIRE(intake.add(plain, order(std::nullopt)));
     int waits = 0;
+    int units
+      = 0; // its own: now and then its machine is looked up, or ids are drawn
     for (bool answered = false; !answered;) {
       auto unit = intake.begin(now);
       CAF_REQUIRE(unit);
@@ -374,17 +376,17 @@ CAF_TEST(plain inserts wait for one unit of those that a stranger holds up) {
       auto took = gd::intake_base::clock::now() - began;
       // However long the server takes on a busy machine for what waits for nobody.
       now += may_wait ? took : 1ms;
-      if (may_wait) {
-        ++waits;
+      (may_wait ? waits : units) += 1;
+      if (may_wait)
         waited += took;
-      }
       for (auto& x : intake.finish(std::move(reply), now).answers) {
         CAF_CHECK(x.answer);
         answered = answered || x.ticket == plain;
         ended += x.ticket < held ? 1 : 0;
       }
     }
-    CAF_CHECK_LESS_OR_EQUAL(waits, 1);
+    CAF_CHECK_LESS_OR_EQUAL(waits, units);
+    CAF_CHECK_LESS_OR_EQUAL(units, 3);
     ++plain;
   };
   for (int i = 0; i < 500; ++i)

@@ -359,12 +359,76 @@ CAF_TEST(a replaced signal wakes who waits for its name and nobody else) {
     db.scalar("select gd_discard($1, $2)", {text(id), signal});
     CAF_CHECK_EQUAL(of(id, "seq"), "5");
   }
+  CAF_MESSAGE("one that is to wake already keeps its first reason");
+  auto overdue = instance("awaiting_signal", "pay", "k", "{runnable}");
+  auto holder = instance("runnable", "pay", "k", "{runnable}");
+  db.rows("update gen_durable set wake_reason = 'timeout' where id = $1",
+          {text(overdue)});
+  auto signal_of = [&](std::int64_t id) {
+    return db.scalar("insert into signals (target_id, name) values ($1, "
+                     "'paid') returning id",
+                     {text(id)});
+  };
+  auto replace = [&](std::int64_t id, const std::string& signal) {
+    return db.scalar("select gd_replace($1, $2, '{\"n\": 2}')",
+                     {text(id), signal});
+  };
+  replace(overdue, signal_of(overdue));
+  CAF_CHECK_EQUAL(of(overdue, "status, awaits, wake_reason"),
+                  "awaiting_signal paid timeout");
+  CAF_MESSAGE("one whose key another has is owed its wake-up");
+  db.rows("update gen_durable set wake_reason = null where id = $1",
+          {text(overdue)});
+  replace(overdue, signal_of(overdue));
+  CAF_CHECK_EQUAL(of(overdue, "status, awaits, wake_reason"),
+                  "awaiting_signal paid signal");
+  CAF_CHECK_EQUAL(of(holder, "status"), "runnable");
   auto x = client().operate({.what = act::replace,
                              .target = instance("runnable"),
                              .payload = gd::json::raw("{")});
   CAF_REQUIRE(!x);
   CAF_CHECK(contains(x.error().message, "payload"));
   check_path();
+}
+
+CAF_TEST(a signal that a stranger holds or changes is not said to be mended) {
+  auto id = instance("awaiting_signal");
+  auto signal = db.scalar("insert into signals (target_id, name) values ($1, "
+                          "'paid') returning id",
+                          {text(id)});
+  auto by = client();
+  auto repair = [&](act what) {
+    return by.operate({.what = what,
+                       .target = id,
+                       .signal = std::stoll(signal),
+                       .payload = gd::to_json(order{2})});
+  };
+  session stranger{db.conninfo()};
+  for (auto what : {act::discard, act::replace}) {
+    stranger.exec("begin; select from signals for update");
+    auto x = repair(what);
+    CAF_REQUIRE(!x);
+    CAF_CHECK(contains(x.error().message, "holds signal " + signal));
+    stranger.exec("update signals set consumed_at = now(); rollback");
+    db.rows("create function deaf() returns trigger language plpgsql as "
+            "'begin return null; end'");
+    db.rows("create trigger deaf before update or delete on signals for each "
+            "row execute function deaf()");
+    x = repair(what);
+    CAF_REQUIRE(!x);
+    CAF_CHECK(contains(x.error().message, "lets no change of signal"));
+    db.rows("drop function deaf cascade");
+    CAF_CHECK_EQUAL(of(id, "status, seq"), "awaiting_signal 3");
+  }
+  CAF_MESSAGE("a failure's number is believed only of a signal of that name");
+  db.rows("update gen_durable set status = 'failed', failed_id = id, awaits = "
+          "null, awaits_also = null, last_error = $2 where id = $1",
+          {text(id), "signal other (" + signal + "): $.a (" + signal
+                       + "): expected number"});
+  CAF_CHECK(!contains(by.why({.id = id})->sentence, "mend signal"));
+  db.rows("update gen_durable set last_error = $2 where id = $1",
+          {text(id), "signal paid (" + signal + "): $.a (77): bad"});
+  CAF_CHECK(contains(by.why({.id = id})->sentence, "mend signal " + signal));
 }
 
 CAF_TEST(arguments that cannot be are refused by name) {

@@ -36,8 +36,8 @@ inline constexpr std::string_view exit_code_help
     "  2  usage: an option, argument or file that cannot be used\n"
     "  3  the database, or the gateway, cannot be reached, or was lost\n"
     "  4  the schema is missing, or this gdctl cannot work with it\n"
-    "  5  there is no such instance, or no such entry of its history; for a\n"
-    "     signal or transition that is 1\n";
+    "  5  there is no such instance, entry of its history, or signal in its\n"
+    "     inbox; for who sends a signal, or makes a transition, that is 1\n";
 
 exit_code exit_code_of(gd::errc code) noexcept;
 

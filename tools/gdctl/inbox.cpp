@@ -66,7 +66,7 @@ int repair(const globals& global, repair_options& opts) {
   auto& what = opts.what;
   if (auto ok = read_address(opts.which, what.target, what.key); !ok)
     return fail(ok.error());
-  auto number = parse_number("SIGNAL", opts.signal);
+  auto number = parse_number("SIGNAL: expected a signal's", opts.signal);
   if (!number)
     return fail(number.error());
   what.signal = *number;

@@ -65,7 +65,8 @@ declare
   there record; -- as it arrives at its step
   held record;  -- the signal
   new_status text;
-  woken boolean;
+  woken boolean; -- by the signal
+  owed boolean;
   other bigint;
   fits text[] := _gd_act_statuses(what);
   trusted text := coalesce(current_setting('gd.trusted', true), '');
@@ -91,7 +92,7 @@ begin
       perform from gen_durable g where g.id = which for no key update;
     end if;
     select g.fsm, g.fsm_version, g.status::text as status, g.step, g.seq, g.queue, g.priority, g.locked_by, g.eligible_at,
-      g.awaits, g.awaits_also, g.unique_key, g.unique_scope::text[] as unique_scope
+      g.awaits, g.awaits_also, g.wake_reason, g.unique_key, g.unique_scope::text[] as unique_scope
     into here
     from gen_durable g
     where g.id = which
@@ -128,8 +129,18 @@ begin
 
   select null::text as name, null::text as dedup_key into held;
   if what in ('discard', 'replace') then
-    select s.name, s.dedup_key into held from signals s where s.id = signal and s.target_id = which and s.consumed_at is null;
+    -- Whoever holds it without the instance is a stranger, and is waited for by nobody: the instance's lock would wait with us.
+    select s.name, s.dedup_key into held
+    from signals s
+    where s.id = signal and s.target_id = which and s.consumed_at is null
+    for update skip locked;
     if not found then
+      perform from signals s where s.id = signal and s.target_id = which and s.consumed_at is null;
+      if found then
+        answer := 'locked';
+        detail := pg_catalog.format('signal: a transaction holds signal %s of instance %s: try again', signal, which);
+        return;
+      end if;
       answer := 'no_such_signal';
       detail := pg_catalog.format('signal: instance %s has none with the number %s in its inbox', which, coalesce(signal::text, 'null'));
       return;
@@ -158,12 +169,14 @@ begin
   else
     select null::text as status, null::text as awaits, null::timestamptz as deadline into there;
   end if;
+  -- As by a signal: the first reason stays, and one whose unique key another may have is owed its wake-up.
+  woken := (what = 'replace' and here.status = 'awaiting_signal' and here.wake_reason is null
+    and (held.name = here.awaits or held.name = any(here.awaits_also))) is true;
+  owed := (here.unique_key is not null and 'runnable' = any(here.unique_scope) and not here.status = any(here.unique_scope)) is true;
   new_status := case what when 'stop' then 'failed'
                           when 'retry' then case when there.status = 'awaiting_signal' then there.status else 'runnable' end
-                          when 'replace' then case when here.status = 'awaiting_signal'
-                            and (held.name = here.awaits or held.name = any(here.awaits_also)) then 'runnable' else here.status end
+                          when 'replace' then case when woken and not owed then 'runnable' else here.status end
                           else here.status end;
-  woken := what = 'replace' and new_status <> here.status;
   if here.unique_key is not null and new_status = any(here.unique_scope) and not here.status = any(here.unique_scope) then
     select o.id into other from gen_durable o where o.unique_guard = here.unique_key;
     if found or not wait then
@@ -181,6 +194,9 @@ begin
   elsif held.name is not null then
     delete from signals s where s.id = signal;
   end if;
+  if held.name is not null and not found then
+    raise exception 'signal: a trigger lets no change of signal % through', signal using errcode = 'P0001';
+  end if;
   perform set_config('gd.trusted', case trusted when 'all' then 'json' else trusted end, true);
   with changed as (
     update gen_durable g
@@ -197,10 +213,10 @@ begin
         excused = case when what = 'retry' then null else g.excused end,
         trials = case when what = 'retry' then 0 else g.trials end,
         last_error = case when what = 'stop' then coalesce(reason, 'stopped by ' || by) else g.last_error end,
-        eligible_at = case when what in ('retry', 'run_now') or woken then clock_timestamp() else g.eligible_at end,
+        eligible_at = case when what in ('retry', 'run_now') or woken and not owed then clock_timestamp() else g.eligible_at end,
         wake_reason = case when woken then 'signal' else g.wake_reason end,
-        awaits = case when what = 'stop' or woken then null when what = 'retry' then there.awaits else g.awaits end,
-        awaits_also = case when what in ('stop', 'retry') or woken then null else g.awaits_also end,
+        awaits = case when what = 'stop' or woken and not owed then null when what = 'retry' then there.awaits else g.awaits end,
+        awaits_also = case when what in ('stop', 'retry') or woken and not owed then null else g.awaits_also end,
         deadline = case when new_status <> 'awaiting_signal' or there.status is distinct from 'awaiting_signal' then g.deadline
                         when what = 'retry' or there.deadline is not null then coalesce(g.deadline, there.deadline) end,
         locked_by = case when what = 'stop' then null else g.locked_by end,
@@ -261,14 +277,17 @@ declare
   fault text := case
     when _gd_operate.what in ('retry', 'stop', 'run_now', 'move', 'discard', 'replace')
     then coalesce(_gd_act_fault(_gd_operate.what, _gd_operate.queue, _gd_operate.priority, _gd_operate.reason, who),
+      case when _gd_operate.what in ('discard', 'replace') and _gd_operate.signal is null then 'signal: expected a number, got null' end,
       case when _gd_operate.what = 'replace' then case
         when _gd_operate.payload is null then 'payload: expected JSON, got null'
         else _gd_json_fault('payload', _gd_operate.payload) end end)
     else pg_catalog.format('what: expected retry|stop|run_now|move|discard|replace, got %s',
       coalesce(left(_gd_operate.what, 255), 'null')) end;
   a record;
+  told text;
   violated text;
 begin
+  select null::text as detail into a;
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     raise exception '%: expected isolation level read committed, got %', _gd_operate.what,
       current_setting('transaction_isolation') using errcode = '25000';
@@ -291,8 +310,10 @@ begin
     perform gd_announce();
   end if;
 exception when lock_not_available then
-  raise exception using errcode = '55P03', message = _gd_held_text(coalesce(_gd_operate.target, (
-    select g.id from gen_durable g where g.unique_guard = named)));
+  get stacked diagnostics told = message_text;
+  raise exception using errcode = '55P03', message = case
+    when told = a.detail then told
+    else _gd_held_text(coalesce(_gd_operate.target, (select g.id from gen_durable g where g.unique_guard = named))) end;
 when unique_violation then -- a stranger has just inserted its key
   get stacked diagnostics violated = constraint_name;
   if violated <> 'gen_durable_unique' then

@@ -287,9 +287,10 @@ begin atomic
   -- the signal that its step could not take: undecodable_signal says its number
   left join lateral (
     select g.id, format('mend signal %s (gdctl replace %s %s --payload JSON, or gdctl discard %s %s)', g.id, m.id, g.id, m.id, g.id) as text
-    from :"schema".signals g
-    where g.id = cast(substring(m.last_error from '^signal .* \(([0-9]{1,18})\): ') as bigint) and g.target_id = m.id
-      and g.consumed_at is null) u on m.status in ('failed', 'runnable')
+    from (
+      select s.id, s.name from :"schema".signals s where s.target_id = m.id and s.consumed_at is null order by s.id limit 1000) g
+    where starts_with(m.last_error, format('signal %s (%s): ', g.name, g.id))
+    limit 1) u on m.status in ('failed', 'runnable')
   -- where it may be moved
   left join lateral (
     select (select string_agg(z, '|' order by z collate "C")
