@@ -477,6 +477,7 @@ sample median_of(const std::vector<sample>& all) {
   sample out = all.back();
   auto median = [&](const std::function<double&(sample&)>& field) {
     std::vector<double> xs;
+    xs.reserve(all.size());
     for (auto x : all)
       xs.push_back(field(x));
     field(out) = quantile(xs, 0.5);

@@ -2,6 +2,7 @@
 
 #include "common.hpp"
 #include "pages.hpp"
+#include "service.hpp"
 #include "table.hpp"
 
 #include <gd/client.hpp>
