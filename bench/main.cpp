@@ -77,11 +77,10 @@ std::vector<variant> histories(const std::string& drain,
 /// The same work without an old snapshot and beside one.
 std::vector<variant> snapshots(const std::vector<variant>& of) {
   std::vector<variant> xs;
-  for (const auto& x : of)
-    for (const std::string side : {"floor, ", ""})
-      for (const std::string reader : {"", " --snapshot 1"})
-        xs.push_back({side + x.name + (reader.empty() ? "" : ", snapshot"),
-                      x.command + reader, reader.empty() ? "" : side + x.name});
+  for (const auto& x : of) {
+    xs.push_back(x);
+    xs.push_back({x.name + ", snapshot", x.command + " --snapshot 1", x.name});
+  }
   return xs;
 }
 
@@ -112,6 +111,7 @@ std::vector<workload> workloads(const sizes& size) {
   const auto drain = "drain --rows " + n(20'000, 2'000);
   const auto big_drain = "drain --rows " + n(200'000, 4'000);
   const auto chains = "drain --rows " + n(2'000, 200) + " --steps 10";
+  const auto long_chains = "drain --rows 2000 --steps " + n(200, 2);
   const auto signals = "signals --rows " + n(20'000, 1'000);
   const auto bulk = "bulk --rows " + n(100'000, 5'000);
   const auto keys = "drain --rows " + n(10'000, 500);
@@ -224,9 +224,12 @@ std::vector<workload> workloads(const sizes& size) {
     {"snapshots",
      "drains beside a transaction whose snapshot is as old as they, and "
      "without it",
-     snapshots({{"drain", drain},
+     snapshots({{"floor", drain},
+                {"engine", drain},
+                {"floor, chains", chains},
                 {"chains", chains},
-                {"long chains", "drain --rows 2000 --steps " + n(200, 2)},
+                {"floor, long", long_chains},
+                {"long chains", long_chains},
                 {"run_ahead", chains + " --run-ahead 100"},
                 {"keys", keys + " --keys 100"}}),
      false},

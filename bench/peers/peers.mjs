@@ -1,5 +1,4 @@
-// What graphile-worker and pg-boss do of the bench's workloads, each the way its own documentation has it go fastest. Prints one line of
-// JSON, as gd_bench once does.
+// What graphile-worker and pg-boss do of the bench's workloads. Prints one line of JSON, as gd_bench once does.
 //
 //   npm install --prefix bench/peers
 //   tools/private-postgres run -- node bench/peers/peers.mjs graphile drain --rows 20000
@@ -35,14 +34,6 @@ const inBatches = async (send) => {
   }
 };
 
-// Resolves when the last step of the last job has been done.
-const countdown = () => {
-  let left = rows * steps;
-  let done;
-  const over = new Promise((resolve) => { done = resolve; });
-  return { over, count: (n = 1) => { left -= n; if (left <= 0) done(); } };
-};
-
 async function timed(work) {
   const cpu = process.cpuUsage();
   const since = process.hrtime.bigint();
@@ -66,15 +57,17 @@ async function graphile() {
     [JSON.stringify(Array.from({ length: n }, () => ({ left: steps })))]));
   if (what === 'bulk') return [await timed(insert), pool];
   await insert();
-  const { over, count } = countdown();
+  let left = rows * steps;
+  let done;
+  const over = new Promise((resolve) => { done = resolve; });
   let runner;
   const found = await timed(async () => {
     runner = await run({
       pgPool: pool, logger, concurrency: 24, noHandleSignals: true, pollInterval: 100,
       taskList: {
-        work: async ({ left }, { addJob }) => {
-          if (left > 1) await addJob('work', { left: left - 1 });
-          count();
+        work: async (job, { addJob }) => {
+          if (job.left > 1) await addJob('work', { left: job.left - 1 });
+          if (--left === 0) done();
         },
       },
     });

@@ -39,25 +39,9 @@ with recursive serves as materialized (
       and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) < p.place
     order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
     limit 1) g
-), suspect as (
-  (
-    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
-    from :"schema".gen_durable_due g
-    where g.crashes >= 2 and not g.executes
-    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
-    limit 1
-  )
-  union all
-  select g.*
-  from suspect p
-  cross join lateral (
-    select g.queue, g.fsm, g.fsm_version, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
-    from :"schema".gen_durable_due g
-    where g.crashes >= 2 and not g.executes
-      and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) < p.place
-    order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
-    limit 1) g
-), wanted as (
+),
+-- include parts/suspect_places.sql
+, wanted as (
   (select k.queue, k.fsm, k.fsm_version from free k limit 1000)
   union
   (select k.queue, k.fsm, k.fsm_version from keyed k limit 1000)

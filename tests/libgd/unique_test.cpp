@@ -364,6 +364,7 @@ CAF_TEST(each unit of a plain insert waits for one of those that a stranger hold
   // Beside them there is always a plain insert.
   auto serve_one = [&] {
     CAF_REQUIRE(intake.add(plain, order(std::nullopt)));
+    bool was_waiting = false;
     int waits = 0;
     int units
       = 0; // its own: now and then its machine is looked up, or ids are drawn
@@ -376,6 +377,8 @@ CAF_TEST(each unit of a plain insert waits for one of those that a stranger hold
       auto took = gd::intake_base::clock::now() - began;
       // However long the server takes on a busy machine for what waits for nobody.
       now += may_wait ? took : 1ms;
+      CAF_CHECK(!(may_wait && was_waiting));
+      was_waiting = may_wait;
       (may_wait ? waits : units) += 1;
       if (may_wait)
         waited += took;

@@ -95,13 +95,12 @@ void add_machines(CLI::App& app, const globals& global, action& chosen);
 void add_graph(CLI::App& app, const globals& global, action& chosen);
 void add_nodes(CLI::App& app, const globals& global, action& chosen);
 void add_queues(CLI::App& app, const globals& global, action& chosen);
-/// inbox, discard, replace.
 void add_inbox(CLI::App& app, const globals& global, action& chosen);
 void add_pause(CLI::App& app, const globals& global, action& chosen);
 void add_resume(CLI::App& app, const globals& global, action& chosen);
 void add_list(CLI::App& app, const globals& global, action& chosen);
 void add_jobs(CLI::App& app, const globals& global, action& chosen);
-/// retry, stop, run-now, move.
+/// retry, stop, run-now, move, upgrade, discard, replace.
 void add_verbs(CLI::App& app, const globals& global, action& chosen);
 void add_tls(CLI::App& app, action& chosen);
 void add_secret(CLI::App& app, action& chosen);

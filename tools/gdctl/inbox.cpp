@@ -1,4 +1,4 @@
-// What lies in an instance's inbox, and what is done with a signal that no step can take.
+// What lies in an instance's inbox.
 
 #include "common.hpp"
 #include "pages.hpp"
@@ -56,49 +56,6 @@ int show_inbox(const globals& global, const address& which, bool as_json) {
   return print(as_json ? lines : table_of(rows, ">    "));
 }
 
-struct repair_options {
-  address which;
-  gd::command what;
-  std::string signal;
-  std::string payload;
-};
-
-int repair(const globals& global, repair_options& opts) {
-  auto& what = opts.what;
-  if (auto ok = read_address(opts.which, what.target, what.key); !ok)
-    return fail(ok.error());
-  auto number = parse_number("SIGNAL: expected a signal's", opts.signal);
-  if (!number)
-    return fail(number.error());
-  what.signal = *number;
-  if (what.what == gd::act::replace)
-    what.payload = gd::json::raw(opts.payload);
-  auto db = open_database(global);
-  if (!db)
-    return fail(db.error());
-  auto now = db->operate(what);
-  if (!now)
-    return fail(now.error());
-  auto line = json_line(*now);
-  return print(*line, ok, fmt::format("it is done with instance {}", now->id));
-}
-
-CLI::App* add_repair(CLI::App& app, const globals& global, action& chosen,
-                     const std::shared_ptr<repair_options>& opts,
-                     const char* name, const char* help) {
-  auto* sub = app.add_subcommand(name, help);
-  add_address(*sub, opts->which);
-  sub->add_option("SIGNAL", opts->signal, "Its number, as gdctl inbox tells");
-  sub->add_option("--reason", opts->what.reason, "Why, for the history");
-  sub->add_option("--by", opts->what.by,
-                  "Who does it, for the history; default: the database's user");
-  sub->callback([=, &global, &chosen] {
-    take_id(opts->which, &opts->signal, "SIGNAL");
-    chosen = [opts, &global] { return repair(global, *opts); };
-  });
-  return sub;
-}
-
 } // namespace
 
 void add_inbox(CLI::App& app, const globals& global, action& chosen) {
@@ -121,31 +78,6 @@ void add_inbox(CLI::App& app, const globals& global, action& chosen) {
       return show_inbox(global, opts->which, opts->as_json);
     };
   });
-
-  auto gone = std::make_shared<repair_options>();
-  gone->what.what = gd::act::discard;
-  describe(*add_repair(app, global, chosen, gone, "discard",
-                       "Take a signal out of an inbox"),
-           "As if a step had consumed it: a dedup key is remembered. Of an "
-           "instance that does not\nexecute, and is not done; one that has "
-           "failed for it can be tried again then.\nPrints "
-           "{\"id\":7,\"seq\":4,\"status\":\"...\",\"executed\":false}.",
-           {"gdctl discard 7 12 --reason 'sent twice' --by ann"});
-
-  auto mended = std::make_shared<repair_options>();
-  mended->what.what = gd::act::replace;
-  auto* replace = add_repair(app, global, chosen, mended, "replace",
-                             "Give a signal in an inbox another payload");
-  replace->add_option("--payload", mended->payload, "JSON")->required();
-  describe(*replace,
-           "It stays where it is, with its name and dedup key. Of an instance "
-           "that does not execute,\nand is not done; one that waits for its "
-           "name wakes, and one that has failed for it can be\ntried again "
-           "then. Prints {\"id\":7,\"seq\":4,\"status\":\"...\","
-           "\"executed\":false}.",
-           {"gdctl replace 7 12 --payload '{\"amount\": 100}' --reason 'a "
-            "text in the place of a number'",
-            "gdctl retry 7"});
 }
 
 } // namespace gdctl

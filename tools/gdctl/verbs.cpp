@@ -6,6 +6,7 @@
 #include "service.hpp"
 
 #include <gd/client.hpp>
+#include <gd/json.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -40,9 +41,8 @@ struct verb {
   std::vector<std::string_view> examples;
 };
 
-int act_on_one(const globals& global, verb_options& opts) {
-  auto& what = opts.all.what;
-  if (auto ok = read_address(opts.which, what.target, what.key); !ok)
+int act_on_one(const globals& global, const address& which, gd::command& what) {
+  if (auto ok = read_address(which, what.target, what.key); !ok)
     return fail(ok.error());
   auto db = open_database(global);
   if (!db)
@@ -145,9 +145,42 @@ void add_verb(CLI::App& app, const globals& global, action& chosen,
       take_id(opts->which);
     chosen = [opts, many, upgrades, &global] {
       return many || upgrades ? act_on_many(global, *opts)
-                              : act_on_one(global, *opts);
+                              : act_on_one(global, opts->which, opts->all.what);
     };
   });
+}
+
+struct repair_options {
+  address which;
+  gd::command what;
+  std::string signal;
+  std::string payload;
+};
+
+int repair(const globals& global, repair_options& opts) {
+  auto number = parse_number("SIGNAL: expected a signal's", opts.signal);
+  if (!number)
+    return fail(number.error());
+  opts.what.signal = *number;
+  if (opts.what.what == gd::act::replace)
+    opts.what.payload = gd::json::raw(opts.payload);
+  return act_on_one(global, opts.which, opts.what);
+}
+
+CLI::App* add_repair(CLI::App& app, const globals& global, action& chosen,
+                     const std::shared_ptr<repair_options>& opts,
+                     const char* name, const char* help) {
+  auto* sub = app.add_subcommand(name, help);
+  add_address(*sub, opts->which);
+  sub->add_option("SIGNAL", opts->signal, "Its number, as gdctl inbox tells");
+  sub->add_option("--reason", opts->what.reason, "Why, for the history");
+  sub->add_option("--by", opts->what.by,
+                  "Who does it, for the history; default: the database's user");
+  sub->callback([=, &global, &chosen] {
+    take_id(opts->which, &opts->signal, "SIGNAL");
+    chosen = [opts, &global] { return repair(global, *opts); };
+  });
+  return sub;
 }
 
 int pause(const globals& global, const gd::command& what) {
@@ -221,6 +254,31 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
      {"gdctl upgrade 7 --to-version 2",
       "gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
       "--map charge=pay --dry-run"}});
+
+  auto gone = std::make_shared<repair_options>();
+  gone->what.what = gd::act::discard;
+  describe(*add_repair(app, global, chosen, gone, "discard",
+                       "Take a signal out of an inbox"),
+           "As if a step had consumed it: a dedup key is remembered. Of an "
+           "instance that does not\nexecute, and is not done; one that has "
+           "failed for it can be tried again then.\nPrints "
+           "{\"id\":7,\"seq\":4,\"status\":\"...\",\"executed\":false}.",
+           {"gdctl discard 7 12 --reason 'sent twice' --by ann"});
+
+  auto mended = std::make_shared<repair_options>();
+  mended->what.what = gd::act::replace;
+  auto* replace = add_repair(app, global, chosen, mended, "replace",
+                             "Give a signal in an inbox another payload");
+  replace->add_option("--payload", mended->payload, "JSON")->required();
+  describe(*replace,
+           "It stays where it is, with its name and dedup key. Of an instance "
+           "that does not execute,\nand is not done; one that waits for its "
+           "name wakes, and one that has failed for it can be\ntried again "
+           "then. Prints {\"id\":7,\"seq\":4,\"status\":\"...\","
+           "\"executed\":false}.",
+           {"gdctl replace 7 12 --payload '{\"amount\": 100}' --reason 'a "
+            "text in the place of a number'",
+            "gdctl retry 7"});
 }
 
 void add_pause(CLI::App& app, const globals& global, action& chosen) {

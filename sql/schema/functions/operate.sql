@@ -28,12 +28,10 @@ $$;
 create function :"schema"._gd_act_statuses(what text) returns text[]
 language sql immutable
 begin atomic
-  select case _gd_act_statuses.what when 'retry' then array['failed'] when 'run_now' then array['runnable']
-                                   when 'stop' then array['runnable', 'executing', 'awaiting_signal']
-                                   when 'move' then array['runnable', 'awaiting_signal', 'failed']
-                                   when 'upgrade' then array['runnable', 'awaiting_signal', 'failed']
-                                   when 'discard' then array['runnable', 'awaiting_signal', 'failed']
-                                   when 'replace' then array['runnable', 'awaiting_signal', 'failed'] end;
+  select case when _gd_act_statuses.what = 'retry' then array['failed'] when _gd_act_statuses.what = 'run_now' then array['runnable']
+              when _gd_act_statuses.what = 'stop' then array['runnable', 'executing', 'awaiting_signal']
+              when _gd_act_statuses.what in ('move', 'upgrade', 'discard', 'replace')
+              then array['runnable', 'awaiting_signal', 'failed'] end;
 end;
 
 -- Does something with one instance, or tells why not. Its arguments have been checked. wait: for whoever has locked the row, or
@@ -65,8 +63,8 @@ declare
   there record; -- as it arrives at its step
   held record;  -- the signal
   new_status text;
-  woken boolean; -- by the signal
-  owed boolean;
+  called boolean; -- the signal is a reason to wake
+  woken boolean;
   other bigint;
   fits text[] := _gd_act_statuses(what);
   trusted text := coalesce(current_setting('gd.trusted', true), '');
@@ -170,12 +168,13 @@ begin
     select null::text as status, null::text as awaits, null::timestamptz as deadline into there;
   end if;
   -- As by a signal: the first reason stays, and one whose unique key another may have is owed its wake-up.
-  woken := (what = 'replace' and here.status = 'awaiting_signal' and here.wake_reason is null
+  called := (what = 'replace' and here.status = 'awaiting_signal' and here.wake_reason is null
     and (held.name = here.awaits or held.name = any(here.awaits_also))) is true;
-  owed := (here.unique_key is not null and 'runnable' = any(here.unique_scope) and not here.status = any(here.unique_scope)) is true;
+  woken := called
+    and (here.unique_key is not null and 'runnable' = any(here.unique_scope) and not here.status = any(here.unique_scope)) is not true;
   new_status := case what when 'stop' then 'failed'
                           when 'retry' then case when there.status = 'awaiting_signal' then there.status else 'runnable' end
-                          when 'replace' then case when woken and not owed then 'runnable' else here.status end
+                          when 'replace' then case when woken then 'runnable' else here.status end
                           else here.status end;
   if here.unique_key is not null and new_status = any(here.unique_scope) and not here.status = any(here.unique_scope) then
     select o.id into other from gen_durable o where o.unique_guard = here.unique_key;
@@ -213,10 +212,10 @@ begin
         excused = case when what = 'retry' then null else g.excused end,
         trials = case when what = 'retry' then 0 else g.trials end,
         last_error = case when what = 'stop' then coalesce(reason, 'stopped by ' || by) else g.last_error end,
-        eligible_at = case when what in ('retry', 'run_now') or woken and not owed then clock_timestamp() else g.eligible_at end,
-        wake_reason = case when woken then 'signal' else g.wake_reason end,
-        awaits = case when what = 'stop' or woken and not owed then null when what = 'retry' then there.awaits else g.awaits end,
-        awaits_also = case when what in ('stop', 'retry') or woken and not owed then null else g.awaits_also end,
+        eligible_at = case when what in ('retry', 'run_now') or woken then clock_timestamp() else g.eligible_at end,
+        wake_reason = case when called then 'signal' else g.wake_reason end,
+        awaits = case when what = 'stop' or woken then null when what = 'retry' then there.awaits else g.awaits end,
+        awaits_also = case when what in ('stop', 'retry') or woken then null else g.awaits_also end,
         deadline = case when new_status <> 'awaiting_signal' or there.status is distinct from 'awaiting_signal' then g.deadline
                         when what = 'retry' or there.deadline is not null then coalesce(g.deadline, there.deadline) end,
         locked_by = case when what = 'stop' then null else g.locked_by end,
@@ -232,8 +231,8 @@ begin
       c.wake_reason, reason,
       case what when 'move' then pg_catalog.jsonb_build_object('queue', c.queue, 'priority', c.priority)
                 when 'upgrade' then pg_catalog.jsonb_build_object('from_version', here.fsm_version)
-                when 'discard' then pg_catalog.jsonb_build_object('signal', signal, 'name', left(held.name, 255))
-                when 'replace' then pg_catalog.jsonb_build_object('signal', signal, 'name', left(held.name, 255)) end, c.state)
+                else case when held.name is not null
+                  then pg_catalog.jsonb_build_object('signal', signal, 'name', left(held.name, 255)) end end, c.state)
     from changed c
     where c.history > 0
   )

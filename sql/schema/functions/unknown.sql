@@ -110,26 +110,9 @@ begin atomic
 -- include parts/pick_ranges.sql
         select from ranges r where r.queue = w.name)
       or exists (
-        with recursive suspects as (
-          (
-            select g.queue, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
-            from :"schema".gen_durable_due g
-            where g.crashes >= 2 and not g.executes
-            order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
-            limit 1
-          )
-          union all
-          select g.*
-          from suspects p
-          cross join lateral (
-            select g.queue, hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) as place
-            from :"schema".gen_durable_due g
-            where g.crashes >= 2 and not g.executes
-              and hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) < p.place
-            order by hashtextextended(g.queue, hashtextextended(g.fsm, g.fsm_version)) desc
-            limit 1) g
-        )
-        select from (select s.queue from suspects s limit 1000) s where s.queue = w.name)))
+        with recursive
+-- include parts/suspect_places.sql
+        select from (select s.queue from suspect s limit 1000) s where s.queue = w.name)))
     and (select true from :"schema"._gd_names(w.kind, of_machine.fsm) s where s = w.name limit 1) is null
   order by w.n
   limit 1;
