@@ -183,6 +183,33 @@ CLI::App* add_repair(CLI::App& app, const globals& global, action& chosen,
   return sub;
 }
 
+void add_repairs(CLI::App& app, const globals& global, action& chosen) {
+  auto gone = std::make_shared<repair_options>();
+  gone->what.what = gd::act::discard;
+  describe(*add_repair(app, global, chosen, gone, "discard",
+                       "Take a signal out of an inbox"),
+           "As if a step had consumed it: a dedup key is remembered. Of an "
+           "instance that does not\nexecute, and is not done; one that has "
+           "failed for it can be tried again then.\nPrints "
+           "{\"id\":7,\"seq\":4,\"status\":\"...\",\"executed\":false}.",
+           {"gdctl discard 7 12 --reason 'sent twice' --by ann"});
+
+  auto mended = std::make_shared<repair_options>();
+  mended->what.what = gd::act::replace;
+  auto* replace = add_repair(app, global, chosen, mended, "replace",
+                             "Give a signal in an inbox another payload");
+  replace->add_option("--payload", mended->payload, "JSON")->required();
+  describe(*replace,
+           "It stays where it is, with its name and dedup key. Of an instance "
+           "that does not execute,\nand is not done; one that waits for its "
+           "name wakes, and one that has failed for it can be\ntried again "
+           "then. Prints {\"id\":7,\"seq\":4,\"status\":\"...\","
+           "\"executed\":false}.",
+           {"gdctl replace 7 12 --payload '{\"amount\": 100}' --reason 'a "
+            "text in the place of a number'",
+            "gdctl retry 7"});
+}
+
 int pause(const globals& global, const gd::command& what) {
   auto db = open_database(global);
   if (!db)
@@ -254,31 +281,7 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
      {"gdctl upgrade 7 --to-version 2",
       "gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
       "--map charge=pay --dry-run"}});
-
-  auto gone = std::make_shared<repair_options>();
-  gone->what.what = gd::act::discard;
-  describe(*add_repair(app, global, chosen, gone, "discard",
-                       "Take a signal out of an inbox"),
-           "As if a step had consumed it: a dedup key is remembered. Of an "
-           "instance that does not\nexecute, and is not done; one that has "
-           "failed for it can be tried again then.\nPrints "
-           "{\"id\":7,\"seq\":4,\"status\":\"...\",\"executed\":false}.",
-           {"gdctl discard 7 12 --reason 'sent twice' --by ann"});
-
-  auto mended = std::make_shared<repair_options>();
-  mended->what.what = gd::act::replace;
-  auto* replace = add_repair(app, global, chosen, mended, "replace",
-                             "Give a signal in an inbox another payload");
-  replace->add_option("--payload", mended->payload, "JSON")->required();
-  describe(*replace,
-           "It stays where it is, with its name and dedup key. Of an instance "
-           "that does not execute,\nand is not done; one that waits for its "
-           "name wakes, and one that has failed for it can be\ntried again "
-           "then. Prints {\"id\":7,\"seq\":4,\"status\":\"...\","
-           "\"executed\":false}.",
-           {"gdctl replace 7 12 --payload '{\"amount\": 100}' --reason 'a "
-            "text in the place of a number'",
-            "gdctl retry 7"});
+  add_repairs(app, global, chosen);
 }
 
 void add_pause(CLI::App& app, const globals& global, action& chosen) {
