@@ -140,9 +140,10 @@ constexpr statement statements[] = {
     where g.id = e.id
     returning g.*))",
    true},
-  {"consume", "delete from signals where target_id = any($1::bigint[])"},
+  {"consume",
+   "delete from gen_durable_signals where target_id = any($1::bigint[])"},
   {"signal", R"(
-    insert into signals (target_id, name)
+    insert into gen_durable_signals (target_id, name)
     select target, 'go' from unnest($1::bigint[]) target)"},
   {"wake", R"(
     with x as (update gen_durable

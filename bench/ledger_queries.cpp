@@ -58,7 +58,7 @@ void fill(session& db, std::int64_t rows) {
          select case when n % 10 = 0 then 'send' else 'pack' end as step,
            cast(case when n % {} = 0 then 'failed' when n % 3 = 0 then 'done'
                      when n % 3 = 1 then 'awaiting_signal'
-                     else 'runnable' end as durable_status) as status) s)",
+                     else 'runnable' end as gen_durable_status) as status) s)",
     rows, rows / 10));
   db.run("insert into gen_durable_ledger (instance_id, seq, at, fsm_version, "
          "outcome, to_step, attempt) select id, 0, now(), 1, 'insert', step, 0 "

@@ -57,7 +57,7 @@ void fill(session& db, std::int64_t rows, std::int64_t drained) {
        cross join lateral (
          select cast(case n % 100 when 0 then 'failed' when 1 then 'runnable'
                        when 2 then 'awaiting_signal' when 3 then 'runnable'
-                       when 4 then 'runnable' else 'done' end as durable_status)
+                       when 4 then 'runnable' else 'done' end as gen_durable_status)
            as status) s)",
     rows));
   db.run(fmt::format("insert into gen_durable (fsm, step, queue) select "

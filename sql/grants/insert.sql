@@ -10,6 +10,6 @@ grant select (id, fsm, fsm_version, status, awaits, awaits_also, queue, priority
   on :"schema".gen_durable to :"role";
 grant select, insert, update on :"schema".gen_durable_due to :"role";
 grant select (id, target_id, dedup_key, consumed_at), insert (id, target_id, name, payload, dedup_key, traceparent)
-  on :"schema".signals to :"role";
+  on :"schema".gen_durable_signals to :"role";
 grant select on :"schema".gen_durable_machines, :"schema".gen_durable_schema to :"role";
-grant usage on sequence :"schema".gen_durable_id_seq, :"schema".signals_id_seq to :"role";
+grant usage on sequence :"schema".gen_durable_id_seq, :"schema".gen_durable_signals_id_seq to :"role";

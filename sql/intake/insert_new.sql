@@ -38,12 +38,12 @@ with made as (
       coalesce(timestamptz 'epoch' + e.at_us / 1000000 * interval '1 second' + e.at_us % 1000000 * interval '1 microsecond',
                clock_timestamp() + coalesce(e.delay_us, 0) * interval '1 microsecond') as eligible_at,
       e.partition_key, e.unique_key,
-      coalesce(cast(string_to_array(e.unique_scope, ',') as :"schema".durable_status[]), '{}') as unique_scope,
+      coalesce(cast(string_to_array(e.unique_scope, ',') as :"schema".gen_durable_status[]), '{}') as unique_scope,
       timestamptz 'epoch' + coalesce(e.drawn_us, ($16::bigint[])[1]) / 1000000 * interval '1 second'
         + coalesce(e.drawn_us, ($16::bigint[])[1]) % 1000000 * interval '1 microsecond' as inserted_at, e.traceparent
 -- if not history
       , case when e.unique_key is not null
-                  and 'runnable' = any(cast(string_to_array(e.unique_scope, ',') as :"schema".durable_status[]))
+                  and 'runnable' = any(cast(string_to_array(e.unique_scope, ',') as :"schema".gen_durable_status[]))
              then e.unique_key end
 -- end
     from unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::smallint[], $11::bigint[],
@@ -59,7 +59,7 @@ with made as (
                      when r.id in (select unnest($18::bigint[])) then 1
                      else 0 end as smallint) as history) h
   left join lateral (
-    select cast(s.status as :"schema".durable_status) as status, s.after_us
+    select cast(s.status as :"schema".gen_durable_status) as status, s.after_us
     from unnest($20::text[], $21::int[], $22::text[], $23::text[], $24::bigint[])
       as s (fsm, version, step, status, after_us)
     where s.fsm = r.fsm and s.version = r.version and s.step = r.step

@@ -14,7 +14,7 @@ select g.id, left(g.fsm, 1025) as fsm, g.fsm_version as version, left(g.step, 10
   :"schema"._gd_us(g.lease_expires_at) as lease_expires_at_us,
   :"schema"._gd_us(g.inserted_at) as inserted_at_us,
   :"schema"._gd_us(g.updated_at) as updated_at_us,
-  (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null) as inbox, g.seq, left(g.traceparent, 55) as traceparent,
+  (select count(*) from :"schema".gen_durable_signals s where s.target_id = g.id and s.consumed_at is null) as inbox, g.seq, left(g.traceparent, 55) as traceparent,
   left(g.partition_key, 4096) as partition_key, substring(g.unique_key for 4096) as unique_key
 from :"schema".gen_durable g
 cross join lateral (

@@ -6,7 +6,7 @@ select s.id, left(s.name, 1025) as name, left(s.dedup_key, 4096) as dedup_key, :
   case when pg_column_size(x.value) <= $4::int and coalesce((
 -- include parts/digits.sql
     ), 0) <= 68000 then left(x.value::text, $3::int) end as payload
-from (select * from :"schema".signals s where s.target_id = $1::bigint and s.consumed_at is null offset 0) s
+from (select * from :"schema".gen_durable_signals s where s.target_id = $1::bigint and s.consumed_at is null offset 0) s
 cross join lateral (select s.payload as value) x
 order by s.id
 limit $2::int

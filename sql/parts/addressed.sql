@@ -5,9 +5,9 @@
       and bool_and(pg_column_compression(s.payload) is null) as short
   from (
     select s.target_id, s.name, s.payload
-    from :"schema".signals s
+    from :"schema".gen_durable_signals s
     where s.target_id = any(array(
-        select p.id from picked p where (select pg_relation_size(format('%I.signals', :'schema')::regclass) > 0))) and s.consumed_at is null
+        select p.id from picked p where (select pg_relation_size(format('%I.gen_durable_signals', :'schema')::regclass) > 0))) and s.consumed_at is null
     limit 10000
   ) s
   group by s.target_id

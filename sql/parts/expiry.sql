@@ -6,4 +6,4 @@
            when h.keep_us > 0 or not h.status = any(g.unique_scope)
            then greatest(clock_timestamp() + h.keep_us * interval '1 microsecond',
                          h.resend_us * interval '1 microsecond' + greatest(g.inserted_at, (
-                           select max(s.inserted_at) from :"schema".signals s where s.target_id = g.id))) end
+                           select max(s.inserted_at) from :"schema".gen_durable_signals s where s.target_id = g.id))) end

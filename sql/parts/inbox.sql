@@ -5,7 +5,7 @@
   from (
     select s.id, left(s.name, 1025) as name, coalesce(left(s.traceparent, 55), '') as traceparent,
       case when current_setting('gd.unchecked', true) is distinct from 'on' then s.payload::text end as payload
-    from (select * from :"schema".signals s where s.target_id = p.id and s.consumed_at is null offset 0) s
+    from (select * from :"schema".gen_durable_signals s where s.target_id = p.id and s.consumed_at is null offset 0) s
     order by s.id
     limit $2::int
   ) s

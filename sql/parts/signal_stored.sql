@@ -11,13 +11,13 @@
     case when i.unread + e.of_target <= $4::int then true
          else e.dedup_key is null
            or row_number() over (partition by e.target_id, e.dedup_key order by e.n) = 1 and (
-             select true from :"schema".signals s
+             select true from :"schema".gen_durable_signals s
              where s.target_id = e.target_id and s.dedup_key = e.dedup_key limit 1) is null end as fresh
   from entry e
   cross join lateral (
     select count(*) as unread
     from (
-      select from :"schema".signals s
+      select from :"schema".gen_durable_signals s
       where s.target_id = e.target_id and s.consumed_at is null
       limit $4::int) inbox) i
   where e.locked and e.status not in ('done', 'failed')
@@ -30,7 +30,7 @@
       and c.unread + count(*) filter (where c.fresh) over (partition by c.target_id order by c.n) > $4::int as over
     from counted c) c
 ), accepted as (
-  insert into :"schema".signals (id, target_id, name, payload, dedup_key, traceparent)
+  insert into :"schema".gen_durable_signals (id, target_id, name, payload, dedup_key, traceparent)
   overriding system value
   select w.id, w.target_id, w.name, w.payload::jsonb, w.dedup_key, w.traceparent
   from weighed w
@@ -60,7 +60,7 @@ select
        when not e.locked then 'locked'
        when e.id in (select id from accepted) then 'accepted'
        when e.dedup_key is not null and (
-         select true from :"schema".signals s
+         select true from :"schema".gen_durable_signals s
          where s.target_id = e.target_id and s.dedup_key = e.dedup_key limit 1) then 'duplicate'
        when e.status in ('done', 'failed') then 'target_finished'
        when e.dedup_key is not null and e.id not in (select w.id from weighed w where w.full) then 'duplicate'

@@ -1,13 +1,13 @@
 -- Back to nothing. Tables call functions, and functions bind the names of tables.
 alter table :"schema".gen_durable alter column traceparent drop default;
-alter table :"schema".signals alter column traceparent drop default;
+alter table :"schema".gen_durable_signals alter column traceparent drop default;
 
 drop trigger gen_durable_changed on :"schema".gen_durable;
 drop trigger gen_durable_deleted on :"schema".gen_durable;
 drop trigger gen_durable_emptied on :"schema".gen_durable;
 drop trigger gen_durable_timeline on :"schema".gen_durable;
-drop trigger signals_payload on :"schema".signals;
-drop trigger signals_timeline on :"schema".signals;
+drop trigger gen_durable_signals_payload on :"schema".gen_durable_signals;
+drop trigger gen_durable_signals_timeline on :"schema".gen_durable_signals;
 
 drop function
   :"schema".gd_cancel_job, :"schema"._gd_upgrade, :"schema"._gd_work_on_job, :"schema"._gd_refused, :"schema"._gd_try_for,
@@ -31,6 +31,6 @@ drop function
 drop view :"schema".gen_durable_transitions;
 drop sequence :"schema".gen_durable_timeline;
 drop table :"schema".gen_durable_schema, :"schema".gen_durable_jobs, :"schema".gen_durable_ledger, :"schema".gen_durable_crashes,
-  :"schema".gen_durable_queues, :"schema".gen_durable_nodes, :"schema".gen_durable_machines, :"schema".signals,
+  :"schema".gen_durable_queues, :"schema".gen_durable_nodes, :"schema".gen_durable_machines, :"schema".gen_durable_signals,
   :"schema".gen_durable_leases, :"schema".gen_durable_due, :"schema".gen_durable;
-drop type :"schema".durable_status;
+drop type :"schema".gen_durable_status;

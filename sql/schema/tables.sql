@@ -3,7 +3,7 @@
 -- index of instances has a column that each step changes, status among them: what is runnable, and what executes, stand in small
 -- tables of their own, gen_durable_due and gen_durable_leases.
 
-create type :"schema".durable_status as enum
+create type :"schema".gen_durable_status as enum
   ('runnable', 'executing', 'awaiting_signal', 'done', 'failed');
 
 -- -- instances ----------------------------------------------------------------------
@@ -16,7 +16,7 @@ create table :"schema".gen_durable (
   -- What each step writes stands side by side, what none writes before it and behind it: of an update that stays on its page
   -- (HOT) the WAL has what is between the first byte that changes and the last. What is never null and has a fixed length comes
   -- first: PostgreSQL finds it without looking at what is before it.
-  status           :"schema".durable_status not null default 'runnable',
+  status           :"schema".gen_durable_status not null default 'runnable',
   attempt          int not null default 0,                 -- tries of this step that have failed, or were cut off
   -- Ends of the process that ran its step, and how often the step has run alone since it got anywhere. Of suspects, which have
   -- two ends or more, a process runs few at once.
@@ -42,7 +42,7 @@ create table :"schema".gen_durable (
   last_error       text,                                   -- what the last of the tries that failed was told
   partition_key    text,                                   -- of rows with the same one, one executes at a time, in pick order
   unique_key       bytea,                                  -- also an address: _gd_address
-  unique_scope     :"schema".durable_status[] not null default '{}', -- the statuses in which it holds the key
+  unique_scope     :"schema".gen_durable_status[] not null default '{}', -- the statuses in which it holds the key
   -- The key, while it is held, and the id, of what has failed: few among many. Who writes the status writes both; for those who
   -- do not a trigger does (_gd_see_to).
   unique_guard     bytea,
@@ -167,7 +167,7 @@ create index gen_durable_leases_token on :"schema".gen_durable_leases (token);
 
 -- -- signals ------------------------------------------------------------------------
 
-create table :"schema".signals (
+create table :"schema".gen_durable_signals (
   id          bigint generated always as identity primary key,
   target_id   bigint not null references :"schema".gen_durable (id) on delete cascade,
   name        text not null,
@@ -180,7 +180,7 @@ create table :"schema".signals (
 );
 
 -- The inbox: tombstones stay out of it.
-create index signals_target on :"schema".signals (target_id, name)
+create index gen_durable_signals_target on :"schema".gen_durable_signals (target_id, name)
   where consumed_at is null;
 
 -- -- machines -----------------------------------------------------------------------
@@ -357,7 +357,7 @@ declare
   x record;
 begin
   for x in
-    values ('gen_durable', 'state'), ('gen_durable', 'result'), ('signals', 'payload'), ('gen_durable_ledger', 'state'),
+    values ('gen_durable', 'state'), ('gen_durable', 'result'), ('gen_durable_signals', 'payload'), ('gen_durable_ledger', 'state'),
       ('gen_durable_ledger', 'metadata')
   loop
     execute pg_catalog.format('alter table %I alter column %I set compression %s', x.column1, x.column2, method);

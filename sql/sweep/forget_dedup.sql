@@ -9,12 +9,12 @@ with forgets as materialized (
   where m.forget_dedup_after is not null
 ), looked as materialized (
   select s.id, s.target_id, s.consumed_at, s.inserted_at
-  from :"schema".signals s
+  from :"schema".gen_durable_signals s
   where s.id > $1::bigint and (select count(*) > 0 from forgets)
   order by s.id
   limit $2::int
 ), forgotten as (
-  delete from :"schema".signals s
+  delete from :"schema".gen_durable_signals s
   where s.ctid = any(array(
     select x.tuple
     from looked l
@@ -24,7 +24,7 @@ with forgets as materialized (
       select f.after from forgets f where f.fsm = g.fsm and f.version = g.fsm_version offset 0) f
     cross join lateral (
       select s.ctid as tuple
-      from :"schema".signals s
+      from :"schema".gen_durable_signals s
       where s.id = l.id and l.consumed_at < statement_timestamp() - f.after
       for update skip locked) x
     where l.consumed_at < statement_timestamp() - (select min(f.after) from forgets f)))

@@ -3,5 +3,5 @@
 -- and a table that is empty, or nearly.
 select
   coalesce(pg_sequence_last_value((quote_ident(:'schema') || '.gen_durable_id_seq')::regclass), 0) as instances,
-  coalesce(pg_sequence_last_value((quote_ident(:'schema') || '.signals_id_seq')::regclass), 0) as signals,
+  coalesce(pg_sequence_last_value((quote_ident(:'schema') || '.gen_durable_signals_id_seq')::regclass), 0) as signals,
 -- include parts/paused.sql

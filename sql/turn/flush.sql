@@ -50,7 +50,7 @@ held as materialized (
     g.tuple, g.unique_key, g.unique_scope,
     cast(case e.outcome when 'await' then 'awaiting_signal' when 'park' then 'awaiting_signal' when 'done' then 'done'
                         when 'finish' then 'done' when 'stop' then 'failed' else 'runnable' end
-         as :"schema".durable_status) as status,
+         as :"schema".gen_durable_status) as status,
     e.outcome in ('next', 'park', 'finish', 'later') as moves
 -- if history
     , g.step as from_step, g.wake_reason
@@ -68,7 +68,7 @@ held as materialized (
       g.inserted_at < clock_timestamp() - e.resend_us * interval '1 microsecond'
         and (
           select true
-          from :"schema".signals s
+          from :"schema".gen_durable_signals s
           where s.target_id = g.id and s.inserted_at >= clock_timestamp() - e.resend_us * interval '1 microsecond'
           limit 1) is null as old
     from :"schema".gen_durable g

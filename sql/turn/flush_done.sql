@@ -29,7 +29,7 @@ with held as materialized (
       , expires_at =
 -- include parts/expiry.sql
   from (
-    select $3::bigint as keep_us, $4::bigint as resend_us, cast('done' as :"schema".durable_status) as status
+    select $3::bigint as keep_us, $4::bigint as resend_us, cast('done' as :"schema".gen_durable_status) as status
     offset 0) h
 -- end
   where g.ctid = any(array(select x.tuple from held x where x.fenced))

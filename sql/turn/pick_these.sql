@@ -7,7 +7,7 @@
 with locked as materialized (
   select g.id, g.ctid as tuple, g.fsm, g.fsm_version, g.queue, g.partition_key, g.priority, g.eligible_at, g.crashes
   from :"schema".gen_durable g
-  where g.id = any($4::bigint[]) and g.status = (select cast('runnable' as :"schema".durable_status))
+  where g.id = any($4::bigint[]) and g.status = (select cast('runnable' as :"schema".gen_durable_status))
     and g.eligible_at <= statement_timestamp()
     and (g.crashes >= 2) = (cardinality($5::int[]) > 0)
   order by g.id + 0

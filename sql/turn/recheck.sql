@@ -8,12 +8,12 @@ with applied as (
     wake_reason = 'signal'
   where g.id = any($1::bigint[]) and g.status = 'awaiting_signal' and g.xmin = pg_current_xact_id()::xid
     and ((
-      select true from :"schema".signals s
+      select true from :"schema".gen_durable_signals s
       where s.target_id = g.id and s.name = g.awaits and s.consumed_at is null
         and s.id not in (select unnest($2::bigint[]))
       limit 1
     ) or g.awaits_also is not null and (
-      select true from :"schema".signals s
+      select true from :"schema".gen_durable_signals s
       where s.target_id = g.id and s.name = any(g.awaits_also) and s.consumed_at is null
         and s.id not in (select unnest($2::bigint[]))
       limit 1

@@ -20,7 +20,7 @@ with recursive shown as (
       select g.id, g.state as value
       from :"schema".gen_durable g
       where g.id = ($1::bigint[])[s.n + 1] and g.locked_by = ($3::text[])[s.n + 1]
-        and g.status = (select cast('executing' as :"schema".durable_status))
+        and g.status = (select cast('executing' as :"schema".gen_durable_status))
       offset 0
     ) x
     cross join lateral (
@@ -33,7 +33,7 @@ with recursive shown as (
       select array_agg(l.id) as ids
       from (
         select x.id
-        from (select * from :"schema".signals x where x.target_id = g.id and x.consumed_at is null offset 0) x
+        from (select * from :"schema".gen_durable_signals x where x.target_id = g.id and x.consumed_at is null offset 0) x
         order by x.id
         limit $2::int
       ) l
@@ -48,7 +48,7 @@ with recursive shown as (
         select x.id, x.name, x.trace, p.bytes, p.text
         from (
           select x.id, left(x.name, 1025) as name, coalesce(left(x.traceparent, 55), '') as trace, x.payload as value
-          from :"schema".signals x
+          from :"schema".gen_durable_signals x
           where x.id = l.ids[e.n + 1]
           offset 0
         ) x

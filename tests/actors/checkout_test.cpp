@@ -65,7 +65,8 @@ CAF_TEST(a payment that cannot be read is given up at once and shipped when it
     "payment_confirmed (%): $.amount: expected integer%'",
     1);
   // Nothing was consumed by what failed.
-  auto signal = db.scalar("select id from signals where consumed_at is null");
+  auto signal = db.scalar(
+    "select id from gen_durable_signals where consumed_at is null");
   db.scalar("select gd_replace($1, $2, '{\"amount\": 100}', 'a text')",
             {std::to_string(id), signal});
   db.scalar("select gd_retry($1)", {std::to_string(id)});

@@ -451,7 +451,8 @@ CAF_TEST(a claimed row whose signal has come before it parks does not wait for a
   turn();
   CAF_CHECK_EQUAL(ran, names{"a"});
   CAF_CHECK_EQUAL(db->next(), "begin gd_flush gd_recheck commit");
-  rows.rows("insert into signals (target_id, name, payload) select id, 'say', "
+  rows.rows("insert into gen_durable_signals (target_id, name, payload) select "
+            "id, 'say', "
             "'{\"text\": \"go\"}' from gen_durable");
   turn();
   CAF_CHECK_EQUAL(db->next(), "gd_pick ");

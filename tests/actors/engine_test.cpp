@@ -188,10 +188,9 @@ CAF_TEST(a signal wakes an instance and is gone when the outcome is committed) {
   wait_until_count("status = 'done'", 1);
   CAF_CHECK_EQUAL(db.scalar("select result ->> 'note' from gen_durable"),
                   "hello");
-  CAF_CHECK_EQUAL(
-    db.scalar(
-      "select string_agg(name, ',') from signals where consumed_at is null"),
-    "other");
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(name, ',') from "
+                            "gen_durable_signals where consumed_at is null"),
+                  "other");
   auto late = ask<gd::signalled>(
     engine, gd::signal{row->id, "say", gd::to_json(word{"more"})});
   CAF_REQUIRE(!late);
@@ -298,7 +297,8 @@ CAF_TEST(a worker whose lease was reaped and picked again cannot write
     return gd::replay(ctx.state, 1h);
   };
   insert(1);
-  db.rows("insert into signals (target_id, name, payload) select id, 'say', "
+  db.rows("insert into gen_durable_signals (target_id, name, payload) select "
+          "id, 'say', "
           "'{\"text\": \"kept\"}' from gen_durable");
   auto engine = start(options({x}, "a"));
   CAF_REQUIRE(slow.wait_for(1));
@@ -312,7 +312,7 @@ CAF_TEST(a worker whose lease was reaped and picked again cannot write
   CAF_CHECK(db.rows("select * from gen_durable") == before);
   CAF_CHECK_EQUAL(db.scalar("select state ->> 'note' from gen_durable"),
                   "kept");
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "1");
 }
 
 CAF_TEST(a lost lease is told to the step) {

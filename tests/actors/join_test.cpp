@@ -275,7 +275,7 @@ CAF_TEST(signals reach a worker and what it takes is gone) {
   wait_for(id, "status = 'done'");
   CAF_CHECK_EQUAL(of(id, "result->>'note'"), "hello");
   CAF_CHECK_EQUAL(of(id, "result->>'pid'"), pid_of(worker));
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "0");
 }
 
 CAF_TEST(

@@ -309,7 +309,7 @@ CAF_TEST(
 
 CAF_TEST(who draws ids all the time costs one pick per look and queue) {
   for (int i = 0; i < 20; ++i) {
-    stranger.exec("select nextval('signals_id_seq')");
+    stranger.exec("select nextval('gen_durable_signals_id_seq')");
     CAF_CHECK_EQUAL(look(), told);
   }
   CAF_CHECK_EQUAL(looks(4), times(3, told) + quiet);

@@ -267,7 +267,7 @@ CAF_TEST(
   CAF_REQUIRE(log.wait_for<events::connected>(8));
   insert_at_last(engine, "after");
   CAF_CHECK_EQUAL(count("true"), "2");
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "0");
 }
 
 CAF_TEST(

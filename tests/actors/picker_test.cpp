@@ -606,11 +606,12 @@ CAF_TEST(a consumed signal that a stranger locks holds back no other row) {
     return ctx.discard("say") ? gd::done() : gd::stop("no signal");
   };
   insert(8);
-  rows.rows(
-    "insert into signals (target_id, name) select id, 'say' from gen_durable");
+  rows.rows("insert into gen_durable_signals (target_id, name) select id, "
+            "'say' from gen_durable");
   session stranger{rows.conninfo()};
   stranger.exec("begin");
-  stranger.exec("select from signals where target_id = 3 for update");
+  stranger.exec(
+    "select from gen_durable_signals where target_id = 3 for update");
   spawn_picker({"default", 8, 0});
   for (int i = 0; i < 100 && count("status = 'done'") != "7"; ++i) {
     finish_all();
@@ -626,7 +627,7 @@ CAF_TEST(a consumed signal that a stranger locks holds back no other row) {
     sched.run();
   }
   CAF_CHECK_EQUAL(count("status = 'done' and attempt = 0"), "8");
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from signals"), "0");
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable_signals"), "0");
 }
 
 CAF_TEST(an asynchronous step has five minutes if nothing else is said) {
@@ -831,7 +832,7 @@ struct ahead_fixture : picker_fixture {
   }
 
   void send(const std::string& payload) {
-    rows.rows("insert into signals (target_id, name, payload) "
+    rows.rows("insert into gen_durable_signals (target_id, name, payload) "
               "select id, 'mail', $1::text::jsonb from gen_durable",
               {payload});
   }
@@ -1042,7 +1043,8 @@ CAF_TEST(rows that cannot be read end failed and the others run) {
   rows.rows("set gd.trusted = 'json'; update gen_durable set state = "
             + unprintable
             + " where id = 2; update gen_durable set state = " + too_long
-            + " where id = 4; insert into signals (target_id, name, payload) "
+            + " where id = 4; insert into gen_durable_signals (target_id, "
+              "name, payload) "
               "select 7, 'x', "
             + too_long);
   machine.first = [](probe_context&) { return gd::done(); };

@@ -299,7 +299,8 @@ CAF_TEST(long states and full inboxes do not fill the memory of a process) {
   db.rows("insert into gen_durable (fsm, step, state) select 'Walk', 'one', "
           "jsonb_build_object('text', repeat('x', 1000000)) from "
           "generate_series(1, 300)");
-  db.rows("insert into signals (target_id, name, payload) select id, 'say', "
+  db.rows("insert into gen_durable_signals (target_id, name, payload) select "
+          "id, 'say', "
           "to_jsonb(repeat('y', 1000000)) from gen_durable, "
           "generate_series(1, 40) where id <= 3");
   worker a{db, "a"};
@@ -317,12 +318,13 @@ CAF_TEST(short states and payloads that print many digits do not fill the memory
   };
   // Eighty print 4 MB each, as nobody can store them any more; all others 48 KB, in
   // states and signals.
-  db.rows("set gd.trusted = 'json'; insert into gen_durable (fsm, step, "
-          "state) select 'Walk', 'one', case when n <= 80 then "
-          + many("1e131071", 30) + " else " + many("1e399", 120)
-          + " end from generate_series(1, 1000) n; insert into signals "
-            "(target_id, name, payload) select id, 'say', "
-          + many("1e399", 120) + " from gen_durable where id > 80");
+  db.rows(
+    "set gd.trusted = 'json'; insert into gen_durable (fsm, step, "
+    "state) select 'Walk', 'one', case when n <= 80 then "
+    + many("1e131071", 30) + " else " + many("1e399", 120)
+    + " end from generate_series(1, 1000) n; insert into gen_durable_signals "
+      "(target_id, name, payload) select id, 'say', "
+    + many("1e399", 120) + " from gen_durable where id > 80");
   worker a{db, "a"};
   wait_until_count("status in ('done', 'failed')", "1000");
   CAF_CHECK_LESS(a.peak(), most_memory);

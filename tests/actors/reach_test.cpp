@@ -161,7 +161,7 @@ struct fixture : lonely_fixture {
   }
 
   std::string signals() {
-    return db.scalar("select count(*) from signals");
+    return db.scalar("select count(*) from gen_durable_signals");
   }
 
   /// Whose answer is lost: the gateway has done it, and the connection goes before that is
@@ -232,7 +232,8 @@ CAF_TEST(what a gateway has done is told truly when its answer was lost) {
 
   CAF_MESSAGE("a signal with a dedup key is sent again and there once");
   gd::signal dedup{.target = id, .name = "x", .dedup_key = "d"};
-  auto sent = lose_answer<gd::signalled>(dedup, "select count(*) from signals");
+  auto sent = lose_answer<gd::signalled>(
+    dedup, "select count(*) from gen_durable_signals");
   CAF_CHECK_EQUAL(code_of(sent), "ok");
   CAF_CHECK(!sent->duplicate);
   CAF_CHECK_EQUAL(signals(), "1");
@@ -242,7 +243,7 @@ CAF_TEST(what a gateway has done is told truly when its answer was lost) {
   CAF_MESSAGE("one without is not sent again");
   gd::signal bare{.target = id, .name = "x"};
   CAF_CHECK_EQUAL(code_of(lose_answer<gd::signalled>(
-                    bare, "select count(*) from signals", "2")),
+                    bare, "select count(*) from gen_durable_signals", "2")),
                   "unknown_fate");
 
   CAF_MESSAGE("nor is a transition");
@@ -365,7 +366,8 @@ CAF_TEST(
   stranger.exec("rollback");
   CAF_CHECK_EQUAL(code_of(dedup()), "ok");
   CAF_CHECK_EQUAL(
-    db.scalar("select count(*) from signals where dedup_key = 'd'"), "1");
+    db.scalar("select count(*) from gen_durable_signals where dedup_key = 'd'"),
+    "1");
   CAF_CHECK(log.wait_for<events::gateway_reached>(2));
   auto reached = log.all<events::gateway_reached>();
   CAF_CHECK_EQUAL(reached.back().address, second.address());
@@ -389,8 +391,9 @@ CAF_TEST(a node that is frozen is given up and does no harm when it goes on) {
   // It may do what it was sent, or find that the other node has ended its sessions; when
   // it has gone, it has done what it will.
   first.end(SIGTERM);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals where name = 'x'"),
-                  "1");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from gen_durable_signals where name = 'x'"),
+    "1");
   CAF_CHECK_LESS_OR_EQUAL(std::stoi(signals()), 2);
   CAF_CHECK_EQUAL(rows(), "2");
 }
@@ -410,7 +413,8 @@ CAF_TEST(a network that holds everything back is noticed and comes back) {
   net.hold_requests(false);
   net.hold_answers(false);
   CAF_CHECK_EQUAL(code_of(dedup()), "ok");
-  db.wait_until("select count(*) from signals where name = 'y'", "1");
+  db.wait_until("select count(*) from gen_durable_signals where name = 'y'",
+                "1");
   CAF_CHECK_EQUAL(signals(), "2");
 }
 
@@ -470,8 +474,9 @@ CAF_TEST(orders of the example outlive the node that they go to) {
     {GD_GATEWAY_CLIENT, "--orders=" + std::to_string(many),
      "--secret=" + port_secret(),
      "--gateways=[\"" + first->address() + "\",\"" + second.address() + "\"]"}};
-  db.wait_until(
-    "select count(*) > " + std::to_string(many / 20) + " from signals", "t");
+  db.wait_until("select count(*) > " + std::to_string(many / 20)
+                  + " from gen_durable_signals",
+                "t");
   first->end(SIGKILL);
   CAF_CHECK_EQUAL(shop.end(0), 0);
   auto lines = shop.lines();
@@ -480,9 +485,9 @@ CAF_TEST(orders of the example outlive the node that they go to) {
     if (!line.ends_with(": paid"))
       CAF_ERROR(line);
   CAF_CHECK_EQUAL(rows(), std::to_string(many));
-  CAF_CHECK_EQUAL(
-    db.scalar("select count(*) from signals where name = 'payment_confirmed'"),
-    std::to_string(many));
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals where "
+                            "name = 'payment_confirmed'"),
+                  std::to_string(many));
 }
 
 CAF_TEST(
@@ -509,8 +514,9 @@ CAF_TEST(
   auto ask_some = [&](int count) {
     for (int i = 0; i < count; ++i) {
       auto name = "r" + std::to_string(all.size());
-      auto signals_of = "select count(*) from signals where name = '" + name
-                        + "'";
+      auto signals_of
+        = "select count(*) from gen_durable_signals where name = '" + name
+          + "'";
       auto rows_of = "select count(*) from gen_durable where queue = '" + name
                      + "'";
       auto kind = random() % 4;

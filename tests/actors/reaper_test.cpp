@@ -171,14 +171,16 @@ CAF_TEST(a sweep of leases forgets as many pages of dedup keys as are old) {
             "queue, steps, forget_dedup_after) values ('Probe', 1, 'first', "
             "'default', '{first}', '1 h') on conflict (fsm, version) do update "
             "set forget_dedup_after = '1 h'");
-  rows.rows("insert into signals (target_id, name, dedup_key, inserted_at, "
-            "consumed_at) select 1, 'paid', n::text, now() - interval '3 h', "
-            "case when n % 3 > 0 then now() - interval '2 h' end from "
-            "generate_series(1, 12000) n");
+  rows.rows(
+    "insert into gen_durable_signals (target_id, name, dedup_key, inserted_at, "
+    "consumed_at) select 1, 'paid', n::text, now() - interval '3 h', "
+    "case when n % 3 > 0 then now() - interval '2 h' end from "
+    "generate_series(1, 12000) n");
   home->config.reaper = 1s;
   spawn_reaper();
   pass(1s);
-  CAF_CHECK_EQUAL(rows.scalar("select count(*) from signals"), "4000");
+  CAF_CHECK_EQUAL(rows.scalar("select count(*) from gen_durable_signals"),
+                  "4000");
 }
 
 CAF_TEST(who is convicted exonerates in the same sweep all that shared it) {
@@ -241,10 +243,11 @@ CAF_TEST(where some were deleted a sweep looks again soon) {
 
 CAF_TEST(a signal that a stranger has locked puts off its instance alone) {
   insert_ended(30);
-  rows.rows("insert into signals (target_id, name) values (5, 'paid')");
+  rows.rows(
+    "insert into gen_durable_signals (target_id, name) values (5, 'paid')");
   session stranger{rows.conninfo()};
   stranger.exec("begin");
-  stranger.exec("select from signals for update");
+  stranger.exec("select from gen_durable_signals for update");
   home->config.reaper = 1s;
   spawn_reaper();
   pass(1s);

@@ -271,7 +271,8 @@ CAF_TEST(what a machine keeps is let go when its engine has stopped) {
 
 CAF_TEST(an asynchronous outcome removes the signals that its step took) {
   insert(1);
-  db.rows("insert into signals (target_id, name, payload) select id, 'say', "
+  db.rows("insert into gen_durable_signals (target_id, name, payload) select "
+          "id, 'say', "
           "'{\"text\": \"hello\"}' from gen_durable");
   auto engine = start(options({async_first([](async_probe ctx) {
     ctx.self->become([ctx](int) {
@@ -281,7 +282,7 @@ CAF_TEST(an asynchronous outcome removes the signals that its step took) {
     ctx.self->send(ctx.self, 1);
   })}));
   wait_until_count("status = 'done' and result ->> 'note' = 'hello'", 1);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "0");
 }
 
 CAF_TEST(

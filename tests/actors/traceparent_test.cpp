@@ -205,18 +205,20 @@ CAF_TEST(SQL callers say it by a setting and what is none is none) {
                               {id}),
                     expected);
     in.exec("select gd_signal($1::bigint, 'go')", {id});
-    CAF_CHECK_EQUAL(in.scalar("select coalesce(traceparent, '') from signals "
-                              "where target_id = $1",
-                              {id}),
-                    expected);
+    CAF_CHECK_EQUAL(
+      in.scalar("select coalesce(traceparent, '') from gen_durable_signals "
+                "where target_id = $1",
+                {id}),
+      expected);
   }
 }
 
 CAF_TEST(what a stranger has written there is cut and harms nothing) {
   db.rows("insert into gen_durable (fsm, fsm_version, step, traceparent) "
           "select 'Probe', 1, 'first', repeat('x', 100000)");
-  db.rows("insert into signals (target_id, name, payload, traceparent) "
-          "select id, 'go', '{}', repeat('y', 100000) from gen_durable");
+  db.rows(
+    "insert into gen_durable_signals (target_id, name, payload, traceparent) "
+    "select id, 'go', '{}', repeat('y', 100000) from gen_durable");
   auto engine = start(options({noting()}));
   wait_until_count("status = 'done'", 1);
   CAF_REQUIRE(log.wait_for<events::step_committed>(3));

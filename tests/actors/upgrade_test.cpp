@@ -108,7 +108,8 @@ struct fixture : engine_fixture {
     auto id = db.scalar(
       "insert into gen_durable (fsm, step, ledger_step, history, status, state,"
       " queue, awaits, locked_by, lease_expires_at, last_error, attempt) values"
-      " ('Parcel', $1, $1, 2, $2::durable_status, $3::jsonb, 'still', case $2"
+      " ('Parcel', $1, $1, 2, $2::gen_durable_status, $3::jsonb, 'still', case "
+      "$2"
       " when 'awaiting_signal' then case $1 when 'camp' then '' else 'scales'"
       " end end, case $2 when 'executing' then 'n/1/1' end, case $2 when"
       " 'executing' then now() + interval '1 h' end, case $2 when 'failed' then"

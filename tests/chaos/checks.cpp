@@ -68,7 +68,8 @@ constexpr auto facts
   = "select 'insert' as kind, id, convert_from(unique_key, 'UTF8')::bigint as "
     "number, extract(epoch from inserted_at)::text as token from gen_durable "
     "union all select 'signal', target_id, dedup_key::bigint, null from "
-    "signals where dedup_key is not null union all select 'outcome', i.id, "
+    "gen_durable_signals where dedup_key is not null union all select "
+    "'outcome', i.id, "
     "t.n - 1, t.x ->> 'token' from gen_durable i, jsonb_array_elements("
     "coalesce(i.result, i.state) -> 'trail') with ordinality as t (x, n)";
 
@@ -335,7 +336,8 @@ void send_lost_signals(world& w) {
   w.rows(
     "insert into lost_signals select x.target, x.key from "
     "unnest($1::bigint[], $2::bigint[]) as x (target, key) where not exists "
-    "(select from signals s where s.target_id = x.target and s.dedup_key = "
+    "(select from gen_durable_signals s where s.target_id = x.target and "
+    "s.dedup_key = "
     "x.key::text)",
     {told.targets.all(), told.keys.all()});
   w.rows("select gd_signal(g.id, 'number', jsonb_build_object('number', "

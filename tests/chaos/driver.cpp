@@ -182,7 +182,7 @@ void readers(world& w, std::chrono::milliseconds length) {
       db.exec("begin isolation level repeatable read");
       every(100ms, 2 * length, [&] {
         db.exec("select count(*), sum(length(state::text)) from gen_durable "
-                "left join signals on target_id = gen_durable.id");
+                "left join gen_durable_signals on target_id = gen_durable.id");
       });
     });
   for (auto& x : all)

@@ -89,7 +89,7 @@ struct fixture : gd::test::opened_database {
   std::string target_of(const std::string& name) {
     return db.scalar(
       "select string_agg(target_id::text, ' ' order by target_id)"
-      " from signals where name = $1",
+      " from gen_durable_signals where name = $1",
       {name});
   }
 
@@ -257,7 +257,7 @@ CAF_TEST(a key that nobody has names nobody) {
       why_refused(caller, "select gd_fork" + named + ", seq => 0)"),
       "P0002 " + nobody);
   }
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "0");
 }
 
 CAF_TEST(who names no instance is told so before anything is asked) {

@@ -271,7 +271,7 @@ CAF_TEST(every signal gets its own answer) {
                                                         errc::codec}));
   CAF_CHECK(!answers[1]->duplicate);
   CAF_CHECK(answers[2]->duplicate);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "5");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "5");
 }
 
 CAF_TEST(signals of one call reach an instance in the order given) {
@@ -287,7 +287,7 @@ CAF_TEST(signals of one call reach an instance in the order given) {
   CAF_CHECK_EQUAL(
     db.scalar("select bool_and(mine > before) from (select payload::int as"
               " mine, lag(payload::int, 1, -1) over (partition by target_id"
-              " order by id) as before from signals) x"),
+              " order by id) as before from gen_durable_signals) x"),
     "t");
 }
 
@@ -303,12 +303,12 @@ CAF_TEST(a stranger who holds a target delays nobody but its own signal) {
     return client.signal_all(
       {{.target = held, .name = "n"}, {.target = open, .name = "n"}});
   });
-  db.wait_until("select count(*) from signals", "1");
+  db.wait_until("select count(*) from gen_durable_signals", "1");
   stranger.wait_until_someone_is_blocked();
   stranger.exec("commit");
   for (const auto& x : answers.get())
     CAF_CHECK(x);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "2");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "2");
 }
 
 // -- reading ------------------------------------------------------------------
@@ -623,7 +623,7 @@ CAF_TEST(a signal with a dedup key that was committed unheard is no duplicate) {
   CAF_REQUIRE_EQUAL(report.answers.size(), 1u);
   CAF_REQUIRE(report.answers[0].answer);
   CAF_CHECK(!report.answers[0].answer->duplicate);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "1");
 }
 
 CAF_TEST(an unknown fate stays unknown when the next attempt finds no server) {
@@ -673,7 +673,7 @@ CAF_TEST(a connection lost while idle is made again without a word) {
   CAF_CHECK(client.insert(row()));
   cut();
   CAF_CHECK(client.signal({.target = id, .name = "n"}));
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "1");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "1");
   CAF_CHECK_EQUAL(count(), "2");
 }
 
@@ -727,12 +727,14 @@ CAF_TEST(the signals that wait are listed the oldest first and cut) {
                    .name = "b",
                    .payload = json::raw('"' + std::string(9'000, 'x') + '"')}));
   db.rows("set gd.trusted = 'json'"); // as one whose numbers nobody has checked
-  db.rows("insert into signals (target_id, name, payload) select $1::bigint,"
+  db.rows("insert into gen_durable_signals (target_id, name, payload) select "
+          "$1::bigint,"
           " 'c', to_jsonb(array(select 1e131071 from generate_series(1, 9)))",
           {std::to_string(id)});
-  db.rows("insert into signals (target_id, name, consumed_at) values"
-          " ($1::bigint, 'read', now())",
-          {std::to_string(id)});
+  db.rows(
+    "insert into gen_durable_signals (target_id, name, consumed_at) values"
+    " ($1::bigint, 'read', now())",
+    {std::to_string(id)});
   auto all = client.inbox(id);
   CAF_REQUIRE(all);
   CAF_REQUIRE_EQUAL(all->size(), 3u);

@@ -71,7 +71,7 @@ struct fixture {
     db.rows("insert into gen_durable (fsm, step, status, state, queue, "
             "awaits, locked_by, lease_expires_at, crashes, partition_key)"
             " select $1, case when n % 2 = 0 then 'pay' else 'ship' end, "
-            "$2::durable_status, json_build_object('x', repeat('x', 700)), "
+            "$2::gen_durable_status, json_build_object('x', repeat('x', 700)), "
             "'mail', case when $2 = 'awaiting_signal' then 'paid' end, "
               + more + " from generate_series(1, $3::int) n",
             {fsm, status, std::to_string(rows)});

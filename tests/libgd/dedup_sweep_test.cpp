@@ -32,7 +32,8 @@ struct fixture : gd::test::swept_database {
   }
 
   void insert_signals(int n, const std::string& consumed) {
-    db.rows("insert into signals (target_id, name, dedup_key, inserted_at, "
+    db.rows("insert into gen_durable_signals (target_id, name, dedup_key, "
+            "inserted_at, "
             "consumed_at) select 1, 'paid', gen_random_uuid(), now() - "
             "interval '3 h', now() - $2::interval from generate_series(1, "
             "$1::int)",
@@ -40,8 +41,9 @@ struct fixture : gd::test::swept_database {
   }
 
   std::string left() {
-    return db.scalar("select count(*) from signals where dedup_key is not "
-                     "null");
+    return db.scalar(
+      "select count(*) from gen_durable_signals where dedup_key is not "
+      "null");
   }
 };
 

@@ -42,7 +42,7 @@ constexpr auto fill_instances = R"(
                            eligible_at, locked_by, lease_expires_at, deadline, partition_key, history,
                            ledger_step)
   select case when n % 11 > 0 then 'Order' else 'Other' end, case when n % 11 > 0 then 1 else 7 end,
-    'collect', kind::durable_status, '{"n": 1}',
+    'collect', kind::gen_durable_status, '{"n": 1}',
     case when kind = 'awaiting_signal' then 'paid' end,
     case when n % 5 = 0 then 'rare' else 'default' end, n / 100 % 3,
     now() + case when n % 100 in (17, 42, 66) then interval '1 hour' else interval '-1 hour' end
@@ -61,7 +61,7 @@ constexpr auto fill_instances = R"(
   ) numbered
 )";
 constexpr auto fill_signals = R"(
-  insert into signals (target_id, name, payload, dedup_key, consumed_at)
+  insert into gen_durable_signals (target_id, name, payload, dedup_key, consumed_at)
   select g.id, case when k = 1 then 'paid' else 'noted' end,
     '{"order": "0123456789abcdef0123456789abcdef", "amount": "1234567.89", "currency": "EUR"}',
     case when (g.id + k) % 3 = 0 then 'evt-' || k end,
@@ -220,7 +220,7 @@ struct million_rows {
     db.rows("alter table gen_durable set (autovacuum_enabled = off);"
             "alter table gen_durable_due set (autovacuum_enabled = off);"
             "alter table gen_durable_leases set (autovacuum_enabled = off);"
-            "alter table signals set (autovacuum_enabled = off);"
+            "alter table gen_durable_signals set (autovacuum_enabled = off);"
             "alter table gen_durable_ledger set (autovacuum_enabled = off)");
     early = std::make_unique<session>(db.conninfo());
     pin(*early);
@@ -278,8 +278,9 @@ struct million_rows {
     auto tokens = list(column("select g.locked_by from unnest(" + running
                               + "::bigint[]) with ordinality x (id, n) join "
                                 "gen_durable g using (id) order by n"));
-    auto consumed = list(column("select id from signals where target_id = any("
-                                + running + "::bigint[])"));
+    auto consumed = list(
+      column("select id from gen_durable_signals where target_id = any("
+             + running + "::bigint[])"));
     auto any_id = list(
       column("select n * 1999 from generate_series(1, 500) n"));
     auto new_id = list(

@@ -517,7 +517,8 @@ CAF_TEST(ids that are drawn behind a promotion are far from those before) {
   CAF_CHECK_LESS(after[0], before[1] + 2 * billion + 10);
   CAF_CHECK_EQUAL(after[1], after[0] + 1);
   CAF_CHECK_GREATER(
-    std::stoll(admin->scalar("select nextval('signals_id_seq')")), billion);
+    std::stoll(admin->scalar("select nextval('gen_durable_signals_id_seq')")),
+    billion);
   CAF_MESSAGE("once");
   CAF_CHECK_EQUAL(draw_one(), after[1] + 1);
 }
@@ -555,7 +556,7 @@ CAF_TEST(who draws while another raises the ids waits and draws behind) {
   CAF_MESSAGE("who fails in the middle of it leaves no lock");
   begin_another_timeline();
   other.exec("begin");
-  other.exec("alter sequence signals_id_seq cache 1"); // locked
+  other.exec("alter sequence gen_durable_signals_id_seq cache 1"); // locked
   session fails{quick.database};
   fails.exec("set lock_timeout = '20ms'");
   CAF_CHECK(ends_badly([&] { fails.exec("select _gd_follow_timeline()"); }));
@@ -589,7 +590,7 @@ CAF_TEST(signals have ids that none had before) {
   auto client = gd::client::connect(quick);
   CAF_REQUIRE(client);
   auto newest = [this] {
-    return std::stoll(admin->scalar("select max(id) from signals"));
+    return std::stoll(admin->scalar("select max(id) from gen_durable_signals"));
   };
   std::int64_t last = 0;
   for (bool by_sql : {true, false}) {

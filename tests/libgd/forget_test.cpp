@@ -57,11 +57,12 @@ struct fixture : gd::test::engine_database {
   /// `ago`: when it was inserted, and consumed (null: never).
   std::string signal(const std::string& target, const std::string& inserted,
                      const std::string& consumed, const std::string& key) {
-    return db.scalar("insert into signals (target_id, name, dedup_key, "
-                     "inserted_at, consumed_at) values ($1, 'paid', $2, now() "
-                     "- $3::interval, now() - nullif($4, '')::interval) "
-                     "returning id",
-                     {target, key, inserted, consumed});
+    return db.scalar(
+      "insert into gen_durable_signals (target_id, name, dedup_key, "
+      "inserted_at, consumed_at) values ($1, 'paid', $2, now() "
+      "- $3::interval, now() - nullif($4, '')::interval) "
+      "returning id",
+      {target, key, inserted, consumed});
   }
 
   store::forgotten_to page(std::int64_t after, std::int32_t most = 1'000) {
@@ -72,7 +73,7 @@ struct fixture : gd::test::engine_database {
 
   std::string left() {
     return db.scalar("select coalesce(string_agg(dedup_key, ' ' order by id), "
-                     "'') from signals");
+                     "'') from gen_durable_signals");
   }
 };
 
@@ -127,7 +128,8 @@ CAF_TEST(a stranger holds up no other key and its own goes later) {
   signal(x, "3 h", "2 h", "free");
   session stranger{db.conninfo()};
   stranger.exec("begin");
-  stranger.exec("select from signals where id = $1 for update", {held});
+  stranger.exec("select from gen_durable_signals where id = $1 for update",
+                {held});
   CAF_CHECK_EQUAL(page(0).forgotten, 1);
   CAF_CHECK_EQUAL(left(), "held");
   stranger.exec("rollback");

@@ -38,7 +38,7 @@ struct fixture : gd::test::opened_database {
               const std::string& queue = "default", int bytes = 0) {
     db.rows("insert into gen_durable (fsm, step, status, queue, awaits, state,"
             " locked_by, lease_expires_at)"
-            " select 'Order', 'pay', $1::durable_status, $2,"
+            " select 'Order', 'pay', $1::gen_durable_status, $2,"
             " case $1 when 'awaiting_signal' then 'paid' end,"
             " jsonb_build_object('x', repeat(md5(n::text), $4::int / 32)),"
             " case $1 when 'executing' then 'n/1/1' end,"

@@ -34,7 +34,7 @@ struct fixture : gd::test::database_of_gdctl {
   fixture() {
     db.rows("insert into gen_durable (fsm, step, status, last_error, queue)"
             " select 'Order', 'pay', case when n % 2 = 0 then 'failed' else"
-            " 'runnable' end::durable_status, case when n % 2 = 0 then"
+            " 'runnable' end::gen_durable_status, case when n % 2 = 0 then"
             " 'no stock' end, 'mail' from generate_series(1, 10) n");
   }
 
@@ -340,9 +340,10 @@ CAF_TEST(why says what to do in a line and as JSON) {
 }
 
 CAF_TEST(an inbox is shown and what lies there is replaced and discarded) {
-  db.rows("insert into signals (target_id, name, payload, dedup_key) values "
+  db.rows("insert into gen_durable_signals (target_id, name, payload, "
+          "dedup_key) values "
           "(2, 'paid', '{\"n\": \"x\"}', 'evt-1')");
-  auto id = db.scalar("select max(id) from signals");
+  auto id = db.scalar("select max(id) from gen_durable_signals");
   auto x = run("inbox 2");
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK(contains(x.said, id + "  paid  evt-1"));

@@ -518,7 +518,7 @@ CAF_TEST(an instance is inserted and shown) {
 CAF_TEST(a prune deletes what has ended long ago and tells how many) {
   db.rows("insert into gen_durable (fsm, step, status, updated_at) select "
           "'Order', 'start', s, now() - interval '8 d' from (values "
-          "('done'::durable_status), ('failed'), ('runnable')) x (s), "
+          "('done'::gen_durable_status), ('failed'), ('runnable')) x (s), "
           "generate_series(1, 3)");
   auto dry = run({"prune", "--older-than", "7d", "--page", "2", "--dry-run"});
   CAF_CHECK_EQUAL(dry.code, 0);
@@ -869,7 +869,8 @@ CAF_TEST(a traceparent is stored with an insert and a signal) {
   auto id = std::to_string(line_of(x.out).id);
   CAF_CHECK(contains(run({"show", id}).out, "traceparent    " + trace));
   CAF_CHECK_EQUAL(run({"signal", id, "paid", "--traceparent", trace}).code, 0);
-  CAF_CHECK_EQUAL(db.scalar("select traceparent from signals"), trace);
+  CAF_CHECK_EQUAL(db.scalar("select traceparent from gen_durable_signals"),
+                  trace);
   for (const auto& args :
        {arguments{"insert", "Order", "--traceparent", "00-1"},
         arguments{"signal", id, "paid", "--traceparent", "00-1"}}) {
@@ -1141,7 +1142,7 @@ CAF_TEST(signals find their targets by the refs of the inserts) {
   CAF_CHECK(lines[11].ref == "a"s);
   CAF_CHECK_EQUAL(
     db.scalar("select string_agg(payload::text, ' ' order by payload::text)"
-              " from signals"),
+              " from gen_durable_signals"),
     "[1] null");
   auto without = run({"signal", "--file", "-"},
                      "{\"ref\": \"a\", \"name\": \"paid\"}\n");

@@ -130,7 +130,7 @@ CAF_TEST(a signal that its instance does not wait for is stored and told) {
     "");
   auto x = run("signal 1 paid");
   CAF_CHECK_EQUAL(x.said, "{\"target\":1,\"answer\":\"accepted\"}\n");
-  CAF_CHECK_EQUAL(count("signals"), "2");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "2");
 }
 
 CAF_TEST(numbers out of bounds are told with their bounds) {

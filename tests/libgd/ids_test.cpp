@@ -225,22 +225,23 @@ CAF_TEST(a signal whose id another has is refused with what mends it) {
     CAF_REQUIRE(client.signal({i, "go"}));
   auto check_signals = [](const std::string& text) {
     CAF_MESSAGE(text);
-    CAF_CHECK(contains(text, "the sequence public.signals_id_seq stands at "));
+    CAF_CHECK(contains(
+      text, "the sequence public.gen_durable_signals_id_seq stands at "));
     CAF_CHECK(contains(text, "the highest id there is 20:"));
     CAF_CHECK(contains(text, mended_by));
   };
-  set("signals", 0);
+  set("gen_durable_signals", 0);
   check_signals(told(client.signal({21, "go"})));
   check_signals(told(client.signal({21, "go", {}, "dedup"})));
   for (const auto& x : client.signal_all({{22, "go"}, {23, "go"}}))
     check_signals(told(x));
   check_signals(refused("select gd_signal(21, 'go')"));
   check_signals(refused("select gd_signal(21, 'go', dedup_key => 'dedup')"));
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "20");
-  set("signals", 20);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "20");
+  set("gen_durable_signals", 20);
   CAF_CHECK_EQUAL(db.scalar("select gd_signal(21, 'go', dedup_key => 'd')"),
                   "accepted");
-  set("signals", 0);
+  set("gen_durable_signals", 0);
   CAF_CHECK_EQUAL(db.scalar("select gd_signal(21, 'go', dedup_key => 'd')"),
                   "duplicate");
 }
@@ -266,10 +267,10 @@ CAF_TEST(a fork and a job whose id another has are refused with what mends it) {
 CAF_TEST(a check finds sequences that stand behind and a repair moves them
            forward and never back) {
   CAF_REQUIRE(client().signal({1, "go"}));
-  set("signals", 0);
+  set("gen_durable_signals", 0);
   auto text = found();
   CAF_CHECK(contains(text, behind + "0, and the highest id there is 2000"s));
-  CAF_CHECK(contains(text, "signals.id: "));
+  CAF_CHECK(contains(text, "gen_durable_signals.id: "));
   auto done = gd::repair(db.options());
   CAF_REQUIRE(done);
   CAF_CHECK_EQUAL(done->size(), 2u);

@@ -169,7 +169,8 @@ constexpr sql::statement naive_done{
 
 constexpr sql::statement naive_insert_signal{
   "naive_insert_signal",
-  "insert into signals (target_id, name, payload, dedup_key) values "
+  "insert into gen_durable_signals (target_id, name, payload, dedup_key) "
+  "values "
   "($1::bigint, $2::text, '{}', $3::text)"
   " on conflict (target_id, dedup_key) do nothing returning id"};
 
@@ -181,10 +182,11 @@ constexpr sql::statement naive_wake{
 
 /// What a recheck with a high-water mark instead of a set would be [A2].
 constexpr sql::statement naive_recheck{
-  "naive_recheck", "update gen_durable g set status = 'runnable', awaits = "
-                   "null where g.id = $1::bigint"
-                   " and exists (select from signals s where s.target_id = "
-                   "g.id and s.name = g.awaits and s.id > $2::bigint)"};
+  "naive_recheck",
+  "update gen_durable g set status = 'runnable', awaits = "
+  "null where g.id = $1::bigint"
+  " and exists (select from gen_durable_signals s where s.target_id = "
+  "g.id and s.name = g.awaits and s.id > $2::bigint)"};
 
 pq::call call(const sql::statement& what, pq::params args) {
   return {&what, std::move(args)};
@@ -240,10 +242,10 @@ struct fixture : gd::test::opened_database {
   }
 
   std::string inbox(std::int64_t id) {
-    return db.scalar(
-      "select coalesce(string_agg(name, ',' order by id), '') from signals"
-      " where target_id = $1 and consumed_at is null",
-      {std::to_string(id)});
+    return db.scalar("select coalesce(string_agg(name, ',' order by id), '') "
+                     "from gen_durable_signals"
+                     " where target_id = $1 and consumed_at is null",
+                     {std::to_string(id)});
   }
 
   std::string wake_ups(std::int64_t id) {
@@ -253,12 +255,13 @@ struct fixture : gd::test::opened_database {
 
   /// Parked although what it waits for is there.
   bool hangs(std::int64_t id) {
-    return db.scalar("select count(*) from gen_durable g join signals s on "
-                     "s.target_id = g.id"
-                     " where g.id = $1 and g.status = 'awaiting_signal' and "
-                     "(s.name = g.awaits or s.name = any(g.awaits_also))"
-                     " and s.consumed_at is null",
-                     {std::to_string(id)})
+    return db.scalar(
+             "select count(*) from gen_durable g join gen_durable_signals s on "
+             "s.target_id = g.id"
+             " where g.id = $1 and g.status = 'awaiting_signal' and "
+             "(s.name = g.awaits or s.name = any(g.awaits_also))"
+             " and s.consumed_at is null",
+             {std::to_string(id)})
            != "0";
   }
 };
@@ -535,8 +538,9 @@ CAF_TEST(a signal with a lower id that commits later than a seen one wakes) {
   auto id = executing();
   session late{db.conninfo()};
   late.exec("begin");
-  late.exec("insert into signals (target_id, name) values ($1, 'paid')",
-            {std::to_string(id)});
+  late.exec(
+    "insert into gen_durable_signals (target_id, name) values ($1, 'paid')",
+    {std::to_string(id)});
   auto seen = received(id, "paid");
   late.exec("commit");
   auto row = await_row(id);
@@ -652,7 +656,7 @@ CAF_TEST(a stale lease changes nothing of a row that is parked or finished
   for (const auto* status : {"runnable", "awaiting_signal", "done", "failed"}) {
     auto id = executing();
     // Even if the token were still there.
-    db.rows("update gen_durable set status = $2::durable_status, awaits = "
+    db.rows("update gen_durable set status = $2::gen_durable_status, awaits = "
             "'paid' where id = $1",
             {std::to_string(id), status});
     auto before = whole_row(id);
@@ -1054,8 +1058,9 @@ CAF_TEST(a signal that is not yet committed hides its target from nobody) {
   auto due = parked("now() - interval '1 s'");
   session stranger{db.conninfo()};
   stranger.exec("begin");
-  stranger.exec("insert into signals (target_id, name) select id, 'noted' from "
-                "gen_durable");
+  stranger.exec(
+    "insert into gen_durable_signals (target_id, name) select id, 'noted' from "
+    "gen_durable");
 
   // The claim of the original skips it: the foreign key's check locks the row.
   auto& naive = connect_naively();
@@ -1165,7 +1170,7 @@ CAF_TEST(a dedup key is a duplicate before and after and while its signal is
               == signal_answer::duplicate);
     CAF_CHECK_EQUAL(inbox(id), "");
     CAF_CHECK_EQUAL(db.scalar("select count(*) || ' ' || max(payload::text) "
-                              "from signals where target_id = $1",
+                              "from gen_durable_signals where target_id = $1",
                               {std::to_string(id)}),
                     "1 {}");
   }

@@ -39,7 +39,8 @@ struct fixture : gd::test::opened_database {
       "insert into gen_durable (fsm, step, status, last_error, history,"
       " ledger_step, queue, attempt) select case when n % 8 < 4 then 'Order'"
       " else 'Other' end, 'pay', (array['failed', 'failed', 'runnable',"
-      " 'done'])[1 + n % 4]::durable_status, (array['no stock', 'no money'])[1"
+      " 'done'])[1 + n % 4]::gen_durable_status, (array['no stock', 'no "
+      "money'])[1"
       " + n % 4] || ' of ' || n, 2, 'pay', 'default', 3 from"
       " generate_series(0, 4 * $1::int - 1) n",
       {std::to_string(of_each)});
@@ -122,9 +123,10 @@ CAF_TEST(pages follow each other until there is no more) {
 }
 
 CAF_TEST(a page of what is rare looks at so many and says where it stands) {
-  db.rows("insert into gen_durable (fsm, step, status) select 'Order', 'pay',"
-          " case n when 1 then 'failed' else 'done' end::durable_status from"
-          " generate_series(1, 8000) n");
+  db.rows(
+    "insert into gen_durable (fsm, step, status) select 'Order', 'pay',"
+    " case n when 1 then 'failed' else 'done' end::gen_durable_status from"
+    " generate_series(1, 8000) n");
   auto by = client();
   auto page = by.list({.which = {.fsm = "Other"}});
   CAF_REQUIRE(page);

@@ -100,7 +100,7 @@ struct fixture : gd::test::engine_database {
       "s when 'executing' then now() + interval '1 min' end, now() - "
       "$1::interval, case when $3 = '1' then 2 end, case when $3 = '1' then "
       "'pack' end, case s when 'awaiting_signal' then '' end "
-      "from (values ($2::durable_status)) x (s) returning id",
+      "from (values ($2::gen_durable_status)) x (s) returning id",
       {ago, status, history ? "1" : "0"});
     if (history)
       db.rows("insert into gen_durable_ledger (instance_id, seq, at, "
@@ -121,7 +121,8 @@ struct fixture : gd::test::engine_database {
   }
 
   void signal(std::int64_t target, const std::string& ago) {
-    db.rows("insert into signals (target_id, name, dedup_key, inserted_at, "
+    db.rows("insert into gen_durable_signals (target_id, name, dedup_key, "
+            "inserted_at, "
             "consumed_at) values ($1, 'paid', 'k', now() - $2::interval, "
             "now())",
             {text(target), ago});
@@ -133,9 +134,9 @@ struct fixture : gd::test::engine_database {
   }
 
   std::string count(const std::string& table, std::int64_t id) {
-    auto column = table == "gen_durable" ? "id"
-                  : table == "signals"   ? "target_id"
-                                         : "instance_id";
+    auto column = table == "gen_durable"           ? "id"
+                  : table == "gen_durable_signals" ? "target_id"
+                                                   : "instance_id";
     return db.scalar("select count(*) from " + table + " where " + column
                        + " = $1",
                      {text(id)});
@@ -251,8 +252,9 @@ CAF_TEST(an insert of a signal that a stranger leaves open delays no end) {
   auto held = instance();
   auto free = instance();
   session stranger{db.conninfo()};
-  stranger.exec("begin; insert into signals (target_id, name) values ("
-                + text(held) + ", 'paid')");
+  stranger.exec(
+    "begin; insert into gen_durable_signals (target_id, name) values ("
+    + text(held) + ", 'paid')");
   // All in the time of a statement or two: nothing waits for the stranger.
   auto told = write(
     {ending(held, verb::done, 0s), ending(free, verb::done, 0s)}, 2);
@@ -261,7 +263,7 @@ CAF_TEST(an insert of a signal that a stranger leaves open delays no end) {
   CAF_CHECK_EQUAL(of(held, "expires_at is not null"), "t");
   CAF_CHECK_EQUAL(count("gen_durable", free), "0");
   stranger.exec("commit");
-  CAF_CHECK_EQUAL(count("signals", held), "1");
+  CAF_CHECK_EQUAL(count("gen_durable_signals", held), "1");
 }
 
 CAF_TEST(a foreign key of somebody is no failure of a step) {
@@ -284,7 +286,7 @@ CAF_TEST(a signal that a stranger has locked is waited for briefly and once) {
   auto id = instance();
   signal(id, "1 min");
   session stranger{db.conninfo()};
-  stranger.exec("begin; select from signals for update");
+  stranger.exec("begin; select from gen_durable_signals for update");
   auto told = write({ending(id, verb::done, 0s)});
   CAF_REQUIRE_EQUAL(told.size(), 1u);
   CAF_CHECK(told.front().what == verdict::applied);
@@ -381,7 +383,8 @@ CAF_TEST(a sweep deletes what is over with all that it has and nothing else) {
     signal(id, "1 min");
   CAF_CHECK_EQUAL(expired(), ids{over});
   CAF_CHECK_EQUAL(erase({over, younger, kept, running}).erased, 1);
-  for (auto* table : {"gen_durable", "signals", "gen_durable_ledger"}) {
+  for (auto* table :
+       {"gen_durable", "gen_durable_signals", "gen_durable_ledger"}) {
     CAF_CHECK_EQUAL(count(table, over), "0");
     for (auto id : {younger, kept, running})
       CAF_CHECK_EQUAL(count(table, id), "1");
@@ -393,16 +396,17 @@ CAF_TEST(a sweep passes over rows that strangers hold in any way) {
   auto shared = ended("-2 s");
   auto free = ended("-1 s");
   session stranger{db.conninfo()};
-  stranger.exec("begin; select from gen_durable where id = " + text(locked)
-                + " for no key update; insert into signals (target_id, name) "
-                  "values ("
-                + text(shared) + ", 'paid')");
+  stranger.exec(
+    "begin; select from gen_durable where id = " + text(locked)
+    + " for no key update; insert into gen_durable_signals (target_id, name) "
+      "values ("
+    + text(shared) + ", 'paid')");
   auto page = expired();
   CAF_CHECK_EQUAL(page, (ids{locked, shared, free}));
   CAF_CHECK_EQUAL(erase(page).erased, 1);
   stranger.exec("commit");
   CAF_CHECK_EQUAL(erase(page).erased, 2);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals"), "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_signals"), "0");
 }
 
 CAF_TEST(a sweep comes past what it cannot delete) {

@@ -313,11 +313,13 @@ CAF_TEST(instances and their inboxes survive going up and down) {
   CAF_REQUIRE(client->signal({.target = row->id, .name = "kept"}));
   CAF_REQUIRE(
     client->signal({.target = row->id, .name = "consumed", .dedup_key = "k"}));
-  db.rows("update signals set consumed_at = now() where name = 'consumed'");
+  db.rows("update gen_durable_signals set consumed_at = now() where name = "
+          "'consumed'");
   CAF_REQUIRE(up_with_two_more(db.options(), newest_schema() + 1));
   CAF_REQUIRE(down_with_two_more(db.options(), newest_schema()));
   CAF_CHECK_EQUAL(
-    db.scalar("select string_agg(name, ' ' order by id) from signals"),
+    db.scalar(
+      "select string_agg(name, ' ' order by id) from gen_durable_signals"),
     "kept consumed");
   auto found = client->look_up(row->id);
   CAF_REQUIRE(found);

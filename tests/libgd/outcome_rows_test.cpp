@@ -101,7 +101,8 @@ struct fixture : gd::test::engine_database {
       " eligible_at, attempt, last_error, locked_by, lease_expires_at, "
       "inserted_at, updated_at,"
       " deadline, wake_reason)"
-      " values ('Order', 3, 'collect', $1::text::durable_status, '{\"n\": 1}',"
+      " values ('Order', 3, 'collect', $1::text::gen_durable_status, '{\"n\": "
+      "1}',"
       " case when $1 = 'awaiting_signal' then 'paid' end, 'checkout', 7, now() "
       "- interval '1 hour', 4,"
       " 'an old one', case when $1 = 'executing' then 'node/1/1' end,"
@@ -200,7 +201,7 @@ struct fixture : gd::test::engine_database {
   }
 
   std::string signal(std::int64_t id) {
-    auto xs = db.rows("select signals::text from signals where id = $1",
+    auto xs = db.rows("select s::text from gen_durable_signals s where id = $1",
                       {std::to_string(id)});
     return xs.empty() ? "none" : xs.front().front().value();
   }
@@ -600,9 +601,10 @@ CAF_TEST(an inbox behind an advance has what came and not what went) {
   quiet.what = verb::advance;
   auto id = std::to_string(row.id);
   auto send = [&](const std::string& values) {
-    return std::stoll(db.scalar("insert into signals (target_id, name, payload,"
-                                " dedup_key) values ("
-                                + id + ", " + values + ") returning id"));
+    return std::stoll(
+      db.scalar("insert into gen_durable_signals (target_id, name, payload,"
+                " dedup_key) values ("
+                + id + ", " + values + ") returning id"));
   };
   row.consumed = {send("'paid', '1', null"), send("'paid', '2', 'evt'")};
   auto left = send("'other', '{\"n\": 3}', null");
@@ -617,15 +619,17 @@ CAF_TEST(an inbox behind an advance has what came and not what went) {
   CAF_CHECK_EQUAL(inbox->front().name, "other");
   CAF_CHECK_EQUAL(inbox->front().payload, R"({"n": 3})");
   CAF_MESSAGE("a dedup key outlives its signal");
-  CAF_CHECK_EQUAL(db.scalar("select string_agg(dedup_key, ',') from signals "
-                            "where consumed_at is not null"),
-                  "evt");
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(dedup_key, ',') from gen_durable_signals "
+              "where consumed_at is not null"),
+    "evt");
   CAF_MESSAGE("who has lost the lease removes nothing");
   row.consumed = {left};
   run(store::flush_advance({row}, "node/1/3"));
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals where consumed_at is "
-                            "null"),
-                  "1");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from gen_durable_signals where consumed_at is "
+              "null"),
+    "1");
 }
 
 CAF_TEST(a group of all outcomes leaves each row as it would alone) {
@@ -762,7 +766,7 @@ CAF_TEST(
   auto gone = received(id, "paid", "evt-1");
   auto second = received(id, "noted", "evt-2");
   auto third = received(id, "paid");
-  db.rows("update signals set consumed_at = now() where id = $1",
+  db.rows("update gen_durable_signals set consumed_at = now() where id = $1",
           {std::to_string(gone)});
   auto inbox = [&](std::int32_t bound) {
     ids xs;
@@ -778,7 +782,7 @@ CAF_TEST(
 
 CAF_TEST(an inbox of any size can be picked) {
   auto id = insert_row("runnable");
-  db.rows("insert into signals (target_id, name, payload) "
+  db.rows("insert into gen_durable_signals (target_id, name, payload) "
           "select $1, 'big', to_jsonb(repeat('x', 1000000)) from "
           "generate_series(1, 20)",
           {std::to_string(id)});
@@ -999,11 +1003,12 @@ CAF_TEST(exactly the consumed signals go and those with a dedup key leave a
     CAF_CHECK_EQUAL(
       db.scalar(
         "select concat_ws(' ', target_id = $2, name, payload, dedup_key,"
-        " consumed_at > now() - interval '1 minute') from signals where id = "
+        " consumed_at > now() - interval '1 minute') from gen_durable_signals "
+        "where id = "
         "$1",
         {std::to_string(dedup), std::to_string(x.id)}),
       "t paid {} evt-1 t");
-    db.rows("delete from signals");
+    db.rows("delete from gen_durable_signals");
   }
 }
 
@@ -1013,7 +1018,7 @@ CAF_TEST(a signal is stored as it is sent) {
   CAF_CHECK_EQUAL(
     db.scalar(
       "select concat_ws(' ', target_id, name, payload, dedup_key, consumed_at,"
-      " inserted_at > now() - interval '1 minute') from signals"),
+      " inserted_at > now() - interval '1 minute') from gen_durable_signals"),
     std::to_string(id) + " paid {\"a\": [1, \"x\"]} evt-1 t");
 }
 
@@ -1024,7 +1029,7 @@ CAF_TEST(every signal of a group gets its own answer in the order given) {
   auto failed = insert_row("failed");
   received(running, "paid", "old");
   auto gone = received(running, "paid", "tombstone");
-  db.rows("update signals set consumed_at = now() where id = $1",
+  db.rows("update gen_durable_signals set consumed_at = now() where id = $1",
           {std::to_string(gone)});
   auto xs = send({to(running, "noted"), to(999'999, "paid"),
                   to(parked, "refunded", "a"), to(finished, "paid"),
@@ -1041,11 +1046,12 @@ CAF_TEST(every signal of a group gets its own answer in the order given) {
                             duplicate, accepted, accepted, duplicate,
                             target_finished, duplicate, accepted, accepted}));
   CAF_CHECK_EQUAL(
-    db.scalar("select string_agg(concat_ws(':', target_id, name, dedup_key), ' "
-              "' order by target_id, id)"
-              " from signals where inserted_at > (select inserted_at from "
-              "signals where id = $1)",
-              {std::to_string(gone)}),
+    db.scalar(
+      "select string_agg(concat_ws(':', target_id, name, dedup_key), ' "
+      "' order by target_id, id)"
+      " from gen_durable_signals where inserted_at > (select inserted_at from "
+      "gen_durable_signals where id = $1)",
+      {std::to_string(gone)}),
     std::to_string(parked) + ":refunded:a " + std::to_string(parked)
       + ":paid:b " + std::to_string(parked) + ":paid:c "
       + std::to_string(running) + ":noted " + std::to_string(running)
@@ -1074,7 +1080,7 @@ CAF_TEST(of a group only what is new takes room in an inbox) {
   check({to(id, "noted", "late"), to(id, "noted", "known"), to(id, "noted"),
          to(id, "noted", "late")},
         {inbox_full, duplicate, inbox_full, inbox_full});
-  db.rows("delete from signals where dedup_key = 'first'");
+  db.rows("delete from gen_durable_signals where dedup_key = 'first'");
   check({to(id, "noted", "known"), to(id, "noted", "late"),
          to(id, "noted", "later"), to(id, "noted", "late"),
          to(id, "noted", "later")},
@@ -1096,11 +1102,13 @@ CAF_TEST(an inbox takes signals up to its limit and tombstones do not count) {
   CAF_CHECK_EQUAL(answers(3), "aff"s);
   CAF_CHECK_EQUAL(answers(1), "f"s);
   // A duplicate of what is stored is no news, however full the inbox.
-  db.rows("update signals set dedup_key = 'evt-1' where id = (select min(id) "
-          "from signals)");
+  db.rows("update gen_durable_signals set dedup_key = 'evt-1' where id = "
+          "(select min(id) "
+          "from gen_durable_signals)");
   CAF_CHECK(send({to(id, "noted", "evt-1")}, 3).front().answer
             == signal_answer::duplicate);
-  db.rows("update signals set consumed_at = now() where dedup_key = 'evt-1'");
+  db.rows("update gen_durable_signals set consumed_at = now() where dedup_key "
+          "= 'evt-1'");
   CAF_CHECK_EQUAL(answers(2), "af"s);
 }
 
@@ -1294,12 +1302,14 @@ CAF_TEST(every write path stores JSON and not a string with JSON in it) {
   CAF_CHECK_EQUAL(type("result", "gen_durable", x.id), "object 2");
   send({to(drawn, "paid", {}, object)});
   CAF_CHECK_EQUAL(
-    type("payload", "signals", std::stoll(db.scalar("select id from signals"))),
+    type("payload", "gen_durable_signals",
+         std::stoll(db.scalar("select id from gen_durable_signals"))),
     "object 2");
   // And what is a string stays one.
   send({to(drawn, "text", {}, R"("a \"b\"")")});
   CAF_CHECK_EQUAL(
-    db.scalar("select payload #>> '{}' from signals where name = 'text'"),
+    db.scalar(
+      "select payload #>> '{}' from gen_durable_signals where name = 'text'"),
     "a \"b\"");
 }
 
@@ -1323,7 +1333,7 @@ CAF_TEST(numbers and text at the edges survive the way through the database) {
 CAF_TEST(a look up shows the row as it is) {
   auto id = executing();
   received(id, "paid");
-  db.rows("update signals set consumed_at = now() where id = $1",
+  db.rows("update gen_durable_signals set consumed_at = now() where id = $1",
           {std::to_string(received(id, "paid", "evt-1"))});
   auto found = store::read_instance(run(store::look_up({.id = id})));
   CAF_REQUIRE(found);

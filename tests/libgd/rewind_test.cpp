@@ -105,8 +105,8 @@ struct fixture : gd::test::opened_database {
       " 'timeout' end, now() + interval '2 h', 4, 2, 1, 1, 'no stock', case s"
       " when 'done' then jsonb '{\"ok\": true}' end, case s when 'executing'"
       " then 'node/1/1' end, case s when 'executing' then now() + interval"
-      " '1 min' end, nullif($2, '')::bytea, $3::durable_status[]"
-      " from (values ($1::durable_status)) x (s) returning id",
+      " '1 min' end, nullif($2, '')::bytea, $3::gen_durable_status[]"
+      " from (values ($1::gen_durable_status)) x (s) returning id",
       {status, key, scope});
     db.rows("insert into gen_durable_ledger (instance_id, seq, at, fsm_version,"
             " outcome, from_step, to_step, attempt, state)"
@@ -135,7 +135,7 @@ struct fixture : gd::test::opened_database {
       "select concat((select string_agg(g::text, '; ' order by id) from"
       " gen_durable g), (select string_agg(l::text, '; ' order by"
       " instance_id, seq) from gen_durable_ledger l), (select"
-      " string_agg(s::text, '; ' order by id) from signals s))");
+      " string_agg(s::text, '; ' order by id) from gen_durable_signals s))");
   }
 
   /// An instance's entries from one on, but for their times.
@@ -426,9 +426,9 @@ CAF_TEST(who has lost its unique key meanwhile is not put back) {
     auto other = db.scalar(
       "insert into gen_durable (fsm, step, unique_key,"
       " unique_scope, status, awaits) values ('m', 's',"
-      " $1::bytea, $3::durable_status[], case when $2::bool"
+      " $1::bytea, $3::gen_durable_status[], case when $2::bool"
       " then 'awaiting_signal' else 'runnable' end"
-      "::durable_status, 'x') returning id",
+      "::gen_durable_status, 'x') returning id",
       {scope, rests ? "true" : "false", scope});
     auto before = everything();
     gd::rewind what{.target = id, .seq = rests ? 2 : 1};

@@ -86,8 +86,9 @@ struct fixture {
     foreign = admin.scalar("insert into gen_durable (fsm, step, status, awaits,"
                            " state) values ('Order', 'pay', 'awaiting_signal',"
                            " 'paid', '{\"secret\": 1}') returning id");
-    admin.exec("insert into signals (target_id, name) values ($1, 'other')",
-               {foreign});
+    admin.exec(
+      "insert into gen_durable_signals (target_id, name) values ($1, 'other')",
+      {foreign});
   }
 
   ~fixture() {
@@ -186,11 +187,11 @@ struct fixture {
           "truncate gen_durable cascade",
           "insert into gen_durable (fsm, step, status, locked_by, "
           "lease_expires_at) values ('Order', 'pay', 'executing', 'me', now())",
-          "select payload from signals",
-          "select name from signals",
-          "delete from signals",
-          "update signals set consumed_at = now()",
-          "update signals set payload = '{}'",
+          "select payload from gen_durable_signals",
+          "select name from gen_durable_signals",
+          "delete from gen_durable_signals",
+          "update gen_durable_signals set consumed_at = now()",
+          "update gen_durable_signals set payload = '{}'",
           "select * from gen_durable_ledger",
           "insert into gen_durable_ledger (instance_id, seq, at, fsm_version, "
           "outcome, to_step, attempt) values (1, 9, now(), 1, 'next', 'pay', "
@@ -286,15 +287,15 @@ CAF_TEST(functions suffice to insert and to signal and to move and for nothing e
   CAF_MESSAGE("nor if there is a way into the schema");
   admin.exec("grant usage on schema " + schema + " to " + quoted_name(role));
   check_refused(forbidden());
-  check_refused({"select id from gen_durable", "select id from signals",
-                 "select fsm from gen_durable_machines",
-                 "update gen_durable set status = 'done'",
-                 "update gen_durable set eligible_at = now()",
-                 "insert into gen_durable (fsm, step) values ('Order', 'pay')",
-                 "insert into signals (target_id, name) values (1, 'paid')",
-                 "select nextval('gen_durable_id_seq')",
-                 "select gd_insert('Order')", "select gd_signal(1, 'paid')",
-                 "select gd_transition(1, 'closed')"});
+  check_refused(
+    {"select id from gen_durable", "select id from gen_durable_signals",
+     "select fsm from gen_durable_machines",
+     "update gen_durable set status = 'done'",
+     "update gen_durable set eligible_at = now()",
+     "insert into gen_durable (fsm, step) values ('Order', 'pay')",
+     "insert into gen_durable_signals (target_id, name) values (1, 'paid')",
+     "select nextval('gen_durable_id_seq')", "select gd_insert('Order')",
+     "select gd_signal(1, 'paid')", "select gd_transition(1, 'closed')"});
   CAF_MESSAGE("the library writes to the tables itself");
   {
     auto own = connect();
@@ -305,7 +306,7 @@ CAF_TEST(functions suffice to insert and to signal and to move and for nothing e
   }
   CAF_MESSAGE("what wakes nodes does nothing for whom nothing is due");
   auto drawn = [this] {
-    return admin.scalar("select last_value from signals_id_seq");
+    return admin.scalar("select last_value from gen_durable_signals_id_seq");
   };
   auto before = drawn();
   by.exec("select " + schema + ".gd_announce()");
@@ -438,7 +439,7 @@ CAF_TEST(who looks reads all and changes nothing) {
   CAF_CHECK(
     !by->begin_job({.what = {.what = gd::act::stop}, .which = {.fsm = "x"}}));
   check_refused({"update gen_durable set state = '{}'",
-                 "delete from gen_durable", "delete from signals",
+                 "delete from gen_durable", "delete from gen_durable_signals",
                  "insert into gen_durable_queues values ('q', now())",
                  "delete from gen_durable_jobs",
                  "select gd_signal(" + foreign + ", 'paid')"});
@@ -499,7 +500,7 @@ CAF_TEST(
   auto by = connect(api);
   by.exec(
     "create temporary table gen_durable (id bigint, fsm text);"
-    "create temporary table signals (id bigint);"
+    "create temporary table gen_durable_signals (id bigint);"
     "create temporary table gen_durable_machines (fsm text);"
     "create function pg_temp._gd_address(text, bigint, text, bytea) returns"
     " bytea language sql as 'select null::bytea';"
@@ -564,7 +565,7 @@ CAF_TEST(who may not draw ids of signals moves all the same) {
   admin.exec("update gen_durable_machines set outside = jsonb_set(outside,"
              " '{submitted,to}', '[\"pay\", \"closed\"]')");
   auto drawn = [this] {
-    return admin.scalar("select last_value from signals_id_seq");
+    return admin.scalar("select last_value from gen_durable_signals_id_seq");
   };
   auto before = drawn();
   auto by = connect();
@@ -572,7 +573,7 @@ CAF_TEST(who may not draw ids of signals moves all the same) {
   CAF_CHECK_EQUAL(status(foreign), "runnable");
   CAF_CHECK_EQUAL(drawn(), before);
   CAF_MESSAGE("and who may lets others know");
-  admin.exec("grant usage on sequence signals_id_seq to " + me
+  admin.exec("grant usage on sequence gen_durable_signals_id_seq to " + me
              + "; update gen_durable set status = 'awaiting_signal', step = "
                "'submitted', awaits = ''");
   by.exec("select gd_transition(" + foreign + ", 'pay')");

@@ -706,14 +706,17 @@ CAF_TEST(long states are shown until there is no more room) {
 CAF_TEST(of an inbox the oldest 8 MiB and one more are printed and no more) {
   db.rows("insert into gen_durable (fsm, step) select 'A', 'collect' from "
           "generate_series(1, 2)");
-  db.rows("insert into signals (target_id, name, payload) select 1, 'x' || n, "
+  db.rows("insert into gen_durable_signals (target_id, name, payload) select "
+          "1, 'x' || n, "
           + wide_state(1'000'000) + " from generate_series(1, 9) n");
   // Whoever prints what is behind them fails.
-  db.rows("set gd.trusted = 'json'; insert into signals (target_id, name, "
+  db.rows("set gd.trusted = 'json'; insert into gen_durable_signals "
+          "(target_id, name, "
           "payload) select 1, 'hostile', "s
           + unprintable);
-  db.rows("insert into signals (target_id, name, payload) select 2, 'y', "
-          "'{\"a\": 1}' from generate_series(1, 5) n");
+  db.rows(
+    "insert into gen_durable_signals (target_id, name, payload) select 2, 'y', "
+    "'{\"a\": 1}' from generate_series(1, 5) n");
   auto turn = make_turn();
   auto report = once(turn, 10);
   CAF_REQUIRE_EQUAL(report.picked.size(), 2u);
@@ -741,14 +744,15 @@ CAF_TEST(a row whose short state
     db.rows("truncate gen_durable restart identity cascade");
     auto many = "(select jsonb_build_object('n', jsonb_agg('"s + number
                 + "'::numeric)) from generate_series(1, 120))";
-    db.rows("set gd.trusted = 'json'; insert into gen_durable (fsm, step, "
-            "state) select 'A', 'collect', case n when 1 then "
-            + many
-            + " else '{}' end from generate_series(1, 4) n; insert into "
-              "signals (target_id, name, payload) select 2, 'x', "
-            + many
-            + "; insert into signals (target_id, name, payload) values "
-              "(1, 'x', '1'), (3, 'x', '1')");
+    db.rows(
+      "set gd.trusted = 'json'; insert into gen_durable (fsm, step, "
+      "state) select 'A', 'collect', case n when 1 then "
+      + many
+      + " else '{}' end from generate_series(1, 4) n; insert into "
+        "gen_durable_signals (target_id, name, payload) select 2, 'x', "
+      + many
+      + "; insert into gen_durable_signals (target_id, name, payload) values "
+        "(1, 'x', '1'), (3, 'x', '1')");
     CAF_CHECK_EQUAL(db.scalar("select bool_and(pg_column_size(state) <= 2000) "
                               "from gen_durable"),
                     "t");
@@ -838,10 +842,12 @@ CAF_TEST(names of steps and of signals and scopes of any length are cut
     "select 'A', case n when 1 then repeat('x', 5000000) else "
     "repeat('s', 255) end, 'default', case when n > 2 then "
     "n::text::bytea end, case n when 3 then array_fill("
-    "'done'::durable_status, array[300000]) when 4 then "
+    "'done'::gen_durable_status, array[300000]) when 4 then "
     "'{done,failed}' else '{}' end from generate_series(1, 4) n; insert "
-    "into signals (target_id, name) select 2, repeat('y', 100000) || n "
-    "from generate_series(1, 300) n; insert into signals (target_id, "
+    "into gen_durable_signals (target_id, name) select 2, repeat('y', 100000) "
+    "|| n "
+    "from generate_series(1, 300) n; insert into gen_durable_signals "
+    "(target_id, "
     "name) values (4, repeat('z', 255))");
   auto turn = make_turn();
   auto report = once(turn, 10);
@@ -919,14 +925,15 @@ CAF_TEST(names of steps and of signals and scopes of any length are cut
 CAF_TEST(a pick reads no more than some signals of its rows) {
   db.rows("insert into gen_durable (fsm, step) select 'A', 'collect' from "
           "generate_series(1, 3)");
-  db.rows("insert into signals (target_id, name, payload) select 1 + n % 2, "
+  db.rows("insert into gen_durable_signals (target_id, name, payload) select 1 "
+          "+ n % 2, "
           "'x', '1' from generate_series(1, 30000) n");
   auto turn = make_turn();
   auto work = turn.begin(10, now);
   CAF_REQUIRE(work);
   constexpr sql::statement read{
     "read", "select idx_tup_fetch from pg_stat_xact_all_tables where relname = "
-            "'signals'"};
+            "'gen_durable_signals'"};
   work->work.calls.push_back({&read, {}});
   work->work.transaction = true;
   auto reply = engine->run(work->work);

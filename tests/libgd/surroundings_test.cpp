@@ -441,8 +441,9 @@ CAF_TEST(row security that hides rows is told and never taken for their
        {std::pair{"gen_durable"s, "row security keeps rows of gen_durable from "
                                   "role "
                                     + role.name},
-        std::pair{"signals"s,
-                  "row security keeps rows of signals from role " + role.name},
+        std::pair{"gen_durable_signals"s,
+                  "row security keeps rows of gen_durable_signals from role "
+                    + role.name},
         std::pair{"gen_durable_schema"s,
                   "query would be affected by row-level security policy for "
                   "table \"gen_durable_schema\""s}}) {
@@ -484,7 +485,8 @@ CAF_TEST(row security that hides rows is told and never taken for their
 
 CAF_TEST(a name that is taken is told with the way out) {
   for (const auto& [made, name] :
-       {std::pair{"create table signals (a int)"s, "\"signals\""s},
+       {std::pair{"create table gen_durable_signals (a int)"s,
+                  "\"gen_durable_signals\""s},
         std::pair{"create view gen_durable_queues as select 1 as a"s,
                   "\"gen_durable_queues\""s},
         std::pair{"create table other (a int); create index "
@@ -492,8 +494,8 @@ CAF_TEST(a name that is taken is told with the way out) {
                   "\"gen_durable_deadline\""s},
         std::pair{"create sequence gen_durable_timeline"s,
                   "\"gen_durable_timeline\""s},
-        std::pair{"create type durable_status as enum ('a')"s,
-                  "\"durable_status\""s},
+        std::pair{"create type gen_durable_status as enum ('a')"s,
+                  "\"gen_durable_status\""s},
         std::pair{"create function gd_status(int) returns int language sql as "
                   "'select 1'"s,
                   "gd_status(integer)"s}}) {
@@ -509,6 +511,19 @@ CAF_TEST(a name that is taken is told with the way out) {
     elsewhere.schema = "theirs";
     CAF_CHECK_EQUAL(refusal(gd::migrate_up(elsewhere)), "");
   }
+}
+
+CAF_TEST(a schema keeps tables and types of its own that are named
+           signals and durable_status) {
+  temporary_database db;
+  db.rows("create table signals (a int); insert into signals values (7);"
+          "create type durable_status as enum ('theirs')");
+  db.migrate();
+  CAF_CHECK_EQUAL(refusal(gd::client::connect(db.options())), "");
+  CAF_CHECK_EQUAL(refusal(gd::migrate_down(db.options(), 0)), "");
+  CAF_CHECK_EQUAL(db.scalar("select a from signals"), "7");
+  CAF_CHECK_EQUAL(db.scalar("select enum_first(null::durable_status)"),
+                  "theirs");
 }
 
 CAF_TEST(another function of the name of one is found before a migration) {

@@ -87,7 +87,7 @@ struct fixture : gd::test::opened_database {
     return std::stoll(
       db.scalar("insert into gen_durable (fsm, step, queue, status, awaits,"
                 " locked_by, lease_expires_at) values ('m', 's', 'q',"
-                " $1::durable_status, nullif($2, ''), case when $1 ="
+                " $1::gen_durable_status, nullif($2, ''), case when $1 ="
                 " 'executing' then 'node/1/1' end, case when $1 = 'executing'"
                 " then now() + interval '1 minute' end) returning id",
                 {status, awaits}));
@@ -125,7 +125,8 @@ CAF_TEST(what is inserted and signalled is committed with the callers data) {
   caller.exec("commit");
   CAF_CHECK_EQUAL(count("orders"), "1");
   CAF_CHECK_EQUAL(of(made->id, "status"), "runnable");
-  CAF_CHECK_EQUAL(db.scalar("select target_id from signals"), text(made->id));
+  CAF_CHECK_EQUAL(db.scalar("select target_id from gen_durable_signals"),
+                  text(made->id));
 }
 
 CAF_TEST(what is inserted and signalled is rolled back with the callers data) {
@@ -140,7 +141,7 @@ CAF_TEST(what is inserted and signalled is rolled back with the callers data) {
     caller.exec(end);
     CAF_CHECK_EQUAL(count("orders"), "0");
     CAF_CHECK_EQUAL(count(), "1");
-    CAF_CHECK_EQUAL(count("signals"), "0");
+    CAF_CHECK_EQUAL(count("gen_durable_signals"), "0");
     CAF_CHECK_EQUAL(of(parked, "status"), "awaiting_signal");
   }
 }
@@ -151,7 +152,7 @@ CAF_TEST(a row that is refused leaves the transaction and its rows usable) {
           " 'begin raise exception ''no''; end'");
   db.rows("create trigger no before insert on gen_durable for each row"
           " when (new.step = 'raise') execute function public.no()");
-  db.rows("alter table signals add check (name <> 'poison')");
+  db.rows("alter table gen_durable_signals add check (name <> 'poison')");
   auto& caller = program();
   gd::transaction tx{caller.handle()};
   caller.exec("begin");
@@ -188,7 +189,7 @@ CAF_TEST(a row that is refused leaves the transaction and its rows usable) {
   caller.exec("release gen_durable; commit");
   CAF_CHECK_EQUAL(count("orders"), "1");
   CAF_CHECK_EQUAL(count(), "3");
-  CAF_CHECK_EQUAL(count("signals"), "2");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "2");
 }
 
 // -- answers ------------------------------------------------------------------
@@ -281,7 +282,7 @@ CAF_TEST(every signal gets its own answer in the order given) {
                                                         errc::inbox_full}));
   CAF_CHECK(!answers[2]->duplicate);
   CAF_CHECK(answers[5]->duplicate);
-  CAF_CHECK_EQUAL(count("signals"), "5");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "5");
 }
 
 CAF_TEST(machines of the program fill in what an insert leaves open) {
@@ -414,7 +415,7 @@ CAF_TEST(signals need new snapshots and inserts do not ) {
     caller.scalar("select gd_signal($1::bigint, 'paid')", {text(id)}),
     "accepted");
   caller.exec("commit");
-  CAF_CHECK_EQUAL(count("signals"), "2");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "2");
 }
 
 // -- the caller's session -----------------------------------------------------
@@ -472,7 +473,7 @@ CAF_TEST(the callers session is as it was) {
   caller.exec("commit");
   CAF_CHECK_EQUAL(caller.scalar("show search_path"), "evil, pg_catalog");
   CAF_CHECK_EQUAL(caller.scalar("show lock_timeout"), "70ms");
-  CAF_CHECK_EQUAL(count("signals"), "2");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "2");
 }
 
 CAF_TEST(what the caller sets in its transaction it has after the commit) {
@@ -514,7 +515,7 @@ CAF_TEST(limits beyond the defaults hold in a transaction and nowhere else) {
   CAF_CHECK_EQUAL(refused_here(), "22023");
   caller.exec("commit");
   CAF_CHECK_EQUAL(count(), "1");
-  CAF_CHECK_EQUAL(count("signals"), "1");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "1");
   CAF_MESSAGE("a caller who checks what is his keeps saying so");
   caller.exec("set gd.trusted = 'json'; begin");
   CAF_CHECK(tx.insert(row()));
@@ -576,7 +577,7 @@ CAF_TEST(the functions have the rights of whoever calls them) {
           + app
           + ";"
             "grant usage on sequence gen_durable_id_seq,"
-            " signals_id_seq to "
+            " gen_durable_signals_id_seq to "
           + app);
   session caller{db.conninfo(role.name)};
   gd::transaction tx{caller.handle()};
@@ -672,7 +673,7 @@ CAF_TEST(what a stranger holds is busy after one wait) {
   caller.exec("rollback to s; commit");
   stranger.exec("rollback");
   CAF_CHECK_EQUAL(count(), "501");
-  CAF_CHECK_EQUAL(count("signals"), "1");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "1");
 }
 
 CAF_TEST(two callers in opposite order are a conflict for one of them) {
@@ -698,7 +699,7 @@ CAF_TEST(two callers in opposite order are a conflict for one of them) {
                           [&] { return ends(b, second, x); });
   std::set<errc> codes{ends(a, first, y), other.get()};
   CAF_CHECK(codes == (std::set<errc>{errc{}, errc::conflict}));
-  CAF_CHECK_EQUAL(count("signals"), "2");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "2");
 }
 
 CAF_TEST(insert all takes unique keys in order and meets no deadlock) {
@@ -746,7 +747,7 @@ CAF_TEST(signal all locks in order and meets no deadlock) {
   a.exec("commit");
   CAF_CHECK_EQUAL(codes_of(waits.get()), (std::vector<errc>{{}, {}}));
   b.exec("commit");
-  CAF_CHECK_EQUAL(count("signals"), "4");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "4");
 }
 
 // -- beside an engine ---------------------------------------------------------
@@ -799,7 +800,7 @@ CAF_TEST(a caller that signals twice meets no deadlock with a flush) {
   CAF_REQUIRE(again.ok());
   CAF_CHECK(applied(again.results[0], x));
   CAF_CHECK_EQUAL(of(x, "status"), "runnable");
-  CAF_CHECK_EQUAL(count("signals"), "2");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "2");
 }
 
 CAF_TEST(an engines flush gives way to a caller that holds its row) {
@@ -1132,7 +1133,8 @@ CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
   auto& caller = program();
   auto id = caller.scalar(
     "select id from gd_insert('m', step => 's', queue => 'q')");
-  caller.exec("insert into signals (target_id, name) values ($1::bigint, 'x')",
+  caller.exec("insert into gen_durable_signals (target_id, name) values "
+              "($1::bigint, 'x')",
               {id});
   auto doors = [&](const std::string& json) {
     std::string states;
@@ -1141,9 +1143,9 @@ CAF_TEST(numbers that PostgreSQL prints at length are refused at every door) {
           "select gd_signal(" + id + ", 'paid', $1::jsonb)",
           "insert into gen_durable (fsm, step, state) values ('m', 's', $1)"s,
           "update gen_durable set state = $1::jsonb"s,
-          "insert into signals (target_id, name, payload) values (" + id
-            + ", 'x', $1)",
-          "update signals set payload = $1::jsonb"s}) {
+          "insert into gen_durable_signals (target_id, name, payload) values ("
+            + id + ", 'x', $1)",
+          "update gen_durable_signals set payload = $1::jsonb"s}) {
       caller.exec("begin");
       states += sqlstate_of(caller, sql, {json}) + " ";
       caller.exec("rollback");
@@ -1207,8 +1209,9 @@ CAF_TEST(gd signal does what the library does) {
     = "select (select to_jsonb(g) - 'updated_at' - 'eligible_at' from"
       " gen_durable g where id = 1)::text || coalesce((select"
       " string_agg((to_jsonb(s) - 'id' - 'inserted_at')::text, ' ' order by id)"
-      " from (select * from signals where name <> 'old' order by id) s), '')"
-      " || (select count(*) from signals)";
+      " from (select * from gen_durable_signals where name <> 'old' order by "
+      "id) s), '')"
+      " || (select count(*) from gen_durable_signals)";
   std::set<std::string> seen;
   for (std::string status : {"runnable", "executing", "awaiting_signal", "done",
                              "failed", "missing"})
@@ -1225,19 +1228,20 @@ CAF_TEST(gd signal does what the library does) {
                 "insert into gen_durable (id, fsm, step, status, awaits,"
                 " locked_by, lease_expires_at, deadline, unique_key,"
                 " unique_scope) overriding system value"
-                " values (1, 'm', 's', $1::durable_status, case when $1 ="
+                " values (1, 'm', 's', $1::gen_durable_status, case when $1 ="
                 " 'awaiting_signal' then $2 end, case when $1 = 'executing'"
                 " then 'node/1/1' end, case when $1 = 'executing' then"
                 " '2100-01-01'::timestamptz end, '2100-01-01', case when $3 <>"
                 " '' then 'k'::bytea end,"
-                " string_to_array($3, ',')::durable_status[])",
+                " string_to_array($3, ',')::gen_durable_status[])",
                 {status, awaits, scope});
             if (status != "missing")
-              caller.exec("insert into signals (target_id, name, dedup_key,"
-                          " consumed_at) select 1, 'old', case n when 1 then"
-                          " 'there' when 2 then 'consumed' end, case n when 2"
-                          " then now() end from generate_series(1, $1) n",
-                          {full ? "1001" : "2"});
+              caller.exec(
+                "insert into gen_durable_signals (target_id, name, dedup_key,"
+                " consumed_at) select 1, 'old', case n when 1 then"
+                " 'there' when 2 then 'consumed' end, case n when 2"
+                " then now() end from generate_series(1, $1) n",
+                {full ? "1001" : "2"});
             caller.exec("savepoint s");
             auto signal = paid(1);
             if (!key.empty())
@@ -1286,7 +1290,7 @@ CAF_TEST(gd signal refuses what the library refuses) {
                     "22023");
   CAF_CHECK_EQUAL(caller.scalar("select gd_signal(null, 'n')"),
                   "no_such_target");
-  CAF_CHECK_EQUAL(count("signals"), "0");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "0");
 }
 
 CAF_TEST(gd status shows what a look up shows) {
@@ -1378,7 +1382,7 @@ CAF_TEST(a shop without an engine has orders and instances together) {
   CAF_CHECK_EQUAL(shop.scalar("select count(*) from gen_durable"), "1");
   CAF_CHECK_EQUAL(enqueue_only({where, "pay", "42", "100"}), 0);
   CAF_CHECK_EQUAL(enqueue_only({where, "pay", "42", "100"}), 1);
-  CAF_CHECK_EQUAL(shop.scalar("select count(*) from signals"), "1");
+  CAF_CHECK_EQUAL(shop.scalar("select count(*) from gen_durable_signals"), "1");
   auto run = gd::testing::in_database::connect(shop.options(), {checkout()});
   CAF_REQUIRE(run);
   CAF_CHECK(run->drain());

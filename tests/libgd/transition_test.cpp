@@ -156,7 +156,8 @@ struct fixture : gd::test::opened_database {
     auto id = db.scalar(
       "insert into gen_durable (fsm, step, status, state, awaits, locked_by,"
       " lease_expires_at, history, ledger_step) values ('Order', $1,"
-      " $2::durable_status, '{\"n\": 1}', case $2 when 'awaiting_signal' then"
+      " $2::gen_durable_status, '{\"n\": 1}', case $2 when 'awaiting_signal' "
+      "then"
       " case $1 when 'pay' then 'paid' else '' end end, case $2 when"
       " 'executing' then 'node/1/1' end, case $2 when 'executing' then now() +"
       " interval '1 minute' end, 2, $1) returning id",

@@ -68,7 +68,8 @@ struct fixture : gd::test::engine_database {
     return std::stoll(db.scalar(
       "insert into gen_durable (fsm, step, status, unique_key, unique_scope, "
       "locked_by, lease_expires_at, awaits, deadline) values ('Order', "
-      "'collect', $1::durable_status, $2::bytea, $3::durable_status[], case "
+      "'collect', $1::gen_durable_status, $2::bytea, $3::gen_durable_status[], "
+      "case "
       "when $1 = 'executing' then 'node/1/1' end, case when $1 = 'executing' "
       "then now() + interval '1 minute' end, case when $1 = 'awaiting_signal' "
       "then 'paid' end, "
@@ -148,9 +149,10 @@ CAF_TEST(a key is taken in the statuses of its scope and free in the others) {
       db.rows("truncate gen_durable cascade");
       auto made = client.insert(order("k", in));
       CAF_REQUIRE(made);
-      db.rows("update gen_durable set status = $1::durable_status, locked_by "
-              "= 'node/1/1', lease_expires_at = now(), awaits = 'paid'",
-              {status});
+      db.rows(
+        "update gen_durable set status = $1::gen_durable_status, locked_by "
+        "= 'node/1/1', lease_expires_at = now(), awaits = 'paid'",
+        {status});
       auto effective = in.empty()
                          ? scope{"runnable", "executing", "awaiting_signal"}
                          : in;
@@ -197,7 +199,7 @@ CAF_TEST(whether a row holds its key says its status whoever writes it) {
   CAF_MESSAGE("somebody's own SQL");
   for (const auto* status :
        {"failed", "done", "runnable", "awaiting_signal", "executing"}) {
-    db.rows("update gen_durable set status = $1::durable_status, awaits = "
+    db.rows("update gen_durable set status = $1::gen_durable_status, awaits = "
             "'paid', locked_by = 'x', lease_expires_at = now()",
             {status});
     CAF_CHECK_EQUAL(wrong(), "0");

@@ -102,7 +102,7 @@ struct fixture : gd::test::opened_database {
       " 'runnable' then interval '2 h' else '-1 h' end, 4, 2, 1, 1, 'no stock',"
       " case s when 'executing' then 'node/1/1' end, case s when 'executing'"
       " then now() + interval '1 min' end, nullif($3, '')::bytea,"
-      " $4::durable_status[] from (values ($1::durable_status)) x (s)"
+      " $4::gen_durable_status[] from (values ($1::gen_durable_status)) x (s)"
       " returning id",
       {status, step, key, scope});
     db.rows("insert into gen_durable_ledger (instance_id, seq, at, fsm_version,"
@@ -300,10 +300,11 @@ CAF_TEST(what is discarded is gone for good and its dedup key is remembered) {
     auto id = instance(status);
     auto other = instance(status);
     auto signal = [&](std::int64_t target, const std::string& dedup) {
-      return std::stoll(db.scalar(
-        "insert into signals (target_id, name, payload, dedup_key) values ($1, "
-        "'paid', '{\"n\": \"x\"}', nullif($2, '')) returning id",
-        {text(target), dedup}));
+      return std::stoll(
+        db.scalar("insert into gen_durable_signals (target_id, name, payload, "
+                  "dedup_key) values ($1, "
+                  "'paid', '{\"n\": \"x\"}', nullif($2, '')) returning id",
+                  {text(target), dedup}));
     };
     auto plain = signal(id, "");
     auto keyed = signal(id, "evt-1");
@@ -324,11 +325,11 @@ CAF_TEST(what is discarded is gone for good and its dedup key is remembered) {
     }
     CAF_CHECK_EQUAL(of(id, "seq"), "5");
     CAF_CHECK_EQUAL(
-      db.scalar(
-        "select string_agg(id || case when consumed_at is null then '' "
-        "else ' ' || payload::text end, ', ' order by id) from signals where "
-        "target_id in ($1, $2)",
-        {text(id), text(other)}),
+      db.scalar("select string_agg(id || case when consumed_at is null then '' "
+                "else ' ' || payload::text end, ', ' order by id) from "
+                "gen_durable_signals where "
+                "target_id in ($1, $2)",
+                {text(id), text(other)}),
       text(keyed) + " {}, " + text(kept) + ", " + text(foreign));
     if (status != "failed"s) {
       auto again = by.signal({id, "paid", gd::to_json(order{1}), "evt-1"});
@@ -342,9 +343,10 @@ CAF_TEST(what is discarded is gone for good and its dedup key is remembered) {
 CAF_TEST(a replaced signal wakes who waits for its name and nobody else) {
   for (const std::string name : {"paid", "x", "another"}) {
     auto id = instance("awaiting_signal");
-    auto signal = db.scalar("insert into signals (target_id, name) values ($1, "
-                            "$2) returning id",
-                            {text(id), name});
+    auto signal = db.scalar(
+      "insert into gen_durable_signals (target_id, name) values ($1, "
+      "$2) returning id",
+      {text(id), name});
     db.scalar("select gd_replace($1, $2, '{\"n\": 2}')", {text(id), signal});
     CAF_CHECK_EQUAL(of(id, "status, awaits, wake_reason, seq"),
                     name == "another" ? "awaiting_signal paid 4"
@@ -354,7 +356,8 @@ CAF_TEST(a replaced signal wakes who waits for its name and nobody else) {
                               {text(id)}),
                     name == "another" ? "0" : "1");
     CAF_CHECK_EQUAL(
-      db.scalar("select payload from signals where id = $1", {signal}),
+      db.scalar("select payload from gen_durable_signals where id = $1",
+                {signal}),
       "{\"n\": 2}");
     db.scalar("select gd_discard($1, $2)", {text(id), signal});
     CAF_CHECK_EQUAL(of(id, "seq"), "5");
@@ -365,9 +368,10 @@ CAF_TEST(a replaced signal wakes who waits for its name and nobody else) {
   db.rows("update gen_durable set wake_reason = 'timeout' where id = $1",
           {text(overdue)});
   auto signal_of = [&](std::int64_t id) {
-    return db.scalar("insert into signals (target_id, name) values ($1, "
-                     "'paid') returning id",
-                     {text(id)});
+    return db.scalar(
+      "insert into gen_durable_signals (target_id, name) values ($1, "
+      "'paid') returning id",
+      {text(id)});
   };
   auto replace = [&](std::int64_t id, const std::string& signal) {
     return db.scalar("select gd_replace($1, $2, '{\"n\": 2}')",
@@ -393,9 +397,10 @@ CAF_TEST(a replaced signal wakes who waits for its name and nobody else) {
 
 CAF_TEST(a signal that a stranger holds or changes is not said to be mended) {
   auto id = instance("awaiting_signal");
-  auto signal = db.scalar("insert into signals (target_id, name) values ($1, "
-                          "'paid') returning id",
-                          {text(id)});
+  auto signal = db.scalar(
+    "insert into gen_durable_signals (target_id, name) values ($1, "
+    "'paid') returning id",
+    {text(id)});
   auto by = client();
   auto repair = [&](act what) {
     return by.operate({.what = what,
@@ -405,11 +410,12 @@ CAF_TEST(a signal that a stranger holds or changes is not said to be mended) {
   };
   session stranger{db.conninfo()};
   for (auto what : {act::discard, act::replace}) {
-    stranger.exec("begin; select from signals for update");
+    stranger.exec("begin; select from gen_durable_signals for update");
     auto x = repair(what);
     CAF_REQUIRE(!x);
     CAF_CHECK(contains(x.error().message, "holds signal " + signal));
-    stranger.exec("update signals set consumed_at = now(); rollback");
+    stranger.exec(
+      "update gen_durable_signals set consumed_at = now(); rollback");
     db.rows("create function deaf() returns trigger language plpgsql as "
             "'begin return null; end'");
     db.rows("create trigger deaf before update or delete on signals for each "
@@ -596,10 +602,11 @@ CAF_TEST(of a stop and a signal the signal is refused or lies in the inbox) {
   sending.exec("commit");
   CAF_CHECK_EQUAL(end_of(operating), "4");
   CAF_CHECK_EQUAL(of(other, "status, wake_reason"), "failed signal");
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from signals where target_id = $1"
-                            " and consumed_at is null",
-                            {text(other)}),
-                  "1");
+  CAF_CHECK_EQUAL(
+    db.scalar("select count(*) from gen_durable_signals where target_id = $1"
+              " and consumed_at is null",
+              {text(other)}),
+    "1");
   check_path();
 }
 
@@ -679,7 +686,7 @@ CAF_TEST(a row that a stranger holds is busy and one that executes is not waited
 CAF_TEST(what is tried again or let run is announced to engines that look) {
   auto ids = [this] {
     return db.scalar(
-      "select concat(last_value, is_called) from signals_id_seq");
+      "select concat(last_value, is_called) from gen_durable_signals_id_seq");
   };
   for (const auto* sql :
        {"select gd_retry($1)", "select gd_stop($1)", "select gd_retry($1)",

@@ -180,9 +180,10 @@ CAF_TEST(a parked instance tells what it waits for and what lies in its inbox) {
     cause(id, {"waits for signal paid at step pay", "without a deadline",
                "gdctl signal " + text(id) + " paid"}),
     "waits");
-  db.rows("insert into signals (target_id, name) values ($1, 'payed'),"
-          " ($1, 'payed')",
-          {text(id)});
+  db.rows(
+    "insert into gen_durable_signals (target_id, name) values ($1, 'payed'),"
+    " ($1, 'payed')",
+    {text(id)});
   CAF_CHECK_EQUAL(cause(id, "unread in its inbox: payed (2)"), "waits");
   auto several = add("status, awaits, awaits_also, deadline",
                      "'awaiting_signal', 'paid', '{late,off}',"

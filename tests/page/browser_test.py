@@ -759,7 +759,7 @@ class Evil(Case):
             values ({evil}, 1, {js}, 'runnable', {js}, now(), jsonb_build_object({js}, {js}));
           insert into gen_durable (fsm, step, status, state)
             values ('Deep', 'begin', 'done', ('{{"deep": ' || repeat('[', 500) || repeat(']', 500) || '}}')::jsonb);
-          insert into signals (target_id, name, payload, dedup_key)
+          insert into gen_durable_signals (target_id, name, payload, dedup_key)
             select id, {evil}, jsonb_build_object('text', repeat({evil}, 100)), {evil} from gen_durable
             where fsm <> 'Deep' and status <> 'failed';
           insert into gen_durable_ledger (instance_id, seq, at, fsm_version, outcome, from_step, to_step, attempt, by,
@@ -885,7 +885,7 @@ class Large(Case):
         cls.database.sql("""
           insert into gen_durable (fsm, fsm_version, step, status, queue, last_error, updated_at, eligible_at)
             select 'Import', 1, 'load',
-              case when n % 4 = 0 then 'failed' when n % 4 = 1 then 'done' else 'runnable' end::durable_status,
+              case when n % 4 = 0 then 'failed' when n % 4 = 1 then 'done' else 'runnable' end::gen_durable_status,
               'import', case when n % 4 = 0 then 'disk full: ' || repeat('x', 300) end, now(), now()
             from generate_series(1, 100000) n;
           insert into gen_durable (id, fsm, step, status, queue) overriding system value

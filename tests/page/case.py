@@ -18,7 +18,7 @@ ROWS = """
       case when s.status = 'done' then jsonb '{"paid": true}' end, case when n = 2 then convert_to('order 2', 'UTF8') end, '{runnable}',
       case when s.status = 'awaiting_signal' then 'paid' end, now() + case when n = 2 then interval '1 day' else '0' end
     from generate_series(1, 20) n
-    cross join lateral (select cast((array['failed', 'runnable', 'awaiting_signal', 'done'])[(n - 1) % 4 + 1] as durable_status) as status) s
+    cross join lateral (select cast((array['failed', 'runnable', 'awaiting_signal', 'done'])[(n - 1) % 4 + 1] as gen_durable_status) as status) s
     order by n
 """
 

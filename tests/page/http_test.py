@@ -248,7 +248,7 @@ class Verbs(Case):
         self.assertEqual(self.row(2, "queue, priority"), ("other", "3"))
 
     def test_an_inbox_is_mended(self):
-        signal = self.database.value("insert into signals (target_id, name, payload) values (18, 'paid', '{\"n\": \"x\"}') returning id")
+        signal = self.database.value("insert into gen_durable_signals (target_id, name, payload) values (18, 'paid', '{\"n\": \"x\"}') returning id")
         self.do({"verb": "replace", "id": "18", "signal": signal, "payload": '{"n": 7}', "by": "ann"})
         self.assertEqual([x["payload"] for x in self.look("/api/instance?id=18")["inbox"] if x["id"] == signal], ['{"n": 7}'])
         self.assertIn("payload", self.do({"verb": "replace", "id": "18", "signal": signal}, 400)["error"])

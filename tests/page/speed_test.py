@@ -37,7 +37,7 @@ FILL = """
       case when n % 100 = 4 then 'customer ' || n % 1000 end
     from generate_series({first}, {last}) n
     cross join lateral (select cast(case n % 100 when 0 then 'failed' when 1 then 'runnable' when 2 then 'awaiting_signal'
-      when 3 then 'runnable' when 4 then 'runnable' else 'done' end as durable_status) as status) s"""
+      when 3 then 'runnable' when 4 then 'runnable' else 'done' end as gen_durable_status) as status) s"""
 
 DRAIN = f"""
   set gd.trusted = 'json';

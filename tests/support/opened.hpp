@@ -73,10 +73,10 @@ struct opened_database {
   /// A signal that is in the inbox already.
   std::int64_t received(std::int64_t target, const std::string& name,
                         const std::string& dedup = "") {
-    return std::stoll(
-      db.scalar("insert into signals (target_id, name, payload, dedup_key)"
-                " values ($1, $2, '{\"a\": 1}', nullif($3, '')) returning id",
-                {std::to_string(target), name, dedup}));
+    return std::stoll(db.scalar(
+      "insert into gen_durable_signals (target_id, name, payload, dedup_key)"
+      " values ($1, $2, '{\"a\": 1}', nullif($3, '')) returning id",
+      {std::to_string(target), name, dedup}));
   }
 
   /// The history of all instances has no gap.

@@ -15,13 +15,14 @@ void define_traps(temporary_database& db) {
               " ('"
             + head + "'); return " + value + "; end $$");
   };
-  define("same(durable_status, durable_status)", "bool", "$1::text = $2::text");
-  define("other(durable_status, durable_status)", "bool",
+  define("same(gen_durable_status, gen_durable_status)", "bool",
+         "$1::text = $2::text");
+  define("other(gen_durable_status, gen_durable_status)", "bool",
          "$1::text <> $2::text");
-  db.rows("create operator = (leftarg = durable_status, rightarg ="
-          " durable_status, function = same)");
-  db.rows("create operator <> (leftarg = durable_status, rightarg ="
-          " durable_status, function = other)");
+  db.rows("create operator = (leftarg = gen_durable_status, rightarg ="
+          " gen_durable_status, function = same)");
+  db.rows("create operator <> (leftarg = gen_durable_status, rightarg ="
+          " gen_durable_status, function = other)");
   define("joined(bigint, bigint)", "text", "''");
   db.rows("create operator || (leftarg = bigint, rightarg = bigint, function ="
           " joined)");

@@ -32,7 +32,7 @@ begin
     if pg_sequence_last_value('gen_durable_timeline') is distinct from timeline then
       raised := true;
       last_id := setval('gen_durable_id_seq', nextval('gen_durable_id_seq') + further);
-      perform setval('signals_id_seq', nextval('signals_id_seq') + further);
+      perform setval('gen_durable_signals_id_seq', nextval('gen_durable_signals_id_seq') + further);
       perform setval('gen_durable_timeline', timeline);
     end if;
   exception when others or query_canceled then
@@ -72,8 +72,8 @@ for each statement
 when (current_setting('gd.trusted', true) is distinct from 'all')
 execute function :"schema"._gd_follow_before_insert();
 
-create trigger signals_timeline
-before insert on :"schema".signals
+create trigger gen_durable_signals_timeline
+before insert on :"schema".gen_durable_signals
 for each statement
 when (current_setting('gd.trusted', true) is distinct from 'all')
 execute function :"schema"._gd_follow_before_insert();
@@ -92,7 +92,7 @@ begin
     select 'gen_durable', greatest((select g.id from gen_durable g order by g.id desc limit 1),
                                    (select l.instance_id from gen_durable_ledger l order by l.instance_id desc limit 1))
     union all
-    select 'signals', (select s.id from signals s order by s.id desc limit 1)
+    select 'gen_durable_signals', (select s.id from gen_durable_signals s order by s.id desc limit 1)
     union all
     select 'gen_durable_jobs', (select j.id from gen_durable_jobs j order by j.id desc limit 1)
   loop
@@ -151,12 +151,12 @@ begin atomic
                 i.indexrelid::regclass), false
   from pg_index i
   join pg_class c on c.oid = i.indrelid
-  where c.relnamespace = to_regnamespace(quote_ident(:'schema')) and c.relname in ('gen_durable', 'gen_durable_due', 'gen_durable_leases', 'signals')
+  where c.relnamespace = to_regnamespace(quote_ident(:'schema')) and c.relname in ('gen_durable', 'gen_durable_due', 'gen_durable_leases', 'gen_durable_signals')
     and not i.indisvalid
   union all
   select format('%s: there is no unique index %s.%s, without which a key may be had twice', u.relation, :'schema', u.name), false
-  from (values ('gen_durable', 'gen_durable_pkey'), ('gen_durable', 'gen_durable_unique'), ('signals', 'signals_pkey'),
-               ('signals', 'signals_target_id_dedup_key_key'), ('gen_durable_ledger', 'gen_durable_ledger_pkey'))
+  from (values ('gen_durable', 'gen_durable_pkey'), ('gen_durable', 'gen_durable_unique'), ('gen_durable_signals', 'gen_durable_signals_pkey'),
+               ('gen_durable_signals', 'gen_durable_signals_target_id_dedup_key_key'), ('gen_durable_ledger', 'gen_durable_ledger_pkey'))
     u (relation, name)
   where not exists (
     select from pg_index i

@@ -23,10 +23,10 @@ end;
 -- made that known, due: an engine parks or ends it.
 create function :"schema"._gd_arrival(
   fsm text, version int, step text,
-  out status :"schema".durable_status, out awaits text, out deadline timestamptz, out result jsonb)
+  out status :"schema".gen_durable_status, out awaits text, out deadline timestamptz, out result jsonb)
 language sql
 begin atomic
-  select cast(case when s.rests then 'awaiting_signal' when s.ends then 'done' else 'runnable' end as :"schema".durable_status),
+  select cast(case when s.rests then 'awaiting_signal' when s.ends then 'done' else 'runnable' end as :"schema".gen_durable_status),
     case when s.rests then '' end,
     case when s.rests then clock_timestamp() + s.after_us * interval '1 microsecond' end,
     case when s.ends then jsonb '{}' end
@@ -70,7 +70,7 @@ $$;
 -- that an instance of another machine has is an error: MV005. The state is not checked again: gd_insert has done that.
 create function :"schema"._gd_insert_row(
   id bigint, fsm text, version int, step text, state jsonb, queue text, priority smallint, eligible_at timestamptz,
-  partition_key text, unique_key bytea, unique_scope :"schema".durable_status[],
+  partition_key text, unique_key bytea, unique_scope :"schema".gen_durable_status[],
   out instance bigint, out duplicate boolean)
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -158,10 +158,10 @@ begin atomic
          then 'unique_scope: expected a unique_key beside it' end,
     case when cardinality(_gd_insert_faults.unique_scope) > 5
          then 'unique_scope: expected at most 5 statuses, got ' || cardinality(_gd_insert_faults.unique_scope) end,
-    (select 'unique_scope: expected some of ' || array_to_string(enum_range(cast(null as :"schema".durable_status)), '|')
+    (select 'unique_scope: expected some of ' || array_to_string(enum_range(cast(null as :"schema".gen_durable_status)), '|')
        || ', got ' || coalesce(s.status, 'null')
      from unnest(_gd_insert_faults.unique_scope) s (status)
-     where (s.status = any(enum_range(cast(null as :"schema".durable_status))::text[])) is not true
+     where (s.status = any(enum_range(cast(null as :"schema".gen_durable_status))::text[])) is not true
      limit 1),
     case when 'executing' = any(_gd_insert_faults.unique_scope) and not 'runnable' = any(_gd_insert_faults.unique_scope)
          then 'unique_scope: expected runnable beside executing: what has been let in must be able to run' end,
@@ -212,7 +212,7 @@ end;
 create function :"schema"._gd_insert_defaults(
   fsm text, version int, step text, queue text, unique_key text, unique_scope text[])
 returns table (
-  version int, step text, queue text, unique_key bytea, unique_scope :"schema".durable_status[])
+  version int, step text, queue text, unique_key bytea, unique_scope :"schema".gen_durable_status[])
 language sql stable
 begin atomic
   select coalesce(m.version, _gd_insert_defaults.version, 1),
@@ -220,7 +220,7 @@ begin atomic
     convert_to(_gd_insert_defaults.unique_key, 'UTF8'),
     cast(case when _gd_insert_defaults.unique_key is null then '{}'
               when coalesce(cardinality(_gd_insert_defaults.unique_scope), 0) = 0 then '{runnable,executing,awaiting_signal}'
-              else _gd_insert_defaults.unique_scope end as :"schema".durable_status[])
+              else _gd_insert_defaults.unique_scope end as :"schema".gen_durable_status[])
   from (select) one
   left join lateral :"schema"._gd_choose_version(_gd_insert_defaults.fsm, _gd_insert_defaults.version) m on true;
 end;

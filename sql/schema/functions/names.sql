@@ -87,8 +87,8 @@ begin
 end
 $$;
 
-create trigger signals_payload
-after insert or update of payload on :"schema".signals
+create trigger gen_durable_signals_payload
+after insert or update of payload on :"schema".gen_durable_signals
 for each row
 when (coalesce(current_setting('gd.trusted', true), '') not in ('json', 'all'))
 execute function :"schema"._gd_check_payload();

@@ -129,11 +129,11 @@ begin
   if what in ('discard', 'replace') then
     -- Whoever holds it without the instance is a stranger, and is waited for by nobody: the instance's lock would wait with us.
     select s.name, s.dedup_key into held
-    from signals s
+    from gen_durable_signals s
     where s.id = signal and s.target_id = which and s.consumed_at is null
     for update skip locked;
     if not found then
-      perform from signals s where s.id = signal and s.target_id = which and s.consumed_at is null;
+      perform from gen_durable_signals s where s.id = signal and s.target_id = which and s.consumed_at is null;
       if found then
         answer := 'locked';
         detail := pg_catalog.format('signal: a transaction holds signal %s of instance %s: try again', signal, which);
@@ -187,11 +187,11 @@ begin
 
   if what = 'replace' then
     perform set_config('gd.trusted', 'json', true); -- it has been checked
-    update signals s set payload = _gd_act.payload where s.id = signal;
+    update gen_durable_signals s set payload = _gd_act.payload where s.id = signal;
   elsif held.dedup_key is not null then
-    update signals s set consumed_at = clock_timestamp(), payload = '{}' where s.id = signal;
+    update gen_durable_signals s set consumed_at = clock_timestamp(), payload = '{}' where s.id = signal;
   elsif held.name is not null then
-    delete from signals s where s.id = signal;
+    delete from gen_durable_signals s where s.id = signal;
   end if;
   if held.name is not null and not found then
     raise exception 'signal: a trigger lets no change of signal % through', signal using errcode = 'P0001';
@@ -199,7 +199,7 @@ begin
   perform set_config('gd.trusted', case trusted when 'all' then 'json' else trusted end, true);
   with changed as (
     update gen_durable g
-    set status = new_status::durable_status, seq = g.seq + 1,
+    set status = new_status::gen_durable_status, seq = g.seq + 1,
         unique_guard = case when g.unique_key is not null and new_status = any(g.unique_scope::text[]) then g.unique_key end,
         failed_id = case when new_status = 'failed' then g.id end,
         fsm_version = case when what = 'upgrade' then to_version else g.fsm_version end,

@@ -7,7 +7,7 @@ create function :"schema".gd_announce() returns void
 language sql
 begin atomic
   select nextval(s.sequence)
-  from (select pg_get_serial_sequence(quote_ident(:'schema') || '.signals', 'id')::regclass as sequence) s
+  from (select pg_get_serial_sequence(quote_ident(:'schema') || '.gen_durable_signals', 'id')::regclass as sequence) s
   where has_sequence_privilege(s.sequence, 'usage, update');
 end;
 
@@ -17,9 +17,9 @@ language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 begin
-  perform from signals s where s.target_id = target and s.dedup_key = _gd_not_stored.dedup_key;
+  perform from gen_durable_signals s where s.target_id = target and s.dedup_key = _gd_not_stored.dedup_key;
   if not found then
-    return _gd_refuse_ids('signals');
+    return _gd_refuse_ids('gen_durable_signals');
   end if;
   return 'duplicate';
 end
@@ -50,13 +50,13 @@ begin atomic
   with entry as materialized (
     select g.id, g.status, g.awaits, g.status in ('done', 'failed') as finished,
       (select count(*) from (
-        select from :"schema".signals s
+        select from :"schema".gen_durable_signals s
         where s.target_id = g.id and s.consumed_at is null
         limit 1000) inbox) >= 1000 as full
     from :"schema".gen_durable g
     where g.id = _gd_signal_id.target
   ), accepted as (
-    insert into :"schema".signals (target_id, name, payload, dedup_key)
+    insert into :"schema".gen_durable_signals (target_id, name, payload, dedup_key)
     select e.id, _gd_signal_id.name, _gd_signal_id.payload, _gd_signal_id.dedup_key
     from entry e
     where not e.finished and not e.full
@@ -81,7 +81,7 @@ begin atomic
     when not exists (select from entry) then 'no_such_target'
     when exists (select from accepted) then 'accepted'
     when _gd_signal_id.dedup_key is not null and exists (
-      select from :"schema".signals s
+      select from :"schema".gen_durable_signals s
       where s.target_id = _gd_signal_id.target and s.dedup_key = _gd_signal_id.dedup_key) then 'duplicate'
     when (select e.finished from entry e) then 'target_finished'
     when (select e.full from entry e) then 'inbox_full'

@@ -10,7 +10,7 @@ begin atomic
   select g.id, g.fsm, g.fsm_version, g.step, g.status::text, g.state, g.result, g.awaits, g.queue, g.priority,
     g.attempt, g.last_error, g.locked_by, g.wake_reason, g.eligible_at, g.deadline, g.lease_expires_at, g.inserted_at,
     g.updated_at,
-    (select count(*) from :"schema".signals s where s.target_id = g.id and s.consumed_at is null), g.partition_key,
+    (select count(*) from :"schema".gen_durable_signals s where s.target_id = g.id and s.consumed_at is null), g.partition_key,
     g.unique_key
   from :"schema".gen_durable g
   where g.id = _gd_status_id.target;

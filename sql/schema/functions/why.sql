@@ -280,7 +280,7 @@ begin atomic
     from (
       select left(z.name, 255) as name, count(*) as n
       from (
-        select g.name from :"schema".signals g where g.target_id = m.id and g.consumed_at is null limit 1000) z
+        select g.name from :"schema".gen_durable_signals g where g.target_id = m.id and g.consumed_at is null limit 1000) z
       group by 1
       order by 2 desc, 1
       limit 10) i) b on m.status = 'awaiting_signal'
@@ -288,7 +288,7 @@ begin atomic
   left join lateral (
     select g.id, format('mend signal %s (gdctl replace %s %s --payload JSON, or gdctl discard %s %s)', g.id, m.id, g.id, m.id, g.id) as text
     from (
-      select s.id, s.name from :"schema".signals s where s.target_id = m.id and s.consumed_at is null order by s.id limit 1000) g
+      select s.id, s.name from :"schema".gen_durable_signals s where s.target_id = m.id and s.consumed_at is null order by s.id limit 1000) g
     where starts_with(m.last_error, format('signal %s (%s): ', g.name, g.id))
     limit 1) u on m.status in ('failed', 'runnable')
   -- where it may be moved

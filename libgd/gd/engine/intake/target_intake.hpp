@@ -103,7 +103,7 @@ struct signal_kind {
   using row = store::signal_row;
 
   /// Whose ids it draws.
-  static constexpr std::string_view ids_of = "signals";
+  static constexpr std::string_view ids_of = "gen_durable_signals";
   /// Stored twice at worst, if it has no dedup key.
   static constexpr bool resends = true;
 
