@@ -886,12 +886,14 @@ CAF_TEST(a row takes its place in the queue again after as many steps as may run
 CAF_TEST(rows with a partition key do not run ahead) {
   run_ahead(10);
   rows.rows("insert into gen_durable (fsm, step, partition_key) values "
-            "('Probe', 'first', 'k')");
+            "('Probe', 'first', 'k'), ('Probe', 'first', 'k')");
   spawn_picker({"default", 1, 0});
   while (tokens.empty())
     turn();
   turn();
+  CAF_MESSAGE("whoever has waited longer has the key next");
   CAF_CHECK_EQUAL(count("status = 'runnable' and step = 'second'"), "1");
+  CAF_CHECK_EQUAL(count("status = 'executing' and step = 'first'"), "1");
 }
 
 CAF_TEST(a step that ran ahead is shown what came and not what was taken) {

@@ -81,6 +81,7 @@ columns_by read_by_name() {
     {&sql::pick, pick},
     {&sql::pick_keyed, pick},
     {&sql::pick_these, pick},
+    {&sql::pick_next_of_keys, pick},
     {&sql::pick_suspects, pick},
     {&sql::pick_summary, columns_of<store::pick_summary>()},
     {&sql::candidates, columns_of<store::candidate>()},

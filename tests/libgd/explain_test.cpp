@@ -299,6 +299,13 @@ struct million_rows {
     auto keyed_ids = list(column("select id from gen_durable where status = "
                                  "'runnable' and partition_key is not null"
                                  " order by md5(id::text) limit 500"));
+    auto keyed_executing = list(
+      column("select g.id from gen_durable g join gen_durable_due d "
+             "using (id) where d.executes order by g.id limit 500"));
+    auto keyed_tokens = list(
+      column("select g.locked_by from gen_durable g join "
+             "gen_durable_due d using (id) where d.executes order by "
+             "g.id limit 500"));
     auto keyed = "select set_config('gd.keyed', " + keyed_ids + ", true)";
     auto due = list(column("select id from gen_durable where status = "
                            "'runnable' and partition_key is null and "
@@ -452,6 +459,10 @@ struct million_rows {
        60},
       {sql::show, running + ", 1000, " + tokens + ", 100000000, 16777216", 40},
       measured{sql::fail_row, "777777, '(0,1)', 'a reason'", 20}.of(1),
+      {sql::pick_next_of_keys,
+       "'node/1/99', 1000, 60000000, 'hot', '{Order,Other}', '{1,7}', "
+         + keyed_executing,
+       80, execute(sql::flush_done, keyed_executing + ", " + keyed_tokens)},
       {sql::lock_keys, "", 10, keyed},
       {sql::check_keys, "", 60, keyed + "; " + execute(sql::lock_keys, "")},
       {sql::hold_keys, "", 10,
@@ -714,7 +725,7 @@ CAF_TEST(statements cost what their batch costs in a table of a million rows) {
       // What was rolled back has left dead rows: an update finds no room on its page
       // then, and writes to each index.
       table.db.rows("vacuum gen_durable, gen_durable_due, "
-                    "gen_durable_leases, signals");
+                    "gen_durable_leases, gen_durable_signals");
       table.check_all(s,
                       (pinned ? "pinned, "s : "server's defaults, "s) + mode);
     }
@@ -755,7 +766,7 @@ CAF_TEST(plans made for small tables do not read more when those have grown
       table.fill(rows);
       if (analyzed)
         table.db.rows("vacuum analyze gen_durable, gen_durable_due, "
-                      "gen_durable_leases, signals");
+                      "gen_durable_leases, gen_durable_signals");
       session s{table.db.conninfo()};
       table.pin(s);
       table.prepare(s, "force_generic_plan");

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -75,10 +76,14 @@ struct queue {
     return x;
   }
 
-  gd::turn::report run(std::int32_t want) {
-    auto unit = work.begin(want, now);
+  gd::turn::report run(std::int32_t want, std::int32_t follow = 0) {
+    auto unit = work.begin(want, now, 0, true, follow);
     CAF_REQUIRE(unit);
-    auto report = work.finish(0, on->run(unit->work), now);
+    return finish(on->run(unit->work));
+  }
+
+  gd::turn::report finish(const pq::reply& reply) {
+    auto report = work.finish(0, reply, now);
     for (auto& row : report.picked)
       holding.push_back({row, report.token});
     return report;
@@ -98,23 +103,37 @@ struct queue {
     return got;
   }
 
-  /// Ends the oldest row that it holds.
-  void finish_one(store::verb what = store::verb::done) {
-    auto [row, token] = std::move(holding.front());
+  /// The outcome of the oldest row that it holds is to be written.
+  held_row report_one(store::verb what = store::verb::done) {
+    auto one = std::move(holding.front());
     holding.erase(holding.begin());
-    store::outcome_row out;
-    out.id = row.id;
-    out.token = token;
-    out.what = what;
-    out.step = "ship";
-    out.state = "{}";
-    out.result = "{}";
-    work.add(std::move(out), 1);
-    auto report = run(0);
+    auto out = std::make_unique<store::outcome_row>();
+    out->id = one.row.id;
+    out->token = one.token;
+    out->what = what;
+    out->step = "ship";
+    out->state = "{}";
+    out->result = "{}";
+    work.add(std::move(out), 1, store::hold_of(one.row));
+    return one;
+  }
+
+  /// Ends the oldest row that it holds. Returns the rows that its key, and others, passed
+  /// on to, at most `follow`.
+  ids finish_one(store::verb what = store::verb::done,
+                 std::int32_t follow = 0) {
+    auto row = report_one(what).row;
+    auto report = run(0, follow);
     CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
-    CAF_CHECK(report.rows.front().what == verdict::applied);
-    if (row.partition_key)
+    const auto& done = report.rows.front();
+    CAF_CHECK(done.what == verdict::applied);
+    if (row.partition_key && !done.key_passed_on)
       work.unlock({*row.partition_key, row.key_session});
+    ids got;
+    for (const auto& x : report.picked)
+      got.push_back(x.id);
+    CAF_CHECK_EQUAL(done.key_passed_on, !got.empty());
+    return got;
   }
 };
 
@@ -450,6 +469,287 @@ CAF_TEST(a key that a stranger has locked is left alone and holds up nobody) {
   stranger.exec("select pg_advisory_unlock_all()");
   node.now += 1min;
   CAF_CHECK_EQUAL(node.pick().size(), 1u);
+}
+
+CAF_TEST(a key passes from row to row with their outcomes in pick order) {
+  auto third = insert("k", 1);
+  auto first = insert("k", 0, "now() - interval '2 s'");
+  auto second = insert("k", 0, "now() - interval '1 s'");
+  insert("k", -1, "now() + interval '1 hour'");
+  queue node{db, "a"};
+  CAF_CHECK_EQUAL(node.pick(), ids{first});
+  CAF_MESSAGE("one that goes on comes behind those that waited");
+  CAF_CHECK_EQUAL(node.finish_one(store::verb::next, 10), ids{second});
+  CAF_CHECK_EQUAL(locks(), "1");
+  CAF_CHECK_EQUAL(executing(), "1");
+  CAF_CHECK_EQUAL(queue(db, "b").pick(), ids{});
+  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{first});
+  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{third});
+  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{});
+  node.run(0); // unlocks
+  CAF_CHECK_EQUAL(locks(), "0");
+}
+
+CAF_TEST(no snapshot shows a key free that passes on) {
+  insert("k", 0, "now() - interval '2 s'");
+  auto second = insert("k", 0, "now() - interval '1 s'");
+  queue node{db, "a"};
+  node.pick();
+  auto before = node.report_one();
+  auto unit = node.work.begin(0, node.now, 0, true, 10);
+  CAF_REQUIRE(unit);
+  CAF_CHECK(unit->work.transaction);
+  CAF_MESSAGE("not even where the lock is lost: others go by rows, too");
+  session{db.conninfo()}.exec(
+    "select pg_terminate_backend(pid) from pg_locks where locktype = "
+    "'advisory' and objid = (hashtext('k')::bigint & 4294967295)::oid");
+  db.wait_until(count_locks, "0");
+  pq::connection on{queue::options_of(db, "a")};
+  CAF_REQUIRE(on.wait_ready());
+  auto say = [&on](pq::call what) {
+    auto reply = on.run({{std::move(what)}, false});
+    CAF_REQUIRE(reply.ok());
+    return std::move(reply.results.front());
+  };
+  auto nobody_picks = [&] {
+    queue other{db, "b"};
+    CAF_CHECK_EQUAL(other.pick(), ids{});
+    CAF_CHECK_EQUAL(locks(), "0");
+  };
+  pq::reply reply;
+  say({&sql::begin, {}});
+  for (auto& call : unit->work.calls) {
+    nobody_picks();
+    reply.results.push_back(say(std::move(call)));
+  }
+  nobody_picks();
+  say({&sql::commit, {}});
+  nobody_picks();
+  auto report = node.finish(reply);
+  CAF_REQUIRE_EQUAL(report.picked.size(), 1u);
+  CAF_CHECK_EQUAL(report.picked.front().id, second);
+  CAF_CHECK_EQUAL(report.picked.front().key_session, before.row.key_session);
+}
+
+CAF_TEST(an outcome that is not applied leaves its key alone) {
+  auto first = insert("k", 0, "now() - interval '2 s'");
+  insert("k", 0, "now() - interval '1 s'");
+  struct {
+    std::string meanwhile;
+    verdict what;
+  } cases[] = {
+    {"status = 'runnable', eligible_at = now() + interval '1 h'",
+     verdict::stale},
+    {"status = 'done'", verdict::stale},
+    {"locked_by = 'other/1/1'", verdict::stale},
+  };
+  for (const auto& x : cases) {
+    CAF_MESSAGE(x.meanwhile);
+    db.rows("update gen_durable set status = 'runnable', eligible_at = now() - "
+            "interval '2 s' where id = $1",
+            {std::to_string(first)});
+    queue node{db, "a"};
+    CAF_REQUIRE_EQUAL(node.pick(), ids{first});
+    db.rows("update gen_durable set " + x.meanwhile + " where id = $1",
+            {std::to_string(first)});
+    node.report_one();
+    auto report = node.run(0, 10);
+    CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
+    CAF_CHECK(report.rows.front().what == x.what);
+    CAF_CHECK(!report.rows.front().key_passed_on);
+    CAF_CHECK_EQUAL(report.picked.size(), 0u);
+  }
+}
+
+CAF_TEST(a key passes on to what this queue may run and to nothing else) {
+  auto first = insert("k", 0, "now() - interval '2 s'");
+  std::string second;
+  struct {
+    std::string what;
+    std::string how;
+  } cases[] = {
+    {"of another queue", "queue = 'other'"},
+    {"of an unknown version", "fsm_version = 2"},
+    {"of an unknown machine", "fsm = 'Unknown'"},
+    {"a suspect", "crashes = 2"},
+    {"not due", "eligible_at = now() + interval '1 h'"},
+    {"of another key", "partition_key = 'l'"},
+    {"of none", "partition_key = null"},
+  };
+  for (const auto& x : cases) {
+    CAF_MESSAGE(x.what);
+    db.rows("delete from gen_durable where id <> $1", {std::to_string(first)});
+    db.rows("update gen_durable set status = 'runnable' where id = $1",
+            {std::to_string(first)});
+    queue node{db, "a"};
+    CAF_REQUIRE_EQUAL(node.pick(), ids{first});
+    db.rows("update gen_durable set " + x.how + " where id = $1",
+            {std::to_string(insert("k"))});
+    CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{});
+    node.run(0); // unlocks
+    CAF_CHECK_EQUAL(locks(), "0");
+  }
+  CAF_MESSAGE("a stranger's row is not waited for");
+  db.rows("delete from gen_durable where id <> $1", {std::to_string(first)});
+  db.rows("update gen_durable set status = 'runnable' where id = $1",
+          {std::to_string(first)});
+  queue node{db, "a"};
+  CAF_REQUIRE_EQUAL(node.pick(), ids{first});
+  auto held = insert("k");
+  session stranger{db.conninfo()};
+  stranger.exec("begin; select from gen_durable where id = "
+                + std::to_string(held) + " for update");
+  CAF_CHECK_EQUAL(node.finish_one(store::verb::done, 10), ids{});
+  stranger.exec("rollback");
+  CAF_CHECK_EQUAL(node.pick(), ids{held});
+}
+
+CAF_TEST(an outcome does not wait for a next row that cannot be picked) {
+  db.rows("create function refuse() returns trigger language plpgsql as $$ "
+          "begin if new.status = 'executing' then raise exception 'not this "
+          "one'; end if; return new; end $$; create trigger refuse before "
+          "update on gen_durable for each row when (new.step = 'poison') "
+          "execute function refuse()");
+  auto first = insert("k", 0, "now() - interval '2 s'");
+  auto poison = std::to_string(insert("k"));
+  auto third = insert("k");
+  db.rows("update gen_durable set step = 'poison' where id = $1", {poison});
+  queue node{db, "a"};
+  CAF_REQUIRE_EQUAL(node.pick(), ids{first});
+  auto before = node.report_one();
+  auto report = node.run(0, 10);
+  CAF_CHECK(report.failure);
+  CAF_CHECK(report.rows.empty());
+  report = node.run(0, 10);
+  CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
+  CAF_CHECK(report.rows.front().what == verdict::applied);
+  CAF_CHECK(!report.rows.front().key_passed_on);
+  node.work.unlock(store::hold_of(before.row).value());
+  CAF_MESSAGE("a pick comes across it, and those behind it go on");
+  for (int i = 0; i < 5; ++i)
+    insert(std::nullopt);
+  auto has_third = [&] {
+    return std::any_of(node.holding.begin(), node.holding.end(),
+                       [third](const auto& x) { return x.row.id == third; });
+  };
+  for (int i = 0; i < 60 && !has_third(); ++i) {
+    node.now += 1s;
+    node.run(10);
+  }
+  CAF_CHECK(has_third());
+  CAF_CHECK_EQUAL(
+    db.scalar("select status from gen_durable where id = $1", {poison}),
+    "failed");
+}
+
+CAF_TEST(a key stays for so many rows and for so long) {
+  for (int i = 0; i < 10; ++i)
+    insert("k");
+  auto stay = [&](queue& node, std::chrono::milliseconds each) {
+    CAF_REQUIRE_EQUAL(node.pick().size(), 1u);
+    int rows = 1;
+    while (!node.finish_one(store::verb::next, 10).empty()) {
+      ++rows;
+      node.now += each;
+    }
+    CAF_MESSAGE("another node has it as soon as it is unlocked");
+    queue other{db, "b"};
+    CAF_CHECK_EQUAL(other.pick().size(), 0u);
+    node.run(0);
+    CAF_CHECK_EQUAL(other.pick().size(), 1u);
+    other.finish_one();
+    other.run(0);
+    return rows;
+  };
+  queue node{db, "a"};
+  CAF_CHECK_EQUAL(stay(node, 0ms), 100);
+  CAF_CHECK_EQUAL(stay(node, 25ms), 5);
+  CAF_CHECK_EQUAL(stay(node, 100ms), 2);
+}
+
+CAF_TEST(no more keys pass on than may) {
+  for (const auto* key : {"k", "l", "m"})
+    for (int i = 0; i < 2; ++i)
+      insert(key);
+  queue node{db, "a"};
+  CAF_REQUIRE_EQUAL(node.pick().size(), 3u);
+  for (int i = 0; i < 3; ++i)
+    node.report_one();
+  auto report = node.run(0, 2);
+  CAF_CHECK_EQUAL(report.picked.size(), 2u);
+  CAF_CHECK_EQUAL(std::count_if(report.rows.begin(), report.rows.end(),
+                                [](const auto& x) { return x.key_passed_on; }),
+                  2);
+  CAF_CHECK_EQUAL(executing(), "2");
+}
+
+CAF_TEST(
+  no key starves behind keys that stay with three nodes and a skewed backlog) {
+  constexpr int keys = 100;
+  constexpr auto each = 5ms; // a transaction takes so long
+  std::map<std::string, int> left;
+  for (int i = 0; i < keys; ++i)
+    for (int n = 0; n < 1 + 400 / (i + 1); ++n) {
+      auto key = "key " + std::to_string(i);
+      ++left[key];
+      insert(key, 0,
+             "now() - interval '1 h' + " + std::to_string(n)
+               + " * interval '1 s'");
+    }
+  // Of each key: since when nobody has run a row, and who had it since when.
+  struct service {
+    int last = 0;
+    const queue* by = nullptr;
+    int since = 0;
+  };
+  std::map<std::string, service> served;
+  std::vector<std::unique_ptr<queue>> nodes;
+  for (const auto* name : {"a", "b", "c"})
+    nodes.push_back(std::make_unique<queue>(db, name));
+  int longest_wait = 0;
+  int longest_stay = 0;
+  int round = 0;
+  for (; !left.empty() && round < 10'000; ++round)
+    for (auto& node : nodes) {
+      node->now += each;
+      auto want = 20 - static_cast<std::int32_t>(node->holding.size());
+      std::vector<queue::held_row> ended;
+      while (!node->holding.empty())
+        ended.push_back(node->report_one());
+      auto unit = node->work.begin(want, node->now, 0, true, 20);
+      if (!unit)
+        continue;
+      auto report = node->finish(node->on->run(unit->work));
+      CAF_REQUIRE(!report.failure);
+      CAF_REQUIRE_EQUAL(report.rows.size(), ended.size());
+      for (std::size_t i = 0; i < ended.size(); ++i) {
+        const auto& key = *ended[i].row.partition_key;
+        CAF_CHECK_EQUAL(report.rows[i].row->id, ended[i].row.id);
+        if (!report.rows[i].key_passed_on) {
+          node->work.unlock(store::hold_of(ended[i].row).value());
+          served[key].by = nullptr;
+        }
+        if (--left[key] == 0)
+          left.erase(key);
+      }
+      for (const auto& row : report.picked) {
+        auto& x = served[*row.partition_key];
+        if (x.by != node.get()) {
+          CAF_CHECK(x.by == nullptr);
+          x.by = node.get();
+          x.since = round;
+        }
+        longest_wait = std::max(longest_wait, round - x.last);
+        longest_stay = std::max(longest_stay, round - x.since);
+        x.last = round;
+      }
+    }
+  CAF_CHECK(left.empty());
+  CAF_MESSAGE(round << " rounds of " << each.count() << " ms; longest wait: "
+                    << longest_wait << ", longest stay: " << longest_stay);
+  CAF_CHECK_LESS_OR_EQUAL(longest_stay, 100ms / each);
+  // Two thirds of the keys can be had at once: a stay of others, and one more.
+  CAF_CHECK_LESS_OR_EQUAL(longest_wait, 2 * (100ms / each) + 5);
 }
 
 CAF_TEST(two queues of one session exclude each other) {

@@ -151,6 +151,8 @@ CAF_TEST(random schedules keep every promise) {
   // Or they would not be about both transactions of a turn.
   CAF_MESSAGE("two transactions at a time: " << beside_each_other.load());
   CAF_CHECK_GREATER(beside_each_other.load(), static_cast<int>(count / 60));
+  CAF_MESSAGE("keys that pass on: " << keys_passed_on.load());
+  CAF_CHECK_GREATER(keys_passed_on.load(), static_cast<int>(count / 60));
 }
 
 CAF_TEST(a statement with a single fault is found out in few actions) {

@@ -570,7 +570,7 @@ CAF_TEST(the functions have the rights of whoever calls them) {
             "grant select, insert, update on gen_durable_due to "
           + app
           + ";"
-            "grant select, insert on signals to "
+            "grant select, insert on gen_durable_signals to "
           + app
           + ";"
             "grant select on gen_durable_machines, gen_durable_schema to "

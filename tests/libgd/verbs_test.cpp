@@ -418,7 +418,8 @@ CAF_TEST(a signal that a stranger holds or changes is not said to be mended) {
       "update gen_durable_signals set consumed_at = now(); rollback");
     db.rows("create function deaf() returns trigger language plpgsql as "
             "'begin return null; end'");
-    db.rows("create trigger deaf before update or delete on signals for each "
+    db.rows("create trigger deaf before update or delete on "
+            "gen_durable_signals for each "
             "row execute function deaf()");
     x = repair(what);
     CAF_REQUIRE(!x);

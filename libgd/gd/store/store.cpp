@@ -159,6 +159,13 @@ std::optional<key_hold> hold_of(const picked_row& row) {
   return key_hold{*row.partition_key, row.key_session};
 }
 
+pq::call pick_next_of_keys(const pick_request& what,
+                           const std::vector<std::int64_t>& ids) {
+  return make_call(sql::pick_next_of_keys, what.token, what.inbox, what.lease,
+                   what.queue, column(what.machines, &machine_version::fsm),
+                   column(what.machines, &machine_version::version), ids);
+}
+
 pq::call unlock_keys(const std::vector<key_hold>& holds) {
   return make_call(sql::unlock_keys, column(holds, &key_hold::key),
                    column(holds, &key_hold::session));

@@ -303,6 +303,10 @@ struct key_hold {
 };
 /// What is to be unlocked when a picked row is over; nullopt: it has no key.
 std::optional<key_hold> hold_of(const picked_row& row);
+/// Behind the outcomes of these rows, in their transaction: the next row of each one's key,
+/// as far as its outcome was applied. Of `what`: queue, machines, token, lease, inbox.
+pq::call pick_next_of_keys(const pick_request& what,
+                           const std::vector<std::int64_t>& ids);
 pq::call unlock_keys(const std::vector<key_hold>& holds);
 
 // -- trials -------------------------------------------------------------------

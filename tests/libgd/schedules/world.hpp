@@ -81,7 +81,8 @@ inline constexpr sql::statement read_all{
   "select format('signal to %s: %s, %s, dedup [%s]', "
   "array_position($1::bigint[], s.target_id) - 1, s.name, "
   "case when s.consumed_at is null then s.payload->>'n' end, s.dedup_key) "
-  "from :\"schema\".signals s where s.target_id = any($1::bigint[]) "
+  "from :\"schema\".gen_durable_signals s where s.target_id = "
+  "any($1::bigint[]) "
   "union all " // [A22], [A23]: never
   "select format('instance %s: %s and due %s', "
   "array_position($1::bigint[], i.id) - 1, g.status, d) "
@@ -126,7 +127,7 @@ inline constexpr sql::statement elapse_row{
   "(select count(*) from :\"schema\".gen_durable_due d where d.id = h.id) and "
   "(select count(*) from leases) = (select count(*) from "
   ":\"schema\".gen_durable_leases l where h.id = any(l.ids))), "
-  "sent as (update :\"schema\".signals s set "
+  "sent as (update :\"schema\".gen_durable_signals s set "
   "inserted_at = s.inserted_at - interval '2 hours', "
   "consumed_at = s.consumed_at - interval '2 hours' "
   "where s.target_id in (select f.id from free f)), "
@@ -150,7 +151,8 @@ inline constexpr sql::statement who_is_there{
   "select g.id from :\"schema\".gen_durable g where g.id = any($1::bigint[])"};
 inline constexpr sql::statement dedup_keys{
   "test_dedup_keys",
-  "select s.target_id as id, s.dedup_key from :\"schema\".signals s "
+  "select s.target_id as id, s.dedup_key from :\"schema\".gen_durable_signals "
+  "s "
   "where s.dedup_key is not null and s.target_id = any($1::bigint[])"};
 
 /// What nodes would have made known of the machine, in its versions.
@@ -322,6 +324,8 @@ struct party {
 
 /// How often a node has begun a transaction while it had another, in all worlds.
 inline std::atomic<int> beside_each_other = 0;
+/// How many keys have gone from a row to the next with an outcome.
+inline std::atomic<int> keys_passed_on = 0;
 
 /// A database with everybody who works with it.
 class world {
@@ -581,7 +585,7 @@ private:
   void commit(transaction& t) {
     if (t.applied)
       t.applied();
-    std::vector<store::picked_row> picked;
+    std::vector<store::picked_row> picked, followed;
     std::set<std::int64_t> kept;
     std::string token;
     for (std::size_t i = 0; i < t.work.calls.size(); ++i) {
@@ -613,11 +617,16 @@ private:
                || what == &sql::pick_suspects || what == &sql::pick_these) {
         picked = store::read_pick(rows).rows;
         token = args[0];
+      } else if (what == &sql::pick_next_of_keys) {
+        followed = store::read_pick(rows, {}).rows;
+        token = args[0];
       } else if (what == &sql::hold_keys) {
         for (const auto& x : store::read<store::held_key>(rows))
           kept.insert(x.id);
       }
     }
+    for (const auto& x : followed)
+      took(x, token);
     for (const auto& x : picked)
       if (!x.partition_key || kept.contains(x.id))
         took(x, token);
@@ -849,7 +858,8 @@ private:
                          .resend = std::chrono::minutes{young_minutes},
                          .suspects = x.suspects,
                          .flights = 2,
-                         .worth_a_flight = 1});
+                         .worth_a_flight = 1,
+                         .key_time = 1h});
   }
 
   std::vector<gd::machine_version> served() const {
@@ -865,7 +875,8 @@ private:
       x.now += 1s; // back-offs are over
       if (model_.paused)
         want = 0;
-      auto work = x.work->begin(want, x.now);
+      // Whatever is wanted, keys pass on: most of what is picked is wanted otherwise.
+      auto work = x.work->begin(want, x.now, 0, true, model_.paused ? 0 : 10);
       if (!work)
         return;
       which = work->flight;
@@ -913,12 +924,19 @@ private:
         // As without a handler.
         return decide(x, what.tag, verb::stop, 0);
     }
-    unlock(x, held);
+    if (what.key_passed_on)
+      ++keys_passed_on;
+    else
+      unlock(x, held);
     x.holding.erase(what.tag);
   }
 
+  static std::optional<store::key_hold> hold_of(const held_row& held) {
+    return held.lockless ? std::nullopt : store::hold_of(held.row);
+  }
+
   static void unlock(party& x, const held_row& held) {
-    if (auto key = store::hold_of(held.row); key && !held.lockless)
+    if (auto key = hold_of(held))
       x.work->unlock(std::move(*key));
   }
 
@@ -1014,7 +1032,7 @@ private:
         if (look > 0)
           row.seen.push_back(held.row.inbox[i].id);
       }
-    x.work->add(row, tag);
+    x.work->add(std::make_unique<store::outcome_row>(row), tag, hold_of(held));
     model_.outcomes.insert_or_assign({row.id, row.token}, std::move(out));
   }
 

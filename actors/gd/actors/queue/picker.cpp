@@ -196,12 +196,14 @@ void picker_actor::begin_transactions() {
     }
     pace_.hurry(steps_->time_in_use());
     // A flush takes a pick along: it costs little in a transaction anyway. But
-    // a few outcomes that leave nothing to pick need not wait for it.
-    bool pick = look_again_ || turn_.crowded() || turn_.plenty();
+    // a few outcomes that leave nothing to pick need not wait for it, nor do those
+    // whose keys bring the next rows along.
+    bool pick = look_again_ || turn_.plenty()
+                || (turn_.crowded() && !(exhausted_ && turn_.keys_stay()));
     bool suspects = turn_.sees_suspects() && may_run_suspects();
     suspects_wait_ = turn_.sees_suspects() && !suspects;
-    auto next = turn_.begin(pick ? std::max(wanted(), 0) : 0, t, room(),
-                            suspects);
+    auto want = std::max(wanted(), 0);
+    auto next = turn_.begin(pick ? want : 0, t, room(), suspects, want);
     if (!next)
       return;
     look_again_ = next->leaves_suspects
@@ -252,7 +254,7 @@ void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
         && x.row->what != store::verb::release)
       ++written;
     // A row that was locked before is written when nobody expects it to be picked.
-    if (x.row->what == store::verb::next && pick == 0) {
+    if (x.row->what == store::verb::next && pick == 0 && !x.key_passed_on) {
       look_again();
       unpicked = unpicked || x.row->delay_us == 0;
     }
@@ -265,7 +267,8 @@ void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
   if (report.full || report.released > 0)
     look_again();
   if (pick > 0) {
-    pick_follows_ = !report.picked.empty(); // there may be more rows
+    // There may be more rows.
+    pick_follows_ = report.picked.size() > report.followed;
     exhausted_ = report.exhausted;
     due_at_ = report.due_in ? t + *report.due_in : clock::time_point::max();
     if (!exhausted_)
@@ -628,11 +631,13 @@ void picker_actor::add_outcome(entry& x, outcome_ptr outcome, gd::run after) {
   x.unwritten = outcome->bytes();
   x.what = std::move(after);
   begun_.report(x, advances);
-  if (what == store::verb::next || what == store::verb::replay)
-    look_again(); // for this row
+  // A row with a key is looked for when that is unlocked.
+  if (!x.key && (what == store::verb::next || what == store::verb::replay))
+    look_again();
   if (what == store::verb::await)
     pick_follows_ = true; // the signal may be there
-  turn_.add(std::move(outcome), x.tag);
+  turn_.add(std::move(outcome), x.tag,
+            x.key && x.is_down() ? x.key : std::nullopt);
 }
 
 void picker_actor::collect_flushed(turn::flushed& x) {
@@ -642,6 +647,8 @@ void picker_actor::collect_flushed(turn::flushed& x) {
          "what the turn has written was reported");
   if (auto bytes = std::exchange(found->unwritten, 0); bytes > 0)
     steps_->written(bytes);
+  if (x.key_passed_on)
+    found->key.reset();
   const auto& ran = found->what; // none, if it is released
   switch (x.what) {
     case verdict::applied:

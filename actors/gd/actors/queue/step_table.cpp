@@ -89,11 +89,8 @@ step_table::row step_table::take_queued(std::uint64_t tag) {
 }
 
 bool step_table::forget(entry& x, std::optional<store::key_hold>& key) {
-  const auto* there = x.at_worker();
-  if (x.now_ != state::settled || x.actor()
-      || (there != nullptr && there->function))
+  if (x.now_ != state::settled || !x.is_down())
     return false;
-  ensure(!x.slot_, "a step that is down has no slot");
   key = std::move(x.key);
   rows_.erase(x.tag);
   return true;

@@ -126,6 +126,11 @@ public:
     bool has_slot() const noexcept {
       return slot_;
     }
+    /// Nothing of the step is left: its function has returned, and its actor is down.
+    bool is_down() const noexcept {
+      const auto* there = at_worker();
+      return !slot_ && !actor() && (there == nullptr || !there->function);
+    }
     bool asynchronous() const noexcept {
       return care() != nullptr && care()->asynchronous;
     }

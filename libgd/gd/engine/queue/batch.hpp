@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
+#include <limits>
 #include <memory_resource>
 #include <optional>
 #include <unordered_set>
@@ -72,8 +73,9 @@ public:
   /// nothing but groups that may wait for strangers is left. Many rows that
   /// strangers hold must not starve the rest: no two groups that may wait follow
   /// each other while there is anything else, and they have a part of the time.
-  /// `ended` is to be told of each.
-  group take(clock::time_point now, bool others = false) {
+  /// `ended` is to be told of each. `most`: so many entries that wait for nobody.
+  group take(clock::time_point now, bool others = false,
+             std::size_t most = std::numeric_limits<std::size_t>::max()) {
     for (auto i = locked_.begin(); i != locked_.end();)
       if (i->not_before <= now && !waits(*i)) {
         pool_of(*i).push_back(std::move(*i));
@@ -101,7 +103,7 @@ public:
     }
     was_half_ = false;
     was_apart_ = !apart_.empty() && (ready_.empty() || !was_apart_);
-    return {take_ready(was_apart_ ? apart_ : ready_)};
+    return {take_ready(was_apart_ ? apart_ : ready_, std::min(rows_, most))};
   }
 
   /// A group's transaction is over, however it ended.
@@ -206,7 +208,7 @@ private:
     for (int i = 0; i < 3; ++i) {
       waiting_kind_ = (waiting_kind_ + 1) % 3;
       if (waiting_kind_ == 0 && !unsure_.empty())
-        return {take_ready(unsure_)};
+        return {take_ready(unsure_, rows_)};
       if (waiting_kind_ == 1 && !unsure_halves_.empty())
         return take_half(unsure_halves_);
       if (waiting_kind_ == 2)
@@ -237,15 +239,15 @@ private:
     return next;
   }
 
-  std::vector<Entry> take_ready(entries& from) {
+  std::vector<Entry> take_ready(entries& from, std::size_t rows) {
     std::vector<Entry> out;
     std::size_t bytes = 0;
-    auto most = std::min(rows_, from.size());
+    auto most = std::min(rows, from.size());
     out.reserve(most);
     std::pmr::monotonic_buffer_resource memory;
     std::pmr::unordered_set<std::int64_t> keys{most, &memory};
     entries left;
-    while (!from.empty() && out.size() < rows_ && left.size() < rows_) {
+    while (!from.empty() && out.size() < rows && left.size() < rows_) {
       auto& x = from.front();
       if (!out.empty() && bytes + x.bytes() > bytes_)
         break;

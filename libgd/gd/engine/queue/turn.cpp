@@ -33,6 +33,9 @@ constexpr milliseconds show_again_after{500};
 constexpr milliseconds erase_wait{10};
 constexpr milliseconds erase_pause{1'000};
 
+/// How long keys do not pass on after a row could not be picked that way.
+constexpr milliseconds follow_pause{1'000};
+
 using outcome_refs = store::row_refs<store::outcome_row>;
 
 } // namespace
@@ -46,8 +49,12 @@ turn::turn(settings how)
   // nop
 }
 
-void turn::add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag) {
-  waiting_.push({std::move(row), tag});
+void turn::add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag,
+               std::optional<store::key_hold> hold) {
+  entry x{std::move(row), tag};
+  if (hold)
+    x.hold = std::make_unique<store::key_hold>(std::move(*hold));
+  waiting_.push(std::move(x));
 }
 
 std::string turn::draw_token() {
@@ -77,13 +84,14 @@ std::int32_t turn::wanted() const {
   std::int32_t n = 0;
   for (const auto& x : flights_)
     if (x.under_way)
-      n += x.pick.wanted;
+      n += x.pick.wanted + x.follows;
   return n;
 }
 
 std::optional<turn::started> turn::begin(std::int32_t want,
                                          clock::time_point now,
-                                         std::int64_t room, bool suspects) {
+                                         std::int64_t room, bool suspects,
+                                         std::int32_t follow) {
   if (occupied(want) || now < not_before_)
     return std::nullopt;
   auto free = std::find_if(flights_.begin(), flights_.end(),
@@ -108,13 +116,17 @@ std::optional<turn::started> turn::begin(std::int32_t want,
       next.at.release = work.add(store::release_lost(tokens));
     // Rows with a key are picked where their locks live; what is less urgent does
     // not overtake them elsewhere.
-    bool may_pick = want > 0 && now >= no_pick_before_ && !careful_.active()
-                    && (first || !picks_keyed(now));
+    bool can_pick = now >= no_pick_before_ && !careful_.active();
+    bool may_pick = want > 0 && can_pick && (first || !picks_keyed(now));
     write_outcomes(next, work, may_pick, now);
     // Half of a group that failed, or one that waits for a lock, goes without a pick.
     const auto& group = next.group;
-    if (may_pick && !group.alone && !group.half && !group.unsure())
-      pick(next, work, want, now);
+    if (!group.alone && !group.half && !group.unsure()) {
+      if (can_pick && follow > 0 && now >= no_follow_before_)
+        follow_keys(next, work, follow, now);
+      if (may_pick && want > next.follows)
+        pick(next, work, want - next.follows, now);
+    }
   }
   if (work.calls.empty())
     return std::nullopt;
@@ -196,10 +208,19 @@ void turn::bound_waits(batcher<entry>::group& group, pq::unit& work,
       x.row->erase = false;
 }
 
+/// Keys that pass on bring no rows that lie ahead: what waits is divided, so that the steps
+/// of one half run while the other half is written.
+std::size_t turn::most_at_once() const {
+  auto half = (waiting_.ready() + 1) / 2;
+  bool divided = keys_stay() && flights_.size() > 1 && under_way() == 0
+                 && half >= how_.worth_a_flight;
+  return divided ? half : how_.rows;
+}
+
 void turn::write_outcomes(flight& next, pq::unit& work, bool may_pick,
                           clock::time_point now) {
   auto& group = next.group;
-  group = waiting_.take(now, may_pick);
+  group = waiting_.take(now, may_pick, most_at_once());
   if (group.entries.empty())
     return;
   bound_waits(group, work, now);
@@ -244,7 +265,7 @@ turn::leftovers turn::abandon() const {
   auto tokens = lost_.all();
   for (const auto& x : flights_) {
     out.locks = out.locks || (x.under_way && x.at.hold_keys >= 0);
-    if (x.under_way && x.at.pick >= 0)
+    if (x.under_way && x.picks())
       tokens.push_back(x.token);
     if (x.under_way && x.at.advance >= 0)
       tokens.push_back(x.next_token);
@@ -275,13 +296,11 @@ turn::report turn::finish(std::size_t which, const pq::reply& reply,
 void turn::read(flight& x, const pq::reply& reply, report& out,
                 clock::time_point now) {
   failures_ = 0;
-  auto rows_of = [&reply](int i) -> const pq::rows& {
-    return reply.results[static_cast<std::size_t>(i)];
-  };
   if (x.at.release >= 0)
-    out.released = rows_of(x.at.release).size();
+    out.released = rows_of(reply, x.at.release).size();
   if (out.released > 0)
     look_everywhere();
+  auto followed = read_followed(x, reply, now);
   if (!x.group.entries.empty())
     read_outcomes(x, reply, out, now);
   if (!x.showing.empty())
@@ -292,6 +311,13 @@ void turn::read(flight& x, const pq::reply& reply, report& out,
     read_suspects(x, reply, out, now);
   else if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
+  if (followed.empty())
+    return;
+  out.token = x.token;
+  out.followed = followed.size();
+  followed.insert(followed.end(), std::make_move_iterator(out.picked.begin()),
+                  std::make_move_iterator(out.picked.end()));
+  out.picked = std::move(followed);
 }
 
 void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
@@ -314,8 +340,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
   using verdict = flushed::verdict;
   std::vector<store::flushed_row> answers;
   for (auto at : of.at.outcomes)
-    for (auto& x :
-         store::read_flush(reply.results[static_cast<std::size_t>(at)]))
+    for (auto& x : store::read_flush(rows_of(reply, at)))
       answers.push_back(x);
   ensure(answers.size() <= of.group.entries.size(),
          "each outcome is in one answer at the most");
@@ -338,8 +363,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
   std::unordered_map<std::int64_t, std::optional<std::vector<raw_signal>>>
     inboxes;
   if (of.at.inbox >= 0)
-    for (auto& one : store::read<store::inbox_row>(
-           reply.results[static_cast<std::size_t>(of.at.inbox)]))
+    for (auto& one : store::read<store::inbox_row>(rows_of(reply, of.at.inbox)))
       inboxes.emplace(one.id, std::move(one.inbox));
   to.rows.reserve(of.group.entries.size());
   for (auto& x : of.group.entries) {
@@ -370,6 +394,7 @@ void turn::read_outcomes(flight& of, const pq::reply& reply, report& to,
                                                      : verdict::stale;
     auto& done = to.rows.emplace_back(
       flushed{.tag = x.tag, .row = std::move(x.row), .what = what});
+    done.key_passed_on = x.passed_on;
     if (what == verdict::applied && done.row->what == store::verb::advance) {
       done.next_token = of.next_token;
       auto inbox = inboxes.extract(done.row->id);
@@ -389,7 +414,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     return;
   auto group = std::exchange(of.group.entries, {});
   auto failed_at = static_cast<int>(reply.failed_call);
-  bool of_pick = of.at.pick >= 0 && failed_at >= of.at.pick;
+  bool of_pick = of.picks() && failed_at >= of.first_pick();
   // Behind the time that a group of those has who may wait for strangers.
   bool waited = why.code == errc::busy
                 || (why.sqlstate == "57014" && group.size() > 1
@@ -397,7 +422,7 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
   if (why.code == errc::unknown_fate) {
     for (auto& x : group)
       x.resent = true;
-    if (of.at.pick >= 0) {
+    if (of.picks()) {
       lose(of.token, now);
       to.lost_pick = of.token;
     }
@@ -407,6 +432,12 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
              && careful_picks::may_be_of_a_row(why)) {
     // For a row that is no outcome's: outcomes go without `release_lost`.
     lost_.refused(now);
+    to.failure = why;
+    waiting_.retry(std::move(group));
+    return;
+  } else if (failed_at == of.at.follow && careful_picks::may_be_of_a_row(why)) {
+    // Whatever row it is: picks come across it when its key is free.
+    no_follow_before_ = now + follow_pause;
     to.failure = why;
     waiting_.retry(std::move(group));
     return;

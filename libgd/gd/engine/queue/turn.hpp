@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,10 @@ public:
     std::size_t worth_a_flight = 50;
     /// Or when there are rows in plenty, and so many are wanted.
     std::int32_t worth_a_pick = 500;
+    /// So many rows of a key follow each other, and for so long, before others may
+    /// have it.
+    std::int32_t key_rows = 100;
+    std::chrono::milliseconds key_time{100};
   };
 
   explicit turn(settings how);
@@ -65,8 +70,10 @@ public:
     return waiting_.ready() >= how_.worth_a_flight;
   }
 
-  /// An outcome or a release to be written; `tag` comes back with its fate.
-  void add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag = 0);
+  /// An outcome or a release to be written; `tag` comes back with its fate. `hold`: the
+  /// step is over, and its key may pass on to the key's next row with the outcome.
+  void add(std::unique_ptr<store::outcome_row> row, std::uint64_t tag = 0,
+           std::optional<store::key_hold> hold = std::nullopt);
   void add(store::outcome_row row, std::uint64_t tag = 0) {
     add(std::make_unique<store::outcome_row>(std::move(row)), tag);
   }
@@ -99,6 +106,7 @@ public:
   /// A key that came with a picked row may go: the row's outcome is committed or
   /// lost, and the step's function has returned.
   void unlock(store::key_hold hold) {
+    residences_.erase(hold.key);
     unlocks_.push_back(std::move(hold));
     in_vain_until_ = {}; // the key's next row may be a suspect
   }
@@ -122,9 +130,11 @@ public:
   /// The next transaction, which picks at most `want` rows, or shows as many bytes
   /// of picked ones as there is `room` for; nullopt if there is nothing to do,
   /// enough is under way, or it is too early after a failure. `suspects`: whether
-  /// what it picks may be some, where there are.
+  /// what it picks may be some, where there are. `follow`: at the most so many keys
+  /// pass on to their next rows, which count as wanted.
   std::optional<started> begin(std::int32_t want, clock::time_point now,
-                               std::int64_t room = 0, bool suspects = true);
+                               std::int64_t room = 0, bool suspects = true,
+                               std::int32_t follow = 0);
 
   /// There are suspects, as far as the last pick could tell.
   bool sees_suspects() const noexcept {
@@ -149,6 +159,8 @@ public:
     /// nullopt: the inbox is not shown.
     std::string next_token{};
     std::optional<std::vector<raw_signal>> inbox{};
+    /// Its key is that of a picked row now, and not to be unlocked.
+    bool key_passed_on = false;
   };
 
   /// What became of a row that was to be shown.
@@ -162,6 +174,8 @@ public:
   struct report {
     std::vector<flushed> rows;
     std::vector<store::picked_row> picked;
+    /// So many of `picked`, the first, have the keys of rows that have ended.
+    std::size_t followed = 0;
     /// The lease token of `picked`.
     std::string token{};
     std::vector<shown> shown_rows{};
@@ -195,6 +209,11 @@ public:
   /// may be more than those under way take.
   bool plenty() const noexcept {
     return plan_.plenty();
+  }
+
+  /// Keys have passed on from row to row, and are not unlocked yet.
+  bool keys_stay() const noexcept {
+    return !residences_.empty();
   }
 
   /// Whether `begin` would wait for what is under way.
@@ -235,8 +254,11 @@ private:
     std::uint64_t tag = 0;
     /// Was in a transaction of unknown fate.
     bool resent = false;
+    bool passed_on = false; ///< its key has
     int locked_tries = 0;
     clock::time_point not_before{};
+    /// Null: no key may pass on with it.
+    std::unique_ptr<store::key_hold> hold{};
 
     std::int64_t key() const noexcept {
       return row->id;
@@ -278,7 +300,8 @@ private:
     std::vector<int> outcomes{};
     int advance = -1;
     int inbox = -1;
-    int pick = -1; ///< behind it `pick_summary`
+    int follow = -1; ///< `pick_next_of_keys`
+    int pick = -1;   ///< behind it `pick_summary`
     int check_keys = -1;
     int hold_keys = -1;
   };
@@ -297,10 +320,24 @@ private:
     std::uint64_t changes = 0;
     layout at{};
     pick_plan::one pick{};
+    /// Of so many keys the next row may come.
+    std::int32_t follows = 0;
     std::string token{};
     /// Of the rows that go on.
     std::string next_token{};
+
+    bool picks() const noexcept {
+      return first_pick() >= 0;
+    }
+    int first_pick() const noexcept {
+      return at.follow >= 0 ? at.follow : at.pick;
+    }
   };
+
+  /// What a call of the flight's unit has answered.
+  static const pq::rows& rows_of(const pq::reply& x, int call) {
+    return x.results[static_cast<std::size_t>(call)];
+  }
 
   std::string draw_token();
   std::size_t under_way() const;
@@ -317,9 +354,13 @@ private:
                      bool first, clock::time_point now);
   void write_outcomes(flight& next, pq::unit& work, bool may_pick,
                       clock::time_point now);
+  std::size_t most_at_once() const;
   /// How long the transaction of such a group may wait for strangers.
   void bound_waits(batcher<entry>::group& group, pq::unit& work,
                    clock::time_point now) const;
+  void follow_keys(flight& next, pq::unit& work, std::int32_t most,
+                   clock::time_point now);
+  bool may_stay(const entry& x, clock::time_point now) const;
   void pick(flight& next, pq::unit& work, std::int32_t want,
             clock::time_point now);
   static void add_pick(flight& next, pq::unit& work, pq::call by);
@@ -336,6 +377,8 @@ private:
                  clock::time_point now);
   void read_keys(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
+  std::vector<store::picked_row>
+  read_followed(flight& x, const pq::reply& reply, clock::time_point now);
   void read_suspects(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now);
   void read_careful(const flight& x, const pq::reply& reply, report& to,
@@ -370,9 +413,16 @@ private:
   std::vector<flight> flights_;
   lost_picks lost_;
   std::vector<store::key_hold> unlocks_;
+  /// Keys that have passed on here from row to row.
+  struct residence {
+    std::int32_t rows = 1;
+    clock::time_point since{};
+  };
+  std::unordered_map<std::string, residence> residences_;
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};
+  clock::time_point no_follow_before_{};
   /// Before when nothing is erased: something refers to what should have been.
   clock::time_point no_erase_before_{};
   /// See `sees_suspects`; and before when they are not looked for again: after a

@@ -3,7 +3,10 @@
 
 #include <gd/engine/queue/turn.hpp>
 
+#include <gd/pq/ensure.hpp>
+
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -130,9 +133,34 @@ bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
   return true;
 }
 
+/// Whether its key may pass on: others wait for it, as far as anybody here knows.
+bool turn::may_stay(const entry& x, clock::time_point now) const {
+  if (!x.hold || x.row->what == store::verb::advance || x.row->erase)
+    return false;
+  auto found = residences_.find(x.hold->key);
+  return found == residences_.end()
+         || (found->second.rows < how_.key_rows
+             && now - found->second.since < how_.key_time);
+}
+
+void turn::follow_keys(flight& next, pq::unit& work, std::int32_t most,
+                       clock::time_point now) {
+  std::vector<std::int64_t> ids;
+  for (const auto& x : next.group.entries)
+    if (static_cast<std::int32_t>(ids.size()) < most && may_stay(x, now))
+      ids.push_back(x.row->id);
+  if (ids.empty())
+    return;
+  next.token = draw_token();
+  next.follows = static_cast<std::int32_t>(ids.size());
+  next.at.follow = work.add(
+    store::pick_next_of_keys(make_pick(next, now), ids));
+}
+
 void turn::pick(flight& next, pq::unit& work, std::int32_t want,
                 clock::time_point now) {
-  next.token = draw_token();
+  if (next.token.empty())
+    next.token = draw_token();
   next.pick = plan_.begin(std::min(want, static_cast<std::int32_t>(how_.rows)),
                           picks_keyed(now), now);
   next.pick.left_out = !careful_.left_out(now).empty();
@@ -147,9 +175,9 @@ void turn::add_pick(flight& next, pq::unit& work, pq::call by) {
 }
 
 store::pick_answer turn::picked(const flight& x, const pq::reply& reply) {
-  auto at = static_cast<std::size_t>(x.at.pick);
-  auto summary = store::read_one<store::pick_summary>(reply.results[at + 1]);
-  return store::read_pick(reply.results[at],
+  auto summary = store::read_one<store::pick_summary>(
+    rows_of(reply, x.at.pick + 1));
+  return store::read_pick(rows_of(reply, x.at.pick),
                           std::move(summary).value_or(store::pick_summary{}));
 }
 
@@ -181,16 +209,14 @@ void turn::read_pick(const flight& x, const pq::reply& reply, report& to,
 
 void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now) {
-  auto rows_of = [&reply](int i) -> const pq::rows& {
-    return reply.results[static_cast<std::size_t>(i)];
-  };
   std::vector<std::string> locked;
-  for (auto& lost : store::read<store::lost_key>(rows_of(x.at.check_keys)))
+  for (auto& lost :
+       store::read<store::lost_key>(rows_of(reply, x.at.check_keys)))
     if (lost.elsewhere)
       locked.push_back(std::move(lost.partition_key));
   plan_.note_locked(locked, now);
   std::unordered_map<std::int64_t, std::string> held;
-  for (auto& one : store::read<store::held_key>(rows_of(x.at.hold_keys)))
+  for (auto& one : store::read<store::held_key>(rows_of(reply, x.at.hold_keys)))
     held.emplace(one.id, std::move(one.session));
   std::erase_if(to.picked, [&held](const auto& row) {
     return row.partition_key && !held.contains(row.id);
@@ -201,6 +227,29 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
       how_.keys->add(*row.partition_key);
       plan_.note_free(*row.partition_key);
     }
+}
+
+/// What keys have passed on to. The locks are where they were.
+std::vector<store::picked_row>
+turn::read_followed(flight& x, const pq::reply& reply, clock::time_point now) {
+  if (x.at.follow < 0)
+    return {};
+  auto rows = store::read_pick(rows_of(reply, x.at.follow)).rows;
+  note_picked(rows);
+  std::unordered_map<std::string_view, entry*> from;
+  for (auto& before : x.group.entries)
+    if (before.hold)
+      from.emplace(before.hold->key, &before);
+  for (auto& row : rows) {
+    auto found = row.partition_key ? from.find(*row.partition_key) : from.end();
+    ensure(found != from.end(), "a key passes on from a row that had it");
+    found->second->passed_on = true;
+    row.key_session = found->second->hold->session;
+    auto& stay = residences_.try_emplace(*row.partition_key, residence{1, now})
+                   .first->second;
+    ++stay.rows;
+  }
+  return rows;
 }
 
 void turn::read_suspects(const flight& x, const pq::reply& reply, report& to,
