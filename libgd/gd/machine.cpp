@@ -27,6 +27,70 @@ machine::find_step(std::string_view step) const {
   return i != steps.end() ? &*i : nullptr;
 }
 
+const machine::conversion* machine::find_conversion(std::int32_t from) const {
+  auto i = std::find_if(conversions.begin(), conversions.end(),
+                        [from](const auto& x) { return x.version == from; });
+  return i != conversions.end() ? &*i : nullptr;
+}
+
+/// What goes on with what another one gives; null: nothing has to.
+static const machine::conversion* behind(const machine& of,
+                                         const machine::conversion& x) {
+  if (x.gives == of.state_type)
+    return nullptr;
+  auto i = std::find_if(of.conversions.begin(), of.conversions.end(),
+                        [&x](const auto& y) {
+    return y.version > x.version && y.takes == x.gives;
+  });
+  return i != of.conversions.end() ? &*i : nullptr;
+}
+
+/// Codecs, and conversions, are the user's.
+template <class F>
+static error refusal_of(F call) {
+  try {
+    return call();
+  } catch (const std::exception& why) {
+    return {errc::codec, why.what(), {}};
+  } catch (...) {
+    return {
+      errc::codec, "something has been thrown that is no std::exception", {}};
+  }
+}
+
+result<json> machine::migrate(std::int32_t from,
+                              const std::string& state) const {
+  const auto* next = find_conversion(from);
+  auto now = json::raw(state);
+  if (next == nullptr) {
+    auto why = refusal_of([&] {
+      auto ok = check_state(state);
+      return ok ? error{} : ok.error();
+    });
+    if (why.code == errc{})
+      return now;
+    return error{why.code, "expected one of " + title() + ": " + why.message,
+                 why.sqlstate};
+  }
+  while (next != nullptr) {
+    auto why = refusal_of([&] {
+      auto made = next->convert(now.text());
+      if (!made)
+        return made.error();
+      now = std::move(*made);
+      return now.ok() ? error{} : *now.failure();
+    });
+    if (why.code != errc{})
+      return error{why.code,
+                   "expected one of " + name + " v"
+                     + std::to_string(next->version)
+                     + " that can be converted: " + why.message,
+                   why.sqlstate};
+    next = behind(*this, *next);
+  }
+  return now;
+}
+
 std::string machine::step_names() const {
   std::string names;
   for (const auto& step : steps)
@@ -36,6 +100,24 @@ std::string machine::step_names() const {
 
 std::string machine::title() const {
   return name + " v" + std::to_string(version);
+}
+
+/// What is wrong with how it takes older versions' states.
+static result<void> check_conversions(const machine& of) {
+  for (const auto& x : of.conversions) {
+    auto refuse = [&](const std::string& text) {
+      return error{errc::invalid_argument,
+                   of.title() + ": from version " + std::to_string(x.version)
+                     + ": " + text,
+                   {}};
+    };
+    if (x.version >= of.version)
+      return refuse("expected an older version");
+    if (x.gives != of.state_type && behind(of, x) == nullptr)
+      return refuse("expected that it gives the state of " + of.title()
+                    + ", or what .from of a later version takes");
+  }
+  return {};
 }
 
 result<void> machine::validate() const {
@@ -90,7 +172,7 @@ result<void> machine::validate() const {
                    + ": its handler declares nothing, expected a type such as "
                      "gd::to<...>, or a list, .to = {...}",
                  {}};
-  return {};
+  return check_conversions(*this);
 }
 
 std::optional<std::vector<std::string>>
@@ -163,6 +245,19 @@ void detail::open_outside(machine& of, std::size_t step, const step_list& to) {
   auto names = declared(of, "step " + slot.name, std::nullopt, to);
   if (names)
     slot.outside.insert(slot.outside.end(), names->begin(), names->end());
+}
+
+void detail::add_conversion(machine& to, machine::conversion what) {
+  if (to.find_conversion(what.version) != nullptr)
+    to.problem = error{errc::invalid_argument,
+                       to.title() + ": from version "
+                         + std::to_string(what.version) + " is defined twice",
+                       {}};
+  auto later = std::find_if(to.conversions.begin(), to.conversions.end(),
+                            [&](const auto& x) {
+    return x.version > what.version;
+  });
+  to.conversions.insert(later, std::move(what));
 }
 
 void detail::add_retries(machine& to, const retry_options& by_default) {

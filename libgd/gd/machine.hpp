@@ -14,6 +14,7 @@
 #include <exception>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -239,6 +240,20 @@ public:
   /// The steps that the handler's `next` may go to; nullopt: anywhere.
   std::optional<std::vector<std::string>> handler_to{};
   bool declared_only = false; ///< all steps, and the handler, have to declare
+  /// How instances of an older version come to this one, as `from` has defined it.
+  struct conversion {
+    std::int32_t version = 0;             ///< whose states it takes
+    std::type_index takes = typeid(void); ///< the type of these
+    std::type_index gives = typeid(
+      void);              ///< of this version, or what another one takes
+    bool at_pick = false; ///< see `from_options`
+    std::map<std::string, std::string> steps{}; ///< the same
+    /// Decodes JSON text strictly, and encodes what is made of it. The function is the
+    /// user's: it may throw.
+    std::function<result<json>(const std::string& state)> convert{};
+  };
+
+  std::vector<conversion> conversions{};     ///< the oldest version first
   std::type_index state_type = typeid(void); ///< of the states of outcomes
   std::type_index step_type = typeid(void);  ///< of the steps of outcomes
   /// Decodes JSON text strictly: what inserts are checked with.
@@ -254,6 +269,14 @@ public:
 
   /// Null: no such step.
   const step_definition* find_step(std::string_view step) const;
+
+  /// Null: it has none for states of that version.
+  const conversion* find_conversion(std::int32_t from) const;
+
+  /// The state of an instance of that version as it is at this one: from conversion to
+  /// conversion, or, where there is none, itself, if this version would take it at an
+  /// insert. The error says which version's states it is not one of, and where.
+  result<json> migrate(std::int32_t from, const std::string& state) const;
 
   /// "a|b|c", for error messages.
   std::string step_names() const;
@@ -320,6 +343,9 @@ void add_retries(machine& to, const retry_options& by_default);
 
 /// Opens transitions from that step to those outside.
 void open_outside(machine& of, std::size_t step, const step_list& to);
+
+/// Adds a conversion. A second one of the same version is a problem of the machine.
+void add_conversion(machine& to, machine::conversion what);
 
 /// Whether a call goes, as far as its type tells, to no step of another enum.
 template <class Step, class F, class... Args>
@@ -529,6 +555,55 @@ public:
   /// {cancelled})`. By default it can do that from no step but those that rest.
   machine_builder outside(Step which, const step_list& to) && {
     detail::open_outside(built_, static_cast<std::size_t>(which), to);
+    return std::move(*this);
+  }
+
+  /// See `from`.
+  struct from_options {
+    /// Nodes that have this machine bring instances of that version that are due to this
+    /// one by themselves, as long as no node that lives serves that version.
+    bool at_pick = false;
+    /// Steps of that version that have another name here, or have gone, and where its
+    /// instances stand then: `{{"charge", pay}}`. Others keep their names.
+    std::map<std::string, Step> steps{};
+  };
+
+  /// Takes states of an older version: `.from<order_v1, 1>([](order_v1 x) { return
+  /// order_v2{...}; })`. It gives the state of this version, or what `from` of a later one
+  /// takes: then that goes on. Whoever brings an instance from that version to this one
+  /// (`gdctl upgrade`) has it converted, by a node that has this machine, and stores what
+  /// comes of it; what is not a state of that version, or what the function throws, is a
+  /// refusal: the instance stays as it is.
+  template <class Old, std::int32_t Version, class F>
+  machine_builder from(F f) && {
+    return std::move(*this).template from<Old, Version>(from_options{},
+                                                        std::move(f));
+  }
+
+  /// The same with options: `.from<order_v1, 1>({.at_pick = true}, f)`.
+  template <class Old, std::int32_t Version, class F>
+  machine_builder from(const from_options& how, F f) && {
+    static_assert(detail::described<Old>, "the old state needs GD_STATE(...)");
+    static_assert(Version >= 1, "versions begin with 1");
+    static_assert(std::is_invocable_v<F&, Old>,
+                  "a conversion takes the old state, and returns the new one");
+    using made = std::remove_cvref_t<std::invoke_result_t<F&, Old>>;
+    static_assert(detail::described<made>,
+                  "what a conversion returns needs GD_STATE(...)");
+    machine::conversion x{.version = Version,
+                          .takes = typeid(Old),
+                          .gives = typeid(made),
+                          .at_pick = how.at_pick};
+    for (const auto& [old, now] : how.steps)
+      x.steps.emplace(old, to_string(now));
+    x.convert =
+      [f = std::move(f)](const std::string& state) mutable -> result<json> {
+      auto old = from_json_strict<Old>(state);
+      if (!old)
+        return old.error();
+      return to_json(f(std::move(*old)));
+    };
+    detail::add_conversion(built_, std::move(x));
     return std::move(*this);
   }
 

@@ -54,4 +54,19 @@ std::vector<machine_version> registry::keys() const {
   return keys;
 }
 
+std::vector<version_change> registry::upgrades() const {
+  std::vector<version_change> out;
+  for (const auto& [name, versions] : machines_)
+    for (const auto& [version, one] : versions) {
+      if (*one.withdrawn)
+        continue;
+      for (const auto& x : one.known->conversions)
+        out.push_back({name, x.version, version, x.at_pick});
+      for (const auto& [other, _] : versions)
+        if (other != version && !one.known->find_conversion(other))
+          out.push_back({name, other, version});
+    }
+  return out;
+}
+
 } // namespace gd

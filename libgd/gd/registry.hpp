@@ -18,6 +18,14 @@ struct machine_version {
   std::int32_t version = 1; ///< its version
 };
 
+/// From a version of a machine to another one.
+struct version_change {
+  std::string fsm{};     ///< the machine's name
+  std::int32_t from = 0; ///< the version that it has
+  std::int32_t to = 0;   ///< that it gets
+  bool at_pick = false;  ///< see `machine_builder::from`
+};
+
 /// The machines of a node by (fsm, version); versions coexist, none is assumed.
 class registry {
 public:
@@ -43,6 +51,10 @@ public:
 
   /// All that can be found, as `pick` wants to know them.
   std::vector<machine_version> keys() const;
+
+  /// The upgrades that can be judged here: where both versions are there, or the one
+  /// converts the other's states.
+  std::vector<version_change> upgrades() const;
 
 private:
   struct entry {
