@@ -61,7 +61,9 @@ struct why {
 /// - move: one that does not execute, and is not done, goes to another queue, or gets
 ///   another priority.
 /// - upgrade: the same goes to another version of its machine, and waits there as it did.
-///   A node that has both decodes its state, or leaves it as it is: see `bulk_command`.
+///   A node that has both, or whose version converts the other's states
+///   (`machine_builder::from`), decodes its state, or leaves it as it is: see
+///   `bulk_command`.
 /// - discard: a signal leaves the inbox of one that does not execute, and is not done, as if
 ///   a step had consumed it.
 /// - replace: such a signal gets another payload. An instance that waits for its name wakes.
@@ -263,10 +265,12 @@ struct job_row {
   std::optional<std::int64_t> ended_at_us{}; ///< the same; empty: it goes on
   bool cancelled = false;                    ///< it ended before its end
   bool worked_on = false;                    ///< somebody works on it now
+  /// The nodes that live and can do an upgrade that goes on: without one, it waits.
+  std::vector<std::string> nodes{};
 
   GD_STATE(job_row, id, what, which, dry_run, by, reason, last_id, highest_id,
            looked_at, changed, refused, last_refusal, refused_ids,
-           created_at_us, ended_at_us, cancelled, worked_on);
+           created_at_us, ended_at_us, cancelled, worked_on, nodes);
 };
 
 } // namespace gd

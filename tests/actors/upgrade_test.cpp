@@ -1,18 +1,24 @@
 #define CAF_SUITE upgrade
 
-// Instances go to another version of their machine: by a node that has both, which decodes
-// their states, or they stay as they are.
+// Instances go to another version of their machine: by a node that has both, or converts the
+// states of the older one, and decodes them, or they stay as they are.
 
 #include "actors/harness.hpp"
 
 #include <gd/client.hpp>
 #include <gd/json_codecs.hpp>
 
+#include <support/words.hpp>
+
 #include <caf/test/dsl.hpp>
 
+#include <cstdint>
+#include <cstdlib>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace upgrade_suite {
 
@@ -101,6 +107,102 @@ gd::machine second() {
     .final(new_parcel_step::sent);
 }
 
+/// Weighs in kilos, and knows who sends it and a note apart.
+struct third_parcel {
+  std::int64_t kilos = 0;
+  std::string sender;
+  GD_STATE(third_parcel, kilos, sender);
+};
+
+third_parcel third_of(old_parcel x) {
+  if (x.grams % 1'000 != 0)
+    throw std::invalid_argument{"grams: expected whole kilos, got "
+                                + std::to_string(x.grams)};
+  return {x.grams / 1'000, x.note.substr(x.note.find(':') + 1)};
+}
+
+/// Has states of its own: knows how those of version 1 become one, and nothing else of it.
+gd::machine third(bool at_pick = false,
+                  gd::history keeps = gd::history::with_state) {
+  using context = gd::context<third_parcel>;
+  return gd::define<third_parcel, new_parcel_step>("Parcel", 3)
+    .history(keeps)
+    .from<old_parcel, 1>(
+      {.at_pick = at_pick, .steps = {{"pack", new_parcel_step::wrap}}},
+      third_of)
+    .step(new_parcel_step::weigh,
+          [](context& ctx) { return gd::done(ctx.state); })
+    .step(new_parcel_step::wrap,
+          [](context& ctx) { return gd::done(ctx.state); })
+    .step(new_parcel_step::hold,
+          [](context& ctx) { return gd::done(ctx.state); })
+    .rest(new_parcel_step::camp, {new_parcel_step::sent})
+    .final(new_parcel_step::sent);
+}
+
+// -- one that walks, through three versions -----------------------------------
+
+} // namespace
+
+GD_ENUM(walk_step, walk, wait);
+
+namespace {
+
+constexpr std::int64_t way = 20;
+
+/// Counts its steps, and how often it was converted.
+struct walk_v1 {
+  std::int64_t done = 0;
+  std::int64_t moved = 0;
+  GD_STATE(walk_v1, done, moved);
+};
+
+struct walk_v2 {
+  std::int64_t walked = 0;
+  std::int64_t moved = 0;
+  GD_STATE(walk_v2, walked, moved);
+};
+
+struct walk_v3 {
+  std::int64_t left = way;
+  std::int64_t moved = 0;
+  GD_STATE(walk_v3, left, moved);
+};
+
+walk_v2 second_walk(walk_v1 x) {
+  return {x.done, x.moved + 1};
+}
+
+walk_v3 third_walk(walk_v2 x) {
+  return {way - x.walked, x.moved + 1};
+}
+
+template <class State, class F>
+gd::machine_builder<State, walk_step> walks(std::int32_t version, F go) {
+  using context = gd::context<State>;
+  return gd::define<State, walk_step>("Walk", version)
+    .step(
+      walk_step::walk,
+      [go](context& ctx) {
+    return gd::next(go(ctx.state) ? walk_step::walk : walk_step::wait,
+                    ctx.state);
+      })
+    .step(walk_step::wait, [](context& ctx) -> gd::outcome {
+      if (ctx.take_raw("end"))
+        return gd::done(ctx.state);
+      return gd::await("end", ctx.state);
+    });
+}
+
+std::vector<gd::machine> all_walks() {
+  return {walks<walk_v1>(1, [](walk_v1& x) { return ++x.done < way; }),
+          walks<walk_v2>(2, [](walk_v2& x) { return ++x.walked < way; })
+            .from<walk_v1, 1>(second_walk),
+          walks<walk_v3>(3, [](walk_v3& x) { return --x.left > 0; })
+            .from<walk_v1, 1>(second_walk)
+            .from<walk_v2, 2>(third_walk)};
+}
+
 struct fixture : engine_fixture {
   /// A row of version 1, that no node touches: in a queue that none serves.
   std::string put(const std::string& step, const std::string& status,
@@ -165,6 +267,22 @@ struct fixture : engine_fixture {
     if (!job)
       throw std::runtime_error{job.error().message};
     return end_of(*job);
+  }
+
+  gd::bulk_command all_to_third() {
+    auto x = all();
+    x.what.to_version = 3;
+    return x;
+  }
+
+  gd::actors::engine start_third(gd::config how) {
+    how.machines = {third()};
+    auto node = how.node;
+    auto engine = start(std::move(how));
+    db.wait_until("select count(*) from gen_durable_nodes where node = '" + node
+                    + "'",
+                  "1");
+    return engine;
   }
 
   gd::actors::engine start_both() {
@@ -368,6 +486,246 @@ CAF_TEST(many go in pages and a killed node leaves none half done) {
   auto engine = start_both();
   CAF_CHECK_EQUAL(end_of(std::stoll(job)).changed, 1'000);
   CAF_CHECK_EQUAL(count("fsm_version = 2 and seq = 1"), "1000");
+}
+
+// -- states that are converted ------------------------------------------------
+
+CAF_TEST(
+  a node that has the new version alone converts the states of the old one) {
+  auto due = put("pack", "runnable", R"({"grams": 5000, "note": "from:ann"})");
+  auto waits = put("weigh", "awaiting_signal", R"({"grams": 7000})");
+  auto rests = put("camp", "awaiting_signal", R"({"grams": 8000})");
+  auto failed = put("hold", "failed", R"({"grams": 9000})");
+  auto engine = start_third(options({}));
+  auto job = run(all_to_third());
+  CAF_CHECK_EQUAL(job.changed, 4);
+  CAF_CHECK_EQUAL(job.refused, 0);
+  auto what = "fsm_version, step, ledger_step, status, seq, state, awaits"s;
+  CAF_CHECK_EQUAL(of(due, what),
+                  "3 wrap wrap runnable 1 {\"kilos\": 5, \"sender\": "
+                  "\"ann\"}");
+  CAF_CHECK_EQUAL(of(waits, what),
+                  "3 weigh weigh awaiting_signal 1 {\"kilos\": 7, "
+                  "\"sender\": \"\"} scales");
+  CAF_CHECK_EQUAL(of(rests, "fsm_version, status, state ->> 'kilos'"),
+                  "3 awaiting_signal 8");
+  CAF_CHECK_EQUAL(of(failed, "fsm_version, status, state ->> 'kilos'"),
+                  "3 failed 9");
+  CAF_MESSAGE("the history keeps what was");
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(concat_ws(' ', seq, fsm_version, outcome,"
+              " state), ', ' order by seq) from gen_durable_ledger where"
+              " instance_id = $1",
+              {due}),
+    "0 1 insert {\"note\": \"from:ann\", \"grams\": 5000}, "
+    "1 3 upgrade {\"kilos\": 5, \"sender\": \"ann\"}");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from _gd_list_faults()"), "0");
+  db.rows("update gen_durable set queue = 'default' where id = $1", {due});
+  wait_until_count("status = 'done' and result ->> 'kilos' = '5'", 1);
+}
+
+CAF_TEST(a state that does not convert is refused by instance and field
+         and stays) {
+  auto fits = put("weigh", "runnable", R"({"grams": 5000})");
+  auto text = put("weigh", "runnable", R"({"grams": "5000"})");
+  auto odd = put("weigh", "failed", R"({"grams": 5001})");
+  auto executes = put("weigh", "executing", R"({"grams": 5000})");
+  auto others = "select string_agg(g::text, ' ' order by id) from gen_durable"
+                " g where id <> "
+                + fits;
+  auto before = db.scalar(others);
+  auto engine = start_third(options({}));
+  CAF_MESSAGE("a dry run tells how many would decode");
+  auto dry = all_to_third();
+  dry.dry_run = true;
+  auto job = run(dry);
+  CAF_CHECK_EQUAL(job.changed, 1);
+  CAF_CHECK_EQUAL(job.refused, 3);
+  CAF_CHECK_EQUAL(count("fsm_version = 1 and seq = 0"), "4");
+  job = run(all_to_third());
+  CAF_CHECK_EQUAL(job.changed, 1);
+  CAF_CHECK_EQUAL(job.refused, 3);
+  CAF_CHECK_EQUAL(db.scalar(others), before);
+  auto why = [&](const std::string& id) {
+    auto one = all_to_third();
+    one.which = {};
+    one.what.target = std::stoll(id);
+    return run(one).last_refusal.value_or("");
+  };
+  CAF_CHECK_EQUAL(why(text), "state: instance " + text
+                               + ": expected one of Parcel v1 that can be "
+                                 "converted: $.grams: expected integer in "
+                                 "[-9223372036854775808, "
+                                 "9223372036854775807], got string "
+                                 "\"5000\"");
+  CAF_CHECK_EQUAL(why(odd), "state: instance " + odd
+                              + ": expected one of Parcel v1 that can be "
+                                "converted: grams: expected whole kilos, got "
+                                "5001");
+}
+
+CAF_TEST(a state that was converted is not written over one that has moved) {
+  auto engine = start_third(options({}));
+  auto id = put("weigh", "runnable", R"({"grams": 5000})");
+  db.rows("insert into gen_durable_jobs (what, fsm, to_version, dry_run,"
+          " made_by, last_id, highest_id, ended_at) values ('upgrade',"
+          " 'Parcel', 3, false, 'ann', 0, 1000, now());"
+          "select pg_advisory_lock(hashtext('gen_durable job'), hashint8(1));"
+          "update gen_durable_jobs set ended_at = null");
+  db.rows("update gen_durable set seq = 1, state = '{\"grams\": 6000}' where"
+          " id = $1",
+          {id});
+  db.rows("select _gd_upgrade(1, 0, 1000, array[$1::bigint], array[0],"
+          " array[null], array['weigh'], array['{\"kilos\": 5}'::jsonb])",
+          {id});
+  CAF_CHECK_EQUAL(of(id, "fsm_version, state"), "1 {\"grams\": 6000}");
+  CAF_CHECK_EQUAL(db.scalar("select refused from gen_durable_jobs"), "1");
+}
+
+CAF_TEST(an upgrade switches the history on and never off) {
+  auto none = put("weigh", "runnable", R"({"grams": 5000})");
+  auto more = put("weigh", "runnable", R"({"grams": 6000})");
+  db.rows("update gen_durable set history = null, ledger_step = null where id ="
+          " $1",
+          {none});
+  db.rows("delete from gen_durable_ledger where instance_id = $1", {none});
+  auto how = options({third(false, gd::history::steps)});
+  auto engine = start(how);
+  CAF_REQUIRE(log.wait_for<events::node_started>());
+  CAF_CHECK_EQUAL(run(all_to_third()).changed, 2);
+  CAF_CHECK_EQUAL(of(none, "history, ledger_step"), "1 weigh");
+  CAF_CHECK_EQUAL(of(more, "history, ledger_step"), "2 weigh");
+  auto entries = [&](const std::string& id) {
+    return db.scalar("select string_agg(concat_ws(' ', seq, outcome), ', '"
+                     " order by seq) from gen_durable_ledger where instance_id"
+                     " = $1",
+                     {id});
+  };
+  CAF_CHECK_EQUAL(entries(none), "1 upgrade");
+  CAF_MESSAGE("from there on it is kept");
+  db.rows("update gen_durable set queue = 'default'");
+  wait_until_count("status = 'done'", 2);
+  CAF_CHECK_EQUAL(entries(none), "1 upgrade, 2 done");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from _gd_check()"), "0");
+}
+
+CAF_TEST(a new job begins within a look and all that are open at once) {
+  put("weigh", "runnable", R"({"grams": 5000})");
+  auto how = options({});
+  how.reaper = 1h; // no sweep finds them
+  auto engine = start_third(how);
+  // Found by the first sweep, or by a look: that has been, then.
+  run(all_to_third());
+  put("weigh", "runnable", R"({"grams": 6000})");
+  put("weigh", "runnable", R"({"grams": 7000})");
+  auto by = client();
+  std::vector<std::int64_t> jobs;
+  for (auto dry : {true, true, false}) {
+    auto what = all_to_third();
+    what.dry_run = dry;
+    jobs.push_back(must(by.begin_job(what)));
+  }
+  for (auto x : jobs)
+    CAF_CHECK_EQUAL(end_of(x).refused, 0);
+  CAF_CHECK_EQUAL(count("fsm_version = 3"), "3");
+}
+
+CAF_TEST(who can do an upgrade is told by name) {
+  put("weigh", "runnable", R"({"grams": 5000})");
+  { // so that it is known
+    auto engine = start_third(options({}));
+  }
+  auto by = client();
+  auto job = must(by.begin_job(all_to_third()));
+  auto nodes = [&] { return must(by.job(job)).nodes; };
+  CAF_CHECK(nodes().empty());
+  auto cannot = start(options({first()}, "one"));
+  CAF_REQUIRE(log.wait_for<events::node_started>());
+  CAF_CHECK(nodes().empty());
+  // Another works on it.
+  db.rows("select pg_advisory_lock(hashtext('gen_durable job'), hashint8($1))",
+          {std::to_string(job)});
+  auto can = start_third(options({}, "three"));
+  CAF_CHECK(nodes() == std::vector{"three"s});
+}
+
+CAF_TEST(two nodes do one job and each instance is converted once) {
+  db.rows("insert into gen_durable (fsm, step, queue, state) select 'Parcel',"
+          " 'weigh', 'still', jsonb_build_object('grams', n * 1000) from"
+          " generate_series(1, 1000) n");
+  auto a = start_third(options({}, "a"));
+  std::string job;
+  {
+    auto b = start(options({third()}, "b"));
+    job = db.scalar("select gd_begin_job('upgrade', fsm => 'Parcel', version"
+                    " => 1, to_version => 3)");
+    db.wait_until("select looked_at >= 200 from gen_durable_jobs", "t");
+  } // one of them stops, maybe the one that works on it
+  CAF_CHECK_EQUAL(end_of(std::stoll(job)).changed, 1'000);
+  CAF_CHECK_EQUAL(count("fsm_version = 3 and seq = 1 and (state ->>"
+                        " 'kilos')::bigint between 1 and 1000"),
+                  "1000");
+  CAF_CHECK_EQUAL(db.scalar("select sum((state ->> 'kilos')::bigint) from"
+                            " gen_durable"),
+                  "500500");
+}
+
+CAF_TEST(
+  through two versions under load and cut connections each is converted once) {
+  const auto* more = std::getenv("GD_UPGRADE_ROWS");
+  auto rows = more != nullptr ? more : "300"s;
+  db.rows("insert into gen_durable (fsm, step) select 'Walk', 'walk' from"
+          " generate_series(1, $1::int)",
+          {rows});
+  auto a = start(options(all_walks(), "a"));
+  auto b = start(options(all_walks(), "b"));
+  auto upgrade = [&](std::int32_t from, std::int32_t to) {
+    return must(
+      client().begin_job({.what = {.what = gd::act::upgrade, .to_version = to},
+                          .which = {.fsm = "Walk", .version = from}}));
+  };
+  db.wait_until("select count(*) = 2 from gen_durable_machines where version"
+                " in (1, 3) and served",
+                "t");
+  // Half of them by version 2, and the rest from conversion to conversion; what
+  // executes is passed over.
+  do {
+    auto first = upgrade(1, 2);
+    end_of(first);
+    auto second = upgrade(2, 3);
+    auto third = upgrade(1, 3);
+    db.rows("select pg_terminate_backend(pid) from pg_stat_activity where"
+            " datname = current_database() and application_name ~ ' [ab]$'");
+    end_of(second);
+    end_of(third);
+  } while (count("fsm_version < 3") != "0");
+  db.wait_until("select count(*) = " + rows
+                  + " from gen_durable where status = 'awaiting_signal'",
+                "t");
+  db.rows("select gd_signal(id, 'end') from gen_durable");
+  wait_until_count("status = 'done' and fsm_version = 3 and result @>"
+                   " '{\"left\": 0, \"moved\": 2}'",
+                   std::stoi(rows));
+}
+
+CAF_TEST(an older instance comes to the version that asks for it as it is due) {
+  auto due = put("pack", "runnable", R"({"grams": 5000})");
+  auto waits = put("weigh", "awaiting_signal", R"({"grams": 7000})");
+  auto odd = put("weigh", "runnable", R"({"grams": 5001})");
+  db.rows("update gen_durable set queue = 'default'");
+  auto engine = start(options({third(true)}));
+  wait_until_count("status = 'done' and result ->> 'kilos' = '5'", 1);
+  wait_until_count("status = 'failed'", 1);
+  CAF_CHECK(gd::test::contains(of(odd, "last_error"),
+                               "grams: expected whole kilos, got 5001"));
+  CAF_CHECK_EQUAL(of(waits, "fsm_version, seq"), "1 0");
+  db.rows("select gd_signal($1, 'scales')", {waits});
+  wait_until_count("status = 'done' and result ->> 'kilos' = '7'", 1);
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(concat_ws(' ', fsm_version, outcome, by), ', '"
+              " order by seq) from gen_durable_ledger where instance_id = $1",
+              {due}),
+    "1 insert, 3 upgrade a, 3 done");
 }
 
 CAF_TEST_FIXTURE_SCOPE_END()

@@ -131,9 +131,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     store::drawn_id, store::claimed_row, store::inserted_row, store::signal_row,
     gd::stats_row, gd::ledger_entry, gd::in_step_row, gd::why, gd::commanded,
     store::looked_queue, gd::job_row, store::open_job_row, store::upgrade_row,
-    store::listed_row, store::failed_row, store::noted_row, store::trimmed_to,
-    store::forgotten_to, store::drawn_machine, gd::count_row, gd::activity>(
-    from);
+    store::older_row, store::brought, store::listed_row, store::failed_row,
+    store::noted_row, store::trimmed_to, store::forgotten_to,
+    store::drawn_machine, gd::count_row, gd::activity>(from);
   store::read_declared<store::changed_machine>(
     answer(columns_of<store::changed_machine>()));
   store::read_graph(answer(columns_of<store::drawn_machine>()));

@@ -120,6 +120,8 @@ columns_by read_by_name() {
     {&sql::begin_job, {"id"}},
     {&sql::open_job, columns_of<store::open_job_row>()},
     {&sql::upgrade_page, columns_of<store::upgrade_row>()},
+    {&sql::older_page, columns_of<store::older_row>()},
+    {&sql::bring_older, columns_of<store::brought>()},
     {&sql::jobs, columns_of<gd::job_row>()},
     {&sql::returning, columns_of<store::returning_row>()},
     {&sql::return_row, columns_of<store::returned_row>()},

@@ -167,38 +167,38 @@ struct measured {
 };
 
 /// Those that are about one table's definition, or no table, or all of it.
-const std::vector exempt{&sql::begin,       &sql::release_savepoint,
-                         &sql::commit,      &sql::rollback_to_savepoint,
-                         &sql::rollback,    &sql::lock_timeout,
-                         &sql::savepoint,   &sql::create_schema,
-                         &sql::borrow,      &sql::schema_exists,
-                         &sql::restore,     &sql::schema_version,
-                         &sql::session,     &sql::version_place,
-                         &sql::namesakes,   &sql::migration_lock,
-                         &sql::machines,    &sql::note_version,
-                         &sql::nodes,       &sql::lock_version,
-                         &sql::retire,      &sql::lock_instances,
-                         &sql::unpin,       &sql::any_instance,
-                         &sql::pin,         &sql::older_nodes,
-                         &sql::node_lock,   &sql::find_machines,
-                         &sql::peers,       &sql::machines_lock,
-                         &sql::check,       &sql::refuse_other_steps,
-                         &sql::repair,      &sql::register_machines,
-                         &sql::check_ids,   &sql::replaced_machines,
-                         &sql::stats,       &sql::mark_served,
-                         &sql::graph,       &sql::sweep_lock,
-                         &sql::activity,    &sql::end_session,
-                         &sql::last_ids,    &sql::register_session,
-                         &sql::pause,       &sql::leave_nodes,
-                         &sql::resume,      &sql::follow_timeline,
-                         &sql::begin_job,   &sql::forget_nodes,
-                         &sql::lock_job,    &sql::note_refused,
-                         &sql::unlock_job,  &sql::open_crashes,
-                         &sql::cancel_job,  &sql::silent_sessions,
-                         &sql::jobs,        &sql::end_silent_session,
-                         &sql::upgrade,     &sql::foreign_sessions,
-                         &sql::open_job,    &sql::paused_queues,
-                         &sql::pick_summary};
+const std::vector exempt{&sql::begin,        &sql::release_savepoint,
+                         &sql::commit,       &sql::rollback_to_savepoint,
+                         &sql::rollback,     &sql::lock_timeout,
+                         &sql::savepoint,    &sql::create_schema,
+                         &sql::borrow,       &sql::schema_exists,
+                         &sql::restore,      &sql::schema_version,
+                         &sql::session,      &sql::version_place,
+                         &sql::namesakes,    &sql::migration_lock,
+                         &sql::machines,     &sql::note_version,
+                         &sql::nodes,        &sql::lock_version,
+                         &sql::retire,       &sql::lock_instances,
+                         &sql::unpin,        &sql::any_instance,
+                         &sql::pin,          &sql::older_nodes,
+                         &sql::node_lock,    &sql::find_machines,
+                         &sql::peers,        &sql::machines_lock,
+                         &sql::check,        &sql::refuse_other_steps,
+                         &sql::repair,       &sql::register_machines,
+                         &sql::check_ids,    &sql::replaced_machines,
+                         &sql::stats,        &sql::mark_served,
+                         &sql::graph,        &sql::sweep_lock,
+                         &sql::activity,     &sql::end_session,
+                         &sql::last_ids,     &sql::register_session,
+                         &sql::pause,        &sql::leave_nodes,
+                         &sql::resume,       &sql::follow_timeline,
+                         &sql::begin_job,    &sql::forget_nodes,
+                         &sql::lock_job,     &sql::note_refused,
+                         &sql::unlock_job,   &sql::open_crashes,
+                         &sql::cancel_job,   &sql::silent_sessions,
+                         &sql::jobs,         &sql::end_silent_session,
+                         &sql::upgrade,      &sql::foreign_sessions,
+                         &sql::open_job,     &sql::paused_queues,
+                         &sql::pick_summary, &sql::bring_older};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
@@ -621,6 +621,10 @@ struct million_rows {
         2'000),
       // A page looks at 2,000, and shows 100.
       measured{sql::upgrade_page, "1, 1000000, 2000", 4, upgrade_job}.of(2'000),
+      // Of each kind of index, of each version: of those it takes the first 100.
+      measured{sql::older_page,
+               "'{Order,Other}', '{1,7}', '{9,9}', '{default}', 1000000", 10}
+        .of(600),
       // Of each status, and of a backlog of its partition key: of those before it a
       // thousand are counted.
       measured{sql::why, first + ", '{}'", 400, why_of("runnable")}

@@ -27,6 +27,8 @@ GD_ENUM(probe_step, first);
 namespace {
 
 constexpr auto batch = "lock_job work_on_job jobs | ";
+/// It has ended: for the next one.
+constexpr auto ask = "unlock_job open_job | ";
 
 struct probe {
   int n = 0;
@@ -52,14 +54,23 @@ struct fixture : gd::test::swept_database {
     return *made;
   }
 
-  /// All units of a batch.
+  /// All units until it rests, or has nothing more to do.
   std::string work() {
+    return work(sweep.begin_batch());
+  }
+
+  std::string work(std::optional<gd::pq::unit> what) {
     std::string out;
-    for (std::optional<gd::pq::unit> work = sweep.begin_batch(); work;) {
-      out += names(*work) + "| ";
-      work = sweep.finish_batch(answer(*work));
+    while (what) {
+      out += names(*what) + "| ";
+      what = sweep.finish_batch(answer(*what));
     }
     return out;
+  }
+
+  void begin_retry() {
+    begin_job(
+      {.what = {.what = gd::act::retry}, .which = {.status = "failed"}});
   }
 
   void insert_failed(int n) {
@@ -80,7 +91,7 @@ CAF_TEST(where there is no job nothing is done) {
 
 CAF_TEST(a job that nobody works on is worked off batch by batch) {
   insert_failed(300);
-  begin_job({.what = {.what = gd::act::retry}, .which = {.status = "failed"}});
+  begin_retry();
   round(sweep);
   CAF_CHECK(sweep.is_new());
   CAF_CHECK(!sweep.is_new());
@@ -90,16 +101,55 @@ CAF_TEST(a job that nobody works on is worked off batch by batch) {
   CAF_MESSAGE("another round does not begin it again");
   round(sweep);
   CAF_CHECK(!sweep.is_new());
-  while (sweep.open())
-    CAF_CHECK_EQUAL(work(), batch);
+  CAF_CHECK_EQUAL(work(), batch + std::string{ask});
+  CAF_CHECK(!sweep.open());
   CAF_CHECK_EQUAL(count("status = 'runnable'"), "300");
   round(sweep);
   CAF_CHECK(!sweep.is_new());
 }
 
+CAF_TEST(all jobs that are open are worked off one after the other) {
+  insert_failed(1);
+  begin_retry();
+  begin_retry();
+  begin_retry();
+  round(sweep);
+  auto one = batch + std::string{ask};
+  CAF_CHECK_EQUAL(work(), one + one + one);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_jobs where"
+                            " ended_at is not null"),
+                  "3");
+}
+
+CAF_TEST(who is told of a job asks for it at once) {
+  CAF_CHECK_EQUAL(work(sweep.ask_again()), "open_job | ");
+  insert_failed(1);
+  begin_retry();
+  auto one = batch + std::string{ask};
+  CAF_CHECK_EQUAL(work(sweep.ask_again()), "open_job | " + one);
+  CAF_MESSAGE("or when it has done what it knows of");
+  begin_retry();
+  round(sweep);
+  CAF_CHECK(sweep.is_new());
+  CAF_CHECK(!sweep.ask_again());
+  CAF_CHECK_EQUAL(work(), one + ask);
+}
+
+CAF_TEST(a job that another one works on is passed over) {
+  insert_failed(1);
+  begin_retry();
+  begin_retry();
+  auto& other = connect();
+  run(other, gd::store::lock_job(1, gd::store::job_worker::node));
+  CAF_CHECK_EQUAL(work(sweep.ask_again()), "open_job | "s + batch + ask);
+  CAF_CHECK_EQUAL(db.scalar("select string_agg(id::text, ' ') from"
+                            " gen_durable_jobs where ended_at is null"),
+                  "1");
+}
+
 CAF_TEST(a job that fails is left to a later round) {
   insert_failed(1);
-  begin_job({.what = {.what = gd::act::retry}, .which = {.status = "failed"}});
+  begin_retry();
   round(sweep);
   fail("work_on_job", errc::busy);
   CAF_CHECK_EQUAL(work(), batch);
@@ -129,7 +179,8 @@ CAF_TEST(an upgrade is judged by a node that has both versions) {
              .which = {.fsm = "Probe", .version = 1}});
   round(sweep);
   CAF_REQUIRE(sweep.is_new());
-  CAF_CHECK_EQUAL(work(), "lock_job upgrade_page | lock_job upgrade jobs | ");
+  CAF_CHECK_EQUAL(work(),
+                  "lock_job upgrade_page | lock_job upgrade jobs | "s + ask);
   while (sweep.open())
     work();
   CAF_CHECK_EQUAL(db.scalar("select string_agg(id::text, ' ' order by id) from "

@@ -263,6 +263,9 @@ struct pauses_changed {};
 /// A job of operators is to be worked on.
 struct job_due {};
 
+/// Operators have made jobs, or are about to.
+struct jobs_made {};
+
 /// The node has waited for its last word for as long as it means to.
 struct farewell_over {};
 
@@ -320,7 +323,7 @@ struct hang_up {};
   local(leave_late) local(answers_unread) local(give_up) local(dialled)        \
   local(carry) local(carried) local(cut) local(hang_up) local(look_again)      \
   local(machines_withdrawn) local(pauses_changed) local(job_due)               \
-  local(farewell_over) local(restart)
+  local(jobs_made) local(farewell_over) local(restart)
 // clang-format on
 
 #define GD_LOCAL(type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(gd::actors::type)

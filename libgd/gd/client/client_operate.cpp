@@ -95,7 +95,7 @@ result<commanded> client::operate(const command& what) {
   if (what.what == act::upgrade)
     return error{errc::invalid_argument,
                  "what: expected retry|stop|run_now|move|discard|replace, got "
-                 "upgrade: a node that has both versions does that (begin_job)",
+                 "upgrade: a node that has the machine does that (begin_job)",
                  {}};
   if (auto ok = check_move(what, impl_->limits_); !ok)
     return ok.error();

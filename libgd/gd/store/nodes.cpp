@@ -69,6 +69,8 @@ std::vector<known_machine> known(const std::vector<machine>& machines,
       }
       one.declared.emplace(from, std::move(to));
     };
+    for (const auto& from : x.conversions)
+      one.converts.push_back(from.version);
     for (const auto& step : x.steps) {
       one.steps.push_back(step.name);
       declare(step.name, step.to);
@@ -264,14 +266,15 @@ struct served_machine {
   std::int32_t version = 0;
   std::vector<std::string> steps;
   std::vector<std::string> transitions;
+  std::vector<std::int32_t> from; ///< versions whose states it takes
 
-  GD_STATE(served_machine, name, version, steps, transitions);
+  GD_STATE(served_machine, name, version, steps, transitions, from);
 };
 
 pq::call register_session(const node_record& what) {
   std::vector<served_machine> machines;
   for (const auto& x : what.machines)
-    machines.push_back({x.fsm, x.version, x.steps, edges(x)});
+    machines.push_back({x.fsm, x.version, x.steps, edges(x), x.converts});
   return make_call(
     sql::register_session, what.incarnation, what.node, what.host, what.process,
     what.library, what.lease, what.slots, what.queues, to_json(machines).text(),

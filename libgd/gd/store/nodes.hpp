@@ -88,6 +88,7 @@ struct known_machine {
   std::optional<std::int64_t> keep_us{}; ///< for how long
   /// For how long dedup keys are remembered.
   std::optional<std::int64_t> forget_us{};
+  std::vector<std::int32_t> converts{}; ///< versions whose states it takes
   transitions declared{};
   outside_steps open{};
   store::retention retention{};
@@ -276,10 +277,11 @@ pq::call paused_queues();
 struct last_ids_row {
   std::int64_t instances = 0;
   std::int64_t signals = 0;
+  std::int64_t jobs = 0;
   std::vector<std::string> paused{}; ///< queues
 
   bool operator==(const last_ids_row&) const = default;
-  GD_FIELDS(instances, signals, paused);
+  GD_FIELDS(instances, signals, jobs, paused);
 };
 
 // -- migrations ---------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -208,14 +209,11 @@ pq::call jobs(std::int64_t job) {
   return make_call(sql::jobs, job);
 }
 
-pq::call open_job(const std::vector<machine_version>& machines) {
-  std::vector<std::string> names;
-  std::vector<std::int32_t> versions;
-  for (const auto& x : machines) {
-    names.push_back(x.fsm);
-    versions.push_back(x.version);
-  }
-  return make_call(sql::open_job, names, versions);
+pq::call open_job(const std::vector<version_change>& upgrades,
+                  std::int64_t after) {
+  return make_call(sql::open_job, pq::column(upgrades, &version_change::fsm),
+                   pq::column(upgrades, &version_change::from),
+                   pq::column(upgrades, &version_change::to), after);
 }
 
 // -- upgrades -----------------------------------------------------------------
@@ -226,7 +224,25 @@ pq::call upgrade_page(std::int64_t job, std::int64_t bytes) {
 
 pq::call upgrade(std::int64_t job, const upgrade_batch& what) {
   return make_call(sql::upgrade, job, what.after, what.upto, what.ids,
-                   what.seqs, what.faults);
+                   what.seqs, what.faults, what.steps,
+                   pq::column(what.states, std::identity{}));
+}
+
+pq::call older_page(const std::vector<version_change>& changes,
+                    const std::vector<std::string>& queues,
+                    std::int64_t bytes) {
+  return make_call(sql::older_page, pq::column(changes, &version_change::fsm),
+                   pq::column(changes, &version_change::from),
+                   pq::column(changes, &version_change::to), queues, bytes);
+}
+
+pq::call bring_older(const std::vector<brought_row>& rows,
+                     const std::string& by) {
+  return make_call(sql::bring_older, pq::column(rows, &brought_row::id),
+                   pq::column(rows, &brought_row::seq),
+                   pq::column(rows, &brought_row::version),
+                   pq::column(rows, &brought_row::step),
+                   pq::column(rows, &brought_row::state), by);
 }
 
 pq::call rewind(const gd::rewind& what) {

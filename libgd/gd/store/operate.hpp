@@ -93,8 +93,9 @@ pq::call work_on_job(std::int64_t job);
 pq::call cancel_job(std::int64_t job);
 /// Read as `job_row`; 0: all.
 pq::call jobs(std::int64_t job = 0);
-/// One that nobody works on, and that a node with these machines can.
-pq::call open_job(const std::vector<machine_version>& machines);
+/// The first one behind that which nobody works on, and which a node can that judges these.
+pq::call open_job(const std::vector<version_change>& upgrades,
+                  std::int64_t after = 0);
 struct open_job_row {
   std::int64_t id = 0;
   bool upgrades = false;
@@ -129,10 +130,39 @@ struct upgrade_batch {
   std::int64_t upto = 0;
   std::vector<std::int64_t> ids{};
   std::vector<std::int64_t> seqs{};
-  std::vector<std::string> faults{}; ///< empty: it can go there
+  std::vector<std::string> faults{};                ///< empty: it can go there
+  std::vector<std::string> steps{};                 ///< where it stands then
+  std::vector<std::optional<std::string>> states{}; ///< nullopt: as it is
 };
 /// Its only cell: whether it has been worked off, or its beginning.
 pq::call upgrade(std::int64_t job, const upgrade_batch& what);
+
+/// Of those that come to another version as they are due.
+struct older_row : upgrade_row {
+  std::string place{};
+
+  GD_FIELDS(id, fsm, version, step, seq, to_version, to_step, state, place);
+};
+/// In these queues, with so many bytes of states, or one state.
+pq::call older_page(const std::vector<version_change>& changes,
+                    const std::vector<std::string>& queues, std::int64_t bytes);
+/// What is to become of one of them.
+struct brought_row {
+  std::int64_t id = 0;
+  std::int64_t seq = 0;
+  std::int32_t version = 0;
+  std::string step{};
+  std::string state{};
+};
+pq::call bring_older(const std::vector<brought_row>& rows,
+                     const std::string& by);
+struct brought {
+  std::int64_t id = 0;
+  std::string answer{}; ///< done; else it is as it was
+  std::optional<std::string> detail{};
+
+  GD_FIELDS(id, answer, detail);
+};
 
 /// Read as `transitioned`.
 pq::call rewind(const gd::rewind& what);

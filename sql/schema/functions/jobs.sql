@@ -139,9 +139,10 @@ end
 $$;
 
 -- Does with one instance what a job is for, if it fits its filter under its row's lock. answer, detail: see _gd_act; same: it
--- fits no more, or has gone. at_seq: of an upgrade.
+-- fits no more, or has gone. at_seq, to_step and state: of an upgrade.
 create function :"schema"._gd_act_for(
-  j :"schema".gen_durable_jobs, which bigint, wait boolean, at_seq bigint default null, out answer text, out detail text)
+  j :"schema".gen_durable_jobs, which bigint, wait boolean, at_seq bigint default null, to_step text default null,
+  state jsonb default null, out answer text, out detail text)
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
@@ -166,26 +167,27 @@ begin
   else
     select c.answer, c.detail into answer, detail
     from _gd_act(j.what, which, null, j.to_queue, j.to_priority, j.reason, j.made_by, wait, j.to_version,
-                coalesce(j.to_steps ->> its_step, its_step), at_seq) c;
+                coalesce(to_step, j.to_steps ->> its_step, its_step), at_seq, payload => state) c;
   end if;
 end
 $$;
 
 -- The same without waiting for strangers; where that cannot be, waits for 100 ms at the most: waited.
 create function :"schema"._gd_try_for(
-  j :"schema".gen_durable_jobs, which bigint, at_seq bigint, out answer text, out detail text, out waited boolean)
+  j :"schema".gen_durable_jobs, which bigint, at_seq bigint, to_step text, state jsonb, out answer text, out detail text,
+  out waited boolean)
 language plpgsql
 set search_path = :"schema", pg_temp
 as $$
 declare
   timeout text := current_setting('lock_timeout');
 begin
-  select t.answer, t.detail into answer, detail from _gd_act_for(j, which, false, at_seq) t;
+  select t.answer, t.detail into answer, detail from _gd_act_for(j, which, false, at_seq, to_step, state) t;
   waited := answer in ('locked', 'unsure');
   if waited then
     perform set_config('lock_timeout', '100ms', true);
     begin
-      select t.answer, t.detail into answer, detail from _gd_act_for(j, which, true, at_seq) t;
+      select t.answer, t.detail into answer, detail from _gd_act_for(j, which, true, at_seq, to_step, state) t;
     exception when lock_not_available or unique_violation then
       answer := 'locked';
       detail := pg_catalog.format('instance %s: %s', which, sqlerrm);
@@ -263,7 +265,7 @@ begin
       done := done + 1;
     elsif x.fits and (x.status = any(statuses) or x.status = 'executing') then
       tried := tried + 1;
-      select t.* into a from _gd_try_for(j, x.id, null) t;
+      select t.* into a from _gd_try_for(j, x.id, null, null, null) t;
       waited := a.waited;
       if a.answer = 'done' then
         done := done + 1;
@@ -288,9 +290,11 @@ end
 $$;
 
 -- Works off some of an upgrade, up to an id: the instances behind expected that a node has found there with this statement's
--- page (upgrade_page), at which seqs, and what is wrong with each, or null. Its first ids only, if a stranger has to be waited
--- for. False: another transaction works on it, it has ended, or it is not where that page began.
-create function :"schema"._gd_upgrade(job bigint, expected bigint, upto bigint, ids bigint[], seqs bigint[], faults text[])
+-- page (upgrade_page), at which seqs, and what is wrong with each, or null; the step where it stands then, and the state that it gets, or
+-- null: as the job says, and as it is. Its first ids only, if a stranger has to be waited for. False: another transaction works on it, it has ended, or it is not where that page began.
+create function :"schema"._gd_upgrade(
+  job bigint, expected bigint, upto bigint, ids bigint[], seqs bigint[], faults text[], steps text[] default null,
+  states jsonb[] default null)
 returns boolean
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -311,8 +315,9 @@ begin
     return false;
   end if;
   for x in
-    select u.id, u.seq, u.fault
-    from rows from (pg_catalog.unnest(ids), pg_catalog.unnest(seqs), pg_catalog.unnest(faults)) u (id, seq, fault)
+    select u.id, u.seq, u.fault, u.step, u.state
+    from rows from (pg_catalog.unnest(ids), pg_catalog.unnest(seqs), pg_catalog.unnest(faults), pg_catalog.unnest(steps),
+                    pg_catalog.unnest(states)) u (id, seq, fault, step, state)
     order by u.id
   loop
     if x.fault is not null then
@@ -320,7 +325,7 @@ begin
     elsif j.dry_run then
       done := done + 1;
     else
-      select t.* into a from _gd_try_for(j, x.id, x.seq) t;
+      select t.* into a from _gd_try_for(j, x.id, x.seq, x.step, x.state) t;
       if a.answer = 'done' then
         done := done + 1;
       elsif a.answer <> 'same' then

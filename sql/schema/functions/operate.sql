@@ -39,8 +39,9 @@ end;
 -- what: retry (a failed one is due, or rests, again; its inputs are as they were), stop (one that has not ended fails; of one
 -- that executes, the lease is taken away: its outcome does not apply then), run_now (one that is due later is due), move (one
 -- that does not execute and is not done gets another queue or priority; null: as it is), upgrade (the same goes to to_version
--- of its machine, at to_step: whoever asks has decoded its state, as it was at at_seq. It waits as it did, so what rests goes
--- to where it rests, and what runs to where it runs), discard (of the same, the signal with that number leaves the inbox, as if a
+-- of its machine, at to_step, with the payload as its state, if there is one: whoever asks has decoded its state, as it was at at_seq. It
+-- waits as it did, so what rests goes to where it rests, and what runs to where it runs. It gets the history of that version, if that
+-- keeps more), discard (of the same, the signal with that number leaves the inbox, as if a
 -- step had consumed it), replace (it gets the payload, and the instance wakes if it waits for its name).
 -- A stranger that it waits for may take its unique key: 23505 then.
 -- answer: done; same (nothing was to be changed), no_such_target, no_such_signal, conflict (its status, seq or step does not fit), taken
@@ -66,6 +67,7 @@ declare
   called boolean; -- the signal is a reason to wake
   woken boolean;
   other bigint;
+  keeps smallint; -- the history that an upgrade leads to
   fits text[] := _gd_act_statuses(what);
   trusted text := coalesce(current_setting('gd.trusted', true), '');
 begin
@@ -150,13 +152,16 @@ begin
     select a.status::text as status, a.awaits, a.deadline into there from _gd_arrival(here.fsm, here.fsm_version, here.step) a;
   elsif what = 'upgrade' then
     select a.status::text as status, a.awaits, a.deadline into there from _gd_arrival(here.fsm, to_version, to_step) a;
+    select nullif(m.history, 0) into keeps from gen_durable_machines m where m.fsm = here.fsm and m.version = to_version;
     detail := case
       when here.seq <> at_seq then pg_catalog.format('seq: instance %s: expected %s, at which its state was decoded, got %s', which,
         at_seq, here.seq)
       when there.status = 'done' then pg_catalog.format('step: instance %s: expected a step of %s v%s that goes on, got %s', which,
         left(here.fsm, 255), to_version, left(to_step, 255))
-      when here.status <> 'failed' and there.status <> (
-        select a.status::text from _gd_arrival(here.fsm, here.fsm_version, here.step) a)
+      -- The machine of the older version need not be known.
+      when here.status <> 'failed' and there.status <> case
+        when here.awaits = '' then 'awaiting_signal'
+        else (select a.status::text from _gd_arrival(here.fsm, here.fsm_version, here.step) a) end
       then pg_catalog.format('step: instance %s: expected a step of %s v%s that %s, as %s does, got %s', which,
         left(here.fsm, 255), to_version, case when there.status = 'awaiting_signal' then 'runs' else 'rests' end,
         left(here.step, 255), left(to_step, 255)) end;
@@ -204,7 +209,9 @@ begin
         failed_id = case when new_status = 'failed' then g.id end,
         fsm_version = case when what = 'upgrade' then to_version else g.fsm_version end,
         step = case when what = 'upgrade' then to_step else g.step end,
-        ledger_step = case when what = 'upgrade' and g.history > 0 then to_step else g.ledger_step end,
+        state = case when what = 'upgrade' then coalesce(payload, g.state) else g.state end,
+        history = greatest(g.history, keeps),
+        ledger_step = case when what = 'upgrade' and greatest(g.history, keeps) > 0 then to_step else g.ledger_step end,
         queue = case when what = 'move' then coalesce(to_queue, g.queue) else g.queue end,
         priority = case when what = 'move' then coalesce(to_priority, g.priority) else g.priority end,
         attempt = case when what = 'retry' then 0 else g.attempt end,

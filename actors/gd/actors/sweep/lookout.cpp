@@ -61,6 +61,7 @@ void lookout::finish(const pq::reply& reply) {
     auto now = store::read_one<store::last_ids_row>(reply.results.front())
                  .value_or(store::last_ids_row{});
     home_->see_paused(now.paused);
+    see_jobs(std::exchange(now.jobs, 0));
     // Of those of this node's gateway the pickers know. Some may be counted a look too
     // early or too late: then they look once more.
     now.instances -= home_->drawn.instances;
@@ -73,6 +74,16 @@ void lookout::finish(const pq::reply& reply) {
     }
   }
   wait();
+}
+
+void lookout::see_jobs(std::int64_t last) {
+  if (std::exchange(last_job_, last) != last)
+    tell_of_jobs_ = tell_of_change;
+  if (tell_of_jobs_ == 0)
+    return;
+  --tell_of_jobs_;
+  if (auto reaper = home_->children.find(role::reaper))
+    anon(reaper, jobs_made{});
 }
 
 void lookout::fail(const error& why) {

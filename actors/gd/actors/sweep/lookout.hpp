@@ -6,6 +6,7 @@
 #include <gd/store/nodes.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -14,7 +15,8 @@ namespace gd::actors {
 /// Sees between two polls that somebody has made rows due, of whatever queue: whoever
 /// does draws an id, and one statement tells the last ones. Ids are drawn before
 /// commits, so all pickers are told at once and at the next three looks. What commits
-/// later than that is found by the poll, as everything is.
+/// later than that is found by the poll, as everything is. The same of jobs of operators,
+/// of which the reaper is told.
 /// The same statement tells which queues are paused; a node that is not to look asks for
 /// these alone, once per poll.
 ///
@@ -33,6 +35,7 @@ private:
   bool looks() const;
   std::chrono::milliseconds interval() const;
   void finish(const pq::reply& reply);
+  void see_jobs(std::int64_t last);
   void fail(const error& why);
 
   node_ptr home_;
@@ -40,6 +43,8 @@ private:
   std::optional<store::last_ids_row> last_;
   /// How many looks the pickers are still to be told of.
   int tell_ = 0;
+  std::int64_t last_job_ = 0;
+  int tell_of_jobs_ = 0; ///< the same, of the reaper
   /// Until the next look: longer after failures.
   std::chrono::milliseconds pause_;
   complaints complaints_;

@@ -8,6 +8,7 @@
 #include <gd/engine/sweep/lease_sweep.hpp>
 #include <gd/engine/sweep/ledger_sweep.hpp>
 #include <gd/engine/sweep/node_sweep.hpp>
+#include <gd/engine/sweep/older_sweep.hpp>
 #include <gd/engine/sweep/served_sweep.hpp>
 #include <gd/engine/sweep/session_sweep.hpp>
 
@@ -65,7 +66,7 @@ std::vector<sweep_round> reaper_actor::make_rounds() {
   constexpr auto leases = "the sweep of leases";
   constexpr auto deadlines = "the sweep of deadlines";
   constexpr auto ended = "the sweep of ended instances";
-  return {
+  std::vector<sweep_round> rounds{
     {here_,
      {
        std::make_shared<lease_sweep>(here_, leases),
@@ -84,6 +85,11 @@ std::vector<sweep_round> reaper_actor::make_rounds() {
      }},
     {here_, {std::make_shared<expiry_sweep>(here_, ended)}},
   };
+  auto older = std::make_shared<older_sweep>(here_,
+                                             "the sweep of older versions");
+  if (older->needed())
+    rounds.push_back({here_, {std::move(older)}});
+  return rounds;
 }
 
 caf::behavior reaper_actor::make_behavior() {
@@ -95,6 +101,11 @@ caf::behavior reaper_actor::make_behavior() {
   return {
     [this](sweep_due x) { go_on(x.which, rounds_[x.which].begin(now())); },
     [this](job_due) { send_job(jobs_->begin_batch()); },
+    [this](jobs_made) {
+    if (auto work = jobs_->ask_again()) // most of the time there is none for it
+      submit(this, *home_->db, database::control_lane, std::move(*work),
+             job_ticket, home_->config.patience);
+    },
     [this](unit_done& x) {
     if (x.ticket == job_ticket)
       finish_job(*x.reply);
@@ -102,7 +113,7 @@ caf::behavior reaper_actor::make_behavior() {
       finish(x.ticket, *x.reply);
     else if (!x.reply->ok())
       home_->refused.not_written();
-    },
+  },
     };
 }
 

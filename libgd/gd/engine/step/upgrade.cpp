@@ -2,48 +2,59 @@
 
 #include <fmt/format.h>
 
-#include <exception>
+#include <utility>
 
 namespace gd {
 
 namespace {
 
-std::string undecodable(const machine& to, const std::string& state) {
-  try { // codecs may be the user's
-    auto ok = to.check_state(state);
-    return ok ? std::string{} : ok.error().message;
-  } catch (const std::exception& why) {
-    return why.what();
-  } catch (...) {
-    return "its codec has thrown something that is no std::exception";
-  }
+upgrade_verdict refused(std::string why) {
+  return {.fault = std::move(why)};
+}
+
+/// The operator's word counts before the machine's.
+std::string arrival(const machine::conversion* by,
+                    const store::upgrade_row& row) {
+  if (by != nullptr && row.to_step == row.step)
+    if (auto found = by->steps.find(row.step); found != by->steps.end())
+      return found->second;
+  return row.to_step;
 }
 
 } // namespace
 
-std::string upgrade_fault(const registry& machines,
-                          const store::upgrade_row& row) {
+upgrade_verdict judge_upgrade(const registry& machines, const limits& bounds,
+                              const store::upgrade_row& row) {
   if (!row.state)
-    return fmt::format("upgrade: instance {}: expected "
-                       "runnable|awaiting_signal|failed, got executing at {}",
-                       row.id, clean_text(row.step, 255));
+    return refused(fmt::format("upgrade: instance {}: expected "
+                               "runnable|awaiting_signal|failed, got executing "
+                               "at {}",
+                               row.id, clean_text(row.step, 255)));
   auto from = machines.find_any(row.fsm, row.version);
   auto to = machines.find(row.fsm, row.to_version);
-  if (!from || !to)
-    return fmt::format(
-      "version: instance {}: expected one that this node has "
-      "beside {} v{}, got {} v{}",
+  const auto* by = to ? to->find_conversion(row.version) : nullptr;
+  if (!to || (!from && by == nullptr))
+    return refused(fmt::format(
+      "version: instance {}: expected one that this node has beside {} v{}, or "
+      "whose states that converts (.from), got {} v{}",
       row.id, clean_text(row.fsm, 255), to ? row.to_version : row.version,
-      clean_text(row.fsm, 255), to ? row.version : row.to_version);
-  if (to->find_step(row.to_step) == nullptr)
-    return fmt::format("step: instance {}: expected a step of {} ({}), got {}: "
-                       "map it",
-                       row.id, to->title(), to->step_names(),
-                       clean_text(row.to_step, 255));
-  auto why = undecodable(*to, *row.state);
-  return why.empty() ? why
-                     : fmt::format("state: instance {}: expected one of {}: {}",
-                                   row.id, to->title(), why);
+      clean_text(row.fsm, 255), to ? row.version : row.to_version));
+  auto step = arrival(by, row);
+  if (to->find_step(step) == nullptr)
+    return refused(fmt::format("step: instance {}: expected a step of {} ({}), "
+                               "got {}: map it",
+                               row.id, to->title(), to->step_names(),
+                               clean_text(step, 255)));
+  auto now = to->migrate(row.version, *row.state);
+  auto fits = now ? check_size("the new one", *now, bounds.state)
+                  : result<void>{now.error()};
+  if (!fits)
+    return refused(
+      fmt::format("state: instance {}: {}", row.id, fits.error().message));
+  upgrade_verdict out{.step = std::move(step)};
+  if (by != nullptr)
+    out.state = now->text();
+  return out;
 }
 
 } // namespace gd

@@ -10,9 +10,9 @@
 
 namespace gd {
 
-/// Jobs of operators that nobody works on, of which it does some at a time: beside its
-/// round, on a connection that nobody waits for, and that is closed where nothing more is to
-/// be done, for with it goes the job's lock.
+/// Jobs of operators that nobody works on, one after the other, of which it does some at a
+/// time: beside its round, on a connection that nobody waits for, and that is closed where
+/// nothing more is to be done, for with it goes the job's lock.
 class job_sweep final : public sweep {
 public:
   using sweep::sweep;
@@ -21,15 +21,24 @@ public:
   static constexpr milliseconds rest{10};
 
   void look(pq::unit& work) override {
-    ask(work, store::open_job(here_.machines->keys()));
+    ask(work, find(0));
   }
 
   void looked(const pq::reply& reply, clock::time_point) override {
-    if (open())
+    if (open() || asking_)
       return;
-    job_ = store::read_one<store::open_job_row>(reply.results[at_])
-             .value_or(store::open_job_row{});
+    job_ = found_in(reply.results[at_]);
     is_new_ = open();
+  }
+
+  /// There may be more since it has looked: asks for them, when it has done what it knows of,
+  /// or at once, by a unit for the connection of its round. The answer is one to a batch.
+  std::optional<pq::unit> ask_again() {
+    again_ = open() || asking_;
+    if (again_)
+      return std::nullopt;
+    asking_ = true;
+    return pq::unit{{find(0)}, false};
   }
 
   /// Whether it works on one.
@@ -52,10 +61,12 @@ public:
       {std::move(lock), store::work_on_job(job_.id), store::jobs(job_.id)}};
   }
 
-  /// The next unit of the batch. Nullopt: it has ended, and if the job is still open, the next
-  /// one begins after a rest. What is left of others is found by a later round, of whatever
-  /// node.
+  /// The next unit, of the batch or of the next job. Nullopt: if a job is still open, the next
+  /// batch begins after a rest. What is left of others, and what fails, is found by a later
+  /// round, of whatever node.
   std::optional<pq::unit> finish_batch(const pq::reply& reply) {
+    auto asked = std::exchange(asking_, false);
+    auto judging = std::exchange(judging_, false);
     if (!reply.ok()) {
       auto code = reply.failure->code;
       if (code != errc::stopped && code != errc::unavailable)
@@ -63,17 +74,47 @@ public:
       job_ = {};
       return std::nullopt;
     }
-    if (std::exchange(judging_, false))
+    if (asked)
+      return begin_next(reply);
+    if (judging)
       return judge(reply);
     auto now = store::read_one<job_row>(reply.results.back());
     if (!reply.results[1].boolean(0, 0) || !now || now->ended_at_us)
-      job_ = {};
+      return ask_behind(job_.id);
     return std::nullopt;
   }
 
 private:
   /// Of states that are read at a time; one may be longer.
   static constexpr std::int64_t upgraded_bytes = 4 << 20;
+
+  pq::call find(std::int64_t after) const {
+    return store::open_job(here_.machines->upgrades(), after);
+  }
+
+  static store::open_job_row found_in(const pq::rows& rows) {
+    return store::read_one<store::open_job_row>(rows).value_or(
+      store::open_job_row{});
+  }
+
+  /// Each job is asked for once, whatever becomes of it: those that it passes are left to a
+  /// later round.
+  pq::unit ask_behind(std::int64_t job) {
+    if (job == 0)
+      again_ = false;
+    job_ = {};
+    asking_ = true;
+    return {{store::unlock_job(), find(job)}};
+  }
+
+  std::optional<pq::unit> begin_next(const pq::reply& reply) {
+    job_ = found_in(reply.results.back());
+    if (open())
+      return begin_batch();
+    if (again_)
+      return ask_behind(0);
+    return std::nullopt;
+  }
 
   std::optional<pq::unit> judge(const pq::reply& reply) {
     store::upgrade_batch what;
@@ -85,13 +126,14 @@ private:
       }
       what.ids.push_back(x.id);
       what.seqs.push_back(x.seq);
-      what.faults.push_back(upgrade_fault(*here_.machines, x));
+      auto verdict = judge_upgrade(*here_.machines, here_.how.limits, x);
+      what.faults.push_back(std::move(verdict.fault));
+      what.steps.push_back(std::move(verdict.step));
+      what.states.push_back(std::move(verdict.state));
     }
     if (!reply.results.front().boolean(0, 0)
-        || reply.results.back().size() == 0) {
-      job_ = {};
-      return std::nullopt;
-    }
+        || reply.results.back().size() == 0)
+      return ask_behind(job_.id);
     return pq::unit{{store::lock_job(job_.id, store::job_worker::node),
                      store::upgrade(job_.id, what), store::jobs(job_.id)}};
   }
@@ -101,6 +143,8 @@ private:
   store::open_job_row job_;
   bool is_new_ = false;
   bool judging_ = false; ///< what is under way reads states
+  bool asking_ = false;  ///< it looks for a job
+  bool again_ = false;   ///< there may be more
 };
 
 } // namespace gd
