@@ -445,6 +445,22 @@ CAF_TEST(an upgrade of what no node has had is refused by name) {
   CAF_CHECK_EQUAL(run("upgrade 77 --to-version 2").code, 5);
 }
 
+CAF_TEST(an upgrade that no node can do says so) {
+  db.rows("insert into gen_durable_machines (fsm, version, initial_step, queue,"
+          " steps) values ('Order', 2, 'pay', 'default', '{pay}')");
+  CAF_CHECK(contains(run("upgrade 1 --to-version 2 --detach").said,
+                     "job 1 waits: no node that lives has that version"));
+  CAF_CHECK(contains(run("jobs").said, "waits for a node"));
+  db.rows("insert into gen_durable_nodes (incarnation, node, host, process,"
+          " library, lease, slots, queues, machines) values ('mill/7', 'mill',"
+          " 'h', 1, '1', '1 min', 1, '[]', '[{\"name\": \"Order\","
+          " \"version\": 2, \"from\": [1]}]');"
+          " select pg_advisory_lock(hashtext('gen_durable node'),"
+          " hashtext('mill/7'))");
+  CAF_CHECK(contains(run("upgrade 1 --to-version 2 --detach").said,
+                     "job 2 is done by node mill"));
+}
+
 CAF_TEST(a job is left to others and gone on with and cancelled) {
   CAF_CHECK_EQUAL(run("stop --queue mail --detach").said, "{\"job\":1}\n");
   CAF_CHECK(contains(run("jobs").said, "waits"));

@@ -36,4 +36,7 @@ gd::result<void> check_status(const std::string& status);
 /// it.
 int run_job(gd::client& db, std::int64_t job);
 
+/// Of an upgrade that goes on: who does it, if anybody can.
+void tell_doers(const gd::job_row& x);
+
 } // namespace gdctl

@@ -54,10 +54,11 @@ void show_progress(const gd::job_row& x) {
 }
 
 std::string state_of(const gd::job_row& x) {
-  return x.cancelled     ? "cancelled"
-         : x.ended_at_us ? "ended"
-         : x.worked_on   ? "runs"
-                         : "waits";
+  return x.cancelled                                     ? "cancelled"
+         : x.ended_at_us                                 ? "ended"
+         : x.worked_on                                   ? "runs"
+         : x.what == gd::act::upgrade && x.nodes.empty() ? "waits for a node"
+                                                         : "waits";
 }
 
 std::string text_of(const std::vector<gd::job_row>& rows) {
@@ -118,6 +119,21 @@ void add_one(CLI::App& to, const globals& global, action& chosen,
 
 } // namespace
 
+void tell_doers(const gd::job_row& x) {
+  if (x.what != gd::act::upgrade || x.ended_at_us)
+    return;
+  if (x.nodes.empty())
+    complain(fmt::format("gdctl: job {} waits: no node that lives has that "
+                         "version and converts the states of the other (.from)"
+                         ", or has both; it does not need gdctl\n",
+                         x.id));
+  else
+    complain(fmt::format(
+      "gdctl: job {} is done by node {}; it does not need "
+      "gdctl\n",
+      x.id, gd::printable(fmt::format("{}", fmt::join(x.nodes, " or ")))));
+}
+
 int run_job(gd::client& db, std::int64_t job) {
   auto before = nowhere;
   while (true) {
@@ -129,6 +145,8 @@ int run_job(gd::client& db, std::int64_t job) {
                              job, job));
       return fail(now.error());
     }
+    if (before == nowhere)
+      tell_doers(*now);
     show_progress(*now);
     if (now->ended_at_us) {
       if (now->refused > 0 && now->last_refusal)
@@ -150,10 +168,6 @@ int run_job(gd::client& db, std::int64_t job) {
     // Another works on it, or none yet: of an upgrade, a node.
     if (now->last_id == before)
       std::this_thread::sleep_for(ask_again);
-    else if (before == nowhere && now->what == gd::act::upgrade)
-      complain(fmt::format("gdctl: job {} waits for a node that has both "
-                           "versions; it does not need gdctl\n",
-                           job));
     before = now->last_id;
   }
 }

@@ -82,9 +82,12 @@ int act_on_many(const globals& global, verb_options& opts) {
   auto job = db->begin_job(opts.all);
   if (!job)
     return fail(job.error());
-  if (opts.detach)
+  if (opts.detach) {
+    if (auto made = db->job(*job))
+      tell_doers(*made);
     return print(fmt::format("{{\"job\":{}}}\n", *job), ok,
                  fmt::format("job {} has been made", *job));
+  }
   return run_job(*db, *job);
 }
 
@@ -273,11 +276,13 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
     {gd::act::upgrade,
      "upgrade",
      "Take instances to another version",
-     "Of an instance that does not execute, and is not done. A node that has "
-     "both versions does\nit, at its next sweep (30 s): it decodes the state, "
-     "and leaves the instance as it is if the\nother version does not take it. "
-     "It waits there as it did. What executes is passed over,\nand listed: run "
-     "it again.",
+     "Of an instance that does not execute, and is not done. A node does it, "
+     "at once, that has the\nnew version and converts states of the old one "
+     "(.from), or has both: which ones is told. An\ninstance whose state it "
+     "cannot decode is left as it is; the others wait there as they did.\nWhat "
+     "executes is passed over, and listed: run it again. With --dry-run, "
+     "\"fit\" "
+     "tells how\nmany would decode.",
      {"gdctl upgrade 7 --to-version 2",
       "gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
       "--map charge=pay --dry-run"}});

@@ -606,6 +606,8 @@ function progress(job) {
   return [
     h("p", {}, `Job ${job.id}: ${count(job.looked_at)} looked at, `, h("b", {}, `${count(job.changed)} ${what}`),
       `, ${count(job.refused)} refused${end}`),
+    job.what === "upgrade" && !job.ended_at_us && h("p", {},
+      job.nodes.length > 0 ? ["Done by ", data(job.nodes.join(" or ")), "."] : "It waits: no node that lives can do it."),
     job.last_refusal && h("p", {class: "warn"}, "The last refusal: ", data(job.last_refusal)),
     job.refused_ids.length > 0 && h("p", {}, "Refused: ", links(job.refused_ids)),
   ];
