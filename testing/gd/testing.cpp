@@ -2,12 +2,15 @@
 
 #include <gd/config.hpp>
 #include <gd/engine/step/run.hpp>
+#include <gd/engine/step/upgrade.hpp>
 #include <gd/store/lease.hpp>
 #include <gd/store/store.hpp>
 #include <gd/time.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <fstream>
 #include <utility>
 
 namespace gd::testing {
@@ -47,6 +50,48 @@ std::string detail_of(const store::outcome_row& x) {
     default:
       return {};
   }
+}
+
+// -- stored states ------------------------------------------------------------
+
+/// What a line of a file tells; the rest is of no concern.
+struct stored_line {
+  std::int64_t id = 0;
+  std::string fsm;
+  std::int32_t version = 0;
+  std::string step;
+  std::string status;
+  std::optional<json> state;
+
+  GD_STATE(stored_line, id, fsm, version, step, status, state);
+};
+
+/// What is left out is as it can only be, or as it mostly is.
+gd::result<store::upgrade_row> row_of(const stored_line& x,
+                                      const std::vector<machine>& machines,
+                                      const registry& known) {
+  auto one = [&machines](const machine& y) {
+    return y.name == machines.front().name;
+  };
+  auto fsm = x.fsm;
+  if (fsm.empty() && !machines.empty()
+      && std::all_of(machines.begin(), machines.end(), one))
+    fsm = machines.front().name;
+  auto newest = known.find(fsm, 0);
+  if (!newest)
+    return invalid("fsm: expected a machine that was added, got "
+                   + (fsm.empty() ? "none" : printable(fsm)));
+  if (!x.state)
+    return invalid("state: expected an object, got none");
+  auto step = x.step.empty() ? newest->initial_step : x.step;
+  return store::upgrade_row{.id = x.id,
+                            .fsm = fsm,
+                            .version = x.version == 0 ? newest->version
+                                                      : x.version,
+                            .step = step,
+                            .to_version = newest->version,
+                            .to_step = step,
+                            .state = x.state->text()};
 }
 
 } // namespace
@@ -163,6 +208,32 @@ gd::result<std::size_t> harness::run_for(microseconds by, std::size_t at_most) {
       return steps;
     by -= part;
   }
+}
+
+gd::result<decoded> harness::decodes(const std::string& file) const {
+  std::ifstream in{file};
+  if (!in)
+    return invalid("cannot read " + file);
+  decoded out;
+  std::string line;
+  for (std::size_t n = 1; std::getline(in, line); ++n) {
+    if (line.empty())
+      continue;
+    auto at = fmt::format("line {}: ", n);
+    auto read = from_json<stored_line>(line);
+    if (!read)
+      return invalid(file + ": " + at + read.error().message);
+    if (read->status == "done")
+      continue;
+    auto row = row_of(*read, machines_, *known_);
+    if (!row)
+      return invalid(file + ": " + at + row.error().message);
+    ++out.states;
+    auto verdict = judge_upgrade(*known_, limits_, *row);
+    if (!verdict.fault.empty())
+      out.refusals.push_back(at + verdict.fault);
+  }
+  return out;
 }
 
 void harness::crash_next(std::int64_t id, int times) {

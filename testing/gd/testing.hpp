@@ -64,6 +64,14 @@ struct executed {
   bool operator==(const executed&) const = default;
 };
 
+/// What `harness::decodes` has found in a file.
+struct decoded {
+  std::size_t states = 0; ///< that were read
+  /// Those that cannot be brought to the newest version of their machine: "line 3: state:
+  /// instance 7: expected one of Order v1 that can be converted: $.total: ...".
+  std::vector<std::string> refusals{};
+};
+
 /// "await_pay, attempt 1, timeout: stop not paid in time"
 std::string to_string(const executed& x);
 
@@ -122,6 +130,13 @@ public:
   /// when the process dies and the lease runs out: it runs again with
   /// `attempt + 1`.
   void crash_next(std::int64_t id, int times = 1);
+
+  /// Reads stored instances, a JSON object a line, as `gdctl show --json` prints them, or of these
+  /// `id`, `fsm`, `version`, `step` and `state` alone, of which the last has to be there.
+  /// Each is judged as an upgrade to the newest version of its machine would; its state is
+  /// converted, if need be, and nothing is stored. What is done is passed over. An error:
+  /// the file cannot be read, or a line of it is no such object.
+  gd::result<decoded> decodes(const std::string& file) const;
 
   /// All executions, in their order.
   const std::vector<executed>& history() const noexcept {
