@@ -238,7 +238,7 @@ CAF_TEST(stored states are tried in a test) {
   CAF_REQUIRE_EQUAL(some->refusals.size(), 2u);
   CAF_CHECK_EQUAL(some->refusals[0],
                   "line 1: state: instance 7: expected one of Order v1 that "
-                  "can be converted: $.buyer: expected string, got 5");
+                  "can be converted: $.buyer: expected string, got number 5");
   CAF_CHECK_EQUAL(some->refusals[1],
                   "line 2: step: instance 8: expected a step of Order v3 "
                   "(collect|pay|ship), got charge: map it");
