@@ -7,6 +7,7 @@
 #include <gd/options.hpp>
 #include <gd/registry.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,8 @@ struct client_settings {
   std::size_t bytes = 8 << 20;
   /// How often a connection that is lost is made again, with backoff, before a call ends.
   int reconnects = 8;
+  /// How often `await_result` looks; at least ten times as long as a look takes.
+  std::chrono::milliseconds poll{250};
   /// What `queues` has learned: clients that ask by turns share it. Null: it has its own.
   std::shared_ptr<store::queue_looks> looks{};
 };
@@ -93,6 +96,16 @@ public:
   /// The same, by its id or by the unique key that it has. Error: also
   /// `invalid_argument`.
   result<instance> look_up(const gd::look_up& what);
+
+  /// Blocks until an instance has ended, and tells how; looks every `client_settings::poll`.
+  /// Errors: `no_such_target`: there is no such one; `erased`: it was there, and has been
+  /// deleted; `timed_out`: it has not ended in time; `unavailable`: it could not be looked
+  /// for; `invalid_argument`.
+  result<awaited> await_result(const gd::await_result& what);
+  /// Many at once: each look is one statement for all that have not ended. Answers are in
+  /// the order of the requests, and come together.
+  std::vector<result<awaited>>
+  await_result_all(const std::vector<gd::await_result>& what);
 
   /// The oldest signals that it has not consumed, so many at the most: 1 to 1,000. Of one
   /// that does not exist there are none. Error: `invalid_argument`.

@@ -50,6 +50,10 @@ std::string_view to_string(errc code) noexcept {
       return "key_of_another_machine";
     case errc::key_taken:
       return "key_taken";
+    case errc::erased:
+      return "erased";
+    case errc::timed_out:
+      return "timed_out";
   }
   return "unknown";
 }
@@ -61,6 +65,7 @@ bool retryable(errc code) noexcept {
     case errc::conflict:
     case errc::busy:
     case errc::overloaded:
+    case errc::timed_out:
       return true;
     default:
       return false;

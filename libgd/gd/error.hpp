@@ -45,6 +45,8 @@ enum class errc : std::uint8_t {
   /// An instance that would come back to a unique key which another one has by now: the
   /// message names it. Nothing has changed.
   key_taken,
+  erased, ///< an instance that was awaited has been deleted before its end was seen
+  timed_out, ///< an instance that is awaited has not ended in the time that there was
 };
 
 /// The code's name, for logs and for programs that print errors.

@@ -121,6 +121,13 @@ error instance::without_result() const {
           {}};
 }
 
+error awaited::without_result() const {
+  return {errc::invalid_argument,
+          fmt::format("instance {} has no result: it has failed: {}", id,
+                      printable(failure.value_or("nobody says why"))),
+          {}};
+}
+
 result<void> check_name(std::string_view what, std::string_view name,
                         const limits& bounds) {
   auto refuse = [&](std::string_view got) {
@@ -258,6 +265,18 @@ result<void> check(const signal& x, const limits& bounds) {
   if (auto ok = check_traceparent(x.traceparent); !ok)
     return ok;
   return check_document("payload", x.payload, bounds.payload);
+}
+
+result<void> check(const await_result& x, const limits& bounds) {
+  constexpr std::int64_t day = 86'400'000'000;
+  if (auto ok = check_address("id", x.id, x.key, bounds); !ok)
+    return ok;
+  if (x.within_us < 0 || x.within_us > day)
+    return error{
+      errc::invalid_argument,
+      fmt::format("within_us: expected 0 to {}, got {}", day, x.within_us),
+      {}};
+  return {};
 }
 
 result<void> check(const transition& x, const limits& bounds) {

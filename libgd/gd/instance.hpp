@@ -253,6 +253,43 @@ struct instance {
            inbox, seq, traceparent);
 };
 
+/// Asks how an instance ends: answered when it has, at once if it has ended before.
+struct await_result {
+  std::int64_t id = 0; ///< the instance; or `key`
+  /// In the place of `id`: the instance that has this unique key when it is looked for
+  /// first. Its end is awaited, whoever has the key then.
+  std::optional<std::string> key{};
+  /// How long to wait, from the arrival on; microseconds, up to a day. 0: one look.
+  std::int64_t within_us = 60'000'000;
+
+  GD_STATE(await_result, id, key, within_us);
+};
+
+/// The answer to `await_result`: how an instance has ended, which is committed.
+struct awaited {
+  std::int64_t id = 0;      ///< the instance
+  std::string fsm{};        ///< the machine's name
+  std::int32_t version = 0; ///< the machine's
+  std::string status{};     ///< done or failed
+  /// Set when it is done; failed, if it prints more than 16 MiB.
+  std::optional<json> result{};
+  /// Set when it has failed: why `stop`, or the engine, has failed it.
+  std::optional<std::string> failure{};
+  std::int64_t seq = 0; ///< how many transitions it has made
+
+  /// Its result, decoded. Errors: `codec`, it is not of that type; `invalid_argument`: it
+  /// has failed, as the message tells, and has none.
+  template <class T>
+  gd::result<T> result_as() const {
+    return result ? from_json<T>(*result) : without_result();
+  }
+
+  /// Why it has none.
+  error without_result() const;
+
+  GD_STATE(awaited, id, fsm, version, status, result, failure, seq);
+};
+
 /// Asks for a page of an instance's history.
 struct history_query {
   std::int64_t id = 0; ///< the instance; or `key`
@@ -496,6 +533,10 @@ result<void> check_traceparent(const std::optional<std::string>& x);
 /// What messages call an instance, behind that word: 7, or with the unique key order 42.
 std::string address_text(std::int64_t id,
                          const std::optional<std::string>& key);
+
+/// Whether an end can be awaited: its instance is named, and the time is one. The error:
+/// `invalid_argument`.
+result<void> check(const await_result& x, const limits& bounds);
 
 /// Whether this is JSON that the database can take, of at most `most` bytes, as it
 /// is and as PostgreSQL prints it. `what` begins the error's sentence. Errors:

@@ -21,13 +21,8 @@ cross join lateral (
   select array_agg(case when octet_length(p.text) > $2::bigint then '' else p.text end order by p.n) as printed
   from (
     select x.n,
-      case when pg_column_size(x.value #> '{}') > 4 * $2::bigint then ''
-           when (select sum(case when abs(v::numeric) >= 1e400 then 131072 + scale(v::numeric)
-                                 when scale(v::numeric) > 400 then 402 + scale(v::numeric)
-                                 else length(v::text) end)
-                 from jsonb_array_elements(
-                   jsonb_path_query_array(x.value, 'strict $.** ? (@.type() == "number")')) v) > $2::bigint then ''
-           else x.value::text end as text
+-- include parts/value_text.sql
+      as text
     from (values (1, g.state), (2, g.result)) x (n, value)
     offset 0
   ) p

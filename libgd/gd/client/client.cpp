@@ -53,7 +53,7 @@ result<client> client::connect(pq::options opts, const client_settings& how) {
   if (auto ok = check_name("schema", opts.schema, {.name = 63}); !ok)
     return ok.error();
   auto made = std::make_unique<impl>(std::move(opts), settings_of(how),
-                                     how.reconnects,
+                                     how.reconnects, how.poll,
                                      how.looks ? how.looks : share_looks());
   if (auto ok = made->open(); !ok)
     return ok.error();
@@ -199,6 +199,42 @@ result<instance> client::look_up(const gd::look_up& what) {
     return ok.error();
   return read_found(store::read_instance, store::no_instance(what.id, what.key),
                     impl_->read(store::look_up(what)));
+}
+
+result<awaited> client::await_result(const gd::await_result& what) {
+  return std::move(await_result_all({what}).front());
+}
+
+std::vector<result<awaited>>
+client::await_result_all(const std::vector<gd::await_result>& what) {
+  std::vector<result<awaited>> out(what.size(), error{});
+  auto take = [&out](end_watch::answers all) {
+    for (auto& x : all)
+      out[x.ticket] = std::move(x.what);
+  };
+  auto how = impl_->watch_;
+  how.ids = std::make_shared<awaited_ids>();
+  end_watch watch{std::move(how)};
+  for (std::size_t i = 0; i < what.size(); ++i)
+    if (auto ok = watch.add(i, what[i], clock_type::now()); !ok)
+      out[i] = ok.error();
+  for (impl_->gave_up_.reset(); !watch.empty();) {
+    auto now = clock_type::now();
+    take(watch.give_up_late(now));
+    if (auto look = watch.begin(now)) {
+      auto reply = impl_->run({{std::move(*look)}, false}, [] {});
+      if (impl_->gave_up_) // as others are told that it has
+        reply.failure = impl_->gave_up_;
+      take(watch.finish(reply, clock_type::now()));
+      if (impl_->gave_up_)
+        for (std::size_t i = 0; i < what.size(); ++i)
+          if (watch.remove(i))
+            out[i] = *impl_->gave_up_;
+    } else if (!watch.empty()) {
+      std::this_thread::sleep_until(watch.due());
+    }
+  }
+  return out;
 }
 
 result<std::vector<inbox_row>> client::inbox(std::int64_t id,

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <gd/client.hpp>
+#include <gd/engine/intake/end_watch.hpp>
 #include <gd/engine/intake/insert_intake.hpp>
 #include <gd/engine/intake/target_intake.hpp>
 #include <gd/pq/connection.hpp>
 #include <gd/store/operate.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
@@ -48,11 +51,15 @@ result<void> check_names(
 
 struct client::impl {
   impl(pq::options opts, const intake_settings& how, int reconnects,
+       std::chrono::milliseconds poll,
        std::shared_ptr<store::queue_looks> looks)
     : opts_(std::move(opts)),
       reconnects_(reconnects),
       rows_(how.rows),
       limits_(how.limits),
+      watch_{.limits = how.limits,
+             .poll = std::max(poll, std::chrono::milliseconds{1}),
+             .bytes = how.bytes},
       inserts_(how),
       signals_(how),
       transitions_(how),
@@ -84,6 +91,7 @@ struct client::impl {
   int reconnects_;
   std::size_t rows_; ///< of a group
   limits limits_;
+  end_watch::settings watch_;
   insert_intake inserts_;
   signal_intake signals_;
   transition_intake transitions_;

@@ -16,6 +16,23 @@ std::optional<final_status> end_of(verb what) noexcept {
                             : std::nullopt;
 }
 
+std::optional<gd::awaited> ended_by(const picked_row& of,
+                                    const outcome_row& x) {
+  auto how = end_of(x.what);
+  if (!how)
+    return std::nullopt;
+  gd::awaited out{
+    .id = of.id, .fsm = of.fsm, .version = of.fsm_version, .seq = of.seq + 1};
+  if (*how == final_status::done) {
+    out.status = "done";
+    out.result = x.what == verb::finish ? json{} : json::raw(x.result);
+  } else {
+    out.status = "failed";
+    out.failure = x.reason;
+  }
+  return out;
+}
+
 pq::call expired(std::int32_t limit, const page_end& after) {
   return make_call(sql::expired, limit, after.at_us2000, after.id);
 }

@@ -17,6 +17,10 @@ namespace gd::store {
 /// How the instance ends by it, if it does.
 std::optional<final_status> end_of(verb what) noexcept;
 
+/// How a row ends by an outcome that is written; nullopt: it does not. Its result is as
+/// its step has encoded it.
+std::optional<gd::awaited> ended_by(const picked_row& of, const outcome_row& x);
+
 /// Instances whose time is over, behind a page: rows of `expired_row`.
 pq::call expired(std::int32_t limit, const page_end& after = {});
 struct expired_row : page_end {

@@ -260,6 +260,16 @@ pq::call look_up(const gd::look_up& what) {
   return make_call(sql::look_up, what.id, longest_text, pq::one_key(what.key));
 }
 
+pq::call awaited(const std::vector<std::int64_t>& ids,
+                 const std::vector<std::string>& keys, bool all,
+                 std::size_t bytes) {
+  auto as_bytes = [](const std::string& x) {
+    return std::optional{pq::bytes{x}};
+  };
+  return make_call(sql::awaited, ids, longest_text, pq::column(keys, as_bytes),
+                   all, static_cast<std::int64_t>(bytes));
+}
+
 std::optional<instance> read_instance(const pq::rows& rows) {
   auto x = read_one<instance>(rows);
   if (x && x->unique_key)

@@ -171,6 +171,29 @@ pq::call fork(const gd::fork& what);
 
 pq::call look_up(const gd::look_up& what);
 std::optional<instance> read_instance(const pq::rows& rows);
+/// Whoever has ended, or is not there, of these ids and, behind them, of who has these
+/// keys; `all`: whoever goes on, too. `bytes`: of results, as far as they are longer.
+pq::call awaited(const std::vector<std::int64_t>& ids,
+                 const std::vector<std::string>& keys, bool all,
+                 std::size_t bytes);
+struct awaited_row {
+  std::int64_t n = 0;               ///< which one that was asked for, from 1
+  std::optional<std::int64_t> id{}; ///< nullopt: it is not there
+  std::string fsm{};
+  std::int32_t version = 0;
+  std::string status{};
+  std::int64_t seq = 0;
+  /// It has ended; its result did not fit any more.
+  bool left_out = false;
+  std::optional<json> result{};
+  std::optional<std::string> failure{};
+
+  bool ends() const noexcept {
+    return status == "done" || status == "failed";
+  }
+
+  GD_FIELDS(n, id, fsm, version, status, seq, left_out, result, failure);
+};
 /// Where nobody was read.
 error no_instance(std::int64_t id, const std::optional<std::string>& key);
 /// Read as `ledger_entry`, `in_step_row`, `stats_row`.
