@@ -79,6 +79,11 @@ struct unit_done {
   std::shared_ptr<pq::reply> reply;
 };
 
+/// An instance has ended that somebody awaits, and the commit is known.
+struct instance_ended {
+  gd::awaited how;
+};
+
 /// Look at the clock: a poll or a retry may be due.
 struct tick {
   std::uint64_t generation = 0;
@@ -311,7 +316,7 @@ struct hang_up {};
 // What only travels within a process.
 // clang-format off
 #define GD_LOCAL_MESSAGES(local)                                               \
-  local(unit_done) local(tick) local(sweep_due) local(beat_due)                \
+  local(unit_done) local(instance_ended) local(tick) local(sweep_due) local(beat_due)                \
   local(beat_again) local(locked_beat_due) local(hint) local(rows_left)        \
   local(peer_found) local(run_step) local(run_steps) local(may_run)            \
   local(step_begun) local(steps_ended) local(rows_claimed)                     \

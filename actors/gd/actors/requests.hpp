@@ -26,6 +26,7 @@ namespace gd::actors {
   acts(signal, signalled)                                                      \
   acts(transition, transitioned)                                               \
   reads(look_up, instance)                                                     \
+  reads(await_result, awaited)                                                 \
   reads(stats_query, stats)                                                    \
   reads(history_query, history_page)                                           \
   reads(in_step_query, in_step_page)                                           \

@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint64_t insert_unit = 1;
 constexpr std::uint64_t signal_unit = 2;
 constexpr std::uint64_t transition_unit = 3;
+constexpr std::uint64_t end_unit = 4;
 constexpr std::uint64_t first_request = 100;
 
 intake_settings settings_of(const node& home) {
@@ -65,9 +66,18 @@ std::size_t bytes_of(const Request& x) {
   return beside_request + about_bytes(x);
 }
 
+/// What waits for long has no answer meanwhile.
 template <bool Reads, class Request>
 std::size_t price_of(const Request& x) {
-  return bytes_of(x) + (Reads ? usual_answer : 0);
+  return bytes_of(x) + (Reads && !waits_long<Request> ? usual_answer : 0);
+}
+
+end_watch::settings watch_settings(const node& home) {
+  const auto& cfg = home.config;
+  return {.limits = cfg.limits,
+          .poll = cfg.poll,
+          .bytes = static_cast<std::size_t>(cfg.bytes_per_turn),
+          .ids = home.awaited};
 }
 
 /// By number: others than those here are one for each node.
@@ -128,6 +138,7 @@ gateway_worker::gateway_worker(caf::actor_config& cfg, node_ptr home)
     tickets_(first_request),
     reads_{.lane = home_->read_lane()},
     long_reads_{.lane = home_->long_lane()},
+    ends_(watch_settings(*home_)),
     unread_([this](const caf::node_id& of, std::uint64_t sent) {
       if (auto far = home_->far.get())
         far->ask_unread(of, [self = weak_ref{this}, of, sent](std::size_t n) {
@@ -157,7 +168,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
           return std::move(*found);
         return store::no_instance(id, key);
       });
-    },
+    }, [this](const gd::await_result& x) { return await_end(x); },
     [this](const gd::stats_query& x) {
     return read<gd::stats>(long_reads_, x, store::stats(),
                            rows_as<gd::stats, gd::stats_row>);
@@ -184,7 +195,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     [this](unit_done& x) {
     finish(x.ticket, std::move(*x.reply));
     leave_if_answered();
-    },
+    }, [this](const instance_ended& x) { answer_ends(ends_.hear(x.how)); },
     [this](tick x) {
     if (alarm_.rings(x))
       drive();
@@ -195,6 +206,7 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     if (std::exchange(leaving_, true))
       return quit(caf::exit_reason::user_shutdown);
     send_self_after(this, x.grace, x);
+    end_waits({errc::stopped, "the engine has stopped", {}});
     drive();
     leave_if_answered();
     },
@@ -224,6 +236,7 @@ void gateway_worker::on_exit() {
   for (auto& [ticket, open] : reading_)
     open.answer({{}, down, 0});
   reading_.clear();
+  end_waits(down);
 }
 
 asker gateway_worker::who_asks(std::size_t price) {
@@ -393,6 +406,11 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
                          [this](auto t, auto& x) {
       answer_one(moving_, t, x);
     });
+  if (ticket == end_unit) {
+    auto now = system().clock().now();
+    answer_ends(ends_.finish(reply, now));
+    return look_at_ends(now);
+  }
   finish_reading(ticket, reply);
 }
 
@@ -501,6 +519,7 @@ void gateway_worker::drive() {
   send_next(inserts_, insert_unit, now);
   send_next(signals_, signal_unit, now);
   send_next(transitions_, transition_unit, now);
+  look_at_ends(now);
   auto at = std::min({inserts_.intake.due(now), signals_.intake.due(now),
                       transitions_.intake.due(now)});
   if (!arrivals_.empty())
@@ -511,7 +530,7 @@ void gateway_worker::drive() {
 
 void gateway_worker::leave_if_answered() {
   if (leaving_ && inserting_.empty() && signalling_.empty() && moving_.empty()
-      && reading_.empty())
+      && reading_.empty() && awaiting_.empty())
     quit(caf::exit_reason::user_shutdown);
 }
 
@@ -551,13 +570,9 @@ caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
                          [this, to, answer_of](const pq::reply& reply) mutable {
     auto answer = reply.ok() ? answer_of(reply.results.front())
                              : result<Answer>{*reply.failure};
-    if (answer && to.by.far) {
+    if (answer && to.by.far)
       hide_token(*answer);
-      // It may be asked again.
-      if (auto may = may_tell(to.by, bytes_of_message + about_bytes(*answer));
-          !may)
-        answer = may.error();
-    }
+    keep_from_who_does_not_read(to.by, answer);
     deliver(to, answer);
                          }});
   note_arrival(ticket);
@@ -599,8 +614,73 @@ void gateway_worker::end_reading(std::uint64_t ticket, const error& why) {
     found.mapped().answer({{}, why, 0});
 }
 
+// -- waiting for ends ----------------------------------------------------------
+
+caf::result<gd::awaited> gateway_worker::await_end(const gd::await_result& x) {
+  // Whom a promise that is made takes over.
+  auto by = who_asks(price_of<true>(x));
+  open_request<gd::awaited> to{make_response_promise<gd::awaited>(), by};
+  auto now = system().clock().now();
+  auto ok = may_tell(by, bytes_of_message);
+  if (ok && leaving_)
+    ok = error{errc::stopped, "the engine has stopped", {}};
+  auto ticket = ++tickets_;
+  if (ok)
+    ok = ends_.add(ticket, x, now);
+  if (!ok) {
+    deliver<gd::awaited>(to, ok.error());
+    return to.promise;
+  }
+  awaiting_.emplace(ticket, to);
+  look_at_ends(now);
+  return to.promise;
+}
+
+/// Those that come while a look is under way share the next.
+void gateway_worker::look_at_ends(clock::time_point now) {
+  if (ends_.empty())
+    return;
+  answer_ends(ends_.give_up_late(now));
+  if (auto look = ends_.begin(now))
+    submit(this, *home_->db, home_->read_lane(), {{std::move(*look)}, false},
+           end_unit, home_->config.patience);
+  if (auto at = ends_.due(); at != clock::time_point::max())
+    alarm_.set(this, std::min(at, now + longest_alarm));
+}
+
+void gateway_worker::answer_ends(end_watch::answers all) {
+  for (auto& x : all)
+    if (auto found = awaiting_.extract(x.ticket); !found.empty()) {
+      keep_from_who_does_not_read(found.mapped().by, x.what);
+      deliver(found.mapped(), x.what);
+    }
+}
+
+void gateway_worker::end_waits(const error& why) {
+  ends_.clear();
+  for (auto& [ticket, open] : std::exchange(awaiting_, {}))
+    deliver<gd::awaited>(open, why);
+}
+
+template <class Answer>
+void gateway_worker::keep_from_who_does_not_read(const asker& to,
+                                                 result<Answer>& answer) {
+  if (!answer || !to.far)
+    return;
+  if (auto may = may_tell(to, bytes_of_message + about_bytes(*answer)); !may)
+    answer = may.error();
+}
+
 void gateway_worker::forget(const caf::node_id& gone) {
   auto why = error{errc::unavailable, "the node that has asked is gone", {}};
+  std::vector<std::uint64_t> waits;
+  for (const auto& [ticket, open] : awaiting_)
+    if (open.by.far == gone)
+      waits.push_back(ticket);
+  for (auto ticket : waits) {
+    ends_.remove(ticket);
+    answer_ends({{ticket, why}});
+  }
   for (auto* line : {&reads_, &long_reads_})
     for (auto& x : line->waiting.remove_if([&](const auto& one) {
            auto found = reading_.find(one.ticket);

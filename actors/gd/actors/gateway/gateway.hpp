@@ -4,6 +4,7 @@
 #include <gd/actors/node/node.hpp>
 #include <gd/actors/node/self.hpp>
 
+#include <gd/engine/intake/end_watch.hpp>
 #include <gd/engine/intake/insert_intake.hpp>
 #include <gd/engine/intake/shares.hpp>
 #include <gd/engine/intake/target_intake.hpp>
@@ -71,8 +72,8 @@ struct reading_line {
 
 /// The gateway with its private messages.
 using gateway_impl
-  = extended<gateway, void(unit_done), void(tick), void(node_gone),
-             void(answers_unread), void(drain)>;
+  = extended<gateway, void(unit_done), void(instance_ended), void(tick),
+             void(node_gone), void(answers_unread), void(drain)>;
 
 /// Does the gateway's work: groups the inserts, signals and transitions of all senders
 /// into shared transactions, and reads for them.
@@ -119,6 +120,10 @@ private:
   void read_next(reading_line& line);
   void finish_reading(std::uint64_t ticket, const pq::reply& reply);
   void end_reading(std::uint64_t ticket, const error& why);
+  caf::result<gd::awaited> await_end(const gd::await_result& x);
+  void look_at_ends(clock::time_point now);
+  void answer_ends(end_watch::answers all);
+  void end_waits(const error& why);
   void forget(const caf::node_id& gone);
   template <class Intake, class Answer>
   void finish_intake(entrance<Intake>& at, pq::reply reply,
@@ -153,6 +158,9 @@ private:
   template <class Answer>
   void note(const result<Answer>& answer);
   void tell_answers();
+  /// It may be asked again.
+  template <class Answer>
+  void keep_from_who_does_not_read(const asker& to, result<Answer>& answer);
   /// Whether it reads its answers, so that one of that size may be sent.
   result<void> may_tell(const asker& to, std::size_t bytes);
   void keep_to_unread(const answers_unread& what);
@@ -195,6 +203,9 @@ private:
   std::unordered_map<std::uint64_t, open_reading> reading_;
   reading_line reads_;
   reading_line long_reads_;
+  /// Who waits for ends; no arrivals: each says for how long.
+  promises<gd::awaited> awaiting_;
+  end_watch ends_;
   unread_answers unread_;
   /// An `answers_unread` to itself is under way, by which it asks again.
   bool asks_again_ = false;

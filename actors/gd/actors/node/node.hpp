@@ -6,6 +6,7 @@
 #include <gd/actors/node/self.hpp>
 
 #include <gd/config.hpp>
+#include <gd/engine/intake/end_watch.hpp>
 #include <gd/engine/intake/refused_rows.hpp>
 #include <gd/engine/intake/shares.hpp>
 #include <gd/engine/queue/claim.hpp>
@@ -270,6 +271,8 @@ struct node {
   /// and their links have not read.
   shared_room asked;
   shared_room said;
+  /// Of whom the gateway has been asked how they end.
+  std::shared_ptr<awaited_ids> awaited = std::make_shared<awaited_ids>();
   open_place<far_nodes> far;
   refused_rows refused;
   std::shared_ptr<database> db;
@@ -300,6 +303,12 @@ struct node {
       tell(events::queue_not_served{std::move(machine), std::move(x.queue)});
     else
       tell(events::version_not_served{std::move(machine), std::move(x.queue)});
+  }
+
+  /// An instance has ended, and the commit is known: whoever awaits that is told.
+  void see_end(const gd::awaited& how) {
+    if (auto worker = children.find(role::worker))
+      anon(worker, instance_ended{how});
   }
 
   /// There may be rows to pick in these queues: tells their pickers, those that

@@ -38,6 +38,12 @@ std::size_t about_bytes(const T& x) {
   }
 }
 
+/// A request that waits until something has happened, for as long as it says.
+template <class T>
+concept waits_long = requires(const T& x) {
+  x.within_us;
+};
+
 /// Of an answer's message, without what it says; and of an error.
 inline constexpr std::size_t bytes_of_message = 256;
 
