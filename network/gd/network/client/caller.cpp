@@ -27,6 +27,19 @@ outbox::settings settings_of(const reach_options& how, std::size_t addresses,
           .seed = std::random_device{}()};
 }
 
+/// One that waits for so long.
+std::shared_ptr<const remote_request>
+shortened(const remote_request& x, std::chrono::microseconds left) {
+  auto out = std::make_shared<remote_request>(x);
+  std::visit(
+    [left](auto& what) {
+    if constexpr (waits_long<std::decay_t<decltype(what)>>)
+      what.within_us = left.count();
+    },
+    out->what);
+  return out;
+}
+
 keys_trusted trusted(const reach_options& how) {
   return how.again == send_again::keyed ? keys_trusted::all
                                         : keys_trusted::lasting;
@@ -253,8 +266,12 @@ void caller::drive() {
     connect(*todo.connect);
   if (todo.ping)
     anon(carrier_, carry{});
-  for (auto ticket : todo.send)
-    anon(carrier_, carry{ticket, asked_.at(ticket).what});
+  for (auto ticket : todo.send) {
+    auto& what = asked_.at(ticket).what;
+    if (auto left = box_.time_left(ticket, now))
+      what = shortened(*what, *left);
+    anon(carrier_, carry{ticket, what});
+  }
   alarm_.set(this, box_.due());
 }
 

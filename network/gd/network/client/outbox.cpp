@@ -98,8 +98,11 @@ result<void> outbox::add(std::uint64_t ticket, errand what, time_point now) {
                              bytes_, what.bytes, how_.bytes),
                  {}};
   bytes_ += what.bytes;
-  entries_.emplace(ticket, entry{what, now + how_.patience});
-  waiting_.insert(ticket);
+  auto expires = now + how_.patience;
+  if (what.waits)
+    ends_.emplace(expires += *what.waits, ticket);
+  auto added = entries_.emplace(ticket, entry{what, expires}).first;
+  wait_again(added, place::waits, now);
   return {};
 }
 
@@ -138,6 +141,9 @@ std::vector<outbox::ended> outbox::lost(std::uint64_t connection,
   std::vector<std::uint64_t> tickets;
   for (const auto& [at, ticket] : sent_)
     tickets.push_back(ticket);
+  for (const auto& [at, ticket] : ends_)
+    if (entries_.at(ticket).at == place::open)
+      tickets.push_back(ticket);
   for (auto ticket : tickets) {
     auto x = entries_.find(ticket);
     call_back(x, true);
@@ -173,8 +179,7 @@ std::optional<answered_errand> outbox::answered(std::uint64_t connection,
     return std::nullopt;
   }
   answered_errand of{x.what.twice, x.sent_before};
-  bytes_ -= x.what.bytes;
-  entries_.erase(found);
+  forget(found);
   return of;
 }
 
@@ -228,6 +233,8 @@ outbox::time_point outbox::due() const {
   auto at = time_point::max();
   if (stopped_)
     return at;
+  if (!ends_.empty())
+    at = ends_.begin()->first;
   if (!waiting_.empty())
     at = std::min(at, entries_.at(*waiting_.begin()).expires);
   if (!resting_.empty())
@@ -270,6 +277,17 @@ void outbox::give_up_late(todo& to, time_point now) {
         given_up(found->second, fmt::format("not sent within {} ms: {}",
                                             how_.patience.count(), why)));
   }
+  while (!ends_.empty() && ends_.begin()->first <= now) {
+    auto found = entries_.find(ends_.begin()->second);
+    auto ms = std::chrono::duration_cast<milliseconds>(
+      *found->second.what.waits);
+    bool there = found->second.was_there;
+    end(to.told, found,
+        {there ? errc::timed_out : errc::unavailable,
+         fmt::format("nothing has come within {} ms{}", ms.count(),
+                     there ? "" : ": it could not be sent"),
+         {}});
+  }
   while (!sent_.empty() && sent_.begin()->first + how_.answer_within <= now) {
     auto found = entries_.find(sent_.begin()->second);
     call_back(found, true);
@@ -280,15 +298,21 @@ void outbox::give_up_late(todo& to, time_point now) {
 }
 
 void outbox::send(todo& to, time_point now) {
-  while (!waiting_.empty() && sent_.size() < how_.open) {
-    auto ticket = *waiting_.begin();
-    waiting_.erase(waiting_.begin());
+  auto open = [&](std::uint64_t ticket) {
     auto& x = entries_.at(ticket);
     x.at = place::open;
     x.sent = now;
-    sent_.emplace(now, ticket);
+    x.was_there = true;
     to.send.push_back(ticket);
+  };
+  while (!waiting_.empty() && sent_.size() < how_.open) {
+    auto ticket = *waiting_.begin();
+    waiting_.erase(waiting_.begin());
+    sent_.emplace(now, ticket);
+    open(ticket);
   }
+  for (auto ticket : std::exchange(long_ones_, {}))
+    open(ticket);
   if (!pinged_ && now >= heard_at_ + how_.ping) {
     pinged_ = true;
     to.ping = true;
@@ -304,7 +328,7 @@ void outbox::wait_again(entries::iterator x, place where, time_point now) {
   if (where == place::rests)
     resting_.emplace_back(now + rest, x->first);
   else
-    waiting_.insert(x->first);
+    (x->second.what.waits ? long_ones_ : waiting_).insert(x->first);
 }
 
 void outbox::call_back(entries::iterator x, bool unknown) {
@@ -315,9 +339,27 @@ void outbox::call_back(entries::iterator x, bool unknown) {
 
 void outbox::end(std::vector<ended>& to, entries::iterator x, error why) {
   to.push_back({x->first, std::move(why)});
+  forget(x);
+}
+
+void outbox::forget(entries::iterator x) {
   bytes_ -= x->second.what.bytes;
   waiting_.erase(x->first);
+  if (x->second.what.waits) {
+    long_ones_.erase(x->first);
+    ends_.erase({x->second.expires, x->first});
+  }
   entries_.erase(x);
+}
+
+std::optional<std::chrono::microseconds>
+outbox::time_left(std::uint64_t ticket, time_point now) const {
+  const auto& x = entries_.at(ticket);
+  if (!x.what.waits)
+    return std::nullopt;
+  auto left = std::chrono::duration_cast<std::chrono::microseconds>(
+    x.expires - how_.patience - now);
+  return std::max(left, std::chrono::microseconds{0});
 }
 
 error outbox::given_up(const entry& x, const std::string& why) {

@@ -41,10 +41,14 @@ enum class keys_trusted : std::uint8_t {
 struct errand {
   asked_twice twice = asked_twice::acts;
   std::size_t bytes = 0; ///< about; that it takes while it waits
+  /// It waits for something to happen, for so long at the most.
+  std::optional<std::chrono::microseconds> waits{};
 };
 
 /// Of a request: its entry, and its promise.
 inline constexpr std::size_t bytes_beside = 1'024;
+/// What a gateway lets somebody wait, so that times do not overflow.
+inline constexpr std::int64_t longest_wait_us = 86'400'000'000;
 
 errand errand_of(const insert& x, keys_trusted which);
 errand errand_of(const insert_all& x, keys_trusted which);
@@ -52,7 +56,11 @@ errand errand_of(const signal& x, keys_trusted which);
 errand errand_of(const transition& x, keys_trusted which);
 template <class Query>
 errand errand_of(const Query& x, keys_trusted) {
-  return {asked_twice::reads, bytes_beside + about_bytes(x)};
+  errand out{asked_twice::reads, bytes_beside + about_bytes(x)};
+  if constexpr (waits_long<Query>)
+    out.waits = std::chrono::microseconds{
+      std::clamp(x.within_us, std::int64_t{0}, longest_wait_us)};
+  return out;
 }
 
 /// How an answer is to be read.
@@ -83,7 +91,8 @@ void correct(Answer&, const answered_errand&) {
 /// to one of several addresses, each tried in turn, one attempt at a time. Requests wait for a
 /// connection and go out in the order in which they came. When it is lost, those that may be
 /// sent twice wait for the next one, and the others are answered `unknown_fate`. Each is
-/// answered once. A plain state machine with the clock of its driver, which calls `step` after
+/// answered once. Those that wait for something to happen have as much more patience as
+/// they wait, also for their answer, and do not count as open. A plain state machine with the clock of its driver, which calls `step` after
 /// whatever it has told, and at `due`.
 class outbox {
 public:
@@ -191,7 +200,13 @@ public:
     return entries_.size();
   }
 
-  /// Of these, sent over the connection that there is.
+  /// What is left of the time of one that waits for something to happen; nullopt: it is
+  /// none.
+  std::optional<std::chrono::microseconds> time_left(std::uint64_t ticket,
+                                                     time_point now) const;
+
+  /// Of these, sent over the connection that there is, but for those that wait for
+  /// something to happen.
   std::size_t open() const noexcept {
     return sent_.size();
   }
@@ -214,6 +229,8 @@ private:
     time_point sent{};
     /// It may have happened: what came of an earlier sending is unknown.
     bool sent_before = false;
+    /// It was at the peer.
+    bool was_there = false;
   };
   using entries = std::map<std::uint64_t, entry>;
   using timed = std::pair<time_point, std::uint64_t>;
@@ -225,6 +242,7 @@ private:
   /// It is not at the peer any more; `unknown`: that may have done it.
   void call_back(entries::iterator x, bool unknown);
   void end(std::vector<ended>& to, entries::iterator x, error why);
+  void forget(entries::iterator x);
   /// It is not sent any more.
   static error given_up(const entry& x, const std::string& why);
   void turn_to_next_address(error why);
@@ -239,6 +257,10 @@ private:
   std::size_t bytes_ = 0;
   /// Those that wait, in the order of their arrival, and so of their ends.
   std::set<std::uint64_t> waiting_;
+  /// The same of those that wait for something to happen; and when the time of all of
+  /// those is over.
+  std::set<std::uint64_t> long_ones_;
+  std::set<timed> ends_;
   /// Those that rest, in the order in which they are due.
   std::deque<timed> resting_;
   /// Those that are open, in the order in which they were sent.
