@@ -38,7 +38,10 @@ exit_code exit_code_of(gd::errc code) noexcept {
     case gd::errc::schema_mismatch:
       return bad_schema;
     case gd::errc::not_found:
+    case gd::errc::erased:
       return not_found;
+    case gd::errc::timed_out:
+      return timed_out;
     default:
       return refused;
   }

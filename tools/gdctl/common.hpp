@@ -26,6 +26,8 @@ enum exit_code : int {
   unreachable = 3,
   bad_schema = 4,
   not_found = 5,
+  has_failed = 6,
+  timed_out = 7,
 };
 
 /// What the help says about them.
@@ -84,6 +86,7 @@ void add_insert(CLI::App& app, const globals& global, action& chosen);
 void add_signal(CLI::App& app, const globals& global, action& chosen);
 void add_transition(CLI::App& app, const globals& global, action& chosen);
 void add_show(CLI::App& app, const globals& global, action& chosen);
+void add_wait(CLI::App& app, const globals& global, action& chosen);
 void add_why(CLI::App& app, const globals& global, action& chosen);
 void add_history(CLI::App& app, const globals& global, action& chosen);
 void add_rewind(CLI::App& app, const globals& global, action& chosen);

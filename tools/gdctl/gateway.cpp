@@ -63,6 +63,9 @@ public:
   gd::result<gd::instance> look_up(const gd::look_up& what) override {
     return ask<gd::instance>(what);
   }
+  gd::result<gd::awaited> await_result(const gd::await_result& what) override {
+    return ask<gd::awaited>(what);
+  }
   gd::result<gd::why> why(const gd::why_query& what) override {
     return ask<gd::why>(what);
   }

@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
         gdctl::add_queues,     gdctl::add_list,    gdctl::add_verbs,
         gdctl::add_inbox,      gdctl::add_pause,   gdctl::add_resume,
         gdctl::add_jobs,       gdctl::add_top,     gdctl::add_check,
-        gdctl::add_serve})
+        gdctl::add_serve,      gdctl::add_wait})
     add(app, global, chosen);
   gdctl::add_tls(app, chosen);
   gdctl::add_secret(app, chosen);

@@ -24,6 +24,9 @@ public:
   gd::result<gd::instance> look_up(const gd::look_up& what) override {
     return db_.look_up(what);
   }
+  gd::result<gd::awaited> await_result(const gd::await_result& what) override {
+    return db_.await_result(what);
+  }
   gd::result<gd::why> why(const gd::why_query& what) override {
     return db_.why(what);
   }

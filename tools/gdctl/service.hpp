@@ -28,6 +28,8 @@ public:
 
   virtual gd::result<gd::transitioned> transition(gd::transition what) = 0;
   virtual gd::result<gd::instance> look_up(const gd::look_up& what) = 0;
+  virtual gd::result<gd::awaited>
+  await_result(const gd::await_result& what) = 0;
   virtual gd::result<gd::why> why(const gd::why_query& what) = 0;
   virtual gd::result<std::vector<gd::ledger_entry>>
   history(const gd::history_query& what) = 0;
