@@ -18,6 +18,10 @@
 #endif
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -167,6 +171,8 @@ struct simulation::world : stage {
   using stage::stage;
 
   actors::gateway gateway{};
+  /// How many wait for ends, which the gateway says.
+  std::shared_ptr<std::size_t> waiting = std::make_shared<std::size_t>(0);
 };
 
 // -- the actors ---------------------------------------------------------------
@@ -273,19 +279,86 @@ private:
   const detail::async_starter* starter_;
 };
 
-class simulation::door : public actors::gateway::base {
+/// The gateway, which is told when instances may have ended, and when the time of somebody
+/// who waits for that is over.
+using door_impl = extended<gateway, void(hint), void(tick)>;
+
+class simulation::door : public door_impl::base {
 public:
-  door(caf::actor_config& cfg, simulation* to)
-    : actors::gateway::base(cfg), to_(to) {
+  door(caf::actor_config& cfg, simulation* to,
+       std::shared_ptr<std::size_t> waiting)
+    : door_impl::base(cfg), to_(to), waiting_(std::move(waiting)) {
     // nop
   }
 
   behavior_type make_behavior() override {
     return actors::requests::handled_by<behavior_type>(
-      [this](auto, auto& x) { return answer_to(x); });
+      [this](auto, auto& x) { return answer_to(x); },
+      [this](const hint&) { look_at_ends(); },
+      [this](tick x) {
+      if (auto found = waits_.extract(x.generation); !found.empty())
+        found.mapped().to.deliver(
+          to_caf({errc::timed_out,
+                  "instance " + std::to_string(found.mapped().id)
+                    + " has not ended in time",
+                  {}}));
+      note_waits();
+      });
   }
 
 private:
+  /// Who waits for an end.
+  struct wait {
+    std::int64_t id;
+    caf::typed_response_promise<awaited> to;
+  };
+
+  caf::result<awaited> answer_to(gd::await_result& x) {
+    if (auto ok = check(x, {}); !ok)
+      return to_caf(ok.error());
+    auto now = to_->look_up({.id = x.id, .key = x.key});
+    if (!now)
+      return to_caf({errc::no_such_target, std::move(now.error().message), {}});
+    if (auto end = end_of(*now))
+      return std::move(*end);
+    auto to = make_response_promise<awaited>();
+    waits_.emplace(++tickets_, wait{now->id, to});
+    note_waits();
+    send_self_after(this, microseconds{x.within_us}, tick{tickets_});
+    return to;
+  }
+
+  static std::optional<awaited> end_of(const gd::instance& x) {
+    bool failed = x.status == "failed";
+    if (!failed && x.status != "done")
+      return std::nullopt;
+    return awaited{.id = x.id,
+                   .fsm = x.fsm,
+                   .version = x.version,
+                   .status = x.status,
+                   .result = x.result,
+                   .failure = failed ? x.last_error : std::nullopt,
+                   .seq = x.seq};
+  }
+
+  /// A simulation deletes nothing: they are all there.
+  void look_at_ends() {
+    for (auto i = waits_.begin(); i != waits_.end();) {
+      auto end = end_of(*to_->look_up({.id = i->second.id}));
+      if (!end) {
+        ++i;
+        continue;
+      }
+      i->second.to.deliver(std::move(*end));
+      i = waits_.erase(i);
+    }
+    note_waits();
+  }
+
+  void note_waits() {
+    *waiting_ = waits_.size();
+  }
+
   caf::result<inserted> answer_to(gd::insert& x) {
     return answer(to_->insert(x));
   }
@@ -325,6 +398,9 @@ private:
   }
 
   simulation* to_;
+  std::map<std::uint64_t, wait> waits_;
+  std::uint64_t tickets_ = 0;
+  std::shared_ptr<std::size_t> waiting_;
 };
 
 // -- the simulation -----------------------------------------------------------
@@ -333,7 +409,8 @@ simulation::simulation(std::unique_ptr<caf::actor_system_config> cfg,
                        gd::testing::simulation_settings how)
   : gd::testing::simulation({}, how),
     world_(std::make_unique<world>(std::move(cfg))) {
-  world_->gateway = world_->system().spawn<door>(this);
+  world_->gateway = caf::actor_cast<actors::gateway>(
+    world_->system().spawn<door>(this, world_->waiting));
 }
 
 simulation::~simulation() {
@@ -352,6 +429,8 @@ const actors::gateway& simulation::gateway() const noexcept {
 }
 
 gd::result<void> simulation::settle() {
+  if (*world_->waiting > 0)
+    anon(caf::actor_cast<caf::actor>(world_->gateway), hint{});
   if (!world_->run())
     return restless();
   return {};

@@ -44,7 +44,8 @@ public:
   caf::actor_system& system() noexcept;
 
   /// In the place of an engine's, for actors that talk to one: what it is sent, the
-  /// simulation does, at once. A simulation counts nothing and keeps no history, so that
+  /// simulation does, at once; an `await_result` is answered when its instance has ended, or
+  /// its time is over by the simulated clock. A simulation counts nothing and keeps no history, so that
   /// `stats_query`, `history_query`, `in_step_query` and `why_query` are answered
   /// `invalid_argument`.
   const actors::gateway& gateway() const noexcept;
