@@ -22,7 +22,7 @@ struct config : caf::actor_system_config {
   }
 };
 
-/// Buys something, and looks until it is over.
+/// Buys something, and is told when it is over.
 void customer(caf::event_based_actor* self,
               const gd::actors::gateway& gateway) {
   auto failed = [self](const caf::error& why) {
@@ -34,18 +34,13 @@ void customer(caf::event_based_actor* self,
     .then(
       [self, gateway, failed](const gd::inserted& row) {
     std::cout << "instance " << row.id << std::endl;
-    self->become([self, gateway, failed, id = row.id](caf::ok_atom) {
-      self->request(gateway, 10s, gd::look_up{id})
-        .then(
-          [self](const gd::instance& x) {
-        if (x.result)
-          std::cout << x.status << ": " << x.result->text() << std::endl;
-        else
-          self->delayed_send(self, 100ms, caf::ok_atom{});
-          },
-          failed);
-    });
-    self->send(self, caf::ok_atom{});
+    self->request(gateway, caf::infinite, gd::await_result{row.id})
+      .then(
+        [](const gd::awaited& x) {
+      std::cout << x.status << ": "
+                << (x.result ? x.result->text() : *x.failure) << std::endl;
+        },
+        failed);
       },
       failed);
 }

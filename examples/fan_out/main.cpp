@@ -18,7 +18,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -83,22 +82,14 @@ int count_words(const std::string& database, const std::string& schema,
                             .queue = "default"});
   if (!parent)
     return fail(parent.error());
-  while (true) {
-    auto row = db->look_up(parent->id);
-    if (!row)
-      return fail(row.error());
-    if (row->status == "failed") {
-      std::cerr << "fan_out: " << row->last_error.value_or("") << '\n';
-      return EXIT_FAILURE;
-    }
-    if (row->status == "done") {
-      if (auto sum = row->result_as<total>())
-        std::cout << sum->words << " words in " << texts.texts.size()
-                  << " texts\n";
-      return EXIT_SUCCESS;
-    }
-    std::this_thread::sleep_for(50ms);
-  }
+  auto end = db->await_result({parent->id});
+  if (!end)
+    return fail(end.error());
+  auto sum = end->result_as<total>();
+  if (!sum)
+    return fail(sum.error());
+  std::cout << sum->words << " words in " << texts.texts.size() << " texts\n";
+  return EXIT_SUCCESS;
 }
 
 } // namespace

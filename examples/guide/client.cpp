@@ -26,6 +26,15 @@ bool migrate() {
 }
 // [/migrate]
 
+// [wait]
+gd::result<receipt> receipt_of(gd::client& db, std::int64_t id) {
+  auto end = db.await_result({.id = id, .within_us = 30'000'000});
+  if (!end)
+    return end.error(); // no_such_target, erased, timed_out, unavailable
+  return end->result_as<receipt>(); // an error, with the reason, if it has failed
+}
+// [/wait]
+
 // [client]
 gd::result<std::int64_t> order(std::int64_t number) {
   auto db = gd::client::connect({.database = "dbname=shop"});

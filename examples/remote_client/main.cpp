@@ -10,16 +10,12 @@
 
 #include <caf/all.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <iostream>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace {
-
-using namespace std::chrono_literals;
 
 // clang-format off
 struct config : caf::actor_system_config {
@@ -61,16 +57,12 @@ gd::result<std::string> shop(caf::actor_system& sys, const config& cfg) {
   gd::signal paid{row->id, "payment_confirmed", gd::to_json(payment{100}), "evt-7"};
   if (auto sent = ask<gd::signalled>(self, gateway, paid); !sent)
     return sent.error();
-  while (true) {
-    auto now = ask<gd::instance>(self, gateway, gd::look_up{row->id});
-    if (!now)
-      return now.error();
-    if (now->status == "done")
-      return now->result->text();
-    if (now->status == "failed")
-      return gd::error{gd::errc::rejected, *now->last_error, {}};
-    std::this_thread::sleep_for(100ms);
-  }
+  auto end = ask<gd::awaited>(self, gateway, gd::await_result{row->id});
+  if (!end)
+    return end.error();
+  if (end->failure)
+    return gd::error{gd::errc::rejected, *end->failure, {}};
+  return end->result->text();
 }
 // clang-format on
 
