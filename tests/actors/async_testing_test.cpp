@@ -307,6 +307,7 @@ CAF_TEST(a simulation has a gateway that does what the simulation does) {
       heard.push_back("inbox " + std::to_string(y.inbox));
     });
     ask(gd::stats_query{}, [](const gd::stats&) {});
+    ask(gd::await_result{.key = "nobody"}, [](const gd::awaited&) {});
   });
   CAF_CHECK(x.sim.run_for(1s));
   CAF_CHECK_EQUAL(heard,
@@ -315,7 +316,43 @@ CAF_TEST(a simulation has a gateway that does what the simulation does) {
                          "them, got neither",
                          "inbox 1",
                          "gd::invalid_argument: a simulation counts nothing "
-                         "and keeps no history"}));
+                         "and keeps no history",
+                         "gd::no_such_target: there is no instance with the "
+                         "unique key nobody"}));
+}
+
+CAF_TEST(a simulation tells an end to whoever awaits it) {
+  fixture x{[](async_context ctx) { finish(ctx, 1); }};
+  texts heard;
+  auto ask = [&](gd::await_result what) {
+    x.sim.system().spawn(
+      [&heard, gateway = x.sim.gateway(), what](caf::event_based_actor* self) {
+      auto& sys = self->system();
+      self->request(gateway, caf::infinite, what)
+        .then(
+          [&heard](const gd::awaited& y) {
+        heard.push_back(y.status + ' ' + std::to_string(y.seq));
+          },
+          [&heard, &sys](const caf::error& why) {
+        heard.push_back(to_string(gd::actors::from_caf(sys, why)));
+        });
+    });
+  };
+  auto later = x.sim.insert(
+    {.fsm = "Errand", .state = gd::to_json(errand{9}), .delay_us = 5'000'000});
+  CAF_REQUIRE(later);
+  ask({.id = later->id});
+  ask({.id = later->id, .within_us = 2'000'000});
+  CAF_CHECK(x.sim.run_for(3s));
+  CAF_CHECK_EQUAL(heard,
+                  (texts{"gd::timed_out: instance " + std::to_string(later->id)
+                         + " has not ended in time"}));
+  CAF_CHECK(x.sim.run_for(3s));
+  ask({.id = later->id});
+  CAF_CHECK(x.sim.advance(1ms));
+  CAF_CHECK_EQUAL(heard.size(), 3u);
+  CAF_CHECK(heard.at(1).starts_with("done "));
+  CAF_CHECK_EQUAL(heard.at(1), heard.at(2));
 }
 
 CAF_TEST(actors that write to themselves for ever are an error and no hang) {

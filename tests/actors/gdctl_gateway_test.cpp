@@ -106,6 +106,10 @@ CAF_TEST(a gateway answers gdctl as the database does) {
   same(node, "transition 1 submitted");
   same(node, "show 1");
   same(node, "show 1 --json");
+  same(node, "wait 1");
+  same(node, "wait 1 --json");
+  same(node, "wait --key pay/1");
+  same(node, "wait 99");
   same(node, "why 1");
   same(node, "why --key pay/1 --json");
   same(node, "why 99");

@@ -34,6 +34,10 @@ constexpr gd::errand reads{asked_twice::reads, 100};
 constexpr gd::errand repeats{asked_twice::repeats, 100};
 constexpr gd::errand acts{asked_twice::acts, 100};
 
+gd::errand waits(std::chrono::microseconds time) {
+  return {asked_twice::reads, 100, time};
+}
+
 const error gone{errc::unavailable, "gone", {}};
 
 struct fixture {
@@ -243,9 +247,72 @@ CAF_TEST(keys make a request one that may be sent again) {
   CAF_CHECK(twice(gd::transition{.target = 7, .to = "b", .seq = 3})
             == asked_twice::acts);
   CAF_CHECK(twice(gd::look_up{7}) == asked_twice::reads);
+  CAF_CHECK(twice(gd::await_result{7}) == asked_twice::reads);
   CAF_CHECK(twice(gd::stats_query{}) == asked_twice::reads);
   CAF_CHECK(twice(gd::history_query{7}) == asked_twice::reads);
   CAF_CHECK(twice(gd::in_step_query{"A", "b"}) == asked_twice::reads);
+}
+
+CAF_TEST(those that wait for long are in the way of nobody) {
+  reach({.patience = 8s, .answer_within = 60s, .open = 2});
+  for (std::uint64_t i = 1; i <= 5; ++i)
+    add(i, waits(1h));
+  add(6, acts);
+  add(7, acts);
+  add(8, acts);
+  auto first = sent();
+  CAF_CHECK_EQUAL(std::set(first.begin(), first.end()),
+                  (std::set<std::uint64_t>{1, 2, 3, 4, 5, 6, 7}));
+  CAF_CHECK_EQUAL(box.open(), 2u);
+  CAF_CHECK(answer(6));
+  CAF_CHECK(answer(7));
+  CAF_CHECK_EQUAL(sent(), tickets{8});
+  CAF_CHECK(answer(8));
+  for (int i = 0; i < 300; ++i) { // longer than any answer may take
+    now += 1s;
+    CAF_CHECK(box.step(now).told.empty());
+    box.heard(connection(), now);
+  }
+  for (std::uint64_t i = 1; i <= 5; ++i)
+    CAF_CHECK(answer(i));
+  CAF_CHECK_EQUAL(box.unanswered(), 0u);
+  CAF_CHECK_EQUAL(box.bytes(), 0u);
+}
+
+CAF_TEST(one that waits for long is sent again with the time that is left) {
+  reach({.patience = 8s});
+  add(1, waits(60s));
+  CAF_CHECK_EQUAL(sent(), tickets{1});
+  CAF_CHECK(*box.time_left(1, now) == 60s);
+  now += 20s;
+  box.heard(connection(), now);
+  CAF_CHECK_EQUAL(lose(), told{});
+  reach_again();
+  CAF_CHECK_EQUAL(sent(), tickets{1});
+  CAF_CHECK(*box.time_left(1, now) <= 40s);
+  // It is being restarted.
+  CAF_CHECK(!answer(1, error{errc::unknown_fate, "down", {}}));
+  now += 100ms;
+  CAF_CHECK_EQUAL(sent(), tickets{1});
+  CAF_CHECK(!answer(1)->sent_before);
+}
+
+CAF_TEST(the time of one that waits for long ends at some point) {
+  reach({.patience = 8s});
+  add(1, waits(0s));
+  add(2, waits(60s));
+  CAF_CHECK_EQUAL(sent(), (tickets{1, 2}));
+  CAF_CHECK(box.step(now).told.empty()); // the gateway tells that
+  now += 8s;
+  box.heard(connection(), now);
+  CAF_CHECK_EQUAL(codes(box.step(now).told), (told{{1, errc::timed_out}}));
+  lose();
+  now += 60s;
+  CAF_CHECK_EQUAL(codes(box.step(now).told), (told{{2, errc::timed_out}}));
+  add(3, waits(1s));
+  now += 9s;
+  CAF_CHECK_EQUAL(codes(box.step(now).told), (told{{3, errc::unavailable}}));
+  CAF_CHECK_EQUAL(box.unanswered(), 0u);
 }
 
 CAF_TEST(what waits is bounded in number and in bytes) {

@@ -292,6 +292,45 @@ CAF_TEST(what a gateway has done is told truly when its answer was lost) {
   CAF_CHECK_EQUAL(signals(), "2");
 }
 
+CAF_TEST(an end is awaited over connections and nodes that come and go) {
+  std::optional<published_node> node;
+  node.emplace(db, "a");
+  reach(*node);
+  auto id = payment();
+  auto other = payment();
+  auto first = ask<gd::awaited>(gd::await_result{id});
+  auto second = ask<gd::awaited>(gd::await_result{.id = other});
+  auto nobody = ask<gd::awaited>(gd::await_result{4'711});
+  CAF_CHECK_EQUAL(code_of(nobody()), "no_such_target");
+  CAF_MESSAGE("the connection goes");
+  cut();
+  auto cancel = [&](std::int64_t which) {
+    return ask<gd::transitioned>(
+      gd::transition{.target = which, .to = "cancelled"})();
+  };
+  CAF_CHECK_EQUAL(code_of(cancel(id)), "ok");
+  auto told = first();
+  CAF_REQUIRE(told);
+  CAF_CHECK_EQUAL(told->status, "done");
+  CAF_CHECK_EQUAL(told->fsm, "Payment");
+  CAF_MESSAGE("the node dies, and another one takes its place");
+  node->end(SIGKILL);
+  node.emplace(db, "b");
+  net.lead_to(node->port());
+  CAF_CHECK_EQUAL(code_of(cancel(other)), "ok");
+  told = second();
+  CAF_REQUIRE(told);
+  CAF_CHECK_EQUAL(told->id, other);
+  CAF_MESSAGE("what was there before is told at once");
+  CAF_CHECK_EQUAL(code_of(lose_answer<gd::awaited>(gd::await_result{id})),
+                  "ok");
+  CAF_MESSAGE("and what takes too long is told as such");
+  auto waiting = payment();
+  CAF_CHECK_EQUAL(code_of(ask<gd::awaited>(
+                    gd::await_result{.id = waiting, .within_us = 200'000})()),
+                  "timed_out");
+}
+
 CAF_TEST(what a gateway has never seen is sent again or told as unknown) {
   published_node node{db, "a"};
   reach(node);

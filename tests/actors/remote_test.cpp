@@ -61,6 +61,7 @@ public:
       return answer<gd::transitioned>(x, seen_[7]);
       },
       [this](gd::look_up& x) { return answer<gd::instance>(x, seen_[3]); },
+      [this](gd::await_result& x) { return answer<gd::awaited>(x, seen_[9]); },
       [this](gd::stats_query& x) { return answer<gd::stats>(x, seen_[4]); },
       [this](gd::history_query& x) {
       return answer<gd::history_page>(x, seen_[5]);
@@ -83,7 +84,7 @@ private:
   }
 
   bool connected_ = false;
-  std::array<unsigned, 9> seen_{};
+  std::array<unsigned, 10> seen_{};
 };
 
 /// The error that a look-up of this id fails with.
@@ -112,6 +113,7 @@ public:
       [](const gd::look_up& x) -> caf::result<gd::instance> {
         return to_caf(sample_error(x.id));
       },
+      [](const gd::await_result&) -> caf::result<gd::awaited> { return any(); },
       [](const gd::stats_query&) -> caf::result<gd::stats> { return any(); },
       [](const gd::history_query&) -> caf::result<gd::history_page> {
         return any();

@@ -74,6 +74,21 @@ struct fixture {
     return db.scalar("select count(*) from gen_durable");
   }
 
+  /// Until a client that waits for ends has been told of a look.
+  void wait_until_looked() {
+    db.wait_until("select count(*) from pg_stat_activity where datname = "
+                  "current_database() and state = 'idle' and query like "
+                  "'%as left_out%'",
+                  "1");
+  }
+
+  /// Its connection's process.
+  std::string looker() {
+    return db.scalar("select max(pid) from pg_stat_activity where datname = "
+                     "current_database() and query like '%as left_out%' and "
+                     "pid <> pg_backend_pid()");
+  }
+
   temporary_database db;
 };
 
@@ -337,6 +352,84 @@ CAF_TEST(stats count what is there) {
                               .instances = 2,
                               .future = 1}));
   CAF_CHECK_EQUAL(rows->at(1).status, "failed");
+}
+
+// -- ends ---------------------------------------------------------------------
+
+CAF_TEST(ends are awaited together and told in order with their reasons) {
+  auto client = connect({.poll = 20ms});
+  std::vector<gd::insert> some(5, row());
+  some.back().unique_key = "k";
+  auto made = client.insert_all(std::move(some));
+  auto id = [&made](std::size_t i) { return made.at(i)->id; };
+  auto done = [&](std::size_t i) {
+    db.rows(
+      "update gen_durable set status = 'done', result = '{\"n\": 1}', seq "
+      "= 3 where id = $1::bigint",
+      {std::to_string(id(i))});
+  };
+  done(0);
+  db.rows(
+    "update gen_durable set status = 'failed', last_error = 'why' where id "
+    "= $1::bigint",
+    {std::to_string(id(1))});
+  auto answers = std::async(std::launch::async, [&] {
+    return client.await_result_all({{.id = id(0)},
+                                    {.id = id(1)},
+                                    {.id = id(2)},
+                                    {.id = id(3)},
+                                    {.key = "k"},
+                                    {.id = 4'711},
+                                    {.key = "nobody"},
+                                    {},
+                                    {.id = id(2), .within_us = 0}});
+  });
+  wait_until_looked();
+  done(2);
+  db.rows("delete from gen_durable where id = $1::bigint",
+          {std::to_string(id(3))});
+  done(4);
+  auto told = answers.get();
+  CAF_CHECK(told.at(0)
+            && *told.at(0)
+                 == (gd::awaited{.id = id(0),
+                                 .fsm = "m",
+                                 .version = 1,
+                                 .status = "done",
+                                 .result = json::raw("{\"n\": 1}"),
+                                 .seq = 3}));
+  CAF_CHECK(told.at(1) && told.at(1)->status == "failed"
+            && told.at(1)->failure == "why" && !told.at(1)->result);
+  CAF_CHECK(told.at(2) && told.at(2)->status == "done");
+  CAF_CHECK_EQUAL(code_of(told.at(3)), errc::erased);
+  CAF_CHECK(told.at(4) && told.at(4)->id == id(4));
+  CAF_CHECK_EQUAL(code_of(told.at(5)), errc::no_such_target);
+  CAF_CHECK_EQUAL(code_of(told.at(6)), errc::no_such_target);
+  CAF_CHECK_EQUAL(code_of(told.at(7)), errc::invalid_argument);
+  CAF_CHECK_EQUAL(code_of(told.at(8)), errc::timed_out);
+  CAF_CHECK_EQUAL(told.at(1)->result_as<std::int64_t>().error().message,
+                  "instance " + std::to_string(id(1))
+                    + " has no result: it has failed: why");
+  CAF_CHECK(client.await_result_all({}).empty());
+}
+
+CAF_TEST(an end is awaited over connections that are lost) {
+  auto client = connect({.poll = 20ms});
+  auto id = insert_one(client);
+  auto answer = std::async(std::launch::async,
+                           [&] { return client.await_result({.id = id}); });
+  for (int i = 0; i < 3; ++i) {
+    wait_until_looked();
+    CAF_CHECK_EQUAL(db.scalar("select count(pg_terminate_backend(pid)) from "
+                              "pg_stat_activity where pid = $1::int",
+                              {looker()}),
+                    "1");
+  }
+  wait_until_looked();
+  db.rows("update gen_durable set status = 'done', result = '7'");
+  auto told = answer.get();
+  CAF_REQUIRE(told);
+  CAF_CHECK_EQUAL(*told->result_as<std::int64_t>(), 7);
 }
 
 // -- lost connections ---------------------------------------------------------

@@ -578,6 +578,13 @@ struct million_rows {
         .of(20),
       measured{sql::look_up, "777777, 16777216, '{}'", 20}.of(1),
       measured{sql::look_up, "0, 16777216, '{k}'", 20, kept}.of(1),
+      // Of a thousand that are awaited, and of one more by its key.
+      measured{
+        sql::awaited,
+        "array(select generate_series(1, 700000, 700)), 16777216, '{k}', "
+        "false, 8388608",
+        12}
+        .of(1'001),
       // The names of 7,000 rows, 3,200 pages; while nobody has analyzed the table, all of it.
       measured{sql::unknown, "'{rare}', '{Order}', '{1}', '{}'", 16}.of(7'000),
       measured{sql::unknown, "'{rear}', '{}', '{}', '{}'", 16}.of(7'000),

@@ -81,6 +81,48 @@ struct fixture : gd::test::database_of_gdctl {
 
 CAF_TEST_FIXTURE_SCOPE(gdctl_operate_tests, fixture)
 
+// -- wait ---------------------------------------------------------------------
+
+CAF_TEST(whoever waits for an end is told it by text and exit code) {
+  CAF_CHECK_EQUAL(run("wait 2").code, 6);
+  auto failed = run("wait 2 --json");
+  CAF_CHECK_EQUAL(failed.code, 6);
+  CAF_CHECK_EQUAL(failed.said,
+                  "{\"id\":2,\"fsm\":\"Order\",\"version\":1,\"status\":"
+                  "\"failed\",\"result\":null,\"failure\":\"no stock\","
+                  "\"seq\":0}\n");
+  db.rows("update gen_durable set status = 'done', result = '{\"n\": 7}', "
+          "unique_key = 'k', unique_scope = '{done}' where id = 1");
+  for (const auto* whom : {"1", "--key k"}) {
+    auto done = run("wait "s + whom);
+    CAF_CHECK_EQUAL(done.code, 0);
+    CAF_CHECK_EQUAL(done.said, "instance       1\nmachine        Order v1\n"
+                               "status         done\n"
+                               "result         {\"n\": 7}\n");
+  }
+  auto late = run("wait 3 --timeout 10ms");
+  CAF_CHECK_EQUAL(late.code, 7);
+  CAF_CHECK_EQUAL(late.said, "gdctl: instance 3 has not ended within 10 ms\n");
+  auto nobody = run("wait 4711");
+  CAF_CHECK_EQUAL(nobody.code, 5);
+  CAF_CHECK_EQUAL(nobody.said, "gdctl: there is no instance 4711\n");
+  CAF_CHECK_EQUAL(run("wait --key nobody").code, 5);
+  for (const auto* wrong : {"", "x", "3 --timeout 2d", "3 --timeout soon"})
+    CAF_CHECK_EQUAL(run("wait "s + wrong).code, 2);
+}
+
+CAF_TEST(a wait ends with its instance) {
+  auto waiting = start("wait 3");
+  db.wait_until("select count(*) from pg_stat_activity where datname = "
+                "current_database() and state = 'idle' and query like "
+                "'%as left_out%'",
+                "1");
+  db.rows("update gen_durable set status = 'done', result = '{}' where id = 3");
+  int status = 0;
+  CAF_REQUIRE_EQUAL(waitpid(waiting, &status, 0), waiting);
+  CAF_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 // -- top ----------------------------------------------------------------------
 
 namespace {

@@ -103,6 +103,8 @@ private:
     if (why.empty())
       why = sample_of<gd::look_up, gd::instance>("look_up");
     if (why.empty())
+      why = sample_of<gd::await_result, gd::awaited>("await_result");
+    if (why.empty())
       why = sample_of<gd::stats_query, gd::stats>("stats_query");
     if (why.empty())
       why = sample_of<gd::history_query, gd::history_page>("history_query");
@@ -228,6 +230,8 @@ private:
      [this](auto& x) { return ask_json<gd::transitioned, gd::transition>(x); }},
     {"look_up",
      [this](auto& x) { return ask_json<gd::instance, gd::look_up>(x); }},
+    {"await_result",
+     [this](auto& x) { return ask_json<gd::awaited, gd::await_result>(x); }},
     {"stats_query",
      [this](auto& x) { return ask_json<gd::stats, gd::stats_query>(x); }},
     {"history_query",
