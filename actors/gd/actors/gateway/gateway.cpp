@@ -616,7 +616,8 @@ void gateway_worker::end_reading(std::uint64_t ticket, const error& why) {
 
 // -- waiting for ends ----------------------------------------------------------
 
-caf::result<gd::awaited> gateway_worker::await_end(const gd::await_result& x) {
+template <class Request>
+caf::result<gd::awaited> gateway_worker::await_end(const Request& x) {
   // Whom a promise that is made takes over.
   auto by = who_asks(price_of<true>(x));
   open_request<gd::awaited> to{make_response_promise<gd::awaited>(), by};

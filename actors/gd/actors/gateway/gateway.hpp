@@ -120,7 +120,8 @@ private:
   void read_next(reading_line& line);
   void finish_reading(std::uint64_t ticket, const pq::reply& reply);
   void end_reading(std::uint64_t ticket, const error& why);
-  caf::result<gd::awaited> await_end(const gd::await_result& x);
+  template <class Request>
+  caf::result<gd::awaited> await_end(const Request& x);
   void look_at_ends(clock::time_point now);
   void answer_ends(end_watch::answers all);
   void end_waits(const error& why);
