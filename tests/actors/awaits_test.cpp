@@ -253,8 +253,9 @@ CAF_TEST(an end is told that leaves no row) {
 
 CAF_TEST(a key is looked for once and its instance awaited then) {
   begin();
-  rows.rows("insert into gen_durable (fsm, step, unique_key) values "
-            "('Probe', 'first', 'k')");
+  rows.rows(
+    "insert into gen_durable (fsm, step, unique_key, unique_scope) values "
+    "('Probe', 'first', 'k', '{runnable}')");
   ask({{.key = "nobody"}, {.key = "k"}});
   finish_all();
   CAF_CHECK_EQUAL(heard.at(0), "no_such_target there is no instance with the "
@@ -262,8 +263,9 @@ CAF_TEST(a key is looked for once and its instance awaited then) {
   CAF_CHECK_EQUAL(heard.at(1), "");
   // It leaves its key as it ends, and another one takes that.
   end_elsewhere(1, "done", "{\"n\": 7}");
-  rows.rows("insert into gen_durable (fsm, step, unique_key) values "
-            "('Probe', 'first', 'k')");
+  rows.rows(
+    "insert into gen_durable (fsm, step, unique_key, unique_scope) values "
+    "('Probe', 'first', 'k', '{runnable}')");
   pass(1s);
   CAF_CHECK_EQUAL(heard.at(1), "done {\"n\": 7}");
 }
@@ -360,6 +362,7 @@ CAF_TEST(
             "values (1, 'Probe', 'first')");
   ask(1);
   db->deliver();
+  sched.run();
   finish_all();
   CAF_CHECK_EQUAL(heard, (told{"no_such_target there is no instance 1", ""}));
 }
