@@ -107,6 +107,10 @@ int main(int argc, char** argv) {
     };
   }
 
+  const auto& queue = opts.engine.queues.front();
+  auto what = opts.engine.machines.front().title() + " in queue " + queue.name
+              + ", " + std::to_string(queue.slots) + " slots";
+
   caf::actor_system_config cfg;
   gd::actors::add_to(cfg);
   if (opts.publishes())
@@ -125,6 +129,7 @@ int main(int argc, char** argv) {
     }
     std::cout << "published at " << *place << std::endl;
   }
+  std::cerr << "checkout: runs " << what << "; SIGTERM ends it" << std::endl;
   if (auto ended = engine->run_until_signal(); !ended) {
     std::cerr << "checkout: " << to_string(ended.error()) << '\n';
     return EXIT_FAILURE;

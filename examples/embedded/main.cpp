@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 
@@ -43,21 +44,32 @@ void shopper(caf::event_based_actor* self, const gd::actors::gateway& gateway) {
   }, failed);
 }
 
-void caf_main(caf::actor_system& sys, const config& cfg) {
+/// Until SIGINT or SIGTERM. An error: the engine has given up.
+gd::result<void> run(caf::actor_system& sys, const config& cfg) {
   auto engine = gd::actors::start(sys, {.database = cfg.database,
                                         .machines = {checkout()},
                                         .queues = {{"default", 10}, {"checkout", 5}}});
-  if (!engine) {
-    std::cerr << to_string(engine.error()) << '\n';
-    return;
-  }
+  if (!engine)
+    return engine.error();
   sys.spawn(shopper, engine->gateway());
-  if (auto ended = engine->run_until_signal(); !ended) // SIGINT or SIGTERM
-    std::cerr << to_string(ended.error()) << '\n';
+  return engine->run_until_signal();
 }
 // [/readme]
-// clang-format on
 
 } // namespace
 
-CAF_MAIN()
+int main(int argc, char** argv) {
+  config cfg;
+  if (auto why = cfg.parse(argc, argv)) {
+    std::cerr << to_string(why) << '\n';
+    return EXIT_FAILURE;
+  }
+  if (cfg.cli_helptext_printed)
+    return EXIT_SUCCESS;
+  caf::actor_system sys{cfg};
+  auto ended = run(sys, cfg);
+  if (!ended)
+    std::cerr << to_string(ended.error()) << '\n';
+  return ended ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+// clang-format on
