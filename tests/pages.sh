@@ -119,7 +119,7 @@ cases() { # FUNCTION
   "$1" "--step" --schema jobs list --ste # jobs is the schema's name
   "$1" "--schema" migrate up --sch
   "$1" "bash zsh fish" completion ""
-  "$1" "$work/man1/gdctl-why.1" insert --file "$work/man1/gdctl-w"
+  "$1" "$work/man1/gdctl-why.1" insert --file "$work/man1/gdctl-wh"
   "$1" "" show 7 --no-such
 }
 
