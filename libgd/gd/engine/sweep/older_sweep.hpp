@@ -35,7 +35,7 @@ public:
   }
 
   next begin(clock::time_point) override {
-    return look();
+    return page();
   }
 
   next finish(const pq::reply& reply, clock::time_point now) override {
@@ -50,7 +50,7 @@ public:
       return {};
     found_ = true;
     here_.wake(queues_);
-    return in_time(now) ? look() : next{};
+    return in_time(now) ? page() : next{};
   }
 
 private:
@@ -69,7 +69,7 @@ private:
     return all;
   }
 
-  next look() {
+  next page() {
     auto asked = changes();
     looking_ = !asked.empty();
     if (!looking_)
