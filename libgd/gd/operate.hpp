@@ -37,7 +37,8 @@ struct why {
   std::string status{};     ///< as in `instance`
   /// finished, failed; executes, left_behind, lease_over; owed; waits, overdue, rests;
   /// delayed, no_node, version_unknown, queue_unserved, queue_paused, row_locked, behind,
-  /// key_locked, suspect or due; or refused, by the database, as a node was told.
+  /// key_locked, suspect or due; or refused, by the database, as a node was told; or erased,
+  /// as is its status then: all that is left of it.
   std::string cause{};
   std::string sentence{}; ///< the same for people; it also says what to do
   json details{};         ///< what the sentence tells, as members of an object
@@ -67,7 +68,9 @@ struct why {
 /// - discard: a signal leaves the inbox of one that does not execute, and is not done, as if
 ///   a step had consumed it.
 /// - replace: such a signal gets another payload. An instance that waits for its name wakes.
-GD_ENUM(act, retry, stop, run_now, move, upgrade, discard, replace);
+/// - erase: one that does not execute is deleted, with its signals and its history. What is
+///   left (`gen_durable_erased`) says that there was one, who has erased it, when and why.
+GD_ENUM(act, retry, stop, run_now, move, upgrade, discard, replace, erase);
 
 /// Does something with one instance.
 struct command {
@@ -75,7 +78,8 @@ struct command {
   std::int64_t target = 0;                ///< the instance; or `key`
   std::string queue{};                    ///< of `move`; empty: as it is
   std::optional<std::int16_t> priority{}; ///< of `move`; empty: as it is
-  /// Why, for its history and, of `stop`, for its last_error; over 8 KiB, it is cut.
+  /// Why, for its history and, of `stop`, for its last_error; over 8 KiB, it is cut. Of
+  /// `erase` it is required.
   std::optional<std::string> reason{};
   std::optional<std::string> by{}; ///< who does it: a name
   /// In the place of `target`: the instance that has this unique key now.
@@ -97,7 +101,7 @@ struct command {
 struct commanded {
   std::int64_t id = 0;   ///< the instance
   std::int64_t seq = 0;  ///< the instance's, behind it
-  std::string status{};  ///< the same
+  std::string status{};  ///< the same; or erased, and seq is its last one
   bool executed = false; ///< it was stopped while a node executed it
 
   GD_STATE(commanded, id, seq, status, executed);

@@ -1,5 +1,5 @@
--- Does something with one instance. $1 text what: retry, stop, run_now, move, discard or replace, $2 bigint id, or $3 bytea[] one
--- unique key that it has now, else empty, $4 text queue that it is moved to, or empty, $5 bigint[] one priority, or empty, $6 text why, or
+-- Does something with one instance. $1 text what: retry, stop, run_now, move, discard, replace or erase, $2 bigint id, or $3 bytea[]
+-- one unique key that it has now, else empty, $4 text queue that it is moved to, or empty, $5 bigint[] one priority, or empty, $6 text why, or
 -- empty, $7 text who, or empty: the user, $8 bool whether a queue that nobody has is meant, $9 bigint signal that is discarded, or
 -- replaced, $10 text by which payload (JSON)
 -- One row: the instance's id, and its seq and status now; whether it was executing. What is refused is an error: see _gd_operate.

@@ -11,7 +11,7 @@ drop trigger gen_durable_signals_timeline on :"schema".gen_durable_signals;
 
 drop function
   :"schema".gd_cancel_job, :"schema"._gd_upgrade, :"schema"._gd_work_on_job, :"schema"._gd_refused, :"schema"._gd_try_for,
-  :"schema"._gd_act_for, :"schema".gd_begin_job, :"schema"._gd_upgrade_fault, :"schema"._gd_fits, :"schema".gd_resume,
+  :"schema"._gd_act_for, :"schema".gd_begin_job, :"schema"._gd_upgrade_fault, :"schema"._gd_fits, :"schema".gd_erase, :"schema"._gd_erase, :"schema".gd_resume,
   :"schema".gd_pause, :"schema".gd_replace, :"schema".gd_discard, :"schema".gd_requeue, :"schema".gd_run_now, :"schema".gd_stop, :"schema".gd_retry, :"schema"._gd_operate,
   :"schema"._gd_act_fault, :"schema"._gd_act, :"schema"._gd_act_statuses, :"schema"._gd_enter_act, :"schema".gd_why,
   :"schema"._gd_why, :"schema"._gd_held_text, :"schema"._gd_holder, :"schema"._gd_lockers, :"schema"._gd_runs,
@@ -24,13 +24,13 @@ drop function
   :"schema"._gd_names, :"schema"._gd_nearest, :"schema"._gd_distance, :"schema"._gd_expiry, :"schema"._gd_hold_all,
   :"schema"._gd_hold, :"schema"._gd_hold_key, :"schema"._gd_address, :"schema"._gd_repair, :"schema"._gd_check,
   :"schema"._gd_refuse_ids, :"schema"._gd_ids_fault, :"schema"._gd_id_sequences, :"schema"._gd_follow_before_insert,
-  :"schema"._gd_next_id, :"schema"._gd_follow_timeline, :"schema"._gd_timeline, :"schema"._gd_named, :"schema"._gd_key_text,
+  :"schema"._gd_next_id, :"schema"._gd_follow_timeline, :"schema"._gd_timeline, :"schema"._gd_gone_text, :"schema"._gd_erased_text, :"schema"._gd_named, :"schema"._gd_key_text,
   :"schema"._gd_shell_text, :"schema"._gd_time_text, :"schema"._gd_us, :"schema"._gd_list_again, :"schema"._gd_list_faults, :"schema"._gd_see_to_none, :"schema"._gd_see_to, :"schema"._gd_unlist, :"schema"._gd_check_payload,
   :"schema"._gd_mover_fault, :"schema"._gd_json_fault, :"schema"._gd_name_fault, :"schema"._gd_refuse, :"schema"._gd_traceparent;
 
 drop view :"schema".gen_durable_transitions;
 drop sequence :"schema".gen_durable_timeline;
-drop table :"schema".gen_durable_schema, :"schema".gen_durable_jobs, :"schema".gen_durable_ledger, :"schema".gen_durable_crashes,
+drop table :"schema".gen_durable_schema, :"schema".gen_durable_jobs, :"schema".gen_durable_erased, :"schema".gen_durable_ledger, :"schema".gen_durable_crashes,
   :"schema".gen_durable_queues, :"schema".gen_durable_nodes, :"schema".gen_durable_machines, :"schema".gen_durable_signals,
   :"schema".gen_durable_leases, :"schema".gen_durable_due, :"schema".gen_durable;
 drop type :"schema".gen_durable_status;

@@ -17,4 +17,5 @@
 -- include schema/functions/status.sql
 -- include schema/functions/why.sql
 -- include schema/functions/operate.sql
+-- include schema/functions/erase.sql
 -- include schema/functions/jobs.sql

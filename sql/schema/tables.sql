@@ -291,6 +291,21 @@ create view :"schema".gen_durable_transitions with (security_invoker = true) as
   from :"schema".gen_durable_ledger l
   left join :"schema".gen_durable g on g.id = l.instance_id;
 
+-- -- what was erased ----------------------------------------------------------------
+
+-- What is left of an instance that an operator has erased: that there was one, and who wanted it gone. Nothing of what was in it: of
+-- its key, state, result, signals and history there is no more. Never trimmed; the reason is the operator's own words.
+create table :"schema".gen_durable_erased (
+  instance_id bigint primary key,
+  fsm         text not null,
+  fsm_version int not null,
+  status      text not null,             -- that it had then
+  seq         bigint not null,           -- the same
+  at          timestamptz not null,
+  by          text not null,
+  reason      text not null
+);
+
 -- -- jobs ---------------------------------------------------------------------------
 
 -- What is done with all instances of a filter, in batches, by whoever works on it: a node, or who waits for it.

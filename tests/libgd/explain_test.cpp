@@ -586,6 +586,7 @@ struct million_rows {
         .of(20),
       measured{sql::look_up, "777777, 16777216, '{}'", 20}.of(1),
       measured{sql::look_up, "0, 16777216, '{k}'", 20, kept}.of(1),
+      measured{sql::gone, "777777", 4}.of(1),
       // Of a thousand that are awaited, and of one more by its key.
       measured{sql::awaited,
                awaited_ids() + ", 16777216, '{k}', false, 8388608", 12}

@@ -103,7 +103,7 @@ void add_pause(CLI::App& app, const globals& global, action& chosen);
 void add_resume(CLI::App& app, const globals& global, action& chosen);
 void add_list(CLI::App& app, const globals& global, action& chosen);
 void add_jobs(CLI::App& app, const globals& global, action& chosen);
-/// retry, stop, run-now, move, upgrade, discard, replace.
+/// retry, stop, run-now, move, upgrade, discard, replace, erase.
 void add_verbs(CLI::App& app, const globals& global, action& chosen);
 void add_tls(CLI::App& app, action& chosen);
 void add_secret(CLI::App& app, action& chosen);

@@ -213,6 +213,35 @@ void add_repairs(CLI::App& app, const globals& global, action& chosen) {
             "gdctl retry 7"});
 }
 
+void add_erase(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<repair_options>();
+  opts->what.what = gd::act::erase;
+  auto* sub = app.add_subcommand("erase", "Delete an instance for good");
+  add_address(*sub, opts->which);
+  sub
+    ->add_option("--reason", opts->what.reason,
+                 "Why: it stays, so let it name nobody")
+    ->required();
+  sub->add_option(
+    "--by", opts->what.by,
+    "Who does it, which stays, too; default: the database's user");
+  describe(
+    *sub,
+    "With its signals and its history, at once. Of an instance that does "
+    "not execute: stop it\nfirst. What stays is its number, its machine, "
+    "status and seq, when, by whom and why: gdctl why\ntells that. Other "
+    "instances, backups and logs keep what they have of it.\nPrints "
+    "{\"id\":7,\"seq\":4,\"status\":\"erased\",\"executed\":false}.",
+    {"gdctl erase 7 --reason 'request 2024-17' --by ann",
+     "gdctl erase --key 'order 42' --reason 'request 2024-17'"});
+  sub->callback([=, &global, &chosen] {
+    take_id(opts->which);
+    chosen = [opts, &global] {
+      return act_on_one(global, opts->which, opts->what);
+    };
+  });
+}
+
 int pause(const globals& global, const gd::command& what) {
   auto db = open_database(global);
   if (!db)
@@ -287,6 +316,7 @@ void add_verbs(CLI::App& app, const globals& global, action& chosen) {
       "gdctl upgrade --machine Order --machine-version 1 --to-version 2 "
       "--map charge=pay --dry-run"}});
   add_repairs(app, global, chosen);
+  add_erase(app, global, chosen);
 }
 
 void add_pause(CLI::App& app, const globals& global, action& chosen) {

@@ -197,8 +197,15 @@ result<pq::rows> client::impl::ask_once(const pq::unit& work) {
 result<instance> client::look_up(const gd::look_up& what) {
   if (auto ok = check_address("id", what.id, what.key, impl_->limits_); !ok)
     return ok.error();
-  return read_found(store::read_instance, store::no_instance(what.id, what.key),
-                    impl_->read(store::look_up(what)));
+  auto found = read_found(store::read_instance,
+                          store::no_instance(what.id, what.key),
+                          impl_->read(store::look_up(what)));
+  if (found || what.key || found.error().code != errc::not_found)
+    return found;
+  // Who may not know what was erased is told that there is none.
+  if (auto rows = impl_->read(store::gone(what.id)))
+    return store::told_gone(*rows);
+  return found;
 }
 
 result<awaited> client::await_result(const gd::await_result& what) {

@@ -93,10 +93,11 @@ static error refused_argument(error why) {
 
 result<commanded> client::operate(const command& what) {
   if (what.what == act::upgrade)
-    return error{errc::invalid_argument,
-                 "what: expected retry|stop|run_now|move|discard|replace, got "
-                 "upgrade: a node that has the machine does that (begin_job)",
-                 {}};
+    return error{
+      errc::invalid_argument,
+      "what: expected retry|stop|run_now|move|discard|replace|erase, "
+      "got upgrade: a node that has the machine does that (begin_job)",
+      {}};
   if (auto ok = check_move(what, impl_->limits_); !ok)
     return ok.error();
   if (!what.queue.empty())

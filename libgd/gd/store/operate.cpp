@@ -281,6 +281,14 @@ error no_instance(std::int64_t id, const std::optional<std::string>& key) {
   return {errc::not_found, "there is no instance " + address_text(id, key), {}};
 }
 
+pq::call gone(std::int64_t id) {
+  return make_call(sql::gone, id);
+}
+
+error told_gone(const pq::rows& rows) {
+  return {errc::not_found, std::string{rows.text(0, 0)}, {}};
+}
+
 pq::call history(const history_query& what) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   auto from = what.from_seq.value_or(what.newest_first ? most : 0);

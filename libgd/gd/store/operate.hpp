@@ -196,6 +196,9 @@ struct awaited_row {
 };
 /// Where nobody was read.
 error no_instance(std::int64_t id, const std::optional<std::string>& key);
+/// Asks the same: it may have been erased.
+pq::call gone(std::int64_t id);
+error told_gone(const pq::rows& rows);
 /// Read as `ledger_entry`, `in_step_row`, `stats_row`.
 pq::call history(const history_query& what);
 pq::call in_step(const in_step_query& what);

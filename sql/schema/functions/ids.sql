@@ -81,7 +81,8 @@ execute function :"schema"._gd_follow_before_insert();
 -- The sequences that ids come from. A sequence that stands behind its rows gives out ids that others have: a logical replica has
 -- none of its publisher's sequences, COPY and a partial restore leave them where they are, and somebody's setval may do anything.
 -- With the owner's rights: who may draw ids may not see where sequences stand, nor the histories that are left of other instances.
--- sequence: null: none belongs to the ids. highest: of the instances, and of those in the ledger, which a new one must not inherit.
+-- sequence: null: none belongs to the ids. highest: of the instances, and of those in the ledger or erased, which a new one must not
+-- inherit.
 create function :"schema"._gd_id_sequences(out ids_of text, out sequence text, out stands_at bigint, out highest bigint)
 returns setof record
 language plpgsql security definer
@@ -90,7 +91,8 @@ as $$
 begin
   for ids_of, highest in
     select 'gen_durable', greatest((select g.id from gen_durable g order by g.id desc limit 1),
-                                   (select l.instance_id from gen_durable_ledger l order by l.instance_id desc limit 1))
+                                   (select l.instance_id from gen_durable_ledger l order by l.instance_id desc limit 1),
+                                   (select e.instance_id from gen_durable_erased e order by e.instance_id desc limit 1))
     union all
     select 'gen_durable_signals', (select s.id from gen_durable_signals s order by s.id desc limit 1)
     union all

@@ -31,7 +31,8 @@ begin atomic
   select case when _gd_act_statuses.what = 'retry' then array['failed'] when _gd_act_statuses.what = 'run_now' then array['runnable']
               when _gd_act_statuses.what = 'stop' then array['runnable', 'executing', 'awaiting_signal']
               when _gd_act_statuses.what in ('move', 'upgrade', 'discard', 'replace')
-              then array['runnable', 'awaiting_signal', 'failed'] end;
+              then array['runnable', 'awaiting_signal', 'failed']
+              when _gd_act_statuses.what = 'erase' then array['runnable', 'awaiting_signal', 'done', 'failed'] end;
 end;
 
 -- Does something with one instance, or tells why not. Its arguments have been checked. wait: for whoever has locked the row, or
@@ -108,7 +109,7 @@ begin
   end if;
   if here.status is null then
     answer := 'no_such_target';
-    detail := pg_catalog.format('there is no instance %s', coalesce(_gd_named(target, key), 'null'));
+    detail := _gd_gone_text(target, key);
     return;
   end if;
   status := here.status;
@@ -266,7 +267,7 @@ begin atomic
     :"schema"._gd_mover_fault(_gd_act_fault.reason, _gd_act_fault.by));
 end;
 
--- As _gd_act, named by an id or by a key, waiting for strangers; what is refused is an error: 22023 for arguments, P0002 for an
+-- As _gd_act, and _gd_erase, named by an id or by a key, waiting for strangers; what is refused is an error: 22023 for arguments, P0002 for an
 -- instance that is not there, MV003 where its status does not fit, MV006 where another has its unique key. by: null is the user.
 create function :"schema"._gd_operate(
   what text, target bigint, key text, key_bytes bytea, queue text, priority int, reason text, by text,
@@ -281,13 +282,15 @@ declare
   named bytea := _gd_address('target', target, _gd_operate.key, key_bytes);
   who text := coalesce(_gd_operate.by, session_user::text);
   fault text := case
-    when _gd_operate.what in ('retry', 'stop', 'run_now', 'move', 'discard', 'replace')
+    when _gd_operate.what in ('retry', 'stop', 'run_now', 'move', 'discard', 'replace', 'erase')
     then coalesce(_gd_act_fault(_gd_operate.what, _gd_operate.queue, _gd_operate.priority, _gd_operate.reason, who),
       case when _gd_operate.what in ('discard', 'replace') and _gd_operate.signal is null then 'signal: expected a number, got null' end,
+      case when _gd_operate.what = 'erase' and pg_catalog.btrim(coalesce(_gd_operate.reason, ''), E' \t\r\n') = ''
+           then 'reason: expected why it is erased, which is all that is left of it, got nothing' end,
       case when _gd_operate.what = 'replace' then case
         when _gd_operate.payload is null then 'payload: expected JSON, got null'
         else _gd_json_fault('payload', _gd_operate.payload) end end)
-    else pg_catalog.format('what: expected retry|stop|run_now|move|discard|replace, got %s',
+    else pg_catalog.format('what: expected retry|stop|run_now|move|discard|replace|erase, got %s',
       coalesce(left(_gd_operate.what, 255), 'null')) end;
   a record;
   told text;
@@ -301,9 +304,13 @@ begin
   if fault is not null then
     raise exception using errcode = '22023', message = fault;
   end if;
-  select x.* into a
-  from _gd_act(_gd_operate.what, target, named, _gd_operate.queue, _gd_operate.priority::smallint, _gd_operate.reason, who, true,
-    signal => _gd_operate.signal, payload => _gd_operate.payload) x;
+  if _gd_operate.what = 'erase' then
+    select x.* into a from _gd_erase(target, named, _gd_operate.reason, who) x;
+  else
+    select x.* into a
+    from _gd_act(_gd_operate.what, target, named, _gd_operate.queue, _gd_operate.priority::smallint, _gd_operate.reason, who, true,
+      signal => _gd_operate.signal, payload => _gd_operate.payload) x;
+  end if;
   if a.answer not in ('done', 'same') then
     raise exception using message = a.detail, errcode = case a.answer
       when 'conflict' then 'MV003' when 'taken' then 'MV006' when 'locked' then '55P03' else 'P0002' end;

@@ -50,3 +50,21 @@ begin atomic
   select case when _gd_named.key is null then _gd_named.id::text
               else 'with the unique key ' || :"schema"._gd_key_text(_gd_named.key) end;
 end;
+
+-- That an instance was erased, behind its number; null: it was not.
+create function :"schema"._gd_erased_text(id bigint) returns text
+language sql stable
+begin atomic
+  select format('was erased at %s by %s: %s', :"schema"._gd_time_text(e.at), left(e.by, 255), left(e.reason, 1000))
+  from :"schema".gen_durable_erased e
+  where e.instance_id = _gd_erased_text.id;
+end;
+
+-- What is said of an instance that is not there.
+create function :"schema"._gd_gone_text(id bigint, key bytea) returns text
+language sql stable
+begin atomic
+  select coalesce(
+    case when _gd_gone_text.key is null then format('instance %s ', _gd_gone_text.id) || :"schema"._gd_erased_text(_gd_gone_text.id) end,
+    format('there is no instance %s', coalesce(:"schema"._gd_named(_gd_gone_text.id, _gd_gone_text.key), 'null')));
+end;

@@ -406,8 +406,9 @@ begin atomic
 end;
 
 -- Why an instance is where it is, in one sentence, which also says what to do, and as data. It is named by its id, or by the
--- key that it has. No row: there is none. Reads its row, of each other table as much as concerns it, the nodes, and who lives.
--- cause: finished, failed; executes, left_behind (its node is gone), lease_over; owed (its unique key is another's); waits,
+-- key that it has. No row: there is none; of one that was erased, that it was. Reads its row, of each other table as much as concerns
+-- it, the nodes, and who lives.
+-- cause: erased; finished, failed; executes, left_behind (its node is gone), lease_over; owed (its unique key is another's); waits,
 -- overdue, rests; delayed, no_node, version_unknown, queue_unserved, queue_paused, row_locked, refused (by the database, for what a
 -- node was to do with it), behind (another of its partition key), key_locked, suspect, due. details: what the sentence tells; also:
 -- the other causes that hold. The plan is kept by the session:
@@ -427,5 +428,15 @@ set plan_cache_mode = force_generic_plan
 as $$
 begin
   return query select w.* from _gd_why(gd_why.target, gd_why.key, gd_why.key_bytes) w;
+  if not found then
+    return query
+    select e.instance_id, left(e.fsm, 255), e.fsm_version, text '', text 'erased', text 'erased',
+      pg_catalog.format('Instance %s ', e.instance_id) || _gd_erased_text(e.instance_id),
+      pg_catalog.jsonb_build_object('since', e.at, 'erased_by', left(e.by, 255), 'reason', left(e.reason, 1000), 'was', e.status,
+        'seq', e.seq),
+      0, 0, 0, cast(null as text)
+    from gen_durable_erased e
+    where e.instance_id = gd_why.target;
+  end if;
 end
 $$;

@@ -87,6 +87,7 @@ const std::map<std::string, std::set<std::string_view>, std::less<>> verb_takes{
   {"upgrade", {"target", "filter", "why", "to_version", "to_steps", "force"}},
   {"discard", {"target", "why", "signal"}},
   {"replace", {"target", "why", "signal", "payload"}},
+  {"erase", {"target", "why"}},
   {"rewind", {"target", "why", "seq"}},
   {"signal", {"target", "name", "payload", "dedup_key"}},
   {"pause", {"queue", "why", "force"}},
@@ -99,8 +100,8 @@ gd::result<void> check_members(const verb_shape& x) {
   auto found = verb_takes.find(x.verb);
   if (found == verb_takes.end())
     return bad_usage("verb: expected retry, stop, run-now, move, upgrade, "
-                     "discard, replace, rewind, signal, pause, resume or "
-                     "cancel, got "
+                     "discard, replace, erase, rewind, signal, pause, resume "
+                     "or cancel, got "
                      + json_string(x.verb));
   struct given {
     std::string_view name;
@@ -195,6 +196,7 @@ gd::result<gd::bulk_command> read_command(const verb_shape& x) {
               : x.verb == "stop"    ? gd::act::stop
               : x.verb == "move"    ? gd::act::move
               : x.verb == "upgrade" ? gd::act::upgrade
+              : x.verb == "erase"   ? gd::act::erase
                                     : gd::act::run_now;
   if (auto ok = read_target(x, what); !ok)
     return ok.error();
