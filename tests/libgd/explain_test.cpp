@@ -599,6 +599,10 @@ struct million_rows {
                150, there}
         .of(1),
       measured{sql::operate,
+               "'erase', 777777, '{}', '', '{}', 'why', 'who', false, 0, '{}'",
+               150, there}
+        .of(1),
+      measured{sql::operate,
                "'move', 0, '{k}', 'rare', '{1}', 'why', 'who', true, 0, '{}'",
                150, kept}
         .of(1),

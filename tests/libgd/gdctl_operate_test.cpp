@@ -362,7 +362,7 @@ CAF_TEST(times without an end are shown and hide nothing else) {
 CAF_TEST(every command of operators explains itself) {
   for (const auto* name :
        {"why", "list", "queues", "jobs", "retry", "stop", "run-now", "move",
-        "pause", "resume", "top", "inbox", "discard", "replace"}) {
+        "pause", "resume", "top", "inbox", "discard", "replace", "erase"}) {
     auto x = run(name + " --help"s);
     CAF_CHECK_EQUAL(x.code, 0);
     CAF_CHECK(contains(x.said, "Example"));
@@ -403,6 +403,42 @@ CAF_TEST(an inbox is shown and what lies there is replaced and discarded) {
   CAF_CHECK_EQUAL(run("discard 2 first").code, 2);
   CAF_CHECK_EQUAL(run("replace 2 " + id).code, 2);
   CAF_CHECK_EQUAL(run("inbox 77").code, 5);
+}
+
+CAF_TEST(an instance is erased and whoever looks for it is told that it was) {
+  CAF_CHECK_EQUAL(run("erase 2").code, 2);
+  CAF_CHECK_EQUAL(run("erase --reason 'request 17'").code, 2);
+  CAF_CHECK_EQUAL(run("erase 2 --machine Order --reason 'request 17'").code, 2);
+  CAF_CHECK_EQUAL(run("erase 2 --reason ''").code, 2);
+  CAF_CHECK_EQUAL(count("id = 2"), "1");
+  auto x = run("erase 2 --reason 'request 17' --by ann");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK_EQUAL(x.said,
+                  "{\"id\":2,\"seq\":0,\"status\":\"erased\",\"executed\":"
+                  "false}\n");
+  CAF_CHECK_EQUAL(count("id = 2"), "0");
+  for (const auto* again :
+       {"erase 2 --reason 'request 18'", "show 2", "stop 2"}) {
+    x = run(again);
+    CAF_CHECK_EQUAL(x.code, 5);
+    CAF_CHECK(contains(x.said, "instance 2 was erased at 20"));
+    CAF_CHECK(contains(x.said, "by ann: request 17"));
+  }
+  x = run("why 2");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "Instance 2 was erased at 20"));
+  CAF_CHECK(contains(run("why 2 --json").said, "\"cause\":\"erased\""));
+  CAF_CHECK_EQUAL(run("erase 77 --reason 'request 17'").code, 5);
+  db.rows("update gen_durable set unique_key = 'order 42', unique_scope ="
+          " '{failed}' where id = 4");
+  CAF_CHECK_EQUAL(run("erase --key 'order 42' --reason 'request 17'").code, 0);
+  CAF_CHECK_EQUAL(count("id = 4"), "0");
+  db.rows("update gen_durable set status = 'executing', locked_by = 'n/1/1', "
+          "lease_expires_at = now() where id = 1");
+  x = run("erase 1 --reason 'request 17'");
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK(contains(x.said, "stop it first (gdctl stop 1)"));
+  CAF_CHECK_EQUAL(run("check").code, 0);
 }
 
 CAF_TEST(one instance is tried again and stopped and moved) {

@@ -264,6 +264,15 @@ CAF_TEST(a fork and a job whose id another has are refused with what mends it) {
   CAF_CHECK(contains(why, mended_by));
 }
 
+CAF_TEST(the number of what was erased is not given out again unseen) {
+  set("gen_durable", 2'000);
+  CAF_CHECK_EQUAL(db.scalar(by_sql + ")"s), "(2001,f)");
+  db.rows("select gd_erase(2001, 'request 17')");
+  CAF_CHECK_EQUAL(found(), "");
+  set("gen_durable", 2'000);
+  CAF_CHECK(contains(found(), "the highest id there is 2001"));
+}
+
 CAF_TEST(a check finds sequences that stand behind and a repair moves them
            forward and never back) {
   CAF_REQUIRE(client().signal({1, "go"}));

@@ -29,6 +29,7 @@ namespace rights_suite {
 using namespace std::literals;
 
 using gd::errc;
+using gd::test::contains;
 using gd::test::quoted_name;
 using gd::test::refusal;
 using gd::test::session;
@@ -435,6 +436,11 @@ CAF_TEST(who looks reads all and changes nothing) {
   auto refused = by->operate({.what = gd::act::stop, .target = id});
   CAF_REQUIRE(!refused);
   CAF_CHECK_EQUAL(refused.error().sqlstate, "42501");
+  refused = by->operate(
+    {.what = gd::act::erase, .target = id, .reason = "request 17"});
+  CAF_REQUIRE(!refused);
+  CAF_CHECK_EQUAL(refused.error().sqlstate, "42501");
+  CAF_CHECK(contains(refusal(by->look_up({.id = 12345})), "no instance 12345"));
   CAF_CHECK(!by->pause("default"));
   CAF_CHECK(
     !by->begin_job({.what = {.what = gd::act::stop}, .which = {.fsm = "x"}}));
@@ -492,6 +498,17 @@ CAF_TEST(who operates has the verbs and is named by them) {
              + quoted_name(role + " engine"));
   CAF_CHECK_EQUAL(sqlstate_of(admin, "select _gd_work_on_job(1)"), "");
   admin.exec("reset role");
+  // It goes with the rights of the owner, and what is left names the role.
+  check_refused({"select _gd_erase(" + foreign + ", null, 'x', 'y')"});
+  CAF_CHECK_EQUAL(
+    refusal(by->operate(
+      {.what = gd::act::erase, .target = id, .reason = "request 17"})),
+    "");
+  CAF_CHECK_EQUAL(admin.scalar("select by from gen_durable_erased"), role);
+  CAF_CHECK_EQUAL(admin.scalar("select count(*) from gen_durable"), "0");
+  CAF_CHECK(contains(refusal(by->look_up(id)), "by " + role + ": request 17"));
+  check_refused({"update gen_durable_erased set reason = 'x'",
+                 "delete from gen_durable_erased"});
 }
 
 CAF_TEST(

@@ -118,6 +118,9 @@ const std::vector<std::string> calls{
   "select gd_begin_job('stop', queue => 'default', dry_run => true)",
   "select gd_cancel_job(2)",
   "select seq, outcome, by, reason from gd_history(1)",
+  "select gd_erase(3, 'request 17', 'ann')",
+  "select id, cause, regexp_replace(sentence, '20[0-9-]{8}T[0-9:]{8}Z', 'T',"
+  " 'g') from gd_why(3)",
 };
 
 std::string as_text(const gd::test::row_list& rows) {

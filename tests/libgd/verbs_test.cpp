@@ -127,6 +127,42 @@ struct fixture : gd::test::opened_database {
                      {text(id), std::to_string(seq)});
   }
 
+  /// Of an instance: its row, signals, consumed ones too, entries, and what is due.
+  std::string rows_of(std::int64_t id) {
+    return db.scalar(
+      "select concat_ws(' ', (select count(*) from gen_durable where id = $1),"
+      " (select count(*) from gen_durable_signals where target_id = $1),"
+      " (select count(*) from gen_durable_ledger where instance_id = $1),"
+      " (select count(*) from gen_durable_due where id = $1))",
+      {text(id)});
+  }
+
+  /// What is left of one that was erased.
+  std::string trace(std::int64_t id) {
+    return db.scalar(
+      "select coalesce((select concat_ws(' ', fsm, fsm_version, status, seq,"
+      " at between now() - interval '1 h' and clock_timestamp(), by, reason)"
+      " from gen_durable_erased where instance_id = $1), 'none')",
+      {text(id)});
+  }
+
+  /// With a signal in its inbox, and one that a step has consumed.
+  std::int64_t instance_with_signals(const std::string& status) {
+    auto id = instance(status, "pay", "secret " + status,
+                       "{runnable,awaiting_signal,done,failed}");
+    received(id, "paid", "evt-1");
+    received(id, "paid");
+    db.rows("update gen_durable_signals set consumed_at = now() where"
+            " target_id = $1 and dedup_key = 'evt-1'",
+            {text(id)});
+    return id;
+  }
+
+  static gd::command erasure(std::int64_t id) {
+    return {
+      .what = act::erase, .target = id, .reason = "request 17", .by = "ann"};
+  }
+
   /// Writes an outcome of its step under the token that it has.
   std::vector<store::flushed_row> flush(pq::connection& on, std::int64_t id,
                                         bool alone = true) {
@@ -438,6 +474,201 @@ CAF_TEST(a signal that a stranger holds or changes is not said to be mended) {
   CAF_CHECK(contains(by.why({.id = id})->sentence, "mend signal " + signal));
 }
 
+CAF_TEST(what is erased leaves a trace without content and nothing else) {
+  auto by = client();
+  auto other = instance_with_signals("failed");
+  db.rows("update gen_durable set unique_key = 'other' where id = $1",
+          {text(other)});
+  auto others = rows_of(other);
+  for (const std::string status :
+       {"runnable", "awaiting_signal", "done", "failed"}) {
+    CAF_MESSAGE(status);
+    auto id = instance_with_signals(status);
+    db.rows("update gen_durable_ledger set metadata = jsonb_build_object("
+            "'fork_of', $1::bigint) where instance_id = $2",
+            {text(id), text(other)});
+    auto now = by.operate(erasure(id));
+    CAF_REQUIRE_EQUAL(refusal(now), "");
+    CAF_CHECK_EQUAL(now->id, id);
+    CAF_CHECK_EQUAL(now->seq, 3);
+    CAF_CHECK_EQUAL(now->status, "erased");
+    CAF_CHECK(!now->executed);
+    CAF_CHECK_EQUAL(rows_of(id), "0 0 0 0");
+    CAF_CHECK_EQUAL(trace(id), "Order 1 " + status + " 3 t ann request 17");
+    CAF_CHECK_EQUAL(rows_of(other), others);
+    CAF_MESSAGE("its key is free, and its dedup keys are with nobody");
+    auto next = by.insert({.fsm = "Order",
+                           .state = gd::to_json(order{}),
+                           .unique_key = "secret " + status,
+                           .unique_scope = {"runnable"}});
+    CAF_REQUIRE_EQUAL(refusal(next), "");
+    CAF_CHECK(!next->duplicate);
+    auto sent = by.signal({id, "paid", gd::to_json(order{1}), "evt-1"});
+    CAF_REQUIRE(!sent);
+    CAF_CHECK_EQUAL(sent.error().code, errc::no_such_target);
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_erased e where"
+                            " e::text ~ 'secret|evt|stock|pay'"),
+                  "0");
+  CAF_CHECK_EQUAL(
+    db.scalar("select coalesce(string_agg(fault, '; '), '') from _gd_check()"),
+    "");
+  check_path();
+}
+
+CAF_TEST(what executes is erased only when it has been stopped and its late
+           outcome changes nothing) {
+  auto by = client();
+  auto id = instance("executing");
+  auto before = of(id, "gen_durable::text");
+  auto now = by.operate(erasure(id));
+  CAF_REQUIRE(!now);
+  CAF_CHECK_EQUAL(now.error().code, errc::transition_conflict);
+  CAF_CHECK(contains(now.error().message,
+                     "expected runnable|awaiting_signal|done|failed, got "
+                     "executing at pay, seq 3: stop it first (gdctl stop "
+                       + text(id) + ")"));
+  CAF_CHECK_EQUAL(of(id, "gen_durable::text"), before);
+  CAF_CHECK_EQUAL(trace(id), "none");
+  CAF_REQUIRE(by.operate({.what = act::stop, .target = id}));
+  auto& engine = connect();
+  session caller{db.conninfo()};
+  caller.exec("begin");
+  caller.exec("select gd_erase($1, 'request 17', 'ann')", {text(id)});
+  CAF_CHECK(flush(engine, id).empty()); // the row is locked: tried again
+  caller.exec("commit");
+  CAF_CHECK(flush(engine, id).empty()); // nobody has that token
+  CAF_CHECK_EQUAL(rows_of(id), "0 0 0 0");
+  CAF_CHECK_EQUAL(trace(id), "Order 1 failed 4 t ann request 17");
+  CAF_CHECK_EQUAL(run(engine, store::reap(10, {})).size(), 0u);
+  check_path();
+}
+
+CAF_TEST(nothing is erased without a reason) {
+  auto id = instance("failed");
+  auto by = client();
+  for (const auto& reason : {std::optional<std::string>{}, std::optional{""s},
+                             std::optional{" \n"s}}) {
+    auto now = by.operate(
+      {.what = act::erase, .target = id, .reason = reason, .by = "ann"});
+    CAF_REQUIRE(!now);
+    CAF_CHECK_EQUAL(now.error().code, errc::invalid_argument);
+    CAF_CHECK(contains(now.error().message, "reason: expected why"));
+  }
+  session direct{db.conninfo()};
+  for (const auto* call : {"select gd_erase($1)", "select gd_erase($1, '')",
+                           "select gd_erase($1, repeat('x', 9000))",
+                           "select gd_erase($1, 'x', E'a\\nb')"})
+    CAF_CHECK_EQUAL(sqlstate_of(direct, call, {text(id)}), "22023");
+  CAF_CHECK_EQUAL(sqlstate_of(direct, "select gd_erase(reason => 'x')"),
+                  "P0002");
+  CAF_CHECK_EQUAL(
+    sqlstate_of(direct, "begin isolation level repeatable read; select"
+                        " gd_erase("
+                          + text(id) + ", 'x')"),
+    "25000");
+  CAF_CHECK_EQUAL(rows_of(id), "1 0 4 0");
+  CAF_CHECK_EQUAL(trace(id), "none");
+}
+
+CAF_TEST(whoever asks for what was erased is told who has done it) {
+  auto id = instance_with_signals("runnable");
+  CAF_CHECK_EQUAL(db.scalar("select gd_erase(key => 'secret runnable', reason "
+                            "=> 'request 17', by => 'ann')"),
+                  "3");
+  auto by = client();
+  auto check_told = [&](const auto& x) {
+    CAF_REQUIRE(!x);
+    CAF_MESSAGE(refusal(x));
+    CAF_CHECK_EQUAL(x.error().code, errc::not_found);
+    CAF_CHECK(contains(x.error().message,
+                       "instance " + text(id) + " was erased at 20"));
+    CAF_CHECK(contains(x.error().message, "Z by ann: request 17"));
+  };
+  check_told(by.operate(erasure(id)));
+  check_told(by.operate({.what = act::retry, .target = id}));
+  check_told(by.look_up({.id = id}));
+  auto why = by.why({.id = id});
+  CAF_REQUIRE(why);
+  CAF_CHECK_EQUAL(why->status, "erased");
+  // Its key says nothing of it: that would be content.
+  auto keyed = by.operate(
+    {.what = act::erase, .reason = "request 18", .key = "secret runnable"});
+  CAF_REQUIRE(!keyed);
+  CAF_CHECK(contains(keyed.error().message, "there is no instance with"));
+  auto nobody = by.look_up({.id = 12345});
+  CAF_REQUIRE(!nobody);
+  CAF_CHECK(contains(nobody.error().message, "there is no instance 12345"));
+  CAF_CHECK_EQUAL(trace(id), "Order 1 runnable 3 t ann request 17");
+}
+
+CAF_TEST(a row of a partition key and a session that is trusted with all leave
+           nothing due) {
+  auto id = instance("runnable");
+  auto suspect = instance("runnable");
+  db.rows("update gen_durable set partition_key = 'customer 7' where id = $1",
+          {text(id)});
+  session trusted{db.conninfo()};
+  trusted.exec("set gd.trusted = 'all'");
+  for (auto one : {id, suspect}) {
+    CAF_CHECK_EQUAL(rows_of(one), "1 0 4 1");
+    trusted.exec("begin");
+    trusted.exec("select gd_erase($1, 'request 17')", {text(one)});
+    CAF_CHECK_EQUAL(trusted.scalar("show gd.trusted"), "all");
+    trusted.exec("commit");
+    CAF_CHECK_EQUAL(rows_of(one), "0 0 0 0");
+  }
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from _gd_check()"), "0");
+}
+
+CAF_TEST(who is owed a key that was erased wakes) {
+  auto holder = instance("runnable", "pay", "k", "{runnable}");
+  auto owed = instance("awaiting_signal", "pay", "k", "{runnable}");
+  db.rows("update gen_durable set wake_reason = 'timeout' where id = $1",
+          {text(owed)});
+  auto& engine = connect();
+  run(engine, store::return_row(owed, false));
+  CAF_CHECK_EQUAL(of(owed, "status"), "awaiting_signal");
+  CAF_REQUIRE(client().operate(erasure(holder)));
+  run(engine, store::return_row(owed, false));
+  CAF_CHECK_EQUAL(of(owed, "status"), "runnable");
+}
+
+CAF_TEST(what somebody refers to or keeps is not erased in part) {
+  auto by = client();
+  auto id = instance_with_signals("failed");
+  auto before = rows_of(id);
+  auto check_kept = [&](const std::string& why) {
+    auto now = by.operate(erasure(id));
+    CAF_REQUIRE(!now);
+    CAF_MESSAGE(refusal(now));
+    CAF_CHECK_EQUAL(now.error().code, errc::rejected);
+    CAF_CHECK(contains(now.error().message, why));
+    CAF_CHECK_EQUAL(rows_of(id), before);
+    CAF_CHECK_EQUAL(trace(id), "none");
+  };
+  db.rows("create table orders (n int, instance bigint constraint its_instance"
+          " references gen_durable)");
+  db.rows("insert into orders values (1, $1)", {text(id)});
+  check_kept("rows of orders refer to instance " + text(id)
+             + ", or to what is its own (constraint its_instance)");
+  db.rows("drop table orders; create table receipts (signal bigint constraint"
+          " its_signal references gen_durable_signals); insert into receipts"
+          " select id from gen_durable_signals");
+  check_kept("(constraint its_signal)");
+  db.rows("drop table receipts; create function deaf() returns trigger language"
+          " plpgsql as 'begin return null; end'");
+  for (const std::string table :
+       {"gen_durable", "gen_durable_signals", "gen_durable_ledger"}) {
+    db.rows("create trigger deaf before delete on " + table
+            + " for each row execute function deaf()");
+    check_kept("a trigger ");
+    db.rows("drop trigger deaf on " + table);
+  }
+  CAF_REQUIRE(by.operate(erasure(id)));
+  CAF_CHECK_EQUAL(rows_of(id), "0 0 0 0");
+}
+
 CAF_TEST(arguments that cannot be are refused by name) {
   auto by = client();
   auto id = instance("failed");
@@ -684,6 +915,145 @@ CAF_TEST(a row that a stranger holds is busy and one that executes is not waited
                      "transition_conflict"));
 }
 
+CAF_TEST(what a stranger holds of an instance keeps it from being erased) {
+  auto id = instance_with_signals("failed");
+  auto before = rows_of(id);
+  auto by = client(50ms);
+  session stranger{db.conninfo()};
+  for (const auto* held :
+       {"select from gen_durable for update",
+        "select from gen_durable for key share",
+        "insert into gen_durable_signals (target_id, name) select id, 'paid' "
+        "from gen_durable",
+        "select from gen_durable_signals for update",
+        "select from gen_durable_signals where consumed_at is not null for key "
+        "share",
+        "select from gen_durable_ledger for share"}) {
+    CAF_MESSAGE(held);
+    stranger.exec("begin");
+    stranger.exec(held);
+    auto now = by.operate(erasure(id));
+    CAF_REQUIRE(!now);
+    CAF_MESSAGE(refusal(now));
+    CAF_CHECK_EQUAL(now.error().code, errc::busy);
+    CAF_CHECK(contains(now.error().message, "instance " + text(id)));
+    stranger.exec("rollback");
+    CAF_CHECK_EQUAL(rows_of(id), before);
+    CAF_CHECK_EQUAL(trace(id), "none");
+  }
+  CAF_REQUIRE(by.operate(erasure(id)));
+}
+
+CAF_TEST(of an erasure and a signal the signal goes with it or has no target) {
+  auto id = instance("awaiting_signal");
+  session erasing{db.conninfo()};
+  session sending{db.conninfo()};
+  CAF_MESSAGE("stored first, by whoever holds no more than a share of the row");
+  sending.exec("begin");
+  sending.exec("insert into gen_durable_signals (target_id, name) values ($1,"
+               " 'paid')",
+               {text(id)});
+  erasing.start("select gd_erase($1, 'request 17', 'ann')", {text(id)});
+  erasing.wait_until_blocked_by(sending);
+  sending.exec("commit");
+  CAF_CHECK_EQUAL(end_of(erasing), "3");
+  CAF_CHECK_EQUAL(rows_of(id), "0 0 0 0");
+  CAF_MESSAGE("sent first: it is woken, and erased");
+  auto second = instance("awaiting_signal");
+  sending.exec("begin");
+  sending.exec("select gd_signal($1, 'paid')", {text(second)});
+  erasing.start("select gd_erase($1, 'request 17', 'ann')", {text(second)});
+  erasing.wait_until_blocked_by(sending);
+  sending.exec("commit");
+  CAF_CHECK_EQUAL(end_of(erasing), "3");
+  CAF_CHECK_EQUAL(rows_of(second), "0 0 0 0");
+  CAF_CHECK_EQUAL(trace(second), "Order 1 runnable 3 t ann request 17");
+  CAF_MESSAGE("erased first");
+  auto third = instance("awaiting_signal");
+  auto fourth = instance("awaiting_signal");
+  erasing.exec("begin");
+  erasing.exec("select gd_erase($1, 'request 17')", {text(third)});
+  erasing.exec("select gd_erase($1, 'request 17')", {text(fourth)});
+  session inserting{db.conninfo()};
+  sending.start("select gd_signal($1, 'paid')", {text(third)});
+  inserting.start("insert into gen_durable_signals (target_id, name) values"
+                  " ($1, 'paid') returning id",
+                  {text(fourth)});
+  sending.wait_until_blocked_by(erasing);
+  inserting.wait_until_blocked_by(erasing);
+  erasing.exec("commit");
+  CAF_CHECK_EQUAL(end_of(sending), "no_such_target");
+  CAF_CHECK_EQUAL(end_of(inserting), "23503");
+  CAF_CHECK_EQUAL(rows_of(third), "0 0 0 0");
+  check_path();
+}
+
+CAF_TEST(of two erasures one is told of the other and one that is taken back was
+           none) {
+  auto id = instance("failed", "pay", "k", "{failed}");
+  session first{db.conninfo()};
+  session second{db.conninfo()};
+  first.exec("begin");
+  first.exec("select gd_erase($1, 'request 17', 'ann')", {text(id)});
+  second.start("select gd_erase(key => 'k', reason => 'request 18')");
+  second.wait_until_blocked_by(first);
+  first.exec("rollback");
+  CAF_CHECK_EQUAL(end_of(second), "3");
+  CAF_CHECK(contains(trace(id), "request 18"));
+  auto other = instance("failed");
+  first.exec("begin");
+  first.exec("select gd_erase($1, 'request 17', 'ann')", {text(other)});
+  second.start("select gd_erase($1, 'request 18')", {text(other)});
+  second.wait_until_blocked_by(first);
+  first.exec("commit");
+  CAF_CHECK_EQUAL(end_of(second), "P0002");
+  CAF_CHECK_EQUAL(trace(other), "Order 1 failed 3 t ann request 17");
+  check_path();
+}
+
+CAF_TEST(who leaves its key while it is waited for is not erased for it) {
+  auto id = instance("failed", "pay", "k", "{failed}");
+  session leaving{db.conninfo()};
+  session erasing{db.conninfo()};
+  leaving.exec("begin");
+  leaving.exec("select gd_retry($1)", {text(id)});
+  erasing.start("select gd_erase(key => 'k', reason => 'request 17')");
+  erasing.wait_until_blocked_by(leaving);
+  leaving.exec("commit");
+  CAF_CHECK_EQUAL(end_of(erasing), "P0002");
+  CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+}
+
+CAF_TEST(of an erasure and a pick the second finds what the first has made) {
+  auto first = instance("runnable");
+  db.rows("update gen_durable set eligible_at = now(), crashes = 0");
+  auto& engine = connect();
+  session erasing{db.conninfo()};
+  run(engine, {&gd::sql::begin, {}}, false);
+  CAF_REQUIRE_EQUAL(
+    store::read_pick(run(engine, store::pick(pick_under("node/1/1")), false))
+      .rows.size(),
+    1u);
+  erasing.start("select gd_erase($1, 'request 17')", {text(first)});
+  erasing.wait_until_blocked_by(engine.backend());
+  run(engine, {&gd::sql::commit, {}}, false);
+  CAF_CHECK_EQUAL(end_of(erasing), "MV003");
+  CAF_CHECK(flush(engine, first).front().applied);
+  auto second = instance("runnable");
+  db.rows("update gen_durable set eligible_at = now() + case id when $1 then"
+          " interval '-1 s' else interval '1 h' end, crashes = 0",
+          {text(second)});
+  erasing.exec("begin");
+  erasing.exec("select gd_erase($1, 'request 17')", {text(second)});
+  for (const auto* end : {"", "commit"}) {
+    if (*end != '\0')
+      erasing.exec(end);
+    CAF_CHECK(store::read_pick(run(engine, store::pick(pick_under("node/1/2"))))
+                .rows.empty());
+  }
+  check_path();
+}
+
 CAF_TEST(what is tried again or let run is announced to engines that look) {
   auto ids = [this] {
     return db.scalar(
@@ -713,7 +1083,10 @@ CAF_TEST(functions and operators that fit better than those of PostgreSQL
   auto job = db.scalar("select gd_begin_job('retry', fsm => 'Order')");
   CAF_CHECK_EQUAL(db.scalar("select _gd_work_on_job($1)", {job}), "t");
   CAF_CHECK_EQUAL(of(id, "status"), "runnable");
+  db.rows("select gd_erase(key => 'k', reason => 'request 17')");
+  db.rows("select * from gd_why($1)", {text(id)});
   CAF_CHECK_EQUAL(db.scalar("select count(*) from trapped"), "0");
+  CAF_CHECK_EQUAL(rows_of(id), "0 0 0 0");
 }
 
 // -- queues -------------------------------------------------------------------

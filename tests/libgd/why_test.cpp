@@ -542,6 +542,31 @@ CAF_TEST(an instance is asked for by its key and refused by name) {
   CAF_CHECK_EQUAL(db.scalar("select count(*) from gd_why(12345)"), "0");
 }
 
+CAF_TEST(what was erased says by whom and why and nothing that was in it) {
+  auto id = add("state, unique_key, unique_scope, last_error",
+                "'{\"name\": \"secret\"}', 'secret', '{runnable}', 'secret'");
+  db.rows("select gd_erase($1, 'request 17', 'ann')", {text(id)});
+  CAF_CHECK_EQUAL(cause(id, {"Instance " + text(id) + " was erased at 20",
+                             "Z by ann: request 17"}),
+                  "erased");
+  auto x = why(id);
+  CAF_CHECK_EQUAL(x.id, id);
+  CAF_CHECK_EQUAL(x.fsm, "Order");
+  CAF_CHECK_EQUAL(x.version, 1);
+  CAF_CHECK_EQUAL(x.step, "");
+  CAF_CHECK_EQUAL(x.status, "erased");
+  CAF_CHECK_EQUAL(detail(x, "was"), "runnable");
+  CAF_CHECK_EQUAL(detail(x, "seq"), "0");
+  CAF_CHECK_EQUAL(detail(x, "erased_by"), "ann");
+  CAF_CHECK_EQUAL(detail(x, "reason"), "request 17");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gd_why($1) w where w::text ~"
+                            " 'secret'",
+                            {text(id)}),
+                  "0");
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gd_why(key => 'secret')"),
+                  "0");
+}
+
 CAF_TEST(
   nothing that anybody has written into the tables keeps it from answering) {
   start("mars");
