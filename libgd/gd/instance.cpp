@@ -268,14 +268,13 @@ result<void> check(const signal& x, const limits& bounds) {
 }
 
 result<void> check(const await_result& x, const limits& bounds) {
-  constexpr std::int64_t day = 86'400'000'000;
   if (auto ok = check_address("id", x.id, x.key, bounds); !ok)
     return ok;
-  if (x.within_us < 0 || x.within_us > day)
-    return error{
-      errc::invalid_argument,
-      fmt::format("within_us: expected 0 to {}, got {}", day, x.within_us),
-      {}};
+  if (x.within_us < 0 || x.within_us > longest_wait_us)
+    return error{errc::invalid_argument,
+                 fmt::format("within_us: expected 0 to {}, got {}",
+                             longest_wait_us, x.within_us),
+                 {}};
   return {};
 }
 

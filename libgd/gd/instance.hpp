@@ -253,13 +253,16 @@ struct instance {
            inbox, seq, traceparent);
 };
 
+/// The most that `await_result` may wait, in microseconds: a day.
+inline constexpr std::int64_t longest_wait_us = 86'400'000'000;
+
 /// Asks how an instance ends: answered when it has, at once if it has ended before.
 struct await_result {
   std::int64_t id = 0; ///< the instance; or `key`
   /// In the place of `id`: the instance that has this unique key when it is looked for
   /// first. Its end is awaited, whoever has the key then.
   std::optional<std::string> key{};
-  /// How long to wait, from the arrival on; microseconds, up to a day. 0: one look.
+  /// How long to wait, from the arrival on; microseconds, up to `longest_wait_us`. 0: one look.
   std::int64_t within_us = 60'000'000;
 
   GD_STATE(await_result, id, key, within_us);

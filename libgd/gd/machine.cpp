@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <map>
 #include <random>
@@ -45,48 +46,41 @@ static const machine::conversion* behind(const machine& of,
   return i != of.conversions.end() ? &*i : nullptr;
 }
 
-/// Codecs, and conversions, are the user's.
+/// Codecs, and conversions, are the user's. What is wrong begins with what was expected.
 template <class F>
-static error refusal_of(F call) {
+static result<void> guarded(const std::string& expected, F call) {
+  auto refuse = [&expected](errc code, const std::string& why) {
+    return error{code, "expected one of " + expected + ": " + why, {}};
+  };
   try {
-    return call();
-  } catch (const std::exception& why) {
-    return {errc::codec, why.what(), {}};
+    result<void> ok = call();
+    return ok ? ok : refuse(ok.error().code, ok.error().message);
   } catch (...) {
-    return {
-      errc::codec, "something has been thrown that is no std::exception", {}};
+    return refuse(errc::codec, detail::describe_exception());
   }
 }
 
 result<json> machine::migrate(std::int32_t from,
                               const std::string& state) const {
   const auto* next = find_conversion(from);
-  auto now = json::raw(state);
   if (next == nullptr) {
-    auto why = refusal_of([&] {
-      auto ok = check_state(state);
-      return ok ? error{} : ok.error();
-    });
-    if (why.code == errc{})
-      return now;
-    return error{why.code, "expected one of " + title() + ": " + why.message,
-                 why.sqlstate};
+    if (auto ok = guarded(title(), [&] { return check_state(state); }); !ok)
+      return ok.error();
+    return json::raw(state);
   }
-  while (next != nullptr) {
-    auto why = refusal_of([&] {
+  auto now = json::raw(state);
+  for (; next != nullptr; next = behind(*this, *next)) {
+    auto of = name + " v" + std::to_string(next->version)
+              + " that can be converted";
+    auto ok = guarded(of, [&]() -> result<void> {
       auto made = next->convert(now.text());
       if (!made)
         return made.error();
       now = std::move(*made);
-      return now.ok() ? error{} : *now.failure();
+      return now.ok() ? result<void>{} : result<void>{*now.failure()};
     });
-    if (why.code != errc{})
-      return error{why.code,
-                   "expected one of " + name + " v"
-                     + std::to_string(next->version)
-                     + " that can be converted: " + why.message,
-                   why.sqlstate};
-    next = behind(*this, *next);
+    if (!ok)
+      return ok.error();
   }
   return now;
 }
@@ -245,6 +239,20 @@ void detail::open_outside(machine& of, std::size_t step, const step_list& to) {
   auto names = declared(of, "step " + slot.name, std::nullopt, to);
   if (names)
     slot.outside.insert(slot.outside.end(), names->begin(), names->end());
+}
+
+std::string detail::describe_exception() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (const std::string& text) {
+    return text;
+  } catch (const char* text) {
+    return text != nullptr ? text : "a null pointer was thrown";
+  } catch (...) {
+    return "something that is no std::exception was thrown";
+  }
 }
 
 void detail::add_conversion(machine& to, machine::conversion what) {

@@ -344,6 +344,9 @@ void add_retries(machine& to, const retry_options& by_default);
 /// Opens transitions from that step to those outside.
 void open_outside(machine& of, std::size_t step, const step_list& to);
 
+/// What is in flight, as text; for a `catch (...)`.
+std::string describe_exception();
+
 /// Adds a conversion. A second one of the same version is a problem of the machine.
 void add_conversion(machine& to, machine::conversion what);
 

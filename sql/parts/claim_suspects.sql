@@ -14,24 +14,8 @@ machine as materialized (
       and (g.partition_key is null or g.partition_key not in (select unnest($9::text[])) and g.id = (
         select h.id
         from (select g.partition_key) k
-        cross join lateral (
--- include parts/key_levels.sql
-          select f.id
-          from level l
-          cross join lateral (
-            select o.id
-            from :"schema".gen_durable_due o
-            where o.partition_key = k.partition_key and o.executes = (select false) and o.priority = l.priority
-              and o.eligible_at <= statement_timestamp()
-            order by o.eligible_at, o.id
-            limit 1
-          ) f
-          limit 1
-        ) h
-        where (
-          select o.id from :"schema".gen_durable_due o
-          where o.partition_key = k.partition_key and o.executes = (select true)
-          limit 1) is null))
+-- include parts/key_first.sql
+        ))
     order by g.priority, g.eligible_at, g.id
     limit $5::int
     for no key update of i, g skip locked

@@ -73,23 +73,7 @@ keyed_level as (
     select w.partition_key from walked w where not ($14::bool and (select count(*) from walk) = $11::int)
     union
     select v.partition_key from visited v) k
-  cross join lateral (
--- include parts/key_levels.sql
-    select f.*
-    from level l
-    cross join lateral (
-      select g.id, g.ctid as due, g.priority, g.eligible_at, g.queue, g.fsm, g.fsm_version, g.crashes
-      from :"schema".gen_durable_due g
-      where g.partition_key = k.partition_key and g.executes = (select false) and g.priority = l.priority
-        and g.eligible_at <= statement_timestamp()
-      order by g.eligible_at, g.id
-      limit 1
-    ) f
-    limit 1
-  ) h
+-- include parts/key_first.sql
   where k.partition_key not in (select unnest($12::text[])) and h.crashes < 2
     and h.queue = $4::text and (h.fsm, h.fsm_version) in (select m.fsm, m.version from machine m)
-    and (select o.id from :"schema".gen_durable_due o
-         where o.partition_key = k.partition_key and o.executes = (select true)
-         limit 1) is null
 ),

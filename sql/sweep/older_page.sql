@@ -19,30 +19,21 @@ with older as materialized (
       select d.id
       from :"schema".gen_durable_due d
       where (d.partition_key is null) is true and d.crashes < 2
-        and hashtextextended(d.queue, hashtextextended(d.fsm, d.fsm_version)) = hashtextextended(o.queue, hashtextextended(o.fsm, o.version))
-        and d.queue = o.queue and d.fsm = o.fsm and d.fsm_version = o.version
-      order by d.priority, d.eligible_at, d.id
-      limit 100
+-- include parts/older_first.sql
     )
     union all
     (
       select d.id
       from :"schema".gen_durable_due d
       where d.partition_key is not null and not d.executes
-        and hashtextextended(d.queue, hashtextextended(d.fsm, d.fsm_version)) = hashtextextended(o.queue, hashtextextended(o.fsm, o.version))
-        and d.queue = o.queue and d.fsm = o.fsm and d.fsm_version = o.version
-      order by d.priority, d.eligible_at, d.id
-      limit 100
+-- include parts/older_first.sql
     )
     union all
     (
       select d.id
       from :"schema".gen_durable_due d
       where d.crashes >= 2 and not d.executes
-        and hashtextextended(d.queue, hashtextextended(d.fsm, d.fsm_version)) = hashtextextended(o.queue, hashtextextended(o.fsm, o.version))
-        and d.queue = o.queue and d.fsm = o.fsm and d.fsm_version = o.version
-      order by d.priority, d.eligible_at, d.id
-      limit 100
+-- include parts/older_first.sql
     )) d
   limit 100
 ), chosen as materialized (

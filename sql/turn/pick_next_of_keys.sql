@@ -12,37 +12,9 @@ with written as materialized (
 ), head as materialized (
   select h.id, h.due
   from written k
-  cross join lateral (
-    select f.* -- mostly the first row of all is due
-    from (
-      select g.id, g.ctid as due, g.queue, g.fsm, g.fsm_version, g.crashes, g.eligible_at
-      from :"schema".gen_durable_due g
-      where g.partition_key = k.partition_key and g.executes = (select false)
-      order by g.priority, g.eligible_at, g.id
-      limit 1
-    ) f
-    where f.eligible_at <= statement_timestamp()
-    union all
-    (
--- include parts/key_levels.sql
-      select f.*
-      from level l
-      cross join lateral (
-        select g.id, g.ctid as due, g.queue, g.fsm, g.fsm_version, g.crashes, g.eligible_at
-        from :"schema".gen_durable_due g
-        where g.partition_key = k.partition_key and g.executes = (select false) and g.priority = l.priority
-          and g.eligible_at <= statement_timestamp()
-        order by g.eligible_at, g.id
-        limit 1
-      ) f
-    )
-    limit 1
-  ) h
+-- include parts/key_first.sql
   where h.crashes < 2 and h.queue = $4::text
     and (h.fsm, h.fsm_version) in (select m.fsm, m.version from unnest($5::text[], $6::int[]) as m (fsm, version))
-    and (select o.id from :"schema".gen_durable_due o
-         where o.partition_key = k.partition_key and o.executes = (select true)
-         limit 1) is null
 ), claimed as materialized (
   select g.id, g.ctid as due, i.ctid as tuple
   from :"schema".gen_durable_due g

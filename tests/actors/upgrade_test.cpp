@@ -269,6 +269,13 @@ struct fixture : engine_fixture {
     return end_of(*job);
   }
 
+  /// Of that instance alone.
+  std::string refusal_of(gd::bulk_command what, const std::string& id) {
+    what.which = {};
+    what.what.target = std::stoll(id);
+    return run(what).last_refusal.value_or("");
+  }
+
   gd::bulk_command all_to_third() {
     auto x = all();
     x.what.to_version = 3;
@@ -351,12 +358,7 @@ CAF_TEST(what the other version does not take is left as it is and listed) {
                             " gen_durable g where id <> "
                             + fits),
                   before);
-  auto why = [&](const std::string& id) {
-    auto one = all();
-    one.which = {};
-    one.what.target = std::stoll(id);
-    return run(one).last_refusal.value_or("");
-  };
+  auto why = [&](const std::string& id) { return refusal_of(all(), id); };
   CAF_CHECK_EQUAL(why(executes), "upgrade: instance " + executes
                                    + ": expected runnable|awaiting_signal|"
                                      "failed, got executing at weigh");
@@ -547,10 +549,7 @@ CAF_TEST(a state that does not convert is refused by instance and field
   CAF_CHECK_EQUAL(job.refused, 3);
   CAF_CHECK_EQUAL(db.scalar(others), before);
   auto why = [&](const std::string& id) {
-    auto one = all_to_third();
-    one.which = {};
-    one.what.target = std::stoll(id);
-    return run(one).last_refusal.value_or("");
+    return refusal_of(all_to_third(), id);
   };
   CAF_CHECK_EQUAL(why(text), "state: instance " + text
                                + ": expected one of Parcel v1 that can be "

@@ -76,8 +76,8 @@ struct queue {
     return x;
   }
 
-  gd::turn::report run(std::int32_t want, std::int32_t follow = 0) {
-    auto unit = work.begin(want, now, 0, true, follow);
+  gd::turn::report run(std::int32_t want, std::int32_t pass_on = 0) {
+    auto unit = work.begin(want, now, 0, true, pass_on);
     CAF_REQUIRE(unit);
     return finish(on->run(unit->work));
   }
@@ -119,11 +119,11 @@ struct queue {
   }
 
   /// Ends the oldest row that it holds. Returns the rows that its key, and others, passed
-  /// on to, at most `follow`.
+  /// on to, at most `pass_on`.
   ids finish_one(store::verb what = store::verb::done,
-                 std::int32_t follow = 0) {
+                 std::int32_t pass_on = 0) {
     auto row = report_one(what).row;
-    auto report = run(0, follow);
+    auto report = run(0, pass_on);
     CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
     const auto& done = report.rows.front();
     CAF_CHECK(done.what == verdict::applied);
@@ -534,28 +534,21 @@ CAF_TEST(no snapshot shows a key free that passes on) {
 CAF_TEST(an outcome that is not applied leaves its key alone) {
   auto first = insert("k", 0, "now() - interval '2 s'");
   insert("k", 0, "now() - interval '1 s'");
-  struct {
-    std::string meanwhile;
-    verdict what;
-  } cases[] = {
-    {"status = 'runnable', eligible_at = now() + interval '1 h'",
-     verdict::stale},
-    {"status = 'done'", verdict::stale},
-    {"locked_by = 'other/1/1'", verdict::stale},
-  };
-  for (const auto& x : cases) {
-    CAF_MESSAGE(x.meanwhile);
+  for (const auto* meanwhile :
+       {"status = 'runnable', eligible_at = now() + interval '1 h'",
+        "status = 'done'", "locked_by = 'other/1/1'"}) {
+    CAF_MESSAGE(meanwhile);
     db.rows("update gen_durable set status = 'runnable', eligible_at = now() - "
             "interval '2 s' where id = $1",
             {std::to_string(first)});
     queue node{db, "a"};
     CAF_REQUIRE_EQUAL(node.pick(), ids{first});
-    db.rows("update gen_durable set " + x.meanwhile + " where id = $1",
+    db.rows("update gen_durable set "s + meanwhile + " where id = $1",
             {std::to_string(first)});
     node.report_one();
     auto report = node.run(0, 10);
     CAF_REQUIRE_EQUAL(report.rows.size(), 1u);
-    CAF_CHECK(report.rows.front().what == x.what);
+    CAF_CHECK(report.rows.front().what == verdict::stale);
     CAF_CHECK(!report.rows.front().key_passed_on);
     CAF_CHECK_EQUAL(report.picked.size(), 0u);
   }

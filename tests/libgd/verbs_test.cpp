@@ -652,6 +652,9 @@ CAF_TEST(what somebody refers to or keeps is not erased in part) {
   db.rows("insert into orders values (1, $1)", {text(id)});
   check_kept("rows of orders refer to instance " + text(id)
              + ", or to what is its own (constraint its_instance)");
+  db.rows("alter table orders alter constraint its_instance deferrable "
+          "initially deferred");
+  check_kept("\"its_instance\"");
   db.rows("drop table orders; create table receipts (signal bigint constraint"
           " its_signal references gen_durable_signals); insert into receipts"
           " select id from gen_durable_signals");
@@ -665,8 +668,16 @@ CAF_TEST(what somebody refers to or keeps is not erased in part) {
     check_kept("a trigger ");
     db.rows("drop trigger deaf on " + table);
   }
+  CAF_MESSAGE("what is to go with it does");
+  db.rows("create table orders (n int, instance bigint references gen_durable "
+          "on delete cascade, paid bigint references gen_durable on delete set "
+          "null)");
+  db.rows("insert into orders values (1, $1, null), (2, null, $1)", {text(id)});
   CAF_REQUIRE(by.operate(erasure(id)));
   CAF_CHECK_EQUAL(rows_of(id), "0 0 0 0");
+  CAF_CHECK_EQUAL(
+    db.scalar("select string_agg(n::text || num_nulls(paid), ' ') from orders"),
+    "21");
 }
 
 CAF_TEST(arguments that cannot be are refused by name) {

@@ -585,7 +585,7 @@ private:
   void commit(transaction& t) {
     if (t.applied)
       t.applied();
-    std::vector<store::picked_row> picked, followed;
+    std::vector<store::picked_row> picked, passed_on;
     std::set<std::int64_t> kept;
     std::string token;
     for (std::size_t i = 0; i < t.work.calls.size(); ++i) {
@@ -618,14 +618,14 @@ private:
         picked = store::read_pick(rows).rows;
         token = args[0];
       } else if (what == &sql::pick_next_of_keys) {
-        followed = store::read_pick(rows, {}).rows;
+        passed_on = store::read_pick(rows, {}).rows;
         token = args[0];
       } else if (what == &sql::hold_keys) {
         for (const auto& x : store::read<store::held_key>(rows))
           kept.insert(x.id);
       }
     }
-    for (const auto& x : followed)
+    for (const auto& x : passed_on)
       took(x, token);
     for (const auto& x : picked)
       if (!x.partition_key || kept.contains(x.id))

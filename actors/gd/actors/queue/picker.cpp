@@ -268,7 +268,7 @@ void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
     look_again();
   if (pick > 0) {
     // There may be more rows.
-    pick_follows_ = report.picked.size() > report.followed;
+    pick_follows_ = report.picked.size() > report.passed_on;
     exhausted_ = report.exhausted;
     due_at_ = report.due_in ? t + *report.due_in : clock::time_point::max();
     if (!exhausted_)

@@ -34,7 +34,7 @@ constexpr milliseconds erase_wait{10};
 constexpr milliseconds erase_pause{1'000};
 
 /// How long keys do not pass on after a row could not be picked that way.
-constexpr milliseconds follow_pause{1'000};
+constexpr milliseconds passing_pause{1'000};
 
 using outcome_refs = store::row_refs<store::outcome_row>;
 
@@ -84,14 +84,14 @@ std::int32_t turn::wanted() const {
   std::int32_t n = 0;
   for (const auto& x : flights_)
     if (x.under_way)
-      n += x.pick.wanted + x.follows;
+      n += x.pick.wanted + x.passing;
   return n;
 }
 
 std::optional<turn::started> turn::begin(std::int32_t want,
                                          clock::time_point now,
                                          std::int64_t room, bool suspects,
-                                         std::int32_t follow) {
+                                         std::int32_t pass_on) {
   if (occupied(want) || now < not_before_)
     return std::nullopt;
   auto free = std::find_if(flights_.begin(), flights_.end(),
@@ -122,10 +122,10 @@ std::optional<turn::started> turn::begin(std::int32_t want,
     // Half of a group that failed, or one that waits for a lock, goes without a pick.
     const auto& group = next.group;
     if (!group.alone && !group.half && !group.unsure()) {
-      if (can_pick && follow > 0 && now >= no_follow_before_)
-        follow_keys(next, work, follow, now);
-      if (may_pick && want > next.follows)
-        pick(next, work, want - next.follows, now);
+      if (can_pick && pass_on > 0 && now >= no_passing_before_)
+        pass_keys_on(next, work, pass_on, now);
+      if (may_pick && want > next.passing)
+        pick(next, work, want - next.passing, now);
     }
   }
   if (work.calls.empty())
@@ -300,7 +300,7 @@ void turn::read(flight& x, const pq::reply& reply, report& out,
     out.released = rows_of(reply, x.at.release).size();
   if (out.released > 0)
     look_everywhere();
-  auto followed = read_followed(x, reply, now);
+  auto passed = read_passed_on(x, reply, now);
   if (!x.group.entries.empty())
     read_outcomes(x, reply, out, now);
   if (!x.showing.empty())
@@ -311,13 +311,13 @@ void turn::read(flight& x, const pq::reply& reply, report& out,
     read_suspects(x, reply, out, now);
   else if (x.at.pick >= 0)
     read_pick(x, reply, out, now);
-  if (followed.empty())
+  if (passed.empty())
     return;
   out.token = x.token;
-  out.followed = followed.size();
-  followed.insert(followed.end(), std::make_move_iterator(out.picked.begin()),
-                  std::make_move_iterator(out.picked.end()));
-  out.picked = std::move(followed);
+  out.passed_on = passed.size();
+  passed.insert(passed.end(), std::make_move_iterator(out.picked.begin()),
+                std::make_move_iterator(out.picked.end()));
+  out.picked = std::move(passed);
 }
 
 void turn::read_shown(flight& x, const pq::reply& reply, report& to) {
@@ -435,9 +435,10 @@ void turn::fail(flight& of, const pq::reply& reply, report& to,
     to.failure = why;
     waiting_.retry(std::move(group));
     return;
-  } else if (failed_at == of.at.follow && careful_picks::may_be_of_a_row(why)) {
+  } else if (failed_at == of.at.next_of_keys
+             && careful_picks::may_be_of_a_row(why)) {
     // Whatever row it is: picks come across it when its key is free.
-    no_follow_before_ = now + follow_pause;
+    no_passing_before_ = now + passing_pause;
     to.failure = why;
     waiting_.retry(std::move(group));
     return;

@@ -106,7 +106,7 @@ public:
   /// A key that came with a picked row may go: the row's outcome is committed or
   /// lost, and the step's function has returned.
   void unlock(store::key_hold hold) {
-    residences_.erase(hold.key);
+    stays_.erase(hold.key);
     unlocks_.push_back(std::move(hold));
     in_vain_until_ = {}; // the key's next row may be a suspect
   }
@@ -130,11 +130,11 @@ public:
   /// The next transaction, which picks at most `want` rows, or shows as many bytes
   /// of picked ones as there is `room` for; nullopt if there is nothing to do,
   /// enough is under way, or it is too early after a failure. `suspects`: whether
-  /// what it picks may be some, where there are. `follow`: at the most so many keys
+  /// what it picks may be some, where there are. `pass_on`: at the most so many keys
   /// pass on to their next rows, which count as wanted.
   std::optional<started> begin(std::int32_t want, clock::time_point now,
                                std::int64_t room = 0, bool suspects = true,
-                               std::int32_t follow = 0);
+                               std::int32_t pass_on = 0);
 
   /// There are suspects, as far as the last pick could tell.
   bool sees_suspects() const noexcept {
@@ -175,7 +175,7 @@ public:
     std::vector<flushed> rows;
     std::vector<store::picked_row> picked;
     /// So many of `picked`, the first, have the keys of rows that have ended.
-    std::size_t followed = 0;
+    std::size_t passed_on = 0;
     /// The lease token of `picked`.
     std::string token{};
     std::vector<shown> shown_rows{};
@@ -213,7 +213,7 @@ public:
 
   /// Keys have passed on from row to row, and are not unlocked yet.
   bool keys_stay() const noexcept {
-    return !residences_.empty();
+    return !stays_.empty();
   }
 
   /// Whether `begin` would wait for what is under way.
@@ -300,8 +300,8 @@ private:
     std::vector<int> outcomes{};
     int advance = -1;
     int inbox = -1;
-    int follow = -1; ///< `pick_next_of_keys`
-    int pick = -1;   ///< behind it `pick_summary`
+    int next_of_keys = -1; ///< `pick_next_of_keys`
+    int pick = -1;         ///< behind it `pick_summary`
     int check_keys = -1;
     int hold_keys = -1;
   };
@@ -321,7 +321,7 @@ private:
     layout at{};
     pick_plan::one pick{};
     /// Of so many keys the next row may come.
-    std::int32_t follows = 0;
+    std::int32_t passing = 0;
     std::string token{};
     /// Of the rows that go on.
     std::string next_token{};
@@ -330,7 +330,7 @@ private:
       return first_pick() >= 0;
     }
     int first_pick() const noexcept {
-      return at.follow >= 0 ? at.follow : at.pick;
+      return at.next_of_keys >= 0 ? at.next_of_keys : at.pick;
     }
   };
 
@@ -358,8 +358,8 @@ private:
   /// How long the transaction of such a group may wait for strangers.
   void bound_waits(batcher<entry>::group& group, pq::unit& work,
                    clock::time_point now) const;
-  void follow_keys(flight& next, pq::unit& work, std::int32_t most,
-                   clock::time_point now);
+  void pass_keys_on(flight& next, pq::unit& work, std::int32_t most,
+                    clock::time_point now);
   bool may_stay(const entry& x, clock::time_point now) const;
   void pick(flight& next, pq::unit& work, std::int32_t want,
             clock::time_point now);
@@ -378,7 +378,7 @@ private:
   void read_keys(const flight& x, const pq::reply& reply, report& to,
                  clock::time_point now);
   std::vector<store::picked_row>
-  read_followed(flight& x, const pq::reply& reply, clock::time_point now);
+  read_passed_on(flight& x, const pq::reply& reply, clock::time_point now);
   void read_suspects(const flight& x, const pq::reply& reply, report& to,
                      clock::time_point now);
   void read_careful(const flight& x, const pq::reply& reply, report& to,
@@ -414,15 +414,15 @@ private:
   lost_picks lost_;
   std::vector<store::key_hold> unlocks_;
   /// Keys that have passed on here from row to row.
-  struct residence {
+  struct stay {
     std::int32_t rows = 1;
     clock::time_point since{};
   };
-  std::unordered_map<std::string, residence> residences_;
+  std::unordered_map<std::string, stay> stays_;
   int failures_ = 0;
   clock::time_point not_before_{};
   clock::time_point no_pick_before_{};
-  clock::time_point no_follow_before_{};
+  clock::time_point no_passing_before_{};
   /// Before when nothing is erased: something refers to what should have been.
   clock::time_point no_erase_before_{};
   /// See `sees_suspects`; and before when they are not looked for again: after a

@@ -133,18 +133,18 @@ bool turn::pick_suspects(flight& next, pq::unit& work, std::int32_t want,
   return true;
 }
 
-/// Whether its key may pass on: others wait for it, as far as anybody here knows.
+/// Whether its key may pass on, and has not stayed for too long.
 bool turn::may_stay(const entry& x, clock::time_point now) const {
   if (!x.hold || x.row->what == store::verb::advance || x.row->erase)
     return false;
-  auto found = residences_.find(x.hold->key);
-  return found == residences_.end()
+  auto found = stays_.find(x.hold->key);
+  return found == stays_.end()
          || (found->second.rows < how_.key_rows
              && now - found->second.since < how_.key_time);
 }
 
-void turn::follow_keys(flight& next, pq::unit& work, std::int32_t most,
-                       clock::time_point now) {
+void turn::pass_keys_on(flight& next, pq::unit& work, std::int32_t most,
+                        clock::time_point now) {
   std::vector<std::int64_t> ids;
   for (const auto& x : next.group.entries)
     if (static_cast<std::int32_t>(ids.size()) < most && may_stay(x, now))
@@ -152,8 +152,8 @@ void turn::follow_keys(flight& next, pq::unit& work, std::int32_t most,
   if (ids.empty())
     return;
   next.token = draw_token();
-  next.follows = static_cast<std::int32_t>(ids.size());
-  next.at.follow = work.add(
+  next.passing = static_cast<std::int32_t>(ids.size());
+  next.at.next_of_keys = work.add(
     store::pick_next_of_keys(make_pick(next, now), ids));
 }
 
@@ -231,10 +231,10 @@ void turn::read_keys(const flight& x, const pq::reply& reply, report& to,
 
 /// What keys have passed on to. The locks are where they were.
 std::vector<store::picked_row>
-turn::read_followed(flight& x, const pq::reply& reply, clock::time_point now) {
-  if (x.at.follow < 0)
+turn::read_passed_on(flight& x, const pq::reply& reply, clock::time_point now) {
+  if (x.at.next_of_keys < 0)
     return {};
-  auto rows = store::read_pick(rows_of(reply, x.at.follow)).rows;
+  auto rows = store::read_pick(rows_of(reply, x.at.next_of_keys)).rows;
   note_picked(rows);
   std::unordered_map<std::string_view, entry*> from;
   for (auto& before : x.group.entries)
@@ -245,9 +245,9 @@ turn::read_followed(flight& x, const pq::reply& reply, clock::time_point now) {
     ensure(found != from.end(), "a key passes on from a row that had it");
     found->second->passed_on = true;
     row.key_session = found->second->hold->session;
-    auto& stay = residences_.try_emplace(*row.partition_key, residence{1, now})
-                   .first->second;
-    ++stay.rows;
+    auto& its
+      = stays_.try_emplace(*row.partition_key, stay{1, now}).first->second;
+    ++its.rows;
   }
   return rows;
 }

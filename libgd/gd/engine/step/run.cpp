@@ -10,21 +10,6 @@ namespace gd {
 
 namespace {
 
-/// What is in flight, as text; for a `catch (...)`.
-std::string describe_exception() {
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (const std::string& text) {
-    return text;
-  } catch (const char* text) {
-    return text != nullptr ? text : "a null pointer was thrown";
-  } catch (...) {
-    return "something that is no std::exception was thrown";
-  }
-}
-
 /// Signals that an instance may wait for at once.
 constexpr std::size_t most_awaited = 16;
 
@@ -105,7 +90,7 @@ outcome_ptr run::fail(const std::exception_ptr& thrown) {
     return handle(failure{e.what(), thrown, true},
                   without_data({errc::codec, {}, {}}).message);
   } catch (...) {
-    auto message = describe_exception();
+    auto message = detail::describe_exception();
     return handle(failure{message, thrown}, message);
   }
 }
@@ -172,7 +157,7 @@ outcome_ptr run::handle(const failure& why, std::string told) {
   } catch (const undecodable_state& e) {
     return give_up(e.why);
   } catch (...) {
-    auto message = describe_exception();
+    auto message = detail::describe_exception();
     return give_up_handled("the handler threw: ", message, message);
   }
 }

@@ -47,8 +47,6 @@ struct errand {
 
 /// Of a request: its entry, and its promise.
 inline constexpr std::size_t bytes_beside = 1'024;
-/// What a gateway lets somebody wait, so that times do not overflow.
-inline constexpr std::int64_t longest_wait_us = 86'400'000'000;
 
 errand errand_of(const insert& x, keys_trusted which);
 errand errand_of(const insert_all& x, keys_trusted which);
@@ -59,6 +57,7 @@ errand errand_of(const Query& x, keys_trusted) {
   errand out{asked_twice::reads, bytes_beside + about_bytes(x)};
   if constexpr (waits_long<Query>)
     out.waits = std::chrono::microseconds{
+      // what is refused must not overflow
       std::clamp(x.within_us, std::int64_t{0}, longest_wait_us)};
   return out;
 }
