@@ -798,19 +798,23 @@ CAF_TEST(plans made for small tables do not read more when those have grown
         auto plan = s.scalar("explain (verbose, format json) "
                              + execute(*x.what, x.arguments));
         s.exec("rollback");
-        CAF_MESSAGE(x.what->name << ", " << rows << " rows, "
-                                 << (analyzed ? "analyzed" : "not analyzed"));
-        CAF_CHECK_EQUAL(table.db.scalar(searched_for_each_row, {plan}), ""s);
-        if (x.stops)
-          continue;
+        auto searched = table.db.scalar(searched_for_each_row, {plan});
         // What executes and what is owed is little, as are nodes and machines.
-        CAF_CHECK_EQUAL(
-          table.db.scalar(
-            read_from_end_to_end,
-            {plan, "{gen_durable_leases_end,gen_durable_owed,gen_durable_nodes,"
-                   "gen_durable_machines,"
-                   "gen_durable_queues,gen_durable_queues_pkey}"}),
-          ""s);
+        auto read = x.stops ? ""s
+                            : table.db.scalar(
+                              read_from_end_to_end,
+                              {plan, "{gen_durable_leases_end,"
+                                     "gen_durable_owed,gen_durable_nodes,"
+                                     "gen_durable_machines,"
+                                     "gen_durable_queues,"
+                                     "gen_durable_queues_pkey}"});
+        // Told only where it is too much: a log may be cut after its first lines.
+        if (!searched.empty() || !read.empty())
+          CAF_MESSAGE(x.what->name << ", " << rows << " rows, "
+                                   << (analyzed ? "analyzed" : "not analyzed")
+                                   << ": " << plan);
+        CAF_CHECK_EQUAL(searched, ""s);
+        CAF_CHECK_EQUAL(read, ""s);
       }
     }
 }
