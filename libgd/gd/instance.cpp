@@ -55,6 +55,10 @@ bool controls(char32_t x) {
 /// The offset of what is no UTF-8, or controls; npos: nothing is.
 std::size_t find_unclean(std::string_view text) {
   for (auto rest = text; !rest.empty();) {
+    if (rest.front() >= ' ' && rest.front() < '\x7f') {
+      rest.remove_prefix(1);
+      continue;
+    }
     auto n = sequence_length(rest);
     if (n == 0 || controls(code_point(rest.substr(0, n))))
       return text.size() - rest.size();

@@ -36,12 +36,20 @@ std::string excerpt(std::string_view text) {
   return out;
 }
 
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
 std::string_view trim(std::string_view text) {
-  constexpr std::string_view blank = " \t\n\r";
-  auto first = text.find_first_not_of(blank);
-  if (first == std::string_view::npos)
-    return {};
-  return text.substr(first, text.find_last_not_of(blank) - first + 1);
+  while (!text.empty() && is_blank(text.front()))
+    text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back()))
+    text.remove_suffix(1);
+  return text;
 }
 
 error malformed(const json_path& at, std::string_view why) {
@@ -54,7 +62,9 @@ error malformed(const json_path& at, simdjson::error_code why) {
 
 /// Takes the digits at the front of `text`.
 std::string_view take_digits(std::string_view& text) {
-  auto n = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::size_t n = 0;
+  while (n < text.size() && is_digit(text[n]))
+    ++n;
   auto digits = text.substr(0, n);
   text.remove_prefix(n);
   return digits;
@@ -292,12 +302,13 @@ private:
     std::string_view text;
     if (token.size() < 2 || !token.ends_with('"'))
       return malformed(at, excerpt(token));
-    if (has_lone_surrogate(token))
+    auto inner = token.substr(1, token.size() - 2);
+    bool plain = inner.find('\\') == std::string_view::npos;
+    if (!plain && has_lone_surrogate(token))
       return at.expected("Unicode text", "a lone surrogate");
     if (auto why = std::move(parsed).get(text))
       return malformed(at, why);
-    auto inner = token.substr(1, token.size() - 2);
-    if (inner.find('\\') == std::string_view::npos)
+    if (plain)
       return inner;
     if (text.find('\0') != std::string_view::npos)
       return at.expected("text without NUL", "\\u0000");
@@ -361,7 +372,7 @@ result<std::size_t> printed_size(std::string_view text) {
     if (c == '"') {
       taken = quoted_size(text);
       printed += taken; // escapes are as long, or shorter
-    } else if (c == '-' || (c >= '0' && c <= '9')) {
+    } else if (c == '-' || is_digit(c)) {
       taken = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
       auto number = text.substr(0, taken);
       if (auto ok = check_number(number, {}); !ok)
@@ -369,7 +380,7 @@ result<std::size_t> printed_size(std::string_view text) {
       printed += static_cast<std::size_t>(form_of(number).printed);
     } else if (c == ',' || c == ':') {
       printed += 2;
-    } else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
+    } else if (!is_blank(c)) {
       printed += 1;
     }
     text.remove_prefix(taken);
@@ -430,6 +441,28 @@ namespace detail {
 
 bool is_below_one(std::string_view number) {
   return form_of(number).before <= 0;
+}
+
+namespace {
+
+/// What a thread's last document had, for its next one.
+thread_local json_buffers spare;
+
+} // namespace
+
+json_document::json_document() {
+  std::swap(static_cast<json_buffers&>(*this), spare);
+}
+
+json_document::~json_document() {
+  constexpr std::size_t small = 4'096;
+  if (source.capacity() > small || unescaped.capacity() > small
+      || nodes.capacity() > small / sizeof(json_node))
+    return;
+  source.clear();
+  unescaped.clear();
+  nodes.clear();
+  std::swap(static_cast<json_buffers&>(*this), spare);
 }
 
 result<json_document> parse_json(std::string_view text, const json_path& at) {

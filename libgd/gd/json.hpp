@@ -156,11 +156,20 @@ struct json_node {
   std::size_t size = 1;  ///< nodes, with itself
 };
 
-/// A document that passed `check_json`; the views point into its buffers.
-struct json_document {
+/// What a document is made of; the views point into the texts.
+struct json_buffers {
   std::vector<char> source;
   std::vector<char> unescaped;
   std::vector<json_node> nodes;
+};
+
+/// A document that passed `check_json`. Small ones leave their memory to the next one of
+/// their thread.
+struct json_document : json_buffers {
+  json_document();
+  json_document(json_document&&) = default;
+  json_document& operator=(json_document&&) = default;
+  ~json_document();
 };
 
 result<json_document> parse_json(std::string_view text, const json_path& at);
