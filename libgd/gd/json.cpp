@@ -448,10 +448,16 @@ namespace {
 /// What a thread's last document had, for its next one.
 thread_local json_buffers spare;
 
+void swap_with_spare(json_buffers& x) {
+  x.source.swap(spare.source);
+  x.unescaped.swap(spare.unescaped);
+  x.nodes.swap(spare.nodes);
+}
+
 } // namespace
 
 json_document::json_document() {
-  std::swap(static_cast<json_buffers&>(*this), spare);
+  swap_with_spare(*this);
 }
 
 json_document::~json_document() {
@@ -462,7 +468,7 @@ json_document::~json_document() {
   source.clear();
   unescaped.clear();
   nodes.clear();
-  std::swap(static_cast<json_buffers&>(*this), spare);
+  swap_with_spare(*this);
 }
 
 result<json_document> parse_json(std::string_view text, const json_path& at) {
