@@ -118,3 +118,13 @@ foreach(way IN ITEMS find_package pkg_config add_subdirectory)
   set_tests_properties("package/${way}" PROPERTIES FIXTURES_REQUIRED prefix)
 endforeach()
 set_tests_properties(package/add_subdirectory PROPERTIES LABELS long)
+
+# -- the tutorial --------------------------------------------------------------
+
+if(TARGET gdctl AND "actors" IN_LIST GD_COMPONENTS)
+  add_test(NAME tutorial
+    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/readme.sh" "${PROJECT_BINARY_DIR}" "${prefix}")
+  set_tests_properties(tutorial PROPERTIES
+    FIXTURES_REQUIRED prefix TIMEOUT 700
+    ENVIRONMENT "CMAKE_CXX_COMPILER_LAUNCHER=$<$<BOOL:${CCACHE}>:${CCACHE}>;LD_LIBRARY_PATH=${prefix}/${CMAKE_INSTALL_LIBDIR}:$ENV{LD_LIBRARY_PATH}")
+endif()

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Types what README.md and docs/guide.md show, in their order, as a reader would who has
-# cloned this and run tools/demo.
+# cloned this and run tools/demo; or docs/tutorial.md, as one who has installed it.
 #
-#   tests/readme.sh BUILD
+#   tests/readme.sh BUILD [PREFIX]
 #
-# BUILD: where the programs are, in the place of build/release. Each line of a block that
+# BUILD: where the programs are, in the place of build/release. PREFIX: where it is installed,
+# in the place of ../gd: the tutorial is typed. Each line of a block that
 # is marked ```sh is typed, into one shell for each document, and has to succeed. Blocks
 # that a test cannot type are marked ```sh untyped, which no reader sees, as they see no
 # <!-- typed: ... -->: what is typed there besides, such as what a reader does not notice
-# to wait for.
+# to wait for. A block behind <!-- file: NAME --> is written into that file before.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,14 +22,30 @@ fail() {
   exit 1
 }
 
-# As in a clone.
-mkdir "$scratch/build"
-ln -s "$build" "$scratch/build/release"
-for name in tools sql examples; do
-  ln -s "$root/$name" "$scratch/$name"
-done
+if [[ $# -gt 1 ]]; then
+  prefix=$(cd "$2" && pwd)
+  ln -s "$prefix" "$scratch/gd"
+  ln -s "$root" "$scratch/gen_durable"
+  mkdir "$scratch/refunds"
+  cd "$scratch/refunds"
+else # as in a clone
+  mkdir "$scratch/build"
+  ln -s "$build" "$scratch/build/release"
+  for name in tools sql examples; do
+    ln -s "$root/$name" "$scratch/$name"
+  done
+  cd "$scratch"
+fi
 chmod 755 "$scratch"
-cd "$scratch"
+
+# write_files FILE: those that it shows.
+write_files() {
+  awk '
+    /^<!-- file: .* -->$/ { name = $3; next }
+    /^```/ { inside = name != "" && !inside; if (!inside) name = ""; next }
+    inside { print > name }
+  ' "$root/$1"
+}
 
 # typed_of FILE: what is to be typed.
 typed_of() {
@@ -63,6 +80,11 @@ type_all() {
 for name in "${!PG@}" GD_DATABASE GD_SCHEMA; do
   unset "$name"
 done
+if [[ $# -gt 1 ]]; then
+  write_files docs/tutorial.md
+  type_all docs/tutorial.md 9 1
+  exit
+fi
 type_all README.md 3 3
 grep -q '^{"id":1}$' said || fail "README.md: the first order is not instance 1"
 type_all docs/guide.md 3 3
