@@ -115,7 +115,6 @@ CAF_TEST(a gateway answers gdctl as the database does) {
   same(node, "why 99");
   same(node, "history 1 --json");
   same(node, "history --key pay/1");
-  same(node, "in-step Payment cancelled --json");
   same(node, "stats --json");
 }
 

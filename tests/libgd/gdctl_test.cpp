@@ -563,10 +563,13 @@ CAF_TEST(a history is shown and followed until its instance has ended) {
   CAF_CHECK(
     contains(run({"history", id, "--json"}).out,
              R"("outcome":"insert","from_step":null,"to_step":"start")"));
-  CAF_CHECK(contains(run({"in-step", "Order", "start"}).out,
-                     id + "  v1  runnable  seq 0  "));
-  CAF_CHECK_EQUAL(run({"in-step", "Order", "start", "--status", "done"}).out,
-                  "");
+  auto listed = run({"list", "Order", "--step", "start"}).out;
+  CAF_CHECK(contains(listed, id + "  Order v1  start"));
+  CAF_CHECK_EQUAL(run({"in-step", "Order", "start"}).out, listed);
+  CAF_CHECK_EQUAL(run({"list", "--machine", "Order", "--step", "start"}).out,
+                  listed);
+  CAF_CHECK_EQUAL(
+    run({"in-step", "Order", "start", "--status", "done", "--json"}).out, "");
   CAF_CHECK_EQUAL(run({"in-step", "Order", "start", "--limit", "0"}).code, 2);
   process follows{{"history", id, "--follow"}, env()};
   CAF_CHECK(contains(follows.answer(), "insert"));

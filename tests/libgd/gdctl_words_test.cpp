@@ -66,6 +66,22 @@ struct fixture : gd::test::database_of_gdctl {
 
 CAF_TEST_FIXTURE_SCOPE(gdctl_words_tests, fixture)
 
+CAF_TEST(a command that there is not is told with the one that may be meant) {
+  for (auto [typed, meant] :
+       std::initializer_list<std::pair<const char*, const char*>>{
+         {"ls", "gdctl list?"},
+         {"status", "gdctl show?"},
+         {"cancel 1", "gdctl stop?"},
+         {"version", "gdctl --version?"},
+         {"help list", "gdctl list --help?"},
+         {"help", "gdctl --help?"},
+         {"lsit", "gdctl list?"},
+         {"signl 1 paid", "gdctl signal?"}})
+    CAF_CHECK_EQUAL(
+      told(typed, 2, "expected a command; did you mean "s + meant), "");
+  CAF_CHECK_EQUAL(told("xyzzy", 2, "xyzzy: expected a command\n"), "");
+}
+
 CAF_TEST(a queue that nobody has is told with the one that may be meant) {
   auto meant = "did you mean mail?; --force does it all the same"s;
   for (const auto* verb :

@@ -73,10 +73,6 @@ public:
   history(const gd::history_query& what) override {
     return rows_of(ask<gd::history_page>(what));
   }
-  gd::result<std::vector<gd::in_step_row>>
-  in_step(const gd::in_step_query& what) override {
-    return rows_of(ask<gd::in_step_page>(what));
-  }
   gd::result<std::vector<gd::stats_row>> stats() override {
     return rows_of(ask<gd::stats>(gd::stats_query{}));
   }

@@ -102,25 +102,6 @@ int history(const globals& global, const history_options& how) {
   }
 }
 
-int in_step(const globals& global, const gd::in_step_query& what,
-            bool as_json) {
-  auto db = open_service(global, does::read);
-  if (!db)
-    return fail(db.error());
-  auto rows = (*db)->in_step(what);
-  if (!rows)
-    return fail(rows.error());
-  std::string lines;
-  for (const auto& x : *rows)
-    lines += as_json ? *json_line(x)
-                     : fmt::format("{}  v{}  {}  seq {}  {}\n", x.id, x.version,
-                                   gd::printable(x.status), x.seq,
-                                   time_text(x.updated_at_us));
-  if (auto code = print(lines); code != ok || !rows->empty())
-    return code;
-  return nothing_found((*db)->unknown({.fsm = what.fsm, .step = what.step}));
-}
-
 } // namespace
 
 void add_history(CLI::App& app, const globals& global, action& chosen) {
@@ -139,37 +120,6 @@ void add_history(CLI::App& app, const globals& global, action& chosen) {
   sub->callback([=, &global, &chosen] {
     take_id(opts->which);
     chosen = [opts, &global] { return history(global, *opts); };
-  });
-}
-
-void add_in_step(CLI::App& app, const globals& global, action& chosen) {
-  struct options {
-    gd::in_step_query what;
-    std::int64_t before = 0;
-    bool as_json = false;
-  };
-  auto opts = std::make_shared<options>();
-  auto* sub = app.add_subcommand("in-step", "List the instances in a step");
-  sub->add_option("MACHINE", opts->what.fsm, "Its name")->required();
-  sub->add_option("STEP", opts->what.step, "Its step")->required();
-  sub->add_option("--status", opts->what.status, "Only those in this status")
-    ->check(CLI::IsMember(statuses));
-  auto* before = sub
-                   ->add_option("--before", opts->before,
-                                "Only instances with ids below this one")
-                   ->check(whole());
-  sub->add_option("--limit", opts->what.limit, "How many, the newest first")
-    ->check(whole(1, 1'000))
-    ->capture_default_str();
-  sub->add_flag("--json", opts->as_json, "A JSON object per line");
-  describe(*sub, "Of machines that ask for history.",
-           {"gdctl in-step Checkout await_payment --status awaiting_signal"});
-  sub->callback([=, &global, &chosen] {
-    if (before->count() > 0)
-      opts->what.before = opts->before;
-    chosen = [opts, &global] {
-      return in_step(global, opts->what, opts->as_json);
-    };
   });
 }
 

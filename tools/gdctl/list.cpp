@@ -114,32 +114,56 @@ int list(const globals& global, list_options& opts) {
   return code;
 }
 
+/// Of a command that lists: what it has beside its filter.
+void add_paging(CLI::App& sub, const std::shared_ptr<list_options>& opts,
+                const globals& global, action& chosen) {
+  auto* before = sub
+                   .add_option("--before", opts->before,
+                               "Only instances with ids below this one")
+                   ->check(whole());
+  sub.add_option("--limit", opts->what.limit, "How many, the newest first")
+    ->check(whole(1, 1'000))
+    ->capture_default_str();
+  sub.add_flag("--json", opts->as_json, "A JSON object for each");
+  sub.callback([=, &global, &chosen] {
+    if (before->count() > 0)
+      opts->what.before = opts->before;
+    chosen = [opts, &global] { return list(global, *opts); };
+  });
+}
+
 } // namespace
 
 void add_list(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<list_options>();
   auto* sub = app.add_subcommand("list", "List instances, the newest first");
   add_filter(*sub, opts->which);
-  auto* before = sub
-                   ->add_option("--before", opts->before,
-                                "Only instances with ids below this one")
-                   ->check(whole());
-  sub->add_option("--limit", opts->what.limit, "How many")
-    ->check(whole(1, 1'000))
-    ->capture_default_str();
-  sub->add_flag("--json", opts->as_json, "A JSON object for each");
+  sub
+    ->add_option("MACHINE", opts->which.which.fsm,
+                 "Those of this machine, as --machine")
+    ->excludes(sub->get_option("--machine"));
+  add_paging(*sub, opts, global, chosen);
   describe(
     *sub,
     "Looks at some 200,000 instances at the most, and says where to go on. "
     "Those that have\nfailed, or execute, are found among any number.",
-    {"gdctl list --status failed --machine Checkout --failure 'no stock'",
+    {"gdctl list Checkout --status failed --failure 'no stock'",
      "gdctl list --status runnable --older 10m",
      "gdctl list --machine Checkout --json | jq .id"});
-  sub->callback([=, &global, &chosen] {
-    if (before->count() > 0)
-      opts->what.before = opts->before;
-    chosen = [opts, &global] { return list(global, *opts); };
-  });
+}
+
+void add_in_step(CLI::App& app, const globals& global, action& chosen) {
+  auto opts = std::make_shared<list_options>();
+  auto* sub = app.add_subcommand("in-step", "List the instances in a step");
+  sub->add_option("MACHINE", opts->which.which.fsm, "Its name")->required();
+  sub->add_option("STEP", opts->which.which.step, "Its step")->required();
+  sub
+    ->add_option("--status", opts->which.which.status,
+                 "Only those in this status")
+    ->check(CLI::IsMember(statuses));
+  add_paging(*sub, opts, global, chosen);
+  describe(*sub, "As gdctl list with --machine and --step.",
+           {"gdctl in-step Checkout await_payment --status awaiting_signal"});
 }
 
 } // namespace gdctl

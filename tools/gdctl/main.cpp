@@ -11,8 +11,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -44,6 +49,56 @@ gd::result<void> check_given(const CLI::App& command) {
   return {};
 }
 
+/// What others call our commands.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> habits{{
+  {"add", "insert"},    {"cancel", "stop"},       {"count", "stats"},
+  {"delete", "erase"},  {"describe", "show"},     {"get", "show"},
+  {"info", "show"},     {"init", "migrate up"},   {"kill", "stop"},
+  {"log", "history"},   {"logs", "history"},      {"ls", "list"},
+  {"ps", "list"},       {"remove", "erase"},      {"restart", "retry"},
+  {"rm", "erase"},      {"send", "signal"},       {"status", "show"},
+  {"submit", "insert"}, {"version", "--version"},
+}};
+
+/// The fewest letters that turn one into the other.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> last(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::vector<std::size_t> now{i + 1};
+    for (std::size_t j = 0; j < b.size(); ++j)
+      now.push_back(std::min(
+        {now[j] + 1, last[j + 1] + 1, last[j] + (a[i] == b[j] ? 0u : 1u)}));
+    last = std::move(now);
+  }
+  return last.back();
+}
+
+/// Of a word that is no command; `then` is one that stands beside it.
+std::string no_command(const CLI::App& app, const std::string& word,
+                       const std::string& then) {
+  auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  std::string meant;
+  if (word == "help") {
+    meant = then.empty() ? "--help" : then + " --help";
+  } else if (auto habit = std::find_if(
+               habits.begin(), habits.end(),
+               [&](const auto& x) { return x.first == word; });
+             habit != habits.end()) {
+    meant = habit->second;
+  } else if (!commands.empty()) {
+    auto far = [&](const CLI::App* x) { return distance(word, x->get_name()); };
+    auto nearest = *std::min_element(commands.begin(), commands.end(),
+                                     [&](const auto* a, const auto* b) {
+      return far(a) < far(b);
+    });
+    if (far(nearest) <= std::max<std::size_t>(1, word.size() / 3))
+      meant = nearest->get_name();
+  }
+  return word + ": expected a command"
+         + (meant.empty() ? "" : "; did you mean gdctl " + meant + '?');
+}
+
 int refuse(const CLI::App& app, const CLI::ParseError& why) {
   if (why.get_exit_code() == 0) { // --help, --version
     std::ostringstream text;
@@ -53,9 +108,11 @@ int refuse(const CLI::App& app, const CLI::ParseError& why) {
   if (auto ok = check_given(app); !ok)
     return gdctl::fail(ok.error());
   std::string message = why.what();
+  auto given = app.get_subcommands();
   if (auto rest = app.remaining();
-      !rest.empty() && app.get_subcommands().empty())
-    message = rest.front() + ": expected a command";
+      !rest.empty() && (given.empty() || rest.front() == "help"))
+    message = no_command(app, rest.front(),
+                         given.empty() ? "" : given.front()->get_name());
   if (gdctl::may_tell_a_secret(message))
     message = "an argument was not expected; a connection string with spaces "
               "needs quotes";
@@ -86,7 +143,7 @@ int main(int argc, char** argv) {
       "In the place of a database: where an engine has published its "
       "gateway,\nlike unix:/run/shop/engine or 127.0.0.1:4711; several, "
       "if it may be\nelsewhere. For insert, signal, transition, show, "
-      "why, history, in-step and stats")
+      "why, history and stats")
     ->allow_extra_args(false)
     ->delimiter(',');
   app

@@ -34,10 +34,6 @@ public:
   history(const gd::history_query& what) override {
     return db_.history(what);
   }
-  gd::result<std::vector<gd::in_step_row>>
-  in_step(const gd::in_step_query& what) override {
-    return db_.in_step(what);
-  }
   gd::result<std::vector<gd::stats_row>> stats() override {
     return db_.stats();
   }

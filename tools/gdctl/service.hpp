@@ -33,8 +33,6 @@ public:
   virtual gd::result<gd::why> why(const gd::why_query& what) = 0;
   virtual gd::result<std::vector<gd::ledger_entry>>
   history(const gd::history_query& what) = 0;
-  virtual gd::result<std::vector<gd::in_step_row>>
-  in_step(const gd::in_step_query& what) = 0;
   virtual gd::result<std::vector<gd::stats_row>> stats() = 0;
   /// As `gd::client::unknown`; a gateway, which is not asked for that, knows all.
   virtual gd::result<std::optional<std::string>>
