@@ -89,7 +89,8 @@ public:
   std::vector<result<transitioned>>
   transition_all(std::vector<gd::transition> transitions);
 
-  /// One instance as it is. `not_found`: there is no such one.
+  /// One instance as it is. `not_found`: there is no such one; `erased`: it was there, and
+  /// was erased, by whom and why is told.
   result<instance> look_up(std::int64_t id) {
     return look_up(gd::look_up{.id = id});
   }
@@ -107,10 +108,11 @@ public:
   std::vector<result<awaited>>
   await_result_all(const std::vector<gd::await_result>& what);
 
-  /// The oldest signals that it has not consumed, so many at the most: 1 to 1,000. Of one
+  /// The oldest signals that it has not consumed, so many at the most: 1 to 1,000; with
+  /// `consumed` also those that it has, as far as their dedup keys are remembered. Of one
   /// that does not exist there are none. Error: `invalid_argument`.
-  result<std::vector<inbox_row>> inbox(std::int64_t id,
-                                       std::int32_t limit = 100);
+  result<std::vector<inbox_row>>
+  inbox(std::int64_t id, std::int32_t limit = 100, bool consumed = false);
 
   /// A page of an instance's history, also of one that is deleted; empty: it has
   /// none, or no more. Error: `invalid_argument`.

@@ -3,6 +3,7 @@
 #include <gd/store/lease.hpp>
 
 #include <stdexcept>
+#include <utility>
 
 namespace gd {
 
@@ -22,9 +23,20 @@ context_base::entry* context_base::find(std::string_view name, mark as) {
   return nullptr;
 }
 
+raw_signal context_base::plain(const raw_signal& x) const {
+  auto out = x;
+  if (!cipher_)
+    return out;
+  auto payload = decrypted(json::raw(x.payload), *cipher_);
+  if (!payload)
+    throw undecodable_signal{x.name, x.id, payload.error()};
+  out.payload = std::move(*payload).text();
+  return out;
+}
+
 std::optional<raw_signal> context_base::take_raw(std::string_view name) {
   if (auto* x = find(name, mark::consumed))
-    return x->content;
+    return plain(x->content);
   return std::nullopt;
 }
 
@@ -33,7 +45,7 @@ std::vector<raw_signal> context_base::peek_all(std::string_view name) {
   for (auto& x : inbox_)
     if (x.state != mark::consumed && x.content.name == name) {
       x.state = mark::seen;
-      xs.push_back(x.content);
+      xs.push_back(plain(x.content));
     }
   return xs;
 }

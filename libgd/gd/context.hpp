@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/cipher.hpp>
 #include <gd/error.hpp>
 #include <gd/json.hpp>
 #include <gd/state.hpp>
@@ -117,10 +118,10 @@ public:
     return decode<T>(name, find(name, mark::seen));
   }
 
-  /// `take` without decoding.
+  /// `take` without decoding. It throws where the machine's cipher does not decrypt.
   std::optional<raw_signal> take_raw(std::string_view name);
 
-  /// Looks at all signals of that name, oldest first.
+  /// Looks at all signals of that name, oldest first. It throws as `take_raw` does.
   std::vector<raw_signal> peek_all(std::string_view name);
 
   /// Marks the oldest signal of that name consumed, whatever it holds. False:
@@ -153,13 +154,20 @@ private:
   entry* find(std::string_view name, mark as);
   [[noreturn]] void throw_other_enum() const;
 
+  /// As the machine's cipher decrypts it. Throws `undecodable_signal`.
+  raw_signal plain(const raw_signal& x) const;
+
   template <class T>
-  static std::optional<T> decode(std::string_view name, const entry* from) {
+  std::optional<T> decode(std::string_view name, const entry* from) const {
     if (from == nullptr)
       return std::nullopt;
-    auto x = from_json<T>(from->content.payload);
+    const auto& payload = from->content.payload;
+    auto x = cipher_ ? from_json<T>(json::raw(payload), *cipher_)
+                     : from_json<T>(payload);
     if (!x)
-      throw undecodable_signal{name, from->content.id, x.error()};
+      throw undecodable_signal{
+        name, from->content.id,
+        is_encrypted(payload) ? detail::without_content(x.error()) : x.error()};
     return std::move(*x);
   }
 
@@ -170,6 +178,7 @@ private:
   std::string traceparent_{};
   std::vector<entry> inbox_{};
   std::shared_ptr<const lease> lease_;
+  std::shared_ptr<const cipher> cipher_; ///< the machine's; null: it has none
 };
 
 /// The argument of steps and handlers.

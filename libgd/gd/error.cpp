@@ -54,6 +54,8 @@ std::string_view to_string(errc code) noexcept {
       return "erased";
     case errc::timed_out:
       return "timed_out";
+    case errc::cipher:
+      return "cipher";
   }
   return "unknown";
 }

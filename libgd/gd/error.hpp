@@ -45,8 +45,11 @@ enum class errc : std::uint8_t {
   /// An instance that would come back to a unique key which another one has by now: the
   /// message names it. Nothing has changed.
   key_taken,
-  erased, ///< an instance that was awaited has been deleted before its end was seen
+  /// An instance that was awaited has been deleted before its end was seen; one that is
+  /// looked for was erased: the message tells by whom and why.
+  erased,
   timed_out, ///< an instance that is awaited has not ended in the time that there was
+  cipher, ///< what a user's cipher does not encrypt or decrypt; what is encrypted, without one
 };
 
 /// The code's name, for logs and for programs that print errors.

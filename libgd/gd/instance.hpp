@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/cipher.hpp>
 #include <gd/error.hpp>
 #include <gd/json.hpp>
 #include <gd/state.hpp>
@@ -236,11 +237,23 @@ struct instance {
     return from_json<T>(state);
   }
 
+  /// The same of a machine that encrypts. One more error, `cipher`.
+  template <class T>
+  gd::result<T> state_as(const cipher& by) const {
+    return from_json<T>(state, by);
+  }
+
   /// Its result, decoded. Errors: `codec`, as of `state_as`; `invalid_argument`: it is
   /// not done, and has none.
   template <class T>
   gd::result<T> result_as() const {
     return result ? from_json<T>(*result) : without_result();
+  }
+
+  /// The same of a machine that encrypts. One more error, `cipher`.
+  template <class T>
+  gd::result<T> result_as(const cipher& by) const {
+    return result ? from_json<T>(*result, by) : without_result();
   }
 
   /// Why it has none.
@@ -285,6 +298,12 @@ struct awaited {
   template <class T>
   gd::result<T> result_as() const {
     return result ? from_json<T>(*result) : without_result();
+  }
+
+  /// The same of a machine that encrypts. One more error, `cipher`.
+  template <class T>
+  gd::result<T> result_as(const cipher& by) const {
+    return result ? from_json<T>(*result, by) : without_result();
   }
 
   /// Why it has none.

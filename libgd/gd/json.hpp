@@ -88,6 +88,12 @@ result<void> check_json(std::string_view text);
 /// More levels of arrays and objects are refused, in either direction.
 inline constexpr std::size_t max_json_depth = 512;
 
+/// Whether it is what `encrypted` makes of a value, as far as its beginning tells: no field
+/// of a struct has such a name.
+constexpr bool is_encrypted(std::string_view text) noexcept {
+  return text.starts_with("{\"gd.key\":");
+}
+
 /// PostgreSQL writes numbers out: 1e131071 has 131,072 digits wherever it is
 /// shown. Those that print more characters are refused; each double prints less.
 inline constexpr std::size_t max_json_number = 400;
@@ -105,7 +111,8 @@ template <class T>
 json to_json(const T& x);
 
 /// Decodes what is stored: unknown keys are skipped and missing ones keep the
-/// member's default, so that the rows of older and newer programs decode.
+/// member's default, so that the rows of older and newer programs decode. What is
+/// encrypted is an error, `cipher`, unless it is decoded as a `json`.
 template <class T>
 result<T> from_json(std::string_view text);
 
@@ -173,6 +180,9 @@ struct json_document : json_buffers {
 };
 
 result<json_document> parse_json(std::string_view text, const json_path& at);
+
+/// Of what is encrypted, where it is decoded as it is: with the key's name.
+error still_encrypted(std::string_view text);
 
 } // namespace detail
 

@@ -29,6 +29,9 @@ namespace detail {
 
 template <class T>
 result<T> decode_json(std::string_view text, bool strict) {
+  if constexpr (!std::same_as<T, json>)
+    if (is_encrypted(text)) // its members would be skipped
+      return still_encrypted(text);
   auto doc = parse_json(text, {});
   if (!doc)
     return doc.error();

@@ -34,6 +34,27 @@ const machine::conversion* machine::find_conversion(std::int32_t from) const {
   return i != conversions.end() ? &*i : nullptr;
 }
 
+json machine::stored(json given) const {
+  if (!encrypted_by)
+    return given;
+  if (const auto* why = given.failure())
+    return json::failed(detail::without_content(*why));
+  return encrypted(std::move(given), *encrypted_by);
+}
+
+result<json> machine::plain(json kept) const {
+  if (!encrypted_by)
+    return kept;
+  return decrypted(std::move(kept), *encrypted_by);
+}
+
+result<void> machine::check_stored(const std::string& state) const {
+  if (!encrypted_by)
+    return check_state(state);
+  auto open = plain(json::raw(state));
+  return open ? check_state(open->text()) : open.error();
+}
+
 /// What goes on with what another one gives; null: nothing has to.
 static const machine::conversion* behind(const machine& of,
                                          const machine::conversion& x) {
@@ -46,15 +67,19 @@ static const machine::conversion* behind(const machine& of,
   return i != of.conversions.end() ? &*i : nullptr;
 }
 
-/// Codecs, and conversions, are the user's. What is wrong begins with what was expected.
+/// Codecs, and conversions, are the user's. What is wrong begins with what was expected;
+/// of a state that is `hidden` it does not repeat content.
 template <class F>
-static result<void> guarded(const std::string& expected, F call) {
+static result<void> guarded(const std::string& expected, bool hidden, F call) {
   auto refuse = [&expected](errc code, const std::string& why) {
     return error{code, "expected one of " + expected + ": " + why, {}};
   };
   try {
     result<void> ok = call();
-    return ok ? ok : refuse(ok.error().code, ok.error().message);
+    if (ok)
+      return ok;
+    auto why = hidden ? detail::without_content(ok.error()) : ok.error();
+    return refuse(why.code, why.message);
   } catch (...) {
     return refuse(errc::codec, detail::describe_exception());
   }
@@ -63,16 +88,21 @@ static result<void> guarded(const std::string& expected, F call) {
 result<json> machine::migrate(std::int32_t from,
                               const std::string& state) const {
   const auto* next = find_conversion(from);
+  bool hidden = is_encrypted(state);
   if (next == nullptr) {
-    if (auto ok = guarded(title(), [&] { return check_state(state); }); !ok)
+    auto ok = guarded(title(), hidden, [&] { return check_stored(state); });
+    if (!ok)
       return ok.error();
     return json::raw(state);
   }
-  auto now = json::raw(state);
+  auto open = plain(json::raw(state));
+  if (!open)
+    return open.error();
+  auto now = std::move(*open);
   for (; next != nullptr; next = behind(*this, *next)) {
     auto of = name + " v" + std::to_string(next->version)
               + " that can be converted";
-    auto ok = guarded(of, [&]() -> result<void> {
+    auto ok = guarded(of, hidden, [&]() -> result<void> {
       auto made = next->convert(now.text());
       if (!made)
         return made.error();
@@ -82,7 +112,7 @@ result<json> machine::migrate(std::int32_t from,
     if (!ok)
       return ok.error();
   }
-  return now;
+  return stored(std::move(now));
 }
 
 std::string machine::step_names() const {
@@ -201,10 +231,11 @@ machine::step_definition& detail::new_step(machine& of, std::size_t step) {
 static outcome
 leave_resting(const machine::resting& how,
               const std::pair<std::type_index, std::type_index>& types,
-              const context_base& ctx, const std::string& state) {
+              const context_base& ctx) {
+  outcome x{
+    .kind = outcome_kind::done, .state_type = types.first, .unchanged = true};
   if (how.ends)
-    return done();
-  outcome x{.value = json::raw(state), .state_type = types.first};
+    return x;
   if (how.after && ctx.timed_out()) {
     x.kind = outcome_kind::next;
     x.step = how.then;
@@ -229,8 +260,8 @@ void detail::define_resting(machine& of, std::size_t step, const step_list& to,
   slot.rests = how;
   slot.run =
     [how = std::move(how), types = std::pair{of.state_type, of.step_type}](
-      context_base& ctx, const std::string& state) {
-    return leave_resting(how, types, ctx, state);
+      context_base& ctx, const std::string&) {
+    return leave_resting(how, types, ctx);
   };
 }
 
@@ -307,11 +338,11 @@ void detail::add_retries(machine& to, const retry_options& by_default) {
         && !found->second.not_for.includes(why.thrown())) {
       const auto& [base, most] = found->second.backoff;
       return {.kind = outcome_kind::replay,
-              .value = json::raw(state),
               .state_type = type,
               .delay_us = std::chrono::microseconds{backoff(ctx.failures(),
                                                             base, most)}
-                            .count()};
+                            .count(),
+              .unchanged = true};
     }
     if (handler)
       return handler(why, ctx, state);

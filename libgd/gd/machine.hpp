@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gd/cipher.hpp>
 #include <gd/context.hpp>
 #include <gd/error.hpp>
 #include <gd/json.hpp>
@@ -258,6 +259,8 @@ public:
   std::type_index step_type = typeid(void);  ///< of the steps of outcomes
   /// Decodes JSON text strictly: what inserts are checked with.
   std::function<result<void>(const std::string&)> check_state;
+  /// What encrypts content; null: it is stored as it is.
+  std::shared_ptr<const cipher> encrypted_by{};
   /// What `define` was given that cannot be.
   std::optional<error> problem{};
 
@@ -272,6 +275,17 @@ public:
 
   /// Null: it has none for states of that version.
   const conversion* find_conversion(std::int32_t from) const;
+
+  /// What is stored of what its functions give: encrypted, if it has a cipher; failed, if
+  /// that fails.
+  json stored(json given) const;
+
+  /// What its functions take of what is stored. The error, `cipher`: its cipher does not
+  /// decrypt it.
+  result<json> plain(json kept) const;
+
+  /// `check_state` of what is stored.
+  result<void> check_stored(const std::string& state) const;
 
   /// The state of an instance of that version as it is at this one: from conversion to
   /// conversion, or, where there is none, itself, if this version would take it at an
@@ -462,6 +476,20 @@ public:
                              built_.title()
                                + ": instances are kept for 0 to 100 years",
                              {}};
+    return std::move(*this);
+  }
+
+  /// Encrypts what is stored of its instances' content: their states, also those of their
+  /// history, their results, and what steps attach to transitions; and decrypts that, and
+  /// the payloads of signals, for its steps, its handler and its conversions. What was stored
+  /// without stays readable. See `cipher`.
+  machine_builder encrypted_by(std::shared_ptr<const cipher> by) && {
+    if (!by)
+      built_.problem = error{errc::invalid_argument,
+                             built_.title()
+                               + ": encrypted_by: expected a cipher, got null",
+                             {}};
+    built_.encrypted_by = std::move(by);
     return std::move(*this);
   }
 

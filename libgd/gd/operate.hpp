@@ -226,7 +226,7 @@ struct list_page {
   GD_STATE(list_page, rows, next);
 };
 
-/// A signal that an instance has not consumed.
+/// A signal to an instance: one that it has not consumed, or a tombstone.
 struct inbox_row {
   std::int64_t id = 0;                    ///< its number
   std::string name{};                     ///< what its step takes it by
@@ -234,8 +234,16 @@ struct inbox_row {
   std::int64_t inserted_at_us = 0;        ///< when it was stored
   /// The first 4,096 characters of its JSON; empty: it is very long.
   std::optional<std::string> payload{};
+  /// Its instance waits for that name, and does not wake for this one: its step has looked
+  /// at it.
+  bool seen = false;
+  /// Why it does not decode, if that is what has failed last. Empty: nobody has said so.
+  std::optional<std::string> undecodable{};
+  /// A tombstone, for the sake of its dedup key, since then; empty: it waits.
+  std::optional<std::int64_t> consumed_at_us{};
 
-  GD_STATE(inbox_row, id, name, dedup_key, inserted_at_us, payload);
+  GD_STATE(inbox_row, id, name, dedup_key, inserted_at_us, payload, seen,
+           undecodable, consumed_at_us);
 };
 
 /// Does something with all instances of a filter: those that are there when it is made.

@@ -62,6 +62,8 @@ public:
   std::optional<json> metadata{};
   /// An argument that could not be used.
   std::optional<error> problem{};
+  /// Its state is what was picked, as it is stored: of what is not the user's.
+  bool unchanged = false;
 
   /// The problem of a duration that is none, or longer than `longest_delay`.
   static error out_of_range(std::string_view what);

@@ -248,8 +248,28 @@ std::vector<executed> harness::history(std::int64_t id) const {
   return xs;
 }
 
-std::string harness::describe(std::int64_t id) {
+gd::result<gd::instance> harness::plain_instance(std::int64_t id) {
   auto x = instance(id);
+  auto of = x ? known_->find_any(x->fsm, x->version) : nullptr;
+  if (!of)
+    return x;
+  auto state = of->plain(x->state);
+  if (!state)
+    return state.error();
+  x->state = std::move(*state);
+  if (x->result) {
+    auto result = of->plain(*x->result);
+    if (!result)
+      return result.error();
+    x->result = std::move(*result);
+  }
+  return x;
+}
+
+std::string harness::describe(std::int64_t id) {
+  auto x = plain_instance(id);
+  if (!x && x.error().code == errc::cipher)
+    x = instance(id);
   if (!x)
     return gd::to_string(x.error());
   auto out = fmt::format("instance {}: {} v{}, {} in step {}, attempt {}\n", id,

@@ -149,10 +149,11 @@ public:
   /// An instance and its executions, for messages of failed tests.
   std::string describe(std::int64_t id);
 
-  /// The state of an instance. `codec`: it is of another type.
+  /// The state of an instance. `codec`: it is of another type; `cipher`: its machine does
+  /// not decrypt it.
   template <class T>
   gd::result<T> state(std::int64_t id) {
-    auto x = instance(id);
+    auto x = plain_instance(id);
     if (!x)
       return x.error();
     return from_json<T>(x->state.text());
@@ -161,7 +162,7 @@ public:
   /// The result of an instance; an error if it has none.
   template <class T>
   gd::result<T> result(std::int64_t id) {
-    auto x = instance(id);
+    auto x = plain_instance(id);
     if (!x)
       return x.error();
     if (!x->result)
@@ -209,6 +210,8 @@ protected:
 private:
   gd::result<void> drain(std::size_t at_most, std::size_t& steps);
   static error no_result(const gd::instance& x);
+  /// With what its machine decrypts.
+  gd::result<gd::instance> plain_instance(std::int64_t id);
 
   std::vector<executed> history_;
   std::map<std::int64_t, int> crashes_;

@@ -208,7 +208,7 @@ gd::result<inserted> simulation::insert(gd::insert what) {
     scope.assign(default_scope.begin(), default_scope.end());
   auto key = what.unique_key.value_or("");
   auto resolved = row_of(std::move(what));
-  if (auto ok = resolve(resolved, *known_, known); !ok)
+  if (auto ok = resolve(resolved, *known_, known, limits_); !ok)
     return ok.error();
   auto made = make_row(std::move(resolved));
   made.unique_scope = std::move(scope);

@@ -3,6 +3,7 @@
 
 #define CAF_SUITE join
 
+#include "../../examples/encryption/aes_gcm.hpp"
 #include "actors/network.hpp"
 #include "actors/peers.hpp"
 #include "link_worker/machines.hpp"
@@ -592,6 +593,42 @@ CAF_TEST(a worker that says what is no outcome has crashed and is told) {
   worker.say(wrong);
   CAF_CHECK(worker.hear<link::settled>().what == link::verdict::stale);
   CAF_CHECK(log.wait_for<events::step_crashed>());
+}
+
+namespace {
+
+/// Tells its note, which nobody can read in between.
+gd::machine whispers(std::shared_ptr<const gd::cipher> by) {
+  return gd::define<link_state, local_step>("Whisper", 1)
+    .encrypted_by(std::move(by))
+    .step(local_step::block, [](gd::context<link_state>& ctx) {
+      ctx.state.note += ", heard";
+      return gd::done(ctx.state);
+    });
+}
+
+} // namespace
+
+CAF_TEST(a worker decrypts and encrypts what its engine could not ) {
+  using guide::aes_gcm;
+  aes_gcm by{{{"2026-11", std::string(32, 'b')}}, "2026-11"};
+  auto other = std::make_shared<aes_gcm>(
+    aes_gcm::keys{{"2025-01", std::string(32, 'a')}}, "2025-01");
+  change = [&](gd::config& x) { x.machines.push_back(whispers(other)); };
+  start();
+  take_the_slot();
+  network_config elsewhere_config;
+  caf::actor_system elsewhere{elsewhere_config};
+  auto worker = gd::actors::join(elsewhere, {place},
+                                 {whispers(std::make_shared<aes_gcm>(by))});
+  CAF_REQUIRE(worker);
+  auto state = gd::encrypted(gd::to_json(link_state{.note = "a secret"}), by);
+  auto id = insert("block", "Whisper", ", state", ", '" + state.text() + "'");
+  wait_for(id, "status in ('done', 'failed')");
+  auto result = gd::from_json<link_state>(gd::json::raw(of(id, "result")), by);
+  CAF_REQUIRE(result);
+  CAF_CHECK_EQUAL(result->note, "a secret, heard");
+  worker->leave();
 }
 
 CAF_TEST(a wrong address is told at once) {

@@ -841,9 +841,43 @@ CAF_TEST(the signals that wait are listed the oldest first and cut) {
   CAF_CHECK(!all->back().payload); // it would print a megabyte
   auto one = client.inbox(id, 1);
   CAF_CHECK(one && one->size() == 1 && one->front() == first);
+  auto with_read = client.inbox(id, 100, true);
+  CAF_REQUIRE(with_read && with_read->size() == 4);
+  CAF_CHECK(with_read->back().consumed_at_us && !first.consumed_at_us);
   auto none = client.inbox(999'999);
   CAF_CHECK(none && none->empty());
   CAF_CHECK_EQUAL(code_of(client.inbox(id, 0)), errc::invalid_argument);
+}
+
+CAF_TEST(
+  of signals that wait it is told which was seen and which does not decode) {
+  auto client = connect();
+  auto id = insert_one(client);
+  for (const auto* name : {"paid", "late", "noise"})
+    CAF_REQUIRE(client.signal({.target = id, .name = name}));
+  auto told = [&] {
+    std::string out;
+    auto all = client.inbox(id);
+    CAF_REQUIRE(all);
+    for (const auto& x : *all)
+      out += x.name + (x.seen ? " seen" : "")
+             + (x.undecodable ? ": " + *x.undecodable : "") + '\n';
+    return out;
+  };
+  CAF_CHECK_EQUAL(told(), "paid\nlate\nnoise\n");
+  CAF_MESSAGE("of those that it waits for");
+  db.rows("update gen_durable set status = 'awaiting_signal', awaits = 'paid', "
+          "awaits_also = '{late}'");
+  CAF_CHECK_EQUAL(told(), "paid seen\nlate seen\nnoise\n");
+  CAF_MESSAGE("a wake-up is owed: that one was not seen");
+  db.rows("update gen_durable set wake_reason = 'signal'");
+  CAF_CHECK_EQUAL(told(), "paid\nlate\nnoise\n");
+  CAF_MESSAGE("what failed last names its number");
+  db.rows("update gen_durable g set status = 'failed', awaits = null, "
+          "awaits_also = '{}', wake_reason = null, last_error = format('signal "
+          "late (%s): $.n: expected number', s.id) from gen_durable_signals s "
+          "where s.name = 'late'");
+  CAF_CHECK_EQUAL(told(), "paid\nlate: $.n: expected number\nnoise\n");
 }
 
 // -- connecting ---------------------------------------------------------------

@@ -159,7 +159,7 @@ columns_by read_by_name() {
     {&sql::transition_named, columns_of<store::transition_row>()},
     {&sql::rewind, columns_of<gd::transitioned>()},
     {&sql::look_up, columns_of<gd::instance>()},
-    {&sql::gone, {"told"}},
+    {&sql::gone, columns_of<store::gone_row>()},
     {&sql::awaited, columns_of<store::awaited_row>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},

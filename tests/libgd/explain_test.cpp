@@ -578,7 +578,7 @@ struct million_rows {
        60},
       {sql::inserted,
        any_id + ", " + each("'k'", "bytea") + ", " + each("0", "bigint"), 10},
-      measured{sql::unread, "777777, 100, 4096, 16384", 12}.of(10),
+      measured{sql::unread, "777777, 100, 4096, 16384, false", 16}.of(10),
       measured{sql::history, "777777, -9, 100, false, '{}'", 12}.of(10),
       measured{sql::history, "0, -9, 100, false, '{k}'", 12, kept}.of(10),
       measured{sql::history, "777777, 100, 100, true, '{}'", 12}.of(10),

@@ -389,13 +389,19 @@ CAF_TEST(an inbox is shown and what lies there is replaced and discarded) {
   auto x = run("inbox 2");
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK(contains(x.said, id + "  paid  evt-1"));
-  CAF_CHECK(contains(x.said, R"({"n": "x"})"));
+  CAF_CHECK(contains(x.said, R"(waits  {"n": "x"})"));
+  db.rows("update gen_durable set last_error = 'signal paid (" + id
+          + "): $.n: expected number' where id = 2");
+  CAF_CHECK(contains(run("inbox 2").said, R"(does not decode  {"n": "x"})"));
+  CAF_CHECK(contains(run("inbox 2 --json").said,
+                     R"("undecodable":"$.n: expected number")"));
   x = run("replace 2 " + id + " --payload '{\"n\": 7}' --by ann --reason typo");
   CAF_CHECK_EQUAL(x.code, 0);
   CAF_CHECK(contains(x.said, "\"id\":2,\"seq\":1,\"status\":\"failed\""));
   CAF_CHECK(contains(run("inbox 2 --json").said, R"("payload":"{\"n\": 7}")"));
   CAF_CHECK_EQUAL(run("discard 2 " + id).code, 0);
   CAF_CHECK(!contains(run("inbox 2").said, "paid"));
+  CAF_CHECK(contains(run("inbox 2 --all").said, "consumed 20"));
   x = run("discard 2 " + id);
   CAF_CHECK(x.code != 0);
   CAF_CHECK(contains(x.said, "has none with the number " + id));
@@ -403,6 +409,33 @@ CAF_TEST(an inbox is shown and what lies there is replaced and discarded) {
   CAF_CHECK_EQUAL(run("discard 2 first").code, 2);
   CAF_CHECK_EQUAL(run("replace 2 " + id).code, 2);
   CAF_CHECK_EQUAL(run("inbox 77").code, 5);
+}
+
+CAF_TEST(what is encrypted is shown with the name of its key and its size) {
+  constexpr auto kept
+    = R"({"gd.key": "2026-11", "gd.encrypted": "AAECAwQFBgc="})";
+  constexpr auto shown = "(encrypted with key 2026-11, 8 bytes)";
+  db.rows("update gen_durable set status = 'done', state = $1::jsonb, result = "
+          "$1::jsonb where id = 2",
+          {kept});
+  db.rows("insert into gen_durable_signals (target_id, name, payload) values "
+          "(2, 'paid', $1::jsonb), (2, 'paid', "
+          "jsonb_build_object('gd.key', 'k', 'gd.encrypted', repeat('A', "
+          "8000)))",
+          {kept});
+  db.rows("insert into gen_durable_ledger (instance_id, seq, at, fsm_version, "
+          "outcome, to_step, attempt, state) values (2, 0, now(), 1, 'insert', "
+          "'pay', 0, $1::jsonb)",
+          {kept});
+  for (const auto* command : {"show 2", "wait 2", "inbox 2", "history 2"}) {
+    auto x = run(command);
+    CAF_CHECK_EQUAL(x.code, 0);
+    CAF_CHECK(contains(x.said, shown));
+    CAF_CHECK(!contains(x.said, "AAEC"));
+  }
+  CAF_CHECK(
+    contains(run("inbox 2").said, "(encrypted with key k, more than 3"));
+  CAF_CHECK(contains(run("show 2 --json").said, R"("gd.encrypted")"));
 }
 
 CAF_TEST(an instance is erased and whoever looks for it is told that it was) {

@@ -311,6 +311,29 @@ class Views(Case):
         self.press("[data-do=stop]", reason="it hangs")
         self.page.until_text("[data-fact=status]", "failed")
 
+    def test_erase(self):
+        one = self.order("book", "--delay", "1h")
+        self.visit(f"#/instance/{one}")
+        self.give_token()
+        self.page.click("main [data-do=erase]")
+        self.page.click("#dialog button[value=go]") # without a reason the form stays
+        self.assertEqual(self.database.value(f"select count(*) from gen_durable where id = {one}"), "1")
+        self.page.tolerated.append("status of 404")
+        self.fill_dialog(reason="request 17", by="ann")
+        self.page.click("#dialog button[value=go]")
+        self.page.until_text("main", "There is no such instance.")
+        self.page.until_text("#status", "by ann: request 17")
+        self.assertEqual(self.database.sql(f"select by, reason from gen_durable_erased where instance_id = {one}")[0], ("ann", "request 17"))
+
+    def test_an_encrypted_instance(self):
+        one = self.order("book", "--delay", "1h")
+        self.database.sql(f"""update gen_durable set state = '{{"gd.key": "2026-11", "gd.encrypted": "AAECAwQFBgc="}}' where id = {one}""")
+        self.database.sql(f"""insert into gen_durable_signals (target_id, name, payload) values ({one}, 'paid', '{{"gd.key": "2026-12", "gd.encrypted": "AAEC"}}')""")
+        self.visit(f"#/instance/{one}")
+        self.page.until_text("main", "Encrypted with key 2026-11, 8 bytes.")
+        self.page.until_text("[aria-label=Inbox]", "Encrypted with key 2026-12, 3 bytes.")
+        self.assertNotIn("AAEC", self.page.js("document.body.innerText"))
+
     def test_run_now(self):
         one = self.order("book", "--delay", "1h")
         self.visit(f"#/instance/{one}")

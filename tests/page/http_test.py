@@ -258,6 +258,30 @@ class Verbs(Case):
         self.assertFalse([x for x in self.look("/api/instance?id=18")["inbox"] if x["id"] == signal])
         self.assertEqual(self.do({"verb": "discard", "id": "18", "signal": signal}, 404)["code"], "not_found")
 
+    def test_erase(self):
+        one = self.database.value("insert into gen_durable (fsm, step, status, state) values ('Order', 'pay', 'failed', '{}') returning id")
+        self.assertIn("reason", self.do({"verb": "erase", "id": one}, 400)["error"])
+        self.assertIn("reason", self.do({"verb": "erase", "id": one, "reason": ""}, 400)["error"])
+        self.assertIn("filter", self.do({"verb": "erase", "filter": {"status": "failed"}, "reason": "all"}, 400)["error"])
+        done = self.do({"verb": "erase", "id": one, "reason": "request 17", "by": "ann"})
+        self.assertEqual(done, {"id": one, "seq": 0, "status": "erased", "executed": False})
+        self.assertEqual(self.database.value(f"select count(*) from gen_durable where id = {one}"), "0")
+        self.assertEqual(self.database.sql(f"select by, reason from gen_durable_erased where instance_id = {one}")[0], ("ann", "request 17"))
+        self.assertEqual(self.do({"verb": "erase", "id": one, "reason": "request 18"}, 404)["code"], "not_found")
+        gone = self.look(f"/api/instance?id={one}", 404)
+        self.assertEqual(gone["code"], "erased")
+        self.assertIn("by ann: request 17", gone["error"])
+
+    def test_an_inbox_tells_what_was_seen_and_what_does_not_decode(self):
+        one = self.database.value("insert into gen_durable (fsm, step, status, awaits) values ('Order', 'pay', 'awaiting_signal', 'paid') returning id")
+        signal = self.database.value(f"insert into gen_durable_signals (target_id, name) values ({one}, 'paid') returning id")
+        def told():
+            return [(x["id"], x["seen"], x["undecodable"], x["consumed_at_us"]) for x in self.look(f"/api/instance?id={one}")["inbox"]]
+        self.database.sql(f"update gen_durable set wake_reason = null, status = 'awaiting_signal', awaits = 'paid' where id = {one}")
+        self.assertEqual(told(), [(signal, True, None, None)])
+        self.database.sql(f"update gen_durable set status = 'failed', awaits = null, last_error = 'signal paid ({signal}): $.n' where id = {one}")
+        self.assertEqual(told(), [(signal, False, "$.n", None)])
+
     def test_run_now(self):
         self.do({"verb": "run-now", "id": "2"})
         self.assertEqual(self.row(2, "eligible_at <= now()"), ("t",))

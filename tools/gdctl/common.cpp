@@ -2,6 +2,7 @@
 
 #include "lines.hpp"
 
+#include <gd/cipher.hpp>
 #include <gd/instance.hpp>
 #include <gd/json.hpp>
 #include <gd/operate.hpp>
@@ -250,6 +251,18 @@ std::string time_text(std::int64_t us) {
 std::string json_string(std::string_view text) {
   constexpr auto all = std::numeric_limits<std::size_t>::max();
   return gd::printable(gd::to_json(gd::clean_text(text, all)).text());
+}
+
+std::string content_text(std::string_view text) {
+  auto how = gd::encryption_of(text);
+  if (!how)
+    return std::string{text};
+  return fmt::format("(encrypted with key {}, {}{} bytes)", how->key,
+                     how->whole ? "" : "more than ", how->bytes);
+}
+
+std::string content_text(const gd::json& x) {
+  return x.ok() ? content_text(x.text()) : '(' + x.failure()->message + ')';
 }
 
 } // namespace gdctl

@@ -177,4 +177,10 @@ gd::result<std::string> json_line(const T& x) {
   return gd::printable(json.text()) + '\n';
 }
 
+/// What is shown of a stored value's text, which may be cut: it, or how it is encrypted.
+std::string content_text(std::string_view text);
+
+/// The same, or why there is none.
+std::string content_text(const gd::json& x);
+
 } // namespace gdctl

@@ -42,9 +42,7 @@ std::string text_of(const gd::ledger_entry& x) {
     text += "  (" + gd::printable(*x.reason) + ')';
   for (const auto* json : {&x.metadata, &x.state})
     if (*json)
-      text += "  "
-              + ((*json)->ok() ? gd::printable((*json)->text())
-                               : '(' + (*json)->failure()->message + ')');
+      text += "  " + gd::printable(content_text(**json));
   return text + '\n';
 }
 

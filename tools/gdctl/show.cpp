@@ -34,7 +34,7 @@ std::string text_of(const gd::instance& x) {
       line(name, time_text(*us));
   };
   auto value = [&](std::string_view name, const gd::json& json) {
-    line(name, json.ok() ? json.text() : '(' + json.failure()->message + ')');
+    line(name, content_text(json));
   };
   line("instance", std::to_string(x.id));
   line("machine", fmt::format("{} v{}", x.fsm, x.version));

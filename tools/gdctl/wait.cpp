@@ -46,8 +46,7 @@ std::string text_of(const gd::awaited& x) {
   line("machine", fmt::format("{} v{}", x.fsm, x.version));
   line("status", x.status);
   if (x.result)
-    line("result", x.result->ok() ? x.result->text()
-                                  : '(' + x.result->failure()->message + ')');
+    line("result", content_text(*x.result));
   if (x.failure)
     line("failure", *x.failure);
   return text;

@@ -244,11 +244,11 @@ client::await_result_all(const std::vector<gd::await_result>& what) {
   return out;
 }
 
-result<std::vector<inbox_row>> client::inbox(std::int64_t id,
-                                             std::int32_t limit) {
+result<std::vector<inbox_row>>
+client::inbox(std::int64_t id, std::int32_t limit, bool consumed) {
   if (auto ok = check_limit(limit); !ok)
     return ok.error();
-  return read_as<inbox_row>(impl_->read(store::unread(id, limit)));
+  return read_as<inbox_row>(impl_->read(store::unread(id, limit, consumed)));
 }
 
 result<std::vector<ledger_entry>> client::history(const history_query& what) {

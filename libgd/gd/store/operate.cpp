@@ -68,8 +68,9 @@ pq::call why(const why_query& what) {
   return make_call(sql::why, what.id, pq::one_key(what.key));
 }
 
-pq::call unread(std::int64_t instance, std::int32_t limit) {
-  return make_call(sql::unread, instance, limit, shown_characters, read_bytes);
+pq::call unread(std::int64_t instance, std::int32_t limit, bool consumed) {
+  return make_call(sql::unread, instance, limit, shown_characters, read_bytes,
+                   consumed);
 }
 
 // -- one instance -------------------------------------------------------------
@@ -286,7 +287,8 @@ pq::call gone(std::int64_t id) {
 }
 
 error told_gone(const pq::rows& rows) {
-  return {errc::not_found, std::string{rows.text(0, 0)}, {}};
+  auto one = read_one<gone_row>(rows).value_or(gone_row{});
+  return {one.erased ? errc::erased : errc::not_found, std::move(one.told), {}};
 }
 
 pq::call history(const history_query& what) {

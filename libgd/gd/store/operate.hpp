@@ -19,7 +19,7 @@ namespace gd::store {
 /// Read as `gd::why`.
 pq::call why(const why_query& what);
 /// Read as `inbox_row`.
-pq::call unread(std::int64_t instance, std::int32_t limit);
+pq::call unread(std::int64_t instance, std::int32_t limit, bool consumed);
 
 // -- one instance -------------------------------------------------------------
 
@@ -198,6 +198,13 @@ struct awaited_row {
 error no_instance(std::int64_t id, const std::optional<std::string>& key);
 /// Asks the same: it may have been erased.
 pq::call gone(std::int64_t id);
+struct gone_row {
+  std::string told{};
+  bool erased = false;
+
+  GD_FIELDS(told, erased);
+};
+/// `erased`, or `not_found`.
 error told_gone(const pq::rows& rows);
 /// Read as `ledger_entry`, `in_step_row`, `stats_row`.
 pq::call history(const history_query& what);

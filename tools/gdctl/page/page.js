@@ -522,8 +522,8 @@ function ask_token(then) {
 const ended = x => x.status === "done" || x.status === "failed";
 const movable = x => x.status !== "executing" && x.status !== "done";
 let by = ""; // who has been named last
-const reason = () => [field("reason", "Reason, for the history", {maxlength: 8000}),
-  field("by", "By whom", {maxlength: 200, value: by})];
+const who = () => field("by", "By whom", {maxlength: 200, value: by});
+const reason = () => [field("reason", "Reason, for the history", {maxlength: 8000}), who()];
 
 const verbs = {
   retry: {
@@ -573,6 +573,12 @@ const verbs = {
   discard: {
     name: "Discard", fields: reason,
     effect: "That signal leaves the inbox, as if a step had consumed it: a dedup key is remembered.",
+  },
+  erase: {
+    name: "Erase", fits: x => x.status !== "executing",
+    fields: () => [field("reason", "Reason, which stays", {maxlength: 8000, required: true}), who()],
+    effect: "The instance goes for good, with its signals and its history; whatever it has begun elsewhere stays. "
+      + "Who did it, when and why is kept.",
   },
   pause: {
     name: "Pause", fields: reason,
@@ -925,7 +931,16 @@ views.set("instances", (self, main) => {
 
 const most_shown = 200_000; // characters of a value, if nobody asks for all
 
+// Of a value that a machine's cipher has encrypted: what anybody may know. A text may be cut.
+function encryption(text) {
+  const [, key, content, end] = text?.match(/^\{"gd\.key": ?"([\w./:-]+)", ?"gd\.encrypted": ?"([^"]*)("\})?$/) ?? [];
+  return key && `Encrypted with key ${key}, ${end ? "" : "more than "}${count(
+    Math.floor(content.replace(/=+$/, "").length * 3 / 4))} bytes.`;
+}
+
 function value(key, text, self) {
+  const hidden = encryption(text);
+  if (hidden) return h("p", {class: "faint", "data-key": key}, hidden);
   const all = self.whole.has(key) || text.length <= most_shown;
   const shown = visible(pretty(all ? text : text.slice(0, most_shown)));
   return [h("pre", {"data-key": key, tabindex: 0, "aria-label": key}, shown),
@@ -973,7 +988,10 @@ const inbox = (rows, x) => table("Inbox", [
   of_time("came", x => x.inserted_at_us),
   of_text("dedup key", x => x.dedup_key),
   ["payload", "", x => x.payload === null ? h("span", {class: "faint"}, "too large to be shown")
+    : encryption(x.payload) ? h("span", {class: "faint"}, encryption(x.payload))
     : [data(x.payload), [...x.payload].length >= most_of_payload && "…"]],
+  ["", "", x => x.undecodable !== null ? h("span", {class: "bad", "data-is": "undecodable"}, "does not decode: ", data(x.undecodable))
+    : x.seen && h("span", {class: "faint", "data-is": "seen"}, "seen")],
   ...writes(movable(x) && ["", "", signal => ["replace", "discard"].map(name =>
     button(name, {"data-signal": signal.id}, verbs[name].name))]).filter(Boolean),
 ], rows, signal => signal.id);
@@ -1005,7 +1023,7 @@ function entry(e, x, self) {
 }
 
 const of_one = (x, why) => h("div", {class: "row", "data-key": "verbs"}, writes(
-  ["retry", "stop", "run-now", "move", "upgrade", "signal"].filter(name => verbs[name].fits(x))
+  ["retry", "stop", "run-now", "move", "upgrade", "signal", "erase"].filter(name => verbs[name].fits(x))
     .map(name => button(name, {}, verbs[name].name)),
   why?.cause === "queue_paused" && button("resume", {"data-queue": x.queue}, "Resume its queue")));
 
@@ -1092,7 +1110,7 @@ const doings = {
   whole: at => { view.whole.add(at.value); view.redraw(); },
   more: () => view.shown.more(),
 };
-for (const name of ["retry", "stop", "run-now", "move", "upgrade", "signal"])
+for (const name of ["retry", "stop", "run-now", "move", "upgrade", "signal", "erase"])
   doings[name] = () => act(name, of_view(), `instance ${view.id}`, view.instance);
 
 function help() {

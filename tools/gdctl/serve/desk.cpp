@@ -42,6 +42,7 @@ int status_of(gd::errc code) {
     case gd::errc::codec:
       return 400;
     case gd::errc::not_found:
+    case gd::errc::erased:
     case gd::errc::unknown_machine:
     case gd::errc::no_such_target:
       return 404;

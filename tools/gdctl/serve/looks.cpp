@@ -237,8 +237,9 @@ gd::result<std::string> instance(gd::client& db, const parameters& how) {
   if (auto ok = read_address(which, what.id, what.key); !ok)
     return of_parameter(ok.error());
   auto found = db.look_up(what);
-  bool deleted = !found && found.error().code == gd::errc::not_found
-                 && !what.key;
+  bool deleted = !found && !what.key
+                 && (found.error().code == gd::errc::not_found
+                     || found.error().code == gd::errc::erased);
   if (!found && !deleted)
     return found.error();
   auto id = found ? found->id : what.id;

@@ -159,16 +159,8 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
   },
     [this](gd::transition& x) {
     return take_in<gd::transitioned>(transitions_, moving_, x);
-    },
-    [this](const gd::look_up& x) {
-    return read<gd::instance>(
-      reads_, x, store::look_up(x),
-      [id = x.id, key = x.key](const pq::rows& rows) -> result<gd::instance> {
-        if (auto found = store::read_instance(rows))
-          return std::move(*found);
-        return store::no_instance(id, key);
-      });
-    }, [this](const gd::await_result& x) { return await_end(x); },
+    }, [this](const gd::look_up& x) { return look_up(x); },
+    [this](const gd::await_result& x) { return await_end(x); },
     [this](const gd::stats_query& x) {
     return read<gd::stats>(long_reads_, x, store::stats(),
                            rows_as<gd::stats, gd::stats_row>);
@@ -549,6 +541,56 @@ void gateway_worker::drive_soon(const intake_base& what) {
 template <class Answer, class Request, class F>
 caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
                                          pq::call what, F answer_of) {
+  return read_and<Answer>(
+    line, x, std::move(what),
+    [this, answer_of](open_request<Answer>& to, const pq::reply& reply) {
+    settle<Answer>(to, reply.ok() ? answer_of(reply.results.front())
+                                  : result<Answer>{*reply.failure});
+    });
+}
+
+caf::result<gd::instance> gateway_worker::look_up(const gd::look_up& x) {
+  using open = open_request<gd::instance>;
+  auto end = [this, id = x.id, key = x.key](open& to, const pq::reply& reply) {
+    if (!reply.ok())
+      return settle<gd::instance>(to, *reply.failure);
+    if (auto found = store::read_instance(reply.results.front()))
+      return settle<gd::instance>(to, std::move(*found));
+    auto none = store::no_instance(id, key);
+    if (key)
+      return settle<gd::instance>(to, none);
+    // Who may not know what was erased is told that there is none.
+    ask(reads_, to.by, store::gone(id),
+        [this, to, none](const pq::reply& told) mutable {
+      settle<gd::instance>(
+        to, told.ok() ? store::told_gone(told.results.front()) : none);
+    });
+  };
+  return read_and<gd::instance>(reads_, x, store::look_up(x), std::move(end));
+}
+
+template <class Answer>
+void gateway_worker::settle(open_request<Answer>& to, result<Answer> answer) {
+  if (answer && to.by.far)
+    hide_token(*answer);
+  keep_from_who_does_not_read(to.by, answer);
+  deliver(to, answer);
+}
+
+void gateway_worker::ask(reading_line& line, const asker& by, pq::call what,
+                         std::function<void(const pq::reply&)> end) {
+  auto ticket = ++tickets_;
+  reading_.emplace(ticket, open_reading{&line, by, std::move(end)});
+  note_arrival(ticket);
+  line.waiting.push(by.who,
+                    {ticket, std::move(what), arrivals_.back().expires});
+  read_next(line);
+}
+
+template <class Answer, class Request, class F>
+caf::result<Answer> gateway_worker::read_and(reading_line& line,
+                                             const Request& x, pq::call what,
+                                             F end) {
   // Whom a promise that is made takes over.
   auto by = who_asks(price_of<true>(x));
   open_request<Answer> to{make_response_promise<Answer>(), by};
@@ -564,21 +606,8 @@ caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
     deliver<Answer>(to, ok.error());
     return to.promise;
   }
-  auto ticket = ++tickets_;
-  reading_.emplace(
-    ticket, open_reading{&line, by,
-                         [this, to, answer_of](const pq::reply& reply) mutable {
-    auto answer = reply.ok() ? answer_of(reply.results.front())
-                             : result<Answer>{*reply.failure};
-    if (answer && to.by.far)
-      hide_token(*answer);
-    keep_from_who_does_not_read(to.by, answer);
-    deliver(to, answer);
-                         }});
-  note_arrival(ticket);
-  line.waiting.push(by.who,
-                    {ticket, std::move(what), arrivals_.back().expires});
-  read_next(line);
+  ask(line, by, std::move(what),
+      [to, end](const pq::reply& reply) mutable { end(to, reply); });
   return to.promise;
 }
 

@@ -117,6 +117,16 @@ private:
   template <class Answer, class Request, class F>
   caf::result<Answer> read(reading_line& line, const Request& x, pq::call what,
                            F answer_of);
+  /// `end`: answers with what comes of it, or asks for more.
+  template <class Answer, class Request, class F>
+  caf::result<Answer> read_and(reading_line& line, const Request& x,
+                               pq::call what, F end);
+  void ask(reading_line& line, const asker& by, pq::call what,
+           std::function<void(const pq::reply&)> end);
+  caf::result<gd::instance> look_up(const gd::look_up& x);
+  /// Answers what was only read.
+  template <class Answer>
+  void settle(open_request<Answer>& to, result<Answer> answer);
   void read_next(reading_line& line);
   void finish_reading(std::uint64_t ticket, const pq::reply& reply);
   void end_reading(std::uint64_t ticket, const error& why);

@@ -172,7 +172,8 @@ caf::behavior async_step_actor::make_behavior() {
       return quit(); // too late
     home_->begin(*held.under(), system().clock().now());
     home_->tell(held.start_told());
-    starter_->start(this, delivery_, what.begin(), held.row().state);
+    std::string room;
+    starter_->start(this, delivery_, what.begin(), held.state(room));
     },
     };
 }

@@ -93,7 +93,7 @@ result<void> insert_intake::add(std::uint64_t ticket, insert what) {
     unresolved_.push_back({ticket, std::move(row), size});
     return {};
   }
-  if (auto ok = resolve(row, *how_.machines, {}); !ok)
+  if (auto ok = resolve(row, *how_.machines, {}, how_.limits); !ok)
     return ok;
   resolved_.push({ticket, std::move(row), size});
   return {};
@@ -399,7 +399,7 @@ void insert_intake::resolve_all(report& to,
     if (x.pinned || x.retired)
       looked_up_first_.insert(x.fsm);
   for (auto& x : looked_up)
-    if (auto ok = resolve(x.row, *how_.machines, known); ok)
+    if (auto ok = resolve(x.row, *how_.machines, known, how_.limits); ok)
       resolved_.push({x.ticket, std::move(x.row), x.size});
     else
       answer(to, x, ok.error());

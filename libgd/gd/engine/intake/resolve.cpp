@@ -299,8 +299,21 @@ void reopen(store::insert_row& row) {
     row.queue.clear();
 }
 
+/// What was checked as it is, as its machine stores it.
+static result<void> encrypt_state(store::insert_row& row, const machine& own,
+                                  const limits& bounds) {
+  if (!own.encrypted_by)
+    return {};
+  auto state = own.stored(json::raw(std::move(row.state)));
+  if (auto ok = check_size("state", state, bounds.state); !ok)
+    return ok;
+  row.state = std::move(state).text();
+  return {};
+}
+
 result<void> resolve(store::insert_row& row, const registry& mine,
-                     const std::vector<store::known_machine>& known) {
+                     const std::vector<store::known_machine>& known,
+                     const limits& bounds) {
   versions_of_name all{row.fsm, known};
   auto version = row.version != 0 ? row.version : all.pinned;
   if (version == 0)
@@ -317,9 +330,9 @@ result<void> resolve(store::insert_row& row, const registry& mine,
   if (auto own = version != 0 ? mine.find(row.fsm, version) : nullptr) {
     if (auto ok = fill_in(row, *own); !ok)
       return ok;
-    if (auto ok = own->check_state(row.state); !ok)
+    if (auto ok = own->check_stored(row.state); !ok)
       return error{ok.error().code, "state: " + ok.error().message, {}};
-    return {};
+    return encrypt_state(row, *own, bounds);
   }
   if (const auto* found = all.find(version))
     return fill_in(row, *found);

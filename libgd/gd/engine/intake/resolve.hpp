@@ -35,9 +35,10 @@ store::insert_row row_of(insert x);
 /// names; else the one that is pinned; else the newest of this program's own,
 /// `mine`; else the first of that name in `known`, which tells of all of a name or of
 /// none. Without a machine nothing may be open, and no version that is retired is
-/// taken. The errors say what was expected.
+/// taken. The errors say what was expected. A machine's cipher encrypts its state.
 result<void> resolve(store::insert_row& row, const registry& mine,
-                     const std::vector<store::known_machine>& known);
+                     const std::vector<store::known_machine>& known,
+                     const limits& bounds);
 
 /// The error of an insert whose unique key an instance of another machine, `fsm`, has.
 error of_another_machine(std::string_view key, std::int64_t holder,

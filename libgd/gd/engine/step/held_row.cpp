@@ -51,6 +51,16 @@ context_base held_row::begin() {
   return ctx;
 }
 
+const std::string& held_row::state(std::string& room) const {
+  if (!machine_->encrypted_by)
+    return row_.state;
+  auto plain = machine_->plain(json::raw(row_.state));
+  if (!plain)
+    throw undecodable_state{plain.error()};
+  room = std::move(*plain).text();
+  return room;
+}
+
 context_base held_row::context() const {
   context_base ctx;
   ctx.id = row_.id;
@@ -64,6 +74,7 @@ context_base held_row::context() const {
   ctx.wake_reason_ = row_.wake_reason;
   ctx.traceparent_ = traceparent_;
   ctx.lease_ = lease_;
+  ctx.cipher_ = machine_->encrypted_by;
   return ctx;
 }
 

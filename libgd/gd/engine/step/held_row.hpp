@@ -50,6 +50,10 @@ public:
   /// What its step gets; once. It takes the inbox.
   context_base begin();
 
+  /// Its state as functions take it: what was picked, or, where that is encrypted, what
+  /// `room` has then. Throws undecodable_state.
+  const std::string& state(std::string& room) const;
+
   /// What its handler gets, which has looked at nothing and consumes nothing: no inbox.
   context_base context() const;
 

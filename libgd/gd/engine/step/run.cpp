@@ -62,7 +62,8 @@ outcome run::call(context_base& ctx) {
   if (!found->run)
     throw broken_row{"step " + picked().step + " of " + held_->of().title()
                      + " is asynchronous: it needs an engine of gd::actors"};
-  return found->run(ctx, picked().state);
+  std::string room;
+  return found->run(ctx, found->rests ? picked().state : held_->state(room));
 }
 
 outcome_ptr run::finish(outcome x, const context_base& ctx) {
@@ -71,7 +72,9 @@ outcome_ptr run::finish(outcome x, const context_base& ctx) {
     auto encoded = encode(std::move(x), ctx, false);
     if (encoded)
       return std::move(*encoded);
-    return handle(failure{encoded.error().message, nullptr, true},
+    // What encrypts may be out of order for a while.
+    bool permanent = encoded.error().code != errc::cipher;
+    return handle(failure{encoded.error().message, nullptr, permanent},
                   without_data(encoded.error()).message);
   } catch (...) {
     return fail(std::current_exception());
@@ -145,8 +148,9 @@ outcome_ptr run::handle(const failure& why, std::string told) {
     return give_up(failure_, failure_told_);
   auto ctx = held_->context();
   try {
-    auto encoded = encode(held_->of().on_error(why, ctx, picked().state), ctx,
-                          true);
+    std::string room;
+    auto encoded = encode(held_->of().on_error(why, ctx, held_->state(room)),
+                          ctx, true);
     if (!encoded)
       return give_up_handled("the handler's outcome cannot be carried out: ",
                              encoded.error().message,
@@ -171,8 +175,9 @@ outcome_ptr run::give_up_handled(const char* how, const std::string& why,
 
 outcome_ptr run::give_up(const error& undecodable) {
   auto what = "state of " + held_->of().title() + ": ";
-  return give_up(what + undecodable.message,
-                 what + without_data(undecodable).message);
+  auto why = is_encrypted(picked().state) ? detail::without_content(undecodable)
+                                          : undecodable;
+  return give_up(what + why.message, what + without_data(why).message);
 }
 
 outcome_ptr run::give_up(const std::string& reason, std::string told) {
@@ -282,7 +287,6 @@ std::optional<error> run::encode_await(outcome& x,
 }
 
 std::optional<error> run::encode_kind(outcome& x, bool by_handler,
-                                      bool unchanged,
                                       store::outcome_row& row) const {
   switch (x.kind) {
     case outcome_kind::next:
@@ -295,7 +299,7 @@ std::optional<error> run::encode_kind(outcome& x, bool by_handler,
       row.what = store::verb::await;
       row.timeout_us = x.timeout_us;
       row.until_us = x.until_us;
-      if (!unchanged) // no signal, else, has an empty name
+      if (!x.unchanged) // no signal, else, has an empty name
         return encode_await(x, row);
       break;
     case outcome_kind::done:
@@ -316,28 +320,31 @@ result<outcome_ptr> run::encode(outcome x, const context_base& ctx,
                   + picked().step + ": " + why.message;
     return why;
   };
-  if (x.metadata)
+  const auto& of = held_->of();
+  if (x.metadata) {
+    x.metadata = of.stored(std::move(*x.metadata));
     if (auto ok = check_size("metadata", *x.metadata, bounds().metadata); !ok)
       return refuse(ok.error());
+  }
   if (x.problem)
     return refuse(*x.problem);
   bool with_state = x.kind == outcome_kind::next
                     || x.kind == outcome_kind::replay
                     || x.kind == outcome_kind::await;
-  if (with_state && x.state_type != held_->of().state_type)
+  if (with_state && x.state_type != of.state_type)
     return refuse(
-      wrong("its state is of another type than " + held_->of().title() + "'s"));
-  const auto* step = held_->step();
-  bool unchanged = step != nullptr && step->rests && !by_handler;
-  if (!unchanged)
+      wrong("its state is of another type than " + of.title() + "'s"));
+  if (!x.unchanged && x.kind != outcome_kind::stop) {
+    x.value = of.stored(std::move(x.value));
     if (auto ok = check_size(with_state ? "state" : "result", x.value,
                              with_state ? bounds().state : bounds().result);
         !ok)
       return refuse(ok.error());
+  }
   auto row = held_->begin_outcome(store::verb::next);
   if (with_state)
-    row->state = x.value.text();
-  if (auto why = encode_kind(x, by_handler, unchanged, *row))
+    row->state = x.unchanged ? picked().state : x.value.text();
+  if (auto why = encode_kind(x, by_handler, *row))
     return refuse(std::move(*why));
   held_->complete(*row);
   if (x.metadata && row->has_history)

@@ -110,9 +110,8 @@ private:
   /// The outcome as a row, or why it cannot be carried out.
   result<outcome_ptr> encode(outcome x, const context_base& ctx,
                              bool by_handler) const;
-  /// What its kind decides; or why it cannot be. `unchanged`: its state is what was
-  /// picked, by a step without a function.
-  std::optional<error> encode_kind(outcome& x, bool by_handler, bool unchanged,
+  /// What its kind decides; or why it cannot be.
+  std::optional<error> encode_kind(outcome& x, bool by_handler,
                                    store::outcome_row& row) const;
   /// What `await` waits for; or why it cannot be.
   std::optional<error> encode_await(outcome& x, store::outcome_row& row) const;

@@ -265,7 +265,8 @@ public:
     return {
       [this](run_step) {
       auto& what = to_->what();
-      starter_->start(this, to_, what.begin(), what.held().row().state);
+      std::string room;
+      starter_->start(this, to_, what.begin(), what.held().state(room));
       },
       };
   }
