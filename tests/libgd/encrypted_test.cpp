@@ -160,8 +160,8 @@ CAF_TEST(what is encrypted comes back and tells its key and its size alone) {
     CAF_CHECK(gd::encrypted(stored, *by) == stored);
     auto how = gd::encryption_of(stored.text());
     CAF_REQUIRE(how);
-    CAF_CHECK_EQUAL(how->key, "2026-11");
-    CAF_CHECK_EQUAL(how->bytes, plain.text().size() + 28);
+    CAF_CHECK(how->key == "2026-11");
+    CAF_CHECK(how->bytes == plain.text().size() + 28);
     CAF_CHECK(how->whole);
     auto back = gd::decrypted(stored, *by);
     CAF_REQUIRE(back);
@@ -234,25 +234,24 @@ CAF_TEST(states results and payloads of a machine with a cipher are encrypted) {
   auto by = with_key("2026-11");
   gd::testing::simulation sim{{patients(by)}};
   auto id = sim.insert({.fsm = "Patient", .state = ada()})->id;
-  CAF_CHECK_EQUAL(key_of(sim.instance(id)->state), "2026-11");
+  CAF_CHECK(key_of(sim.instance(id)->state) == "2026-11");
   CAF_REQUIRE(sim.drain());
-  CAF_CHECK_EQUAL(key_of(sim.instance(id)->state), "2026-11");
-  CAF_CHECK_EQUAL(sim.instance(id)->status, "awaiting_signal");
+  CAF_CHECK(key_of(sim.instance(id)->state) == "2026-11");
+  CAF_CHECK(sim.instance(id)->status == "awaiting_signal");
   CAF_MESSAGE("a payload that its sender has encrypted");
   CAF_REQUIRE(sim.signal({.target = id,
                           .name = "visit",
                           .payload = gd::encrypted(found("flu"), *by)}));
   CAF_REQUIRE(sim.drain());
   auto end = sim.instance(id);
-  CAF_CHECK_EQUAL(end->status, "done");
-  CAF_CHECK_EQUAL(key_of(*end->result), "2026-11");
-  CAF_CHECK_EQUAL(sim.state<patient>(id)->visits, 1);
-  CAF_CHECK_EQUAL(sim.result<patient>(id)->name, secret);
+  CAF_CHECK(end->status == "done");
+  CAF_CHECK(key_of(*end->result) == "2026-11");
+  CAF_CHECK(sim.state<patient>(id)->visits == 1);
+  CAF_CHECK(sim.result<patient>(id)->name == secret);
   CAF_CHECK(contains(sim.describe(id), secret));
-  CAF_CHECK_EQUAL(end->result_as<patient>(*by)->name, secret);
-  CAF_CHECK_EQUAL(end->state_as<patient>(*by)->name, secret);
-  CAF_CHECK_EQUAL(gd::to_string(end->result_as<patient>().error().code),
-                  "cipher");
+  CAF_CHECK(end->result_as<patient>(*by)->name == secret);
+  CAF_CHECK(end->state_as<patient>(*by)->name == secret);
+  CAF_CHECK(gd::to_string(end->result_as<patient>().error().code) == "cipher");
   CAF_MESSAGE("an insert is checked before, and may be encrypted already");
   CAF_CHECK_EQUAL(
     why_not(
@@ -270,8 +269,8 @@ CAF_TEST(
   for (const auto* before : {"", "2025-01"}) {
     gd::testing::simulation old{{patients(with_key(before))}};
     auto id = old.insert({.fsm = "Patient", .state = ada()})->id;
-    CAF_CHECK_EQUAL(key_of(old.instance(id)->state),
-                    *before == 0 ? "(plain)" : before);
+    CAF_CHECK(key_of(old.instance(id)->state)
+              == (*before == 0 ? "(plain)" : before));
     auto stored = old.instance(id)->state;
     gd::testing::simulation now{{patients(with_key("2026-11"))}};
     // As if it had been there before.
@@ -280,8 +279,8 @@ CAF_TEST(
     CAF_REQUIRE(now.signal(
       {.target = same, .name = "visit", .payload = found("flu")})); // plain
     CAF_REQUIRE(now.drain());
-    CAF_CHECK_EQUAL(now.instance(same)->status, "done");
-    CAF_CHECK_EQUAL(key_of(now.instance(same)->state), "2026-11");
+    CAF_CHECK(now.instance(same)->status == "done");
+    CAF_CHECK(key_of(now.instance(same)->state) == "2026-11");
   }
 }
 
@@ -293,10 +292,10 @@ CAF_TEST(where nothing runs a state stays as it is stored) {
     sim.signal({.target = id, .name = "visit", .payload = found("nothing")}));
   CAF_REQUIRE(sim.drain());
   auto resting = sim.instance(id)->state;
-  CAF_CHECK_EQUAL(sim.instance(id)->step, "rest");
+  CAF_CHECK(sim.instance(id)->step == "rest");
   CAF_REQUIRE(sim.run_for(1h));
-  CAF_CHECK_EQUAL(sim.instance(id)->status, "done");
-  CAF_CHECK_EQUAL(sim.result<patient>(id)->visits, 1);
+  CAF_CHECK(sim.instance(id)->status == "done");
+  CAF_CHECK(sim.result<patient>(id)->visits == 1);
   CAF_CHECK(sim.instance(id)->state == resting);
 }
 
@@ -347,8 +346,8 @@ CAF_TEST(a cipher that is out of order for a while is a failure that is tried ag
       sim.signal({.target = id, .name = "visit", .payload = found("flu")}));
     out->broken = 1;
     CAF_REQUIRE(sim.run_for(1h));
-    CAF_CHECK_EQUAL(sim.instance(id)->status, "done");
-    CAF_CHECK_EQUAL(sim.result<patient>(id)->visits, 1);
+    CAF_CHECK(sim.instance(id)->status == "done");
+    CAF_CHECK(sim.result<patient>(id)->visits == 1);
     CAF_CHECK(contains(to_string(sim.history(id).front()), "replay"));
   }
 }
@@ -365,7 +364,7 @@ CAF_TEST(
     auto now = to.migrate(1, stored.text());
     CAF_REQUIRE(now);
     CAF_CHECK_EQUAL(key_of(*now), "2026-11");
-    CAF_CHECK_EQUAL(gd::from_json<patient>(*now, *by)->name, secret);
+    CAF_CHECK(gd::from_json<patient>(*now, *by)->name == secret);
   }
   auto odd = gd::json::raw(R"({"who": 4711})");
   CAF_CHECK(contains(why_not(to.migrate(1, odd.text())), "4711"));
@@ -430,16 +429,15 @@ CAF_TEST(nothing of it is stored in plain by state result payload history
   auto stored = everything();
   CAF_CHECK(!contains(stored, secret));
   CAF_CHECK(!contains(stored, "flu"));
-  CAF_CHECK_EQUAL(run.result<patient>(id)->name, secret);
-  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable_ledger where "
-                            "state ->> 'gd.key' = '2026-11'"),
-                  "4");
+  CAF_CHECK(run.result<patient>(id)->name == secret);
+  CAF_CHECK(db.scalar("select count(*) from gen_durable_ledger where "
+                      "state ->> 'gd.key' = '2026-11'")
+            == "4");
   auto client = gd::test::must(gd::client::connect(db.options()));
   auto end = client.await_result({.id = id});
   CAF_REQUIRE(end);
-  CAF_CHECK_EQUAL(end->result_as<patient>(*by)->visits, 1);
-  CAF_CHECK_EQUAL(gd::to_string(end->result_as<patient>().error().code),
-                  "cipher");
+  CAF_CHECK(end->result_as<patient>(*by)->visits == 1);
+  CAF_CHECK(gd::to_string(end->result_as<patient>().error().code) == "cipher");
   auto entries = client.history({.id = id});
   CAF_REQUIRE(entries);
   std::string attached;
@@ -459,11 +457,10 @@ CAF_TEST(an instance that does not decrypt fails with its state as it was
     CAF_REQUIRE(other.drain());
   }
   auto failed = run.instance(id);
-  CAF_CHECK_EQUAL(failed->status, "failed");
-  CAF_CHECK_EQUAL(
-    failed->last_error.value_or(""),
-    "state of Patient v1: expected JSON that the cipher decrypts, "
-    "got some with key 2025-01: no such key");
+  CAF_CHECK(failed->status == "failed");
+  CAF_CHECK(failed->last_error.value_or("")
+            == "state of Patient v1: expected JSON that the cipher decrypts, "
+               "got some with key 2025-01: no such key");
   CAF_CHECK_EQUAL(db.scalar("select state from gen_durable"), before);
   {
     CAF_MESSAGE("nor does a machine without a cipher take it for an empty one");
@@ -471,13 +468,13 @@ CAF_TEST(an instance that does not decrypt fails with its state as it was
     auto plain = run_with(plain_patients());
     CAF_REQUIRE(plain.drain());
   }
-  CAF_CHECK_EQUAL(run.instance(id)->last_error.value_or(""),
-                  "state of Patient v1: expected JSON as it is, got some that "
-                  "is encrypted with key 2025-01: it takes the cipher");
+  CAF_CHECK(run.instance(id)->last_error.value_or("")
+            == "state of Patient v1: expected JSON as it is, got some that "
+               "is encrypted with key 2025-01: it takes the cipher");
   CAF_CHECK_EQUAL(db.scalar("select state from gen_durable"), before);
   db.rows("select gd_retry(" + std::to_string(id) + ")");
   CAF_REQUIRE(run.drain());
-  CAF_CHECK_EQUAL(run.instance(id)->status, "awaiting_signal");
+  CAF_CHECK(run.instance(id)->status == "awaiting_signal");
 }
 
 CAF_TEST(
@@ -487,12 +484,12 @@ CAF_TEST(
     "select id from gd_insert('Patient', '{\"name\": \"Ada Byron\"}')"));
   CAF_CHECK(contains(everything(), secret));
   CAF_REQUIRE(run.drain());
-  CAF_CHECK_EQUAL(db.scalar("select state ->> 'gd.key' from gen_durable"),
-                  "2026-11");
+  CAF_CHECK(db.scalar("select state ->> 'gd.key' from gen_durable")
+            == "2026-11");
   db.rows("select gd_signal(" + std::to_string(id)
           + ", 'visit', '{\"finding\": \"flu\"}')");
   CAF_REQUIRE(run.drain());
-  CAF_CHECK_EQUAL(run.result<patient>(id)->name, secret);
+  CAF_CHECK(run.result<patient>(id)->name == secret);
 }
 
 CAF_TEST(stored states are tried with the cipher) {
@@ -507,7 +504,7 @@ CAF_TEST(stored states are tried with the cipher) {
   auto none = other.decodes(path);
   std::remove(path.c_str());
   CAF_REQUIRE(all && none);
-  CAF_CHECK_EQUAL(all->states, 1u);
+  CAF_CHECK(all->states == 1u);
   CAF_CHECK(all->refusals.empty());
   CAF_REQUIRE_EQUAL(none->refusals.size(), 1u);
   CAF_CHECK(contains(none->refusals.front(), "key 2026-11"));

@@ -549,7 +549,8 @@ caf::result<Answer> gateway_worker::read(reading_line& line, const Request& x,
     });
 }
 
-caf::result<gd::instance> gateway_worker::look_up(const gd::look_up& x) {
+template <class Request>
+caf::result<gd::instance> gateway_worker::look_up(const Request& x) {
   using open = open_request<gd::instance>;
   auto end = [this, id = x.id, key = x.key](open& to, const pq::reply& reply) {
     if (!reply.ok())

@@ -123,7 +123,8 @@ private:
                                pq::call what, F end);
   void ask(reading_line& line, const asker& by, pq::call what,
            std::function<void(const pq::reply&)> end);
-  caf::result<gd::instance> look_up(const gd::look_up& x);
+  template <class Request>
+  caf::result<gd::instance> look_up(const Request& x);
   /// Answers what was only read.
   template <class Answer>
   void settle(open_request<Answer>& to, result<Answer> answer);
