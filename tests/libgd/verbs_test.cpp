@@ -580,7 +580,7 @@ CAF_TEST(whoever asks for what was erased is told who has done it) {
   auto check_told = [&](const auto& x) {
     CAF_REQUIRE(!x);
     CAF_MESSAGE(refusal(x));
-    CAF_CHECK_EQUAL(x.error().code, errc::not_found);
+    CAF_CHECK_EQUAL(x.error().code, errc::erased);
     CAF_CHECK(contains(x.error().message,
                        "instance " + text(id) + " was erased at 20"));
     CAF_CHECK(contains(x.error().message, "Z by ann: request 17"));
