@@ -60,16 +60,21 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 20> habits{{
   {"submit", "insert"}, {"version", "--version"},
 }};
 
-/// The fewest letters that turn one into the other.
+/// By how many letters two words differ: one left out, added or another, or two that have
+/// changed places. The same as in _gd_distance.
 std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before;
   std::vector<std::size_t> last(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::vector<std::size_t> now{i + 1};
-    for (std::size_t j = 0; j < b.size(); ++j)
-      now.push_back(std::min(
-        {now[j] + 1, last[j + 1] + 1, last[j] + (a[i] == b[j] ? 0u : 1u)}));
-    last = std::move(now);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      auto same = last[j] + (a[i] == b[j] ? 0u : 1u);
+      now.push_back(std::min({now[j] + 1, last[j + 1] + 1, same}));
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
+        now.back() = std::min(now.back(), before[j - 1] + 1);
+    }
+    before = std::exchange(last, std::move(now));
   }
   return last.back();
 }

@@ -322,7 +322,8 @@ result<outcome_ptr> run::encode(outcome x, const context_base& ctx,
   };
   const auto& of = held_->of();
   if (x.metadata) {
-    x.metadata = of.stored(std::move(*x.metadata));
+    if (of.encrypted_by)
+      x.metadata = of.stored(std::move(*x.metadata));
     if (auto ok = check_size("metadata", *x.metadata, bounds().metadata); !ok)
       return refuse(ok.error());
   }
@@ -335,7 +336,8 @@ result<outcome_ptr> run::encode(outcome x, const context_base& ctx,
     return refuse(
       wrong("its state is of another type than " + of.title() + "'s"));
   if (!x.unchanged && x.kind != outcome_kind::stop) {
-    x.value = of.stored(std::move(x.value));
+    if (of.encrypted_by)
+      x.value = of.stored(std::move(x.value));
     if (auto ok = check_size(with_state ? "state" : "result", x.value,
                              with_state ? bounds().state : bounds().result);
         !ok)
