@@ -88,8 +88,8 @@ struct config {
   std::int32_t rows_per_turn = 1'000;
   /// Bytes of states and payloads in one transaction, unless one row has more.
   std::int64_t bytes_per_turn = 8 << 20;
-  /// Bytes of states and inboxes that a queue holds of rows picked ahead, and of
-  /// outcomes to be written, unless one row has more. 1 to 4 GiB.
+  /// Bytes of states and inboxes that all queues together hold of rows picked ahead, and of
+  /// outcomes to be written, unless one row has more; half is theirs in equal shares. 1 to 4 GiB.
   std::int64_t bytes_ahead = 16 << 20;
   /// Bytes of what the gateway is asked and has not answered, of three quarters of which a
   /// sender may have three times what is free; and half of what a peer of a published gateway may leave

@@ -3,13 +3,16 @@
 
 #define CAF_SUITE pace
 
+#include <gd/engine/queue/held_bytes.hpp>
 #include <gd/engine/queue/pace.hpp>
 
 #include <caf/test/unit_test.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 namespace pace_suite {
 
@@ -40,6 +43,38 @@ struct steps {
 };
 
 } // namespace
+
+CAF_TEST(what other queues hold leaves each its share) {
+  gd::pace x{{.slots = 1, .bytes = 1'000, .share = 100, .bytes_at_once = 600}};
+  CAF_CHECK_EQUAL(x.room({.of_others = 700}), 300);
+  CAF_CHECK_EQUAL(x.room({.of_others = 2'000}), 100);
+  CAF_CHECK_EQUAL(x.room({.bytes = 60, .of_others = 2'000}), 40);
+  CAF_CHECK_EQUAL(x.room({.bytes = 300, .of_others = 200}), 500);
+  CAF_CHECK_EQUAL(
+    x.room({.slot_to_fill = true, .bytes = 300, .of_others = 800}), 1);
+}
+
+CAF_TEST(a queue is full with the process but never with nothing of its own) {
+  auto all = std::make_shared<std::atomic<std::int64_t>>(0);
+  gd::held_bytes x{all, 1'000, 100};
+  {
+    gd::held_bytes other{all, 1'000, 100};
+    other.add(1'500);
+    CAF_CHECK(other.full());
+    CAF_CHECK(!x.full());
+    x.set(99);
+    CAF_CHECK(!x.full());
+    x.add(1);
+    CAF_CHECK(x.full());
+    CAF_CHECK_EQUAL(x.of_others(), 1'500);
+  }
+  CAF_MESSAGE("what has gone holds nothing");
+  CAF_CHECK(!x.full());
+  CAF_CHECK(x.has_share());
+  CAF_CHECK_EQUAL(all->load(), 100);
+  gd::held_bytes without_share{all, 50, 0};
+  CAF_CHECK(!without_share.full());
+}
 
 CAF_TEST(as many as there are may wait until a window has passed) {
   steps x;

@@ -11,6 +11,7 @@
 #include <gd/engine/intake/shares.hpp>
 #include <gd/engine/queue/claim.hpp>
 #include <gd/engine/queue/elsewhere.hpp>
+#include <gd/engine/queue/held_bytes.hpp>
 #include <gd/engine/queue/isolation.hpp>
 #include <gd/engine/queue/key.hpp>
 #include <gd/pq/database.hpp>
@@ -19,6 +20,7 @@
 #include <gd/store/nodes.hpp>
 #include <gd/store/store.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -267,6 +269,9 @@ struct node {
   actor_directory children;
   std::shared_ptr<run_permits> permits = std::make_shared<run_permits>(1);
   told_steps slow_steps;
+  /// Of rows whose outcome is not written yet, and of outcomes.
+  common_bytes of_rows = std::make_shared<std::atomic<std::int64_t>>(0);
+  common_bytes of_outcomes = std::make_shared<std::atomic<std::int64_t>>(0);
   /// What the gateway has been asked and has not answered; and what workers have said
   /// and their links have not read.
   shared_room asked;
@@ -284,6 +289,15 @@ struct node {
   }
   std::size_t long_lane() const {
     return read_lane() + 1;
+  }
+
+  /// What a queue may hold of these, whatever the others do: half is divided among them.
+  held_bytes hold(const common_bytes& of) const {
+    return {of, config.bytes_ahead, bytes_of_queue()};
+  }
+  std::int64_t bytes_of_queue() const {
+    auto queues = std::max<std::size_t>(config.queues.size(), 1);
+    return config.bytes_ahead / (2 * static_cast<std::int64_t>(queues));
   }
 
   /// A step begins.

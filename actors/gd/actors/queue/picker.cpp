@@ -29,11 +29,13 @@ gate::settings gate_settings(const node& home, const queue_config& queue) {
           .suspects = home.isolation};
 }
 
-pace::settings pace_settings(const config& cfg, const queue_config& queue) {
+pace::settings pace_settings(const node& home, const queue_config& queue) {
+  const auto& cfg = home.config;
   auto how = pace::for_lease(cfg.lease);
   how.slots = queue.slots;
   how.ahead = queue.ahead;
   how.bytes = cfg.bytes_ahead;
+  how.share = home.bytes_of_queue();
   how.bytes_at_once = cfg.bytes_per_turn;
   return how;
 }
@@ -66,7 +68,8 @@ picker_actor::picker_actor(caf::actor_config& cfg, node_ptr home,
     trials_({.heartbeat = home_->config.heartbeat,
              .lease = home_->config.lease,
              .suspects = home_->isolation}),
-    pace_(pace_settings(home_->config, queue_)) {
+    pace_(pace_settings(*home_, queue_)),
+    bytes_(home_->hold(home_->of_rows)) {
   // nop
 }
 
@@ -210,6 +213,7 @@ void picker_actor::begin_transactions() {
                   || (!next->picks && (look_again_ || pick_follows_));
     pace_.began(next->flight, t);
     sent_at_[next->flight] = t;
+    showing_[next->flight] = next->shows;
     picks_[next->flight] = next->picks ? home_->claims->look(queue_.name) : 0;
     submit(this, *home_->db, lanes_[next->flight], std::move(next->work),
            next->flight);
@@ -247,6 +251,7 @@ void picker_actor::on_unit_done(std::size_t flight, const pq::reply& reply) {
     t - sent_at_[flight]);
   auto report = turn_.finish(flight, reply, t);
   auto pick = std::exchange(picks_[flight], 0);
+  showing_[flight] = 0;
   bool unpicked = false;
   std::size_t written = 0;
   for (auto& x : report.rows) {
@@ -343,18 +348,22 @@ void picker_actor::see_pauses() {
   }
 }
 
-pace::load picker_actor::load() const {
+pace::load picker_actor::load() {
+  auto [waiting, unwritten] = steps_->now();
+  bytes_.set(static_cast<std::int64_t>(waiting_.bytes() + begun_.bytes())
+             + showing_[0] + showing_[1] + unwritten);
   return {.running = begun_.running(),
-          .slot_to_fill = !waiting_.any_ahead()
+          .waiting = waiting,
+          .slot_to_fill = waiting == 0 && !waiting_.any_ahead()
                           && !gate_.why_no_slot(begun_.running()),
-          .bytes = waiting_.bytes() + begun_.bytes()};
+          .bytes = bytes_.mine(),
+          .of_others = bytes_.of_others()};
 }
 
-std::int32_t picker_actor::wanted() const {
+std::int32_t picker_actor::wanted() {
   if (gate_.why_not_pick())
     return 0;
   auto with = load();
-  with.waiting = steps_->waiting();
   with.coming = static_cast<std::int64_t>(waiting_.size()) + coming_
                 + begun_.advancing() + turn_.wanted()
                 + home_->claims->under_way(queue_.name);

@@ -59,10 +59,10 @@ private:
   void tell_of(const turn::report& report);
   void look_again();
   void see_pauses();
-  pace::load load() const;
-  std::int32_t wanted() const;
+  pace::load load();
+  std::int32_t wanted();
   /// Bytes that may be picked or shown.
-  std::int64_t room() const {
+  std::int64_t room() {
     return pace_.room(load());
   }
 
@@ -159,6 +159,10 @@ private:
   std::int32_t coming_ = 0;
   /// By flight, the desk's number of the pick under way; zero: there is none.
   std::array<std::uint64_t, 2> picks_{};
+  /// By flight, bytes that it may show.
+  std::array<std::int64_t, 2> showing_{};
+  /// Of rows from the pick until their outcomes are written.
+  held_bytes bytes_;
   /// By flight, when it was sent.
   std::array<clock::time_point, 2> sent_at_{};
   /// There may be more to pick than the last pick took.

@@ -72,7 +72,7 @@ step_queue::clock::duration_type step_queue::time_in_use() {
 void step_queue::wake_runners(guard held) {
   std::vector<caf::actor> woken;
   while (woken.size() < jobs_.size() && !resting_.empty() && used_ < slots_
-         && bytes_ < most_bytes_) {
+         && !bytes_.full()) {
     woken.push_back(std::move(resting_.back()));
     resting_.pop_back();
     use_slot();
@@ -91,7 +91,7 @@ void step_queue::put(std::vector<job> jobs) {
 
 bool step_queue::take_slot() {
   guard held{mutex_};
-  if (bytes_ >= most_bytes_)
+  if (bytes_.full())
     return false;
   if (used_ < slots_) {
     use_slot();
@@ -125,20 +125,21 @@ bool step_queue::tell_at(std::size_t count) {
 
 void step_queue::add_unwritten(std::size_t bytes) {
   guard held{mutex_};
-  bytes_ += bytes;
+  bytes_.add(static_cast<std::int64_t>(bytes));
 }
 
 void step_queue::written(std::size_t bytes) {
   guard held{mutex_};
-  bool held_up = bytes_ >= most_bytes_;
-  bytes_ -= bytes;
+  // Full or not: meanwhile others may have written theirs.
+  bool held_up = bytes_.has_share();
+  bytes_.add(-static_cast<std::int64_t>(bytes));
   if (held_up)
     wake_runners(std::move(held));
 }
 
-std::size_t step_queue::waiting() {
+step_queue::load step_queue::now() {
   guard held{mutex_};
-  return jobs_.size();
+  return {jobs_.size(), bytes_.mine()};
 }
 
 std::vector<step_queue::job> step_queue::take_waiting(std::size_t but) {
@@ -170,9 +171,9 @@ void step_queue::tell(guard& held) {
 
 void step_queue::add(guard& held, ended_step&& x) {
   if (x.row)
-    bytes_ += x.row->bytes();
+    bytes_.add(static_cast<std::int64_t>(x.row->bytes()));
   ended_.push_back(std::move(x));
-  if (ended_.size() >= tell_at_ || bytes_ >= most_bytes_) {
+  if (ended_.size() >= tell_at_ || bytes_.full()) {
     tell_at_ = never;
     tell(held);
   }
@@ -183,7 +184,7 @@ step_queue::next(const caf::actor& runner, std::optional<ended_step>&& last) {
   guard held{mutex_};
   if (last)
     add(held, std::move(*last));
-  if (!jobs_.empty() && bytes_ < most_bytes_) {
+  if (!jobs_.empty() && !bytes_.full()) {
     auto x = std::move(jobs_.front());
     jobs_.pop_front();
     return x;

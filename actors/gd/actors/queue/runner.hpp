@@ -42,9 +42,9 @@ public:
 
   using clock = caf::actor_clock;
 
-  /// Nothing begins while outcomes of `most_bytes` are to be written.
-  step_queue(std::size_t slots, std::size_t most_bytes, const clock& time)
-    : slots_(slots), most_bytes_(most_bytes), time_(time) {
+  /// Nothing begins while `home` has too many bytes of outcomes that are to be written.
+  step_queue(std::size_t slots, const node& home, const clock& time)
+    : slots_(slots), time_(time), bytes_(home.hold(home.of_outcomes)) {
     // nop
   }
 
@@ -74,8 +74,15 @@ public:
   /// An outcome of so many bytes is committed or lost.
   void written(std::size_t bytes);
 
-  /// How many jobs have not begun.
-  std::size_t waiting();
+  struct load {
+    std::size_t waiting = 0;    ///< jobs that have not begun
+    std::int64_t unwritten = 0; ///< bytes of outcomes that are to be written
+  };
+  load now();
+
+  std::size_t waiting() {
+    return now().waiting;
+  }
 
   /// The last of the jobs that have not begun, all but `but`: to be released.
   std::vector<job> take_waiting(std::size_t but = 0);
@@ -104,12 +111,11 @@ private:
 
   std::mutex mutex_;
   const std::size_t slots_;
-  const std::size_t most_bytes_;
   const clock& time_;
   /// By steps that run elsewhere, and by the runners that do not rest.
   std::size_t used_ = 0;
   /// Of outcomes that are to be written.
-  std::size_t bytes_ = 0;
+  held_bytes bytes_;
   clock::time_point used_since_{};
   clock::duration_type in_use_{0};
   std::vector<caf::actor> resting_;

@@ -30,9 +30,8 @@ stepper_actor::stepper_actor(caf::actor_config& cfg, node_ptr home,
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
     queue_(std::move(queue)),
-    steps_(std::make_shared<step_queue>(
-      queue_.slots, static_cast<std::size_t>(home_->config.bytes_ahead),
-      system().clock())) {
+    steps_(
+      std::make_shared<step_queue>(queue_.slots, *home_, system().clock())) {
   // nop
 }
 

@@ -94,7 +94,8 @@ std::int32_t pace::wanted(const load& now) const {
 }
 
 std::int64_t pace::room(const load& now) const {
-  auto left = how_.bytes - static_cast<std::int64_t>(now.bytes);
+  auto left = std::max(how_.share - now.bytes,
+                       how_.bytes - now.bytes - now.of_others);
   // A slot that is free is filled, whatever the rows that run hold.
   return std::min(std::max<std::int64_t>(left, now.slot_to_fill ? 1 : 0),
                   how_.bytes_at_once);

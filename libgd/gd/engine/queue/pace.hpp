@@ -25,9 +25,11 @@ public:
     /// node.
     duration in_time{std::chrono::seconds{15}};
     std::int32_t slots = 1;
-    /// Rows ahead at the most, and bytes of rows that have no outcome yet.
+    /// Rows ahead at the most, and bytes of rows whose outcome is not written yet: of all
+    /// queues of the process, and of this one, whatever the others hold.
     std::int32_t ahead = 0;
     std::int64_t bytes = 16 << 20;
+    std::int64_t share = 0;
     /// Bytes of what one transaction picks or shows.
     std::int64_t bytes_at_once = 8 << 20;
   };
@@ -88,8 +90,9 @@ public:
     std::int64_t coming = 0;
     /// A slot is free, and no row waits for it.
     bool slot_to_fill = false;
-    /// Of rows that have no outcome yet.
-    std::size_t bytes = 0;
+    /// Of rows whose outcome is not written yet; and of the other queues' rows.
+    std::int64_t bytes = 0;
+    std::int64_t of_others = 0;
   };
 
   /// How many rows to pick; it may be negative.

@@ -142,7 +142,8 @@ std::optional<turn::started> turn::begin(std::int32_t want,
   bool leaves_suspects = want > 0 && suspects && suspects_ && !next.looks
                          && !(apart && first) && may_look_for_suspects(now);
   return started{static_cast<std::size_t>(free - flights_.begin()),
-                 std::move(work), next.at.pick >= 0, leaves_suspects};
+                 std::move(work), next.at.pick >= 0, leaves_suspects,
+                 next.showing.empty() ? 0 : room};
 }
 
 /// First: unlocking takes effect at once, whatever becomes of the transaction. If the

@@ -125,6 +125,8 @@ public:
     bool picks = false;
     /// It would have looked for suspects, and could not: the next one is to.
     bool leaves_suspects = false;
+    /// Bytes that it shows of picked rows at the most, unless one row has more.
+    std::int64_t shows = 0;
   };
 
   /// The next transaction, which picks at most `want` rows, or shows as many bytes
