@@ -78,6 +78,12 @@ install(DIRECTORY sql/grants
   DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable"
   FILES_MATCHING PATTERN "*.sql")
 
+# A template for systemd, whose programs are found beside gdctl.
+install(CODE "set(GD_BIN_DIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+configure_file(\"${PROJECT_SOURCE_DIR}/packaging/gen-durable-worker@.service.in\"
+  \"${out}/gen-durable-worker@.service\" @ONLY)")
+install(FILES "${out}/gen-durable-worker@.service" DESTINATION lib/systemd/system)
+
 # -- find_package --------------------------------------------------------------
 
 if(GD_BUILD_ACTORS)

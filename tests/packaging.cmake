@@ -99,6 +99,11 @@ add_test(NAME package/install
   COMMAND "${BASH}" -c "rm -rf -- \"$2\" && exec \"$0\" --install \"$1\" --prefix \"$2\""
           "${CMAKE_COMMAND}" "${PROJECT_BINARY_DIR}" "${prefix}")
 set_tests_properties(package/install PROPERTIES FIXTURES_SETUP prefix)
+set(unit "${prefix}/lib/systemd/system/gen-durable-worker@.service")
+add_test(NAME package/unit
+  COMMAND "${BASH}" -c "grep -qx \"Environment=PATH=$0/$1:/usr/local/bin:/usr/bin:/bin\" \"$2\" && ! grep @GD_ \"$2\""
+          "${prefix}" "${CMAKE_INSTALL_BINDIR}" "${unit}")
+set_tests_properties(package/unit PROPERTIES FIXTURES_REQUIRED prefix)
 foreach(script IN ITEMS functions insert)
   add_test(NAME "package/grants_${script}"
     COMMAND "${CMAKE_COMMAND}" -E compare_files

@@ -31,7 +31,7 @@ struct config : caf::actor_system_config {
   std::string socket = "caf_habits.sock";
 
   config() {
-    gd::actors::add_to(*this);         // our message types and errors
+    gd::actors::add_to(*this);         // our messages, errors; scheduler: sharing
     gd::actors::add_network_to(*this); // CAF's network module, for reach and publish
     gd::actors::add_options_to(*this); // --gd.engine.poll=50ms
     opt_group{custom_options_, "global"}

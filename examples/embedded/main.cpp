@@ -22,7 +22,7 @@ struct config : caf::actor_system_config {
   std::string database;
 
   config() {
-    gd::actors::add_to(*this); // our message types and errors
+    gd::actors::add_to(*this); // our messages, errors; scheduler: sharing
     opt_group{custom_options_, "global"}
       .add(database, "database", "libpq connection string");
   }

@@ -7,6 +7,8 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include <utility>
+
 // clang-format off
 namespace guide {
 
@@ -34,6 +36,14 @@ int run_worker() {
   return 0;
 }
 // [/worker]
+
+/// With what the command line and the file say: --gd.worker.stop-grace=5s
+gd::result<gd::actors::worker> join_as_told(caf::actor_system& sys) {
+  auto settings = gd::actors::configured_worker(sys.config(), {.machines = {billing()}});
+  if (!settings)
+    return settings.error();
+  return gd::actors::join(sys, std::move(*settings));
+}
 
 } // namespace guide
 // clang-format on

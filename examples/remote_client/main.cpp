@@ -24,7 +24,7 @@ struct config : caf::actor_system_config {
   std::int64_t order = 42;
 
   config() {
-    gd::actors::add_to(*this);         // our message types and errors
+    gd::actors::add_to(*this);         // our messages, errors; scheduler: sharing
     gd::actors::add_network_to(*this); // CAF's network module
     opt_group{custom_options_, "global"}
       .add(at, "at", "where the checkout worker has published it")

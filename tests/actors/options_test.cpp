@@ -7,6 +7,8 @@
 #include "support/words.hpp"
 
 #include <gd/actors/engine.hpp>
+#include <gd/actors/join.hpp>
+#include <gd/actors/remote.hpp>
 
 #include <caf/test/unit_test.hpp>
 
@@ -29,6 +31,25 @@ struct options_config : caf::actor_system_config {
     gd::actors::add_options_to(*this);
   }
 };
+
+struct worker_config : caf::actor_system_config {
+  worker_config() {
+    gd::actors::add_to(*this);
+    gd::actors::add_network_to(*this);
+    gd::actors::add_worker_options_to(*this);
+  }
+};
+
+gd::result<gd::actors::worker_settings>
+tell_worker(std::vector<std::string> line, const std::string& file = {},
+            gd::actors::worker_settings settings = {}) {
+  worker_config cfg;
+  std::istringstream in{file};
+  if (auto why = cfg.parse(std::move(line), in))
+    return gd::error{
+      gd::errc::invalid_argument, caf::actor_system_config::render(why), {}};
+  return gd::actors::configured_worker(cfg, std::move(settings));
+}
 
 /// What an engine is told by a command line and a file, on top of the program's settings;
 /// else the sentence that refuses it, CAF's or ours.
@@ -202,6 +223,91 @@ CAF_TEST(bounds are those that a start checks) {
   CAF_CHECK_EQUAL(
     to_string(engine.error()),
     "gd::invalid_argument: connections: expected 3 to 100, got 2");
+}
+
+CAF_TEST(
+  the settings of a worker arrive from line and file as those of an engine) {
+  auto check = [](const gd::result<gd::actors::worker_settings>& told) {
+    const auto& x = must(told);
+    CAF_CHECK(x.addresses
+              == (std::vector<std::string>{"unix:/run/a", "127.0.0.1:4711"}));
+    CAF_REQUIRE_EQUAL(x.queues.size(), 2u);
+    CAF_CHECK_EQUAL(x.queues[0].slots, 8);
+    CAF_CHECK_EQUAL(x.queues[0].ahead, 20);
+    CAF_CHECK_EQUAL(x.queues[1].ahead, 5);
+    CAF_CHECK_EQUAL(x.how.node, "w");
+    CAF_CHECK_EQUAL(x.how.secret, "/etc/secret");
+    CAF_CHECK_EQUAL(x.how.bytes, 1'000);
+    CAF_CHECK(x.how.patience == 1s);
+    CAF_CHECK(x.how.first_pause == 2ms);
+    CAF_CHECK(x.how.longest_pause == 3s);
+    CAF_CHECK(x.how.stop_grace == 4s);
+  };
+  check(tell_worker(
+    {"--gd.worker.addresses=[\"unix:/run/a\", \"127.0.0.1:4711\"]",
+     "--gd.worker.queues=[\"mail:8\", \"bulk:2:5\"]", "--gd.worker.node=w",
+     "--gd.worker.secret=/etc/secret", "--gd.worker.bytes=1000",
+     "--gd.worker.patience=1s", "--gd.worker.first-pause=2ms",
+     "--gd.worker.longest-pause=3s", "--gd.worker.stop-grace=4s"}));
+  check(tell_worker({}, R"(gd { worker {
+    addresses = ["unix:/run/a", "127.0.0.1:4711"]
+    queues = ["mail:8", "bulk:2:5"]
+    node = "w"
+    secret = "/etc/secret"
+    bytes = 1000
+    patience = 1s
+    first-pause = 2ms
+    longest-pause = 3s
+    stop-grace = 4s
+} }
+)"));
+  CAF_MESSAGE("what nobody has said stays as the program has it");
+  auto x = must(tell_worker({}, {}, {.addresses = {"unix:/run/b"}}));
+  CAF_CHECK_EQUAL(x.addresses.front(), "unix:/run/b");
+  CAF_CHECK_EQUAL(x.queues.front().name, "default");
+  CAF_CHECK_EQUAL(x.queues.front().ahead, 20);
+  CAF_CHECK(x.how.patience == gd::actors::join_options{}.patience);
+}
+
+CAF_TEST(
+  an option of a worker that does not fit is refused with what was expected) {
+  auto refused = [](const std::string& line) {
+    auto told = tell_worker({}, "[gd.worker]\n" + line + "\n");
+    return told ? "not refused" : to_string(told.error());
+  };
+  const std::string worker = "gd::invalid_argument: gd.worker.";
+  CAF_CHECK_EQUAL(refused("addresses = 5"),
+                  worker + "addresses: expected a list of texts, got 5");
+  CAF_CHECK_EQUAL(refused("lease = 5s"),
+                  worker + "lease: there is no such option");
+  worker_config cfg;
+  caf::actor_system sys{cfg};
+  auto joined = gd::actors::join(sys, must(tell_worker({})));
+  CAF_REQUIRE(!joined);
+  CAF_CHECK_EQUAL(to_string(joined.error()),
+                  "gd::invalid_argument: join: expected an address");
+}
+
+CAF_TEST(of the scheduler only the policy is set and only where nobody has) {
+  using caf::content;
+  caf::actor_system_config ours;
+  gd::actors::add_to(ours);
+  const auto& group = caf::get<caf::settings>(content(ours), "scheduler");
+  CAF_CHECK_EQUAL(group.size(), 1u);
+  CAF_CHECK(caf::get<caf::atom_value>(group, "policy") == caf::atom("sharing"));
+  caf::actor_system_config theirs;
+  theirs.set("scheduler.policy", caf::atom("stealing"));
+  gd::actors::add_to(theirs);
+  CAF_CHECK(caf::get<caf::atom_value>(content(theirs), "scheduler.policy")
+            == caf::atom("stealing"));
+}
+
+CAF_TEST(an error of ours is readable as CAF itself prints it) {
+  auto text = to_string(
+    gd::actors::to_caf({gd::errc::unavailable, "the server is away", "08006"}));
+  for (const char* part : {"unavailable", "the server is away", "08006"})
+    CAF_CHECK(contains(text, part));
+  CAF_MESSAGE(text);
 }
 
 CAF_TEST(the example of what people do who know CAF does what its page says) {

@@ -10,19 +10,33 @@ namespace gd::actors {
 
 namespace {
 
-// Our errors carry the sentence and the SQLSTATE.
+// Our errors carry the sentence and the SQLSTATE; where CAF's own to_string shows a code as a
+// number, its name, too.
 #if GD_CAF_017
 constexpr auto category = caf::atom("gd");
+
+bool has_our_context(const caf::message& x) {
+  return x.match_elements<std::string, std::string, std::string>();
+}
+
+gd::error error_of(std::uint8_t code, const caf::message& x) {
+  return {static_cast<errc>(code), x.get_as<std::string>(1),
+          x.get_as<std::string>(2)};
+}
 #endif
 
 } // namespace
 
 void share_work(caf::actor_system_config& cfg) {
 #if GD_CAF_017
-  cfg.set("scheduler.policy", caf::atom("sharing"));
+  constexpr auto policy = "scheduler.policy";
+  const auto sharing = caf::atom("sharing");
 #else
-  cfg.set("caf.scheduler.policy", "sharing");
+  constexpr auto policy = "caf.scheduler.policy";
+  const std::string sharing = "sharing";
 #endif
+  if (caf::get_if(&caf::content(cfg), policy) == nullptr)
+    cfg.set(policy, sharing);
 }
 
 void prepare_network(caf::actor_system_config& cfg) {
@@ -46,11 +60,12 @@ std::size_t scheduler_threads(caf::actor_system& sys) {
 #endif
 }
 
-caf::error to_caf(const gd::error& why) {
-  return caf::make_error(why.code, why.message, why.sqlstate);
-}
-
 #if GD_CAF_017
+
+caf::error to_caf(const gd::error& why) {
+  return caf::make_error(why.code, std::string{to_string(why.code)},
+                         why.message, why.sqlstate);
+}
 
 caf::config_option_set& options_of(caf::actor_system_config& cfg) {
   struct opened
@@ -63,14 +78,12 @@ caf::config_option_set& options_of(caf::actor_system_config& cfg) {
 }
 
 bool is_ours(const caf::error& why) {
-  return why && why.category() == category
-         && why.context().match_elements<std::string, std::string>();
+  return why && why.category() == category && has_our_context(why.context());
 }
 
 gd::error from_caf(caf::actor_system& sys, const caf::error& why) {
   if (is_ours(why))
-    return {static_cast<errc>(why.code()), why.context().get_as<std::string>(0),
-            why.context().get_as<std::string>(1)};
+    return error_of(why.code(), why.context());
   return {errc::unknown_fate, render(sys, why), {}};
 }
 
@@ -81,16 +94,17 @@ std::string render(caf::actor_system& sys, const caf::error& why) {
 void register_errors(caf::actor_system_config& cfg) {
   cfg.add_error_category(category, [](std::uint8_t code, caf::atom_value,
                                       const caf::message& context) {
-    gd::error why{static_cast<errc>(code), {}, {}};
-    if (context.match_elements<std::string, std::string>()) {
-      why.message = context.get_as<std::string>(0);
-      why.sqlstate = context.get_as<std::string>(1);
-    }
-    return to_string(why);
+    return to_string(has_our_context(context)
+                       ? error_of(code, context)
+                       : gd::error{static_cast<errc>(code), {}, {}});
   });
 }
 
 #else
+
+caf::error to_caf(const gd::error& why) {
+  return caf::make_error(why.code, why.message, why.sqlstate);
+}
 
 caf::config_option_set& options_of(caf::actor_system_config& cfg) {
   return cfg.custom_options();

@@ -383,4 +383,9 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
   return worker{std::move(x)};
 }
 
+result<worker> join(caf::actor_system& sys, worker_settings settings) {
+  return join(sys, std::move(settings.addresses), std::move(settings.machines),
+              std::move(settings.queues), std::move(settings.how));
+}
+
 } // namespace gd::actors

@@ -5,6 +5,7 @@
 #include <gd/machine.hpp>
 
 #include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -38,6 +39,25 @@ struct join_options {
   /// Gets what happens here; the engine tells its own sink of what is committed.
   event_sink on_event = log_to_stderr();
 };
+
+/// All that a worker is given.
+struct worker_settings {
+  /// Of engines: "unix:/run/gd.sock" or "127.0.0.1:4711".
+  std::vector<std::string> addresses{};
+  std::vector<machine> machines{};                 ///< that it runs
+  std::vector<queue_config> queues{{.ahead = 20}}; ///< that it serves
+  join_options how{};                              ///< all the rest
+};
+
+/// Adds an option for each of these that is a plain value, with dashes in the place of
+/// underscores: "--gd.worker.stop-grace=5s"; for addresses and queues a list of texts. Call it
+/// next to `add_to`.
+void add_worker_options_to(caf::actor_system_config& cfg);
+
+/// `settings`, but for what a program's command line and configuration file say of the group
+/// `gd.worker`. As `configured` of engine.hpp; a queue without `ahead` has 20.
+result<worker_settings> configured_worker(const caf::actor_system_config& cfg,
+                                          worker_settings settings);
 
 /// How a worker is at the moment.
 struct worker_status {
@@ -87,5 +107,8 @@ result<worker> join(caf::actor_system& sys, std::vector<std::string> addresses,
                     std::vector<machine> machines,
                     std::vector<queue_config> queues = {{.ahead = 20}},
                     join_options how = {});
+
+/// The same.
+result<worker> join(caf::actor_system& sys, worker_settings settings);
 
 } // namespace gd::actors
