@@ -1,6 +1,6 @@
 -- Runnable instances of versions that no node serves, and that this one brings to another: the first 100, with their states, which are
 -- decoded by whoever asks. $1 text[] machines, $2 int[] the version of each, $3 int[] the one that it goes to, $4 text[] this node's queues,
--- $5 bigint bytes that states have at the most, but for the first
+-- $5 bigint bytes that states have at the most, but for the first, $6 bigint[] ids to be left out
 -- A row for each: its id, and its machine, version, step and seq; the version that it goes to, and the step there; its state, and its place,
 -- which is another one as soon as it has changed.
 with older as materialized (

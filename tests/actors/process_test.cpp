@@ -16,6 +16,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -95,6 +96,10 @@ public:
   }
 
   void look() {
+    if (pause_ > 0ms && std::chrono::steady_clock::now() >= next_kill_) {
+      kill_one(random_() % workers_.size());
+      plan_kill();
+    }
     for (auto& x : workers_)
       if (x->has_ended())
         start(x);
@@ -102,6 +107,19 @@ public:
 
   void kill_one(std::size_t which) {
     workers_[which]->end(SIGKILL);
+    ++kills_;
+  }
+
+  /// From now on one at random is killed with each look that is half to one and a half times
+  /// as long behind the last kill.
+  void kill_at_random(unsigned seed, std::chrono::milliseconds pause) {
+    random_.seed(seed);
+    pause_ = pause;
+    plan_kill();
+  }
+
+  int kills() const {
+    return kills_;
   }
 
   void kill_all() {
@@ -117,6 +135,11 @@ public:
   }
 
 private:
+  void plan_kill() {
+    next_kill_ = std::chrono::steady_clock::now() + pause_ / 2
+                 + random_() % 1'000 * pause_ / 1'000;
+  }
+
   void start(std::unique_ptr<worker>& x) {
     ++starts_;
     x = std::make_unique<worker>(db_, "n" + std::to_string(starts_), "", mode_);
@@ -126,6 +149,10 @@ private:
   const char* mode_;
   std::vector<std::unique_ptr<worker>> workers_;
   int starts_ = 0;
+  int kills_ = 0;
+  std::mt19937 random_;
+  std::chrono::milliseconds pause_{0};
+  std::chrono::steady_clock::time_point next_kill_{};
 };
 
 struct process_fixture {
@@ -139,6 +166,31 @@ struct process_fixture {
     db.rows("insert into gen_durable (fsm, step) select $1, $2 from "
             "generate_series(1, $3::int)",
             {fsm, step, std::to_string(count)});
+  }
+
+  /// The most memory, in MB, that a process with so many queues has had, which has worked off
+  /// rows of 1 MB that each take a signal of 1 MB on.
+  long most_memory_for(int queues, int rows) {
+    db.rows("truncate gen_durable cascade");
+    db.rows("insert into gen_durable (fsm, step, queue, state) select 'Carry',"
+            " 'carry', 'q' || 1 + n % $1::int, jsonb_build_object('text',"
+            " repeat('x', 1000000)) from generate_series(1, $2::int) n",
+            {std::to_string(queues), std::to_string(rows)});
+    db.rows("insert into gen_durable_signals (target_id, name, payload) select"
+            " id, 'more', jsonb_build_object('text', repeat('y', 1000000))"
+            " from gen_durable");
+    worker a{db, "a", "", ("queues=" + std::to_string(queues)).c_str()};
+    for (int n = 0; n < rows; n += 100)
+      db.wait_until("select count(*) >= " + std::to_string(n)
+                      + " from gen_durable where status = 'done'",
+                    "t");
+    wait_until_count("status = 'done' and result = '{\"n\": 1000000}'",
+                     std::to_string(rows));
+    auto peak = a.peak();
+    CAF_MESSAGE("queues " << queues << ", rows " << rows << ": " << peak
+                          << " MB");
+    CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
+    return peak;
   }
 
   void wait_until_count(const std::string& condition,
@@ -309,6 +361,15 @@ CAF_TEST(long states and full inboxes do not fill the memory of a process) {
   CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
 }
 
+CAF_TEST(the memory of a process is bounded however many queues it has) {
+  // 3,000 from GD_MEMORY_ROWS.
+  const auto* more = std::getenv("GD_MEMORY_ROWS");
+  auto rows = more != nullptr ? std::stoi(more) : 300;
+  for (auto queues : {10, 4, 1})
+    if (queues == 10 || more != nullptr)
+      CAF_CHECK_LESS(most_memory_for(queues, rows), most_memory);
+}
+
 CAF_TEST(short states and payloads that print many digits do not fill the memory
            of a process) {
   auto many = [](const char* number, int count) {
@@ -329,6 +390,63 @@ CAF_TEST(short states and payloads that print many digits do not fill the memory
   wait_until_count("status in ('done', 'failed')", "1000");
   CAF_CHECK_LESS(a.peak(), most_memory);
   CAF_CHECK_EQUAL(a.end(SIGTERM), 0);
+}
+
+CAF_TEST(what is upgraded through two versions under load and kills is converted
+           once by each) {
+  // 100,000 from GD_UPGRADE_ROWS.
+  const auto* more = std::getenv("GD_UPGRADE_ROWS");
+  auto rows = more != nullptr ? more : "2000"s;
+  const auto* told = std::getenv("GD_UPGRADE_SEED");
+  auto seed = told != nullptr ? static_cast<unsigned>(std::stoul(told)) : 1u;
+  db.rows("insert into gen_durable (fsm, step) select 'Walks', 'walk' from"
+          " generate_series(1, $1::int)",
+          {rows});
+  auto began = std::chrono::steady_clock::now();
+  supervisor workers{db, 3, "walks"};
+  workers.run_until("select count(*) = 2 from gen_durable_machines where"
+                    " version in (1, 3) and served",
+                    "t");
+  workers.kill_at_random(seed, more != nullptr ? 1'500ms : 300ms);
+  int jobs = 0;
+  auto upgrade = [&](const std::string& from, const std::string& to) {
+    ++jobs;
+    return db.scalar("select gd_begin_job('upgrade', fsm => 'Walks', version =>"
+                     " $1::int, to_version => $2::int)",
+                     {from, to});
+  };
+  auto end_of = [&](const std::string& job) {
+    workers.run_until("select ended_at is not null from gen_durable_jobs where"
+                      " id = "
+                        + job,
+                      "t");
+  };
+  // Half of them by version 2, and the rest from conversion to conversion; what executes
+  // is passed over.
+  do {
+    end_of(upgrade("1", "2"));
+    auto second = upgrade("2", "3");
+    auto third = upgrade("1", "3");
+    end_of(second);
+    end_of(third);
+  } while (db.scalar("select exists (select from gen_durable where fsm_version"
+                     " < 3)")
+           == "t");
+  workers.run_until("select not exists (select from gen_durable where status <>"
+                    " 'awaiting_signal')",
+                    "t");
+  db.rows("select gd_signal(id, 'end') from gen_durable");
+  workers.run_until("select not exists (select from gen_durable where status <>"
+                    " 'done')",
+                    "t");
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  CAF_MESSAGE(rows << " rows, seed " << seed << ": " << jobs << " jobs, "
+                   << workers.kills() << " kills, " << took.count() << " s");
+  CAF_CHECK_GREATER(workers.kills(), 0);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from gen_durable"), rows);
+  wait_until_count(
+    "fsm_version = 3 and result @> '{\"left\": 0, \"moved\": 2}'", rows);
+  CAF_CHECK_EQUAL(db.scalar("select count(*) from _gd_check()"), "0");
 }
 
 CAF_TEST(a process that is stopped under load releases all rows) {

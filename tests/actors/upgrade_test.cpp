@@ -4,6 +4,7 @@
 // states of the older one, and decodes them, or they stay as they are.
 
 #include "actors/harness.hpp"
+#include "worker/walks.hpp"
 
 #include <gd/client.hpp>
 #include <gd/json_codecs.hpp>
@@ -138,69 +139,6 @@ gd::machine third(bool at_pick = false,
           [](context& ctx) { return gd::done(ctx.state); })
     .rest(new_parcel_step::camp, {new_parcel_step::sent})
     .final(new_parcel_step::sent);
-}
-
-// -- one that walks, through three versions -----------------------------------
-
-} // namespace
-
-GD_ENUM(walk_step, walk, wait);
-
-namespace {
-
-constexpr std::int64_t way = 20;
-
-/// Counts its steps, and how often it was converted.
-struct walk_v1 {
-  std::int64_t done = 0;
-  std::int64_t moved = 0;
-  GD_STATE(walk_v1, done, moved);
-};
-
-struct walk_v2 {
-  std::int64_t walked = 0;
-  std::int64_t moved = 0;
-  GD_STATE(walk_v2, walked, moved);
-};
-
-struct walk_v3 {
-  std::int64_t left = way;
-  std::int64_t moved = 0;
-  GD_STATE(walk_v3, left, moved);
-};
-
-walk_v2 second_walk(walk_v1 x) {
-  return {x.done, x.moved + 1};
-}
-
-walk_v3 third_walk(walk_v2 x) {
-  return {way - x.walked, x.moved + 1};
-}
-
-template <class State, class F>
-gd::machine_builder<State, walk_step> walks(std::int32_t version, F go) {
-  using context = gd::context<State>;
-  return gd::define<State, walk_step>("Walk", version)
-    .step(
-      walk_step::walk,
-      [go](context& ctx) {
-    return gd::next(go(ctx.state) ? walk_step::walk : walk_step::wait,
-                    ctx.state);
-      })
-    .step(walk_step::wait, [](context& ctx) -> gd::outcome {
-      if (ctx.take_raw("end"))
-        return gd::done(ctx.state);
-      return gd::await("end", ctx.state);
-    });
-}
-
-std::vector<gd::machine> all_walks() {
-  return {walks<walk_v1>(1, [](walk_v1& x) { return ++x.done < way; }),
-          walks<walk_v2>(2, [](walk_v2& x) { return ++x.walked < way; })
-            .from<walk_v1, 1>(second_walk),
-          walks<walk_v3>(3, [](walk_v3& x) { return --x.left > 0; })
-            .from<walk_v1, 1>(second_walk)
-            .from<walk_v2, 2>(third_walk)};
 }
 
 struct fixture : engine_fixture {
@@ -673,7 +611,7 @@ CAF_TEST(
   through two versions under load and cut connections each is converted once) {
   const auto* more = std::getenv("GD_UPGRADE_ROWS");
   auto rows = more != nullptr ? more : "300"s;
-  db.rows("insert into gen_durable (fsm, step) select 'Walk', 'walk' from"
+  db.rows("insert into gen_durable (fsm, step) select 'Walks', 'walk' from"
           " generate_series(1, $1::int)",
           {rows});
   auto a = start(options(all_walks(), "a"));
@@ -681,7 +619,7 @@ CAF_TEST(
   auto upgrade = [&](std::int32_t from, std::int32_t to) {
     return must(
       client().begin_job({.what = {.what = gd::act::upgrade, .to_version = to},
-                          .which = {.fsm = "Walk", .version = from}}));
+                          .which = {.fsm = "Walks", .version = from}}));
   };
   db.wait_until("select count(*) = 2 from gen_durable_machines where version"
                 " in (1, 3) and served",

@@ -151,6 +151,38 @@ CAF_TEST(what has moved meanwhile stays as it is) {
   CAF_CHECK_EQUAL(of(2, "state, seq"), "{\"n\": 9} 1");
 }
 
+CAF_TEST(
+  what the database refuses is tried alone and the others of its page go on) {
+  insert(150);
+  db.rows("update gen_durable set state = '{\"n\": 1}';"
+          "update gen_durable set state = '{\"m\": 1}' where id = 3");
+  refuse("new.id in (2, 3)");
+  gd::older_sweep sweep{here, "older"};
+  std::string alone;
+  for (int i = 100; i > 0; --i)
+    alone += i == 3 ? "bring_older fail_row | " : "bring_older | ";
+  CAF_CHECK_EQUAL(round(sweep), page + "bring_older fail_row | "s + alone + page
+                                  + "bring_older | " + page);
+  CAF_CHECK_EQUAL(count("fsm_version = 2 and seq = 1"), "148");
+  CAF_CHECK_EQUAL(count("fsm_version = 1 and seq = 0 and status = 'runnable'"),
+                  "2");
+  auto rows = all<events::row_refused>();
+  CAF_REQUIRE_EQUAL(rows.size(), 1u); // alike, for the same reason
+  CAF_CHECK_EQUAL(rows.front().id, 3);
+  CAF_CHECK_EQUAL(rows.front().what, "older");
+  CAF_CHECK(all<events::row_unusable>().empty());
+  CAF_CHECK(all<events::sweep_failed>().empty());
+  CAF_CHECK_EQUAL(refused.news(now)->size(), 2u);
+  CAF_MESSAGE("it costs nobody anything for a while, and comes when it may");
+  CAF_CHECK_EQUAL(round(sweep), page);
+  db.rows("drop trigger refuse on gen_durable");
+  CAF_CHECK_EQUAL(round(sweep), page);
+  now += 1min;
+  CAF_CHECK_EQUAL(round(sweep), page + "bring_older fail_row | "s + page);
+  CAF_CHECK_EQUAL(of(2, "status, fsm_version"), "runnable 2");
+  CAF_CHECK_EQUAL(of(3, "status, fsm_version"), "failed 1");
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()
 
 } // namespace older_sweep_suite

@@ -3,9 +3,11 @@
 /// that is lost, and runs until SIGTERM. With "narrow": has 8 slots, with "brief":
 /// and little time (`brief_lease`), with "unpolled": and a poll of an hour. With "published": its
 /// gateway is. With "drain": says nothing of steps, and has the intervals that any has.
-/// With "loud": logs whatever happens.
+/// With "loud": logs whatever happens. With "queues=N": serves N queues, "q1" and so on. With
+/// "walks": has all versions of that machine, and little time.
 
 #include "../support/secret.hpp"
+#include "walks.hpp"
 
 #include <gd/actors/engine.hpp>
 #include <gd/actors/remote.hpp>
@@ -19,6 +21,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <variant>
@@ -28,6 +31,7 @@ GD_ENUM(walk_step, one, two, three);
 GD_ENUM(doze_step, doze);
 GD_ENUM(kill_step, kill);
 GD_ENUM(count_step, more);
+GD_ENUM(carry_step, carry, put);
 
 struct nothing {
   GD_STATE(nothing);
@@ -36,6 +40,11 @@ struct nothing {
 struct counted {
   int n = 0;
   GD_STATE(counted, n);
+};
+
+struct load {
+  std::string text;
+  GD_STATE(load, text);
 };
 
 struct attempts {
@@ -106,25 +115,60 @@ gd::machine count() {
     });
 }
 
+/// Adds a signal to what it carries, takes that on, and puts it down.
+gd::machine carry() {
+  return gd::define<load, carry_step>("Carry", 1)
+    .step(carry_step::carry,
+          [](gd::context<load>& ctx) -> gd::outcome {
+            auto more = ctx.take<load>("more");
+            if (!more)
+              return gd::await("more", ctx.state);
+            return gd::next(carry_step::put, *more);
+          })
+    .step(carry_step::put, [](gd::context<load>& ctx) {
+      return gd::done(counted{static_cast<int>(ctx.state.text.size())});
+    });
+}
+
+/// "queues=N"; zero: something else.
+int queues_of(std::string_view mode) {
+  constexpr std::string_view name = "queues=";
+  return mode.starts_with(name)
+           ? std::atoi(std::string{mode.substr(name.size())}.c_str())
+           : 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   std::string_view mode = argc == 4 ? argv[3] : "";
   bool is_unpolled = mode == "unpolled";
-  bool is_brief = mode == "brief" || is_unpolled;
+  bool is_walks = mode == "walks";
+  bool is_brief = mode == "brief" || is_unpolled || is_walks;
   bool is_narrow = mode == "narrow" || is_brief;
   bool is_published = mode == "published";
   bool is_drain = mode == "drain";
   bool is_loud = mode == "loud";
-  if (argc != 3 && !is_narrow && !is_published && !is_drain && !is_loud) {
+  auto queues = queues_of(mode);
+  if (argc != 3 && !is_narrow && !is_published && !is_drain && !is_loud
+      && queues < 1) {
     std::fprintf(stderr, "usage: gd_test_worker DATABASE NODE "
-                         "[narrow|brief|unpolled|published|drain|loud]\n");
+                         "[narrow|brief|unpolled|published|drain|loud|"
+                         "queues=N|walks]\n");
     return 2;
   }
   gd::config options;
   options.database = argv[1];
   options.node = argv[2];
   options.machines = {hang(), walk(), doze(), killer(), count()};
+  if (is_walks)
+    options.machines = gd::test::all_walks();
+  if (queues > 0) {
+    options.machines = {carry()};
+    options.queues.clear();
+  }
+  for (int i = 1; i <= queues; ++i)
+    options.queues.push_back({"q" + std::to_string(i)});
   if (!is_drain) {
     options.poll = std::chrono::milliseconds{50};
     options.heartbeat = std::chrono::milliseconds{100};
@@ -139,7 +183,7 @@ int main(int argc, char** argv) {
   }
   if (is_unpolled)
     options.poll = std::chrono::hours{1};
-  options.on_event = [is_silent = is_drain || is_loud,
+  options.on_event = [is_silent = is_drain || is_loud || is_walks || queues > 0,
                       log = gd::log_to_stderr(is_loud ? gd::severity::debug
                                                       : gd::severity::warning)](
                        const gd::event& what) {

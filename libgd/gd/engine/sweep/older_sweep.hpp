@@ -6,8 +6,10 @@
 #include <gd/store/store.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +18,8 @@ namespace gd {
 
 /// Instances that are runnable, and of a version that nobody serves, come to the version of
 /// this node that asks for them (`machine_builder::from`), in pages. What cannot is failed, as
-/// an instance whose state is not its machine's.
+/// an instance whose state is not its machine's. Where the database refuses a page, each row
+/// is tried alone, and those that it refuses are left out for a minute.
 class older_sweep final : public sweep {
 public:
   older_sweep(sweep_context& here, std::string_view title)
@@ -34,32 +37,55 @@ public:
     return here_.how.poll;
   }
 
-  next begin(clock::time_point) override {
-    return page();
+  next begin(clock::time_point now) override {
+    to_try_.clear();
+    under_way_.clear();
+    return page(now);
   }
 
   next finish(const pq::reply& reply, clock::time_point now) override {
-    if (!reply.ok())
-      return give_up(*reply.failure);
     if (std::exchange(looking_, false))
-      return judge(store::read<store::older_row>(reply.results.front()));
-    bool moved = tell_failed_rows(reply);
-    for (const auto& x : store::read<store::brought>(reply.results.front()))
-      moved = moved || x.answer == "done";
-    if (!moved) // all of them have moved, or are held by strangers
+      return reply.ok()
+               ? judge(store::read<store::older_row>(reply.results.front()))
+               : give_up(*reply.failure);
+    auto tried = std::exchange(under_way_, {});
+    if (reply.ok())
+      read_changed(tried, reply);
+    else if (tried.size() > 1) // for one of them, maybe
+      to_try_ = std::move(tried);
+    else
+      leave_out(tried.front().row.id, *reply.failure, now);
+    if (!to_try_.empty() && in_time(now)) {
+      auto last = std::move(to_try_.back());
+      to_try_.pop_back();
+      return change({std::move(last)});
+    }
+    bool changed = std::exchange(changed_, false);
+    bool left_out = std::exchange(left_out_now_, false);
+    if (!changed
+        && !left_out) // all of them have moved, or are held by strangers
       return {};
-    found_ = true;
-    here_.wake(queues_);
-    return in_time(now) ? page() : next{};
+    if (changed) {
+      found_ = true;
+      here_.wake(queues_);
+    }
+    return in_time(now) ? page(now) : next{};
   }
 
 private:
   /// Of states that are read at a time; one may be longer.
   static constexpr std::int64_t bytes = 4 << 20;
 
-  struct undecodable_row {
-    std::int64_t id = 0;
-    error why{};
+  /// For so long, what the database refuses is left out: so many rows, the latest.
+  static constexpr std::chrono::minutes leave_out_for{1};
+  static constexpr std::size_t most_left_out = 1'000;
+
+  /// What is to become of a row that was shown.
+  struct change_of_row {
+    store::brought_row row{};
+    /// It does not come along, and fails.
+    std::string fault{};
+    std::string place{};
   };
 
   /// Less those to machines that have been withdrawn.
@@ -69,25 +95,58 @@ private:
     return all;
   }
 
-  next page() {
+  next page(clock::time_point now) {
     auto asked = changes();
     looking_ = !asked.empty();
     if (!looking_)
       return {};
-    return {pq::unit{{store::older_page(asked, queues_, bytes)}, false}};
+    while (!left_out_.empty() && left_out_.front().until <= now)
+      left_out_.pop_front();
+    std::vector<std::int64_t> without;
+    for (const auto& x : left_out_)
+      without.push_back(x.id);
+    return {
+      pq::unit{{store::older_page(asked, queues_, bytes, without)}, false}};
   }
 
-  /// Whether there are any.
-  bool tell_failed_rows(const pq::reply& reply) const {
-    bool any = false;
-    for (std::size_t i = 0; i < failed_.size(); ++i) {
-      auto row = store::read_one<store::failed_row>(reply.results[i + 1]);
+  next change(std::vector<change_of_row> rows) {
+    std::vector<store::brought_row> fit;
+    for (const auto& x : rows)
+      if (x.fault.empty())
+        fit.push_back(x.row);
+    auto node = here_.incarnation.substr(0, here_.incarnation.rfind('/'));
+    pq::unit work{{store::bring_older(fit, node)}};
+    for (const auto& x : rows)
+      if (!x.fault.empty())
+        work.add(store::fail_row({x.row.id, x.place},
+                                 clean_text(x.fault, limits{}.reason)));
+    under_way_ = std::move(rows);
+    return {std::move(work)};
+  }
+
+  void read_changed(const std::vector<change_of_row>& rows,
+                    const pq::reply& reply) {
+    for (const auto& x : store::read<store::brought>(reply.results.front()))
+      changed_ = changed_ || x.answer == "done";
+    std::size_t at = 0;
+    for (const auto& x : rows) {
+      if (x.fault.empty())
+        continue;
+      auto row = store::read_one<store::failed_row>(reply.results[++at]);
       if (!row || !row->failed)
         continue; // it has changed
-      any = true;
-      here_.tell(events::row_unusable{failed_[i].id, failed_[i].why});
+      changed_ = true;
+      here_.tell(events::row_unusable{x.row.id, {errc::codec, x.fault, {}}});
     }
-    return any;
+  }
+
+  void leave_out(std::int64_t id, const error& why, clock::time_point now) {
+    left_out_now_ = true;
+    left_out_.push_back({id, now + leave_out_for});
+    if (left_out_.size() > most_left_out)
+      left_out_.pop_front();
+    if (why.code != errc::busy)
+      here_.refuse(title_, id, why, now);
   }
 
   /// Where a step runs, it runs there, too.
@@ -100,35 +159,33 @@ private:
   }
 
   next judge(const std::vector<store::older_row>& rows) {
-    failed_.clear();
-    std::vector<store::brought_row> fit;
-    std::vector<pq::call> fail;
+    std::vector<change_of_row> all;
     for (const auto& x : rows) {
       auto to = here_.machines->find(x.fsm, x.to_version);
       if (!to)
         continue;
       auto verdict = judge_upgrade(*here_.machines, here_.how.limits, x);
       auto fault = fault_of(verdict, x, *to);
-      if (fault.empty()) {
-        fit.push_back({x.id, x.seq, x.to_version, std::move(verdict.step),
-                       verdict.state.value_or(x.state.value_or(""))});
-        continue;
-      }
-      fail.push_back(
-        store::fail_row({x.id, x.place}, clean_text(fault, limits{}.reason)));
-      failed_.push_back({x.id, {errc::codec, std::move(fault), {}}});
+      all.push_back(
+        {{x.id, x.seq, x.to_version, std::move(verdict.step),
+          fault.empty() ? verdict.state.value_or(x.state.value_or("")) : ""},
+         std::move(fault),
+         x.place});
     }
-    if (fit.empty() && fail.empty())
-      return {};
-    auto node = here_.incarnation.substr(0, here_.incarnation.rfind('/'));
-    pq::unit work{{store::bring_older(fit, node)}};
-    for (auto& x : fail)
-      work.add(std::move(x));
-    return {std::move(work)};
+    return all.empty() ? next{} : change(std::move(all));
   }
 
+  struct left_out_row {
+    std::int64_t id = 0;
+    clock::time_point until{};
+  };
+
   std::vector<std::string> queues_;
-  std::vector<undecodable_row> failed_;
+  std::vector<change_of_row> under_way_;
+  std::vector<change_of_row> to_try_; ///< one by one
+  std::deque<left_out_row> left_out_; ///< those that come back first, first
+  bool changed_ = false;
+  bool left_out_now_ = false;
   bool looking_ = false;
 };
 
