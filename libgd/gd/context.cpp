@@ -2,7 +2,6 @@
 
 #include <gd/store/lease.hpp>
 
-#include <stdexcept>
 #include <utility>
 
 namespace gd {
@@ -67,9 +66,9 @@ std::stop_token context_base::stop_token() const {
 }
 
 void context_base::throw_other_enum() const {
-  throw std::invalid_argument{"at: expected a step of " + fsm + " v"
-                              + std::to_string(fsm_version)
-                              + ", got one of another enum"};
+  throw foreign_step{"at: expected a step of " + fsm + " v"
+                     + std::to_string(fsm_version)
+                     + ", got one of another enum"};
 }
 
 } // namespace gd

@@ -3,6 +3,7 @@
 #include <gd/cipher.hpp>
 #include <gd/error.hpp>
 #include <gd/json.hpp>
+#include <gd/outcome.hpp>
 #include <gd/state.hpp>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -49,6 +51,12 @@ private:
   std::string what_{};
 };
 
+/// Thrown by `at` for a step of another machine's enum: the same step throws it again.
+class foreign_step : public std::invalid_argument {
+public:
+  using std::invalid_argument::invalid_argument;
+};
+
 /// What the context knows apart from the typed state.
 class context_base {
 public:
@@ -70,7 +78,7 @@ public:
   }
 
   /// Whether `which` is the step that runs, for functions that several steps, or the
-  /// handler, share. It is of the machine's GD_ENUM: one of another throws.
+  /// handler, share. It is of the machine's GD_ENUM: one of another throws `foreign_step`.
   template <class Step>
   bool at(Step which) const {
     static_assert(detail::named_enum<Step>, "a step is of a GD_ENUM");
@@ -188,6 +196,11 @@ public:
   /// As picked. Changes count only when an outcome carries them.
   State state;
 
+  /// A `gd::to` of this state, for functions that name what they return: an outcome with
+  /// another state does not compile.
+  template <auto... Steps>
+  using to = carries<gd::to<Steps...>, State>;
+
   /// Made by the engine and by the test kit.
   context(context_base base, State decoded)
     : context_base(std::move(base)), state(std::move(decoded)) {
@@ -220,8 +233,8 @@ public:
   }
 
   /// Whether the same step fails with the same inputs again: it returned an outcome
-  /// that cannot be carried out, or took a signal that does not decode. What
-  /// `machine_builder::retry` declares leaves these out.
+  /// that cannot be carried out, took a signal that does not decode, or asked for a step of
+  /// another machine. What `machine_builder::retry` declares leaves these out.
   bool permanent() const noexcept {
     return permanent_;
   }

@@ -86,10 +86,15 @@ public:
   /// without history nobody keeps it. Of several calls the last one counts.
   template <class T>
   Self with(const T& x) && {
+    attach(x);
+    return static_cast<Self&&>(*this);
+  }
+
+protected:
+  template <class T>
+  void attach(const T& x) {
     static_assert(described<T>, "metadata needs GD_STATE(...)");
-    auto& self = static_cast<Self&>(*this);
-    self.metadata = to_json(x);
-    return std::move(self);
+    static_cast<Self&>(*this).metadata = to_json(x);
   }
 };
 
@@ -102,6 +107,13 @@ public:
   /// instances rest or end. Without a delay it is due at once.
   template <class Rep, class Period>
   Self after(std::chrono::duration<Rep, Period> delay) && {
+    put_off(delay);
+    return static_cast<Self&&>(*this);
+  }
+
+protected:
+  template <class Rep, class Period>
+  void put_off(std::chrono::duration<Rep, Period> delay) {
     auto& self = static_cast<Self&>(*this);
     auto us = to_microseconds(delay);
     self.delay_us = us.value_or(0);
@@ -109,7 +121,6 @@ public:
       self.problem = outcome::not_next();
     else if (!us)
       self.problem = outcome::out_of_range("the delay of next");
-    return std::move(self);
   }
 };
 
@@ -118,6 +129,9 @@ public:
 // -- their types --------------------------------------------------------------
 
 // Only the functions below make them, in place; as an `outcome` they are moved.
+
+template <class Outcome, class State>
+class carries;
 
 /// What `next(step, state)` returns: goes on with a step of the enum `Step`.
 template <class Step>
@@ -136,8 +150,8 @@ class moved : public outcome,
     // nop
   }
 
-  template <class Any, class State>
-  friend moved<Any> next(Any step, const State& state);
+  template <class, class>
+  friend class carries;
 };
 
 class again;
@@ -145,8 +159,9 @@ class again;
 /// Runs the same step again, with the same inputs, after `delay` (up to 100
 /// years). Consumes no signal.
 template <class State, class Rep = std::int64_t, class Period = std::ratio<1>>
-again replay(const State& state, std::chrono::duration<Rep, Period> delay
-                                 = std::chrono::duration<Rep, Period>{});
+carries<again, State> replay(const State& state,
+                             std::chrono::duration<Rep, Period> delay
+                             = std::chrono::duration<Rep, Period>{});
 
 /// What `replay` returns: the same step again.
 class again : public outcome, public detail::attaches<again> {
@@ -160,9 +175,8 @@ class again : public outcome, public detail::attaches<again> {
       problem = out_of_range("the delay of replay");
   }
 
-  template <class State, class Rep, class Period>
-  friend again replay(const State& state,
-                      std::chrono::duration<Rep, Period> delay);
+  template <class, class>
+  friend class carries;
 };
 
 namespace detail {
@@ -182,9 +196,7 @@ public:
   /// (up to 100 years), by the database's clock.
   template <class Rep, class Period>
   parked timeout(std::chrono::duration<Rep, Period> d) && {
-    timeout_us = to_microseconds(d);
-    if (!timeout_us)
-      problem = out_of_range("the timeout of await");
+    wait_for(d);
     return std::move(*this);
   }
 
@@ -193,13 +205,25 @@ public:
   /// `sys_time` of microseconds, or `sys_days`.)
   template <class Duration>
   parked until(std::chrono::sys_time<Duration> t) && {
-    until_us = to_microseconds(t);
-    if (!until_us)
-      problem = outcome::out_of_years("the time of await");
+    wait_until(t);
     return std::move(*this);
   }
 
 private:
+  template <class Rep, class Period>
+  void wait_for(std::chrono::duration<Rep, Period> d) {
+    timeout_us = to_microseconds(d);
+    if (!timeout_us)
+      problem = out_of_range("the timeout of await");
+  }
+
+  template <class Duration>
+  void wait_until(std::chrono::sys_time<Duration> t) {
+    until_us = to_microseconds(t);
+    if (!until_us)
+      problem = outcome::out_of_years("the time of await");
+  }
+
   template <class State>
   parked(std::string_view name, const State& state)
     : outcome{.kind = outcome_kind::await,
@@ -226,13 +250,8 @@ private:
 
   static error no_names();
 
-  template <class State>
-  friend parked await(std::string_view name, const State& state);
-  template <class State>
-  friend parked await(std::initializer_list<std::string_view> names,
-                      const State& state);
-  template <detail::names_range Names, class State>
-  friend parked await(const Names& names, const State& state);
+  template <class, class>
+  friend class carries;
 };
 
 /// What `done` and `stop` return: the end.
@@ -274,6 +293,10 @@ template <auto... Fewer, auto... Steps>
 struct leads_to<to<Fewer...>, Steps...>
   : std::bool_constant<(among<Fewer, Steps...> && ...)> {};
 
+template <class Outcome, class State, auto... Steps>
+struct leads_to<carries<Outcome, State>, Steps...>
+  : leads_to<Outcome, Steps...> {};
+
 template <class T>
 concept some_outcome = std::derived_from<std::remove_cvref_t<T>, outcome>;
 
@@ -290,6 +313,15 @@ struct stays_in<moved<Step>, Enum> : std::is_same<Step, Enum> {};
 template <auto... Steps, class Enum>
 struct stays_in<to<Steps...>, Enum>
   : std::bool_constant<(std::same_as<decltype(Steps), Enum> && ...)> {};
+template <class Outcome, class State, class Enum>
+struct stays_in<carries<Outcome, State>, Enum> : stays_in<Outcome, Enum> {};
+
+/// Whether its state may be a `State`, as far as its type tells.
+template <class Outcome, class State>
+struct may_carry : std::true_type {};
+template <class Outcome, class Other, class State>
+struct may_carry<carries<Outcome, Other>, State> : std::is_same<Other, State> {
+};
 
 } // namespace detail
 
@@ -328,50 +360,132 @@ private:
     // nop
   }
 
-  template <auto Step, class State>
-  friend to<Step> next(const State& state);
+  template <class, class>
+  friend class carries;
+};
+
+/// What those functions return that take a state: an `Outcome` (`moved`, `to`, `again`,
+/// `parked`) that also tells the state's type. As what a step or a handler returns it is of
+/// the machine's state, or does not compile. `context<State>::to<ship, cancelled>` is such a
+/// `to`: made from what carries that state, or none, and from nothing else.
+template <class Outcome, class State>
+class carries : public Outcome {
+public:
+  /// From what leads to no other steps, and carries that state.
+  template <class Other>
+    requires std::constructible_from<Outcome, Other&&>
+    carries(carries<Other, State>&& x)
+      : Outcome(static_cast<Other&&>(std::move(x))) {
+      // nop
+    }
+
+    /// From an end, which carries none.
+    carries(ended&& x) requires std::constructible_from<Outcome, ended&&>
+      : Outcome(std::move(x)) {
+      // nop
+    }
+
+    /// See `attaches::with`.
+    template <class T>
+    carries with(const T& x) && {
+      this->attach(x);
+      return std::move(*this);
+    }
+
+    /// See `delays::after`.
+    template <class Delay>
+      requires requires(Outcome x, Delay d) {
+        std::move(x).after(d);
+      }
+    carries after(Delay delay) && {
+      this->put_off(delay);
+      return std::move(*this);
+    }
+
+    /// See `parked::timeout`.
+    template <class Time>
+      requires requires(Outcome x, Time d) {
+        std::move(x).timeout(d);
+      }
+    carries timeout(Time d) && {
+      this->wait_for(d);
+      return std::move(*this);
+    }
+
+    /// See `parked::until`.
+    template <class Time>
+      requires requires(Outcome x, Time t) {
+        std::move(x).until(t);
+      }
+    carries until(Time t) && {
+      this->wait_until(t);
+      return std::move(*this);
+    }
+
+  private:
+    template <class... Args>
+    explicit carries(std::in_place_t, Args&&... args)
+      : Outcome(std::forward<Args>(args)...) {
+      // nop
+    }
+
+    template <class Step, class Any>
+    friend carries<moved<Step>, Any> next(Step step, const Any& state);
+    template <auto Step, class Any>
+    friend carries<to<Step>, Any> next(const Any& state);
+    template <class Any, class Rep, class Period>
+    friend carries<again, Any> replay(const Any& state,
+                                      std::chrono::duration<Rep, Period> delay);
+    template <class Any>
+    friend carries<parked, Any> await(std::string_view name, const Any& state);
+    template <class Any>
+    friend carries<parked, Any>
+    await(std::initializer_list<std::string_view> names, const Any& state);
+    template <detail::names_range Names, class Any>
+    friend carries<parked, Any> await(const Names& names, const Any& state);
 };
 
 // -- what steps return --------------------------------------------------------
 
 /// Goes on with `step`, at once; or later: `next(step, state).after(10min)`.
 template <class Step, class State>
-moved<Step> next(Step step, const State& state) {
-  return {step, state};
+carries<moved<Step>, State> next(Step step, const State& state) {
+  return carries<moved<Step>, State>{std::in_place, step, state};
 }
 
 /// The same where the step is known when it is compiled: `next<ship>(state)`. Its
 /// type names the step.
 template <auto Step, class State>
-to<Step> next(const State& state) {
-  return {Step, state};
+carries<to<Step>, State> next(const State& state) {
+  return carries<to<Step>, State>{std::in_place, Step, state};
 }
 
 template <class State, class Rep, class Period>
-again replay(const State& state, std::chrono::duration<Rep, Period> delay) {
-  return {state, to_microseconds(delay)};
+carries<again, State> replay(const State& state,
+                             std::chrono::duration<Rep, Period> delay) {
+  return carries<again, State>{std::in_place, state, to_microseconds(delay)};
 }
 
 /// Parks the instance until a signal of that name comes; the same step runs
 /// again then. May take `.timeout(duration)` or `.until(time)`.
 template <class State>
-parked await(std::string_view name, const State& state) {
-  return {name, state};
+carries<parked, State> await(std::string_view name, const State& state) {
+  return carries<parked, State>{std::in_place, name, state};
 }
 
 /// The same for any of several signals, at most 16: `await({"paid", "cancelled"},
 /// state)`. The first to come wakes the instance, once; which it was, the step sees by
 /// taking.
 template <class State>
-parked await(std::initializer_list<std::string_view> names,
-             const State& state) {
-  return {names, state};
+carries<parked, State> await(std::initializer_list<std::string_view> names,
+                             const State& state) {
+  return carries<parked, State>{std::in_place, names, state};
 }
 
 /// The same with a container of strings.
 template <detail::names_range Names, class State>
-parked await(const Names& names, const State& state) {
-  return {names, state};
+carries<parked, State> await(const Names& names, const State& state) {
+  return carries<parked, State>{std::in_place, names, state};
 }
 
 /// Ends the instance well, with `result`.

@@ -1,4 +1,4 @@
-// expect: has no member named 'after'
+// expect: no matching function for call to 'gd::carries<gd::parked, order>::after
 #include <gd/machine.hpp>
 
 struct order {

@@ -1,4 +1,4 @@
-// expect: from 'moved<store_step>' to 'moved<shop_step>'
+// expect: from 'gd::carries<gd::moved<store_step>, order>' to 'gd::moved<shop_step>'
 #include <gd/machine.hpp>
 
 GD_ENUM(shop_step, pay, ship);

@@ -1,4 +1,4 @@
-// expect: inconsistent types 'gd::moved<shop_step>' and 'gd::ended'
+// expect: inconsistent types 'gd::carries<gd::moved<shop_step>, order>' and 'gd::ended'
 #include <gd/machine.hpp>
 
 GD_ENUM(shop_step, pay, ship);

@@ -1,4 +1,4 @@
-// expect: has no member named 'timeout'
+// expect: no matching function for call to 'gd::carries<gd::moved<shop_step>, order>::timeout
 #include <gd/machine.hpp>
 
 GD_ENUM(shop_step, pay, ship);

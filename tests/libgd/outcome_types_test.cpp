@@ -29,6 +29,12 @@ struct flow {
   GD_STATE(flow, n, note);
 };
 
+struct other {
+  int n = 7;
+
+  GD_STATE(other, n);
+};
+
 } // namespace typed
 
 namespace outcome_types_suite {
@@ -38,6 +44,7 @@ namespace {
 using gd::store::verb;
 using typed::flow;
 using typed::flow_step;
+using typed::other;
 using typed::other_step;
 using enum flow_step;
 
@@ -54,13 +61,18 @@ using again = decltype(gd::replay(flow{}, 1s));
 using parked = decltype(gd::await("go", flow{}));
 using ended = decltype(gd::done(flow{}));
 
-static_assert(std::same_as<moved, gd::moved<flow_step>>);
-static_assert(std::same_as<to_end, gd::to<end>>);
-static_assert(std::same_as<again, gd::again>);
-static_assert(std::same_as<decltype(gd::replay(flow{})), gd::again>);
-static_assert(std::same_as<parked, gd::parked>);
+template <class T>
+using carries = gd::carries<T, flow>;
+
+static_assert(std::same_as<moved, carries<gd::moved<flow_step>>>);
+static_assert(std::same_as<to_end, carries<gd::to<end>>>);
+static_assert(std::same_as<again, carries<gd::again>>);
+static_assert(std::same_as<decltype(gd::replay(flow{})), again>);
+static_assert(std::same_as<parked, carries<gd::parked>>);
 static_assert(
-  std::same_as<decltype(gd::await("go", flow{}).timeout(1h)), gd::parked>);
+  std::same_as<decltype(gd::await("go", flow{}).timeout(1h)), parked>);
+static_assert(
+  std::same_as<decltype(gd::next<end>(flow{}).after(1h).with(flow{})), to_end>);
 static_assert(std::same_as<ended, gd::ended>);
 static_assert(std::same_as<decltype(gd::done()), gd::ended>);
 static_assert(std::same_as<decltype(gd::stop("why")), gd::ended>);
@@ -84,6 +96,20 @@ static_assert(!made_from<to_some, gd::to<other_step::end>>);
 static_assert(!made_from<to_some, moved>);
 static_assert(!made_from<to_some, gd::outcome>);
 static_assert(made_from<gd::to<>, ended> && !made_from<gd::to<>, to_end>);
+
+static_assert(made_from<gd::moved<flow_step>, moved>);
+static_assert(made_from<gd::again, again> && made_from<gd::parked, parked>);
+
+// One that tells its state is made from what has that state, or none.
+using with_flow = context::to<hold, end>;
+static_assert(std::derived_from<with_flow, to_some>);
+static_assert(made_from<with_flow, to_end> && made_from<with_flow, again>);
+static_assert(made_from<with_flow, parked> && made_from<with_flow, ended>);
+static_assert(made_from<with_flow, context::to<end>>);
+static_assert(!made_from<with_flow, context::to<begin>>);
+static_assert(!made_from<with_flow, decltype(gd::next<end>(other{}))>);
+static_assert(!made_from<with_flow, decltype(gd::await("go", other{}))>);
+static_assert(!made_from<with_flow, to_some> && !made_from<with_flow, moved>);
 
 static_assert(!made_from<moved, gd::moved<other_step>>);
 static_assert(!made_from<moved, gd::outcome> && !made_from<moved, again>);
@@ -149,6 +175,13 @@ void check_each(Run run) {
   CAF_CHECK_EQUAL(row.step, "hold"s);
   CAF_CHECK_EQUAL(row.state, state_as_picked);
 
+  row = run([](context& ctx) {
+    return gd::next(end, ctx.state).after(1s).with(flow{.n = 3});
+  });
+  CAF_CHECK_EQUAL(row.step, "end"s);
+  CAF_CHECK_EQUAL(row.state, state_as_picked);
+  CAF_CHECK_EQUAL(row.delay_us, 1'000'000);
+
   row = run([](context& ctx) { return gd::replay(ctx.state, 2s); });
   CAF_CHECK(row.what == verb::replay);
   CAF_CHECK_EQUAL(row.delay_us, 2'000'000);
@@ -166,6 +199,8 @@ void check_each(Run run) {
       .timeout(3s)
       .until(std::chrono::system_clock::time_point{1s});
   });
+  CAF_CHECK_EQUAL(row.awaits, "go"s);
+  CAF_CHECK_EQUAL(row.state, state_as_picked);
   CAF_CHECK(row.timeout_us == 3'000'000);
   CAF_CHECK(row.until_us == 1'000'000);
 

@@ -518,6 +518,14 @@ CAF_TEST(what is declared not to be retried
   CAF_CHECK(ends_as(throws(declined_for_good{"no"})) == verb::stop);
   CAF_CHECK(ends_as(throws(5)) == verb::stop);
   CAF_CHECK(ends_as([](context&) { return impossible(); }) == verb::stop);
+  CAF_CHECK(ends_as([](context&) -> gd::outcome {
+              return gd::next(parcel_phase::ship, payment{});
+            })
+            == verb::stop); // of another type
+  CAF_CHECK(ends_as([](context& ctx) -> gd::outcome {
+              return ctx.at(foreign_phase::collect) ? gd::done() : gd::stop("");
+            })
+            == verb::stop); // of another enum
   CAF_CHECK(ends_as([](context& ctx) -> gd::outcome {
               ctx.take<payment>("paid");
               return gd::done();

@@ -89,6 +89,8 @@ outcome_ptr run::fail(const std::exception_ptr& thrown) {
     return give_up(e.why, e.why);
   } catch (const undecodable_state& e) {
     return give_up(e.why);
+  } catch (const foreign_step& e) {
+    return handle(failure{e.what(), thrown, true}, e.what());
   } catch (const undecodable_signal& e) {
     return handle(failure{e.what(), thrown, true},
                   without_data({errc::codec, {}, {}}).message);
