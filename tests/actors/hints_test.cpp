@@ -90,17 +90,21 @@ struct hints_fixture : picker_fixture {
     doors[address] = sys.spawn(
       [this, address, answers](caf::event_based_actor* me) -> caf::behavior {
         if (!answers)
-          return {[this, me, address](const rows_due&) {
+          return {[this, me, address](const node_hint&) {
             heard[address].push_back("unanswered");
             open.push_back(me->make_response_promise());
             return open.back();
           }};
-        return {[this, address](const rows_due& x) {
+        return {[this, address](const node_hint& x) {
           std::string text;
           for (const auto& queue : x.queues)
             text += queue + (x.anywhere ? "* " : " ");
+          for (auto id : x.awaited)
+            text += x.sender + " awaits " + std::to_string(id) + ' ';
+          for (auto id : x.ended)
+            text += std::to_string(id) + " has ended ";
           heard[address].push_back(text);
-          return rows_noted{};
+          return hint_noted{};
         }};
       });
     actors.push_back(doors[address]);
@@ -302,7 +306,7 @@ CAF_TEST(what is heard costs one pick per window whatever is said) {
   home->children.set(role::picker, "default", spawn_picker({"default", 1, 0}));
   finish();
   auto hear = [this](const std::string& queue) {
-    anon(hints, rows_due{{queue, "x", queue}, false});
+    anon(hints, node_hint{{queue, "x", queue}, false});
   };
   auto picks = [this] {
     sched.run();
@@ -337,6 +341,46 @@ CAF_TEST(what is heard costs one pick per window whatever is said) {
   CAF_CHECK(tried.empty());
 }
 
+CAF_TEST(an end that another node awaits is told once by whoever sees it) {
+  add_node("b", "there:1");
+  add_door("there:1");
+  caf::anon_send(hints, ends_awaited{{7}});
+  finish();
+  CAF_CHECK_EQUAL(heard["there:1"],
+                  std::vector{home->incarnation + " awaits 7 "});
+  pass(10ms);
+  caf::anon_send(hints, node_hint{.awaited = {8, 9}, .sender = "b"});
+  finish();
+  CAF_CHECK(home->anybody_awaits(8) && home->anybody_awaits(9));
+  CAF_CHECK(!home->anybody_awaits(7));
+  for (int i = 0; i < 2; ++i) {
+    home->see_end({.id = 8, .status = "done"});
+    finish();
+    CAF_CHECK_EQUAL(told("there:1"), 2u);
+  }
+  CAF_CHECK_EQUAL(heard["there:1"].back(), "8 has ended ");
+  CAF_CHECK(!home->anybody_awaits(8));
+}
+
+CAF_TEST(ends that are wanted are forgotten when they are old or too many) {
+  gd::awaited_ids watched;
+  wanted_ends wanted{watched};
+  auto now = gd::database::clock::time_point{} + 24h;
+  for (int id = 1; id <= 20'000; ++id)
+    wanted.add(id, "b", now);
+  CAF_CHECK(wanted.take(1).empty());
+  CAF_CHECK(!watched.contains(1));
+  CAF_CHECK_EQUAL(wanted.take(19'999).size(), 1u);
+  wanted.add(20'000, "c", now);
+  CAF_CHECK_EQUAL(wanted.take(20'000).size(), 2u);
+  wanted.add(1, "b", now += 10min);
+  wanted.add(2, "b", now += 10min);
+  CAF_CHECK(watched.contains(1) && watched.contains(2));
+  wanted.add(3, "b", now += 10min);
+  CAF_CHECK(!watched.contains(1));
+  CAF_CHECK_EQUAL(wanted.take(2).size(), 1u);
+}
+
 CAF_TEST_FIXTURE_SCOPE_END()
 
 // -- engines ------------------------------------------------------------------
@@ -355,6 +399,47 @@ CAF_TEST(what one node inserts another runs that finds it by hints alone) {
   }
   b.stop();
   wait_until_published(1);
+}
+
+CAF_TEST(an end at another node is told by a hint alone) {
+  probe waits;
+  waits.first = [](probe_context& ctx) -> gd::outcome {
+    if (!ctx.take<word>("go"))
+      return gd::await("go", ctx.state);
+    return gd::done(word{"well"});
+  };
+  auto a = run(sys_a, deaf(probe{}, "a", "other"));
+  auto b = run(sys_b, deaf(waits, "b", "default"));
+  open(a);
+  open(b);
+  wait_until_published(2);
+  std::string how;
+  // One hint may be lost where the machine is slow; not all of them.
+  for (int id = 1; id <= 20 && how.empty(); ++id) {
+    auto made = insert_by(a, {.fsm = "Probe"});
+    CAF_REQUIRE(made);
+    auto in = [&](const char* status) {
+      return count("status = '"s + status
+                   + "' and id = " + std::to_string(made->id))
+             == "1";
+    };
+    while (!in("awaiting_signal"))
+      inside(b)->wake_all();
+    caf::scoped_actor self{sys_a};
+    auto end = self->request(
+      a.gateway(), patience,
+      gd::await_result{.id = made->id, .within_us = 5'000'000});
+    auto give_up = std::chrono::steady_clock::now() + 2s;
+    while (!inside(b)->anybody_awaits(made->id)
+           && std::chrono::steady_clock::now() < give_up)
+      std::this_thread::yield();
+    self->send(a.gateway(), gd::signal{.target = made->id, .name = "go"});
+    while (!in("done"))
+      inside(b)->wake_all();
+    end.receive([&](gd::awaited& x) { how = x.status + x.result->text(); },
+                [](caf::error&) {});
+  }
+  CAF_CHECK_EQUAL(how, R"(done{"text":"well"})");
 }
 
 CAF_TEST(a node whose slots are taken leaves what comes to others) {

@@ -75,6 +75,16 @@ public:
     share_->run->finish(std::move(x), share_->shown);
   }
 
+  /// The same of one whose type tells its state: another than the machine's does not
+  /// compile.
+  template <class Outcome, class Other>
+  void finish(carries<Outcome, Other> x) const {
+    static_assert(std::is_same_v<Other, State>,
+                  "this step's outcome has a state of another type than the "
+                  "one that gd::define was given");
+    share_->run->finish(std::move(x), share_->shown);
+  }
+
 private:
   std::shared_ptr<detail::async_share<State>> share_;
 };

@@ -56,19 +56,25 @@ struct held_gateway {
   std::shared_ptr<void> connection{};
 };
 
-/// From one engine's node to another, through its published gateway: rows are due in
-/// these queues that the sender does not pick at once. Correctness needs none; what
-/// comes too often counts once.
-struct rows_due {
+/// From one engine's node to another, through its published gateway. Correctness needs
+/// none; what comes too often counts once.
+struct node_hint {
+  /// Rows are due in these that the sender does not pick at once.
   std::vector<std::string> queues{};
   /// Not only behind what was picked last: some have been eligible before.
   bool anywhere = false;
+  /// Instances that the sender wants to be told of when the receiver sees them end.
+  std::vector<std::int64_t> awaited{};
+  /// Instances that the receiver has asked for, and that have ended.
+  std::vector<std::int64_t> ended{};
+  /// The sender's incarnation, if it is to be told of anything.
+  std::string sender{};
 
-  GD_STATE(rows_due, queues, anywhere);
+  GD_STATE(node_hint, queues, anywhere, awaited, ended, sender);
 };
 /// The answer: the next may come.
-struct rows_noted {
-  GD_STATE(rows_noted);
+struct hint_noted {
+  GD_STATE(hint_noted);
 };
 
 // -- inside a node ------------------------------------------------------------
@@ -82,6 +88,16 @@ struct unit_done {
 /// An instance has ended that somebody awaits, and the commit is known.
 struct instance_ended {
   gd::awaited how;
+};
+
+/// Instances whose ends somebody awaits here, and that go on.
+struct ends_awaited {
+  std::vector<std::int64_t> ids;
+};
+
+/// Instances that have ended, as another node says.
+struct ends_told {
+  std::vector<std::int64_t> ids;
 };
 
 /// Look at the clock: a poll or a retry may be due.
@@ -316,7 +332,8 @@ struct hang_up {};
 // What only travels within a process.
 // clang-format off
 #define GD_LOCAL_MESSAGES(local)                                               \
-  local(unit_done) local(instance_ended) local(tick) local(sweep_due) local(beat_due)                \
+  local(unit_done) local(instance_ended) local(ends_awaited) local(ends_told)  \
+  local(tick) local(sweep_due) local(beat_due)                                 \
   local(beat_again) local(locked_beat_due) local(hint) local(rows_left)        \
   local(peer_found) local(run_step) local(run_steps) local(may_run)            \
   local(step_begun) local(steps_ended) local(rows_claimed)                     \
@@ -349,8 +366,8 @@ CAF_ADD_TYPE_ID(gen_durable, (gd::stats_row))
 CAF_ADD_TYPE_ID(gen_durable, (gd::ledger_entry))
 CAF_ADD_TYPE_ID(gen_durable, (gd::in_step_row))
 CAF_ADD_TYPE_ID(gen_durable, (gd::actors::link_message))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_due))
-CAF_ADD_TYPE_ID(gen_durable, (gd::actors::rows_noted))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::node_hint))
+CAF_ADD_TYPE_ID(gen_durable, (gd::actors::hint_noted))
 #if !GD_CAF_017
 GD_LOCAL_MESSAGES(GD_LOCAL) // CAF 1.x wants ids for local messages, too
 #endif

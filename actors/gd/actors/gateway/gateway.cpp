@@ -188,6 +188,10 @@ gateway_worker::behavior_type gateway_worker::make_behavior() {
     finish(x.ticket, std::move(*x.reply));
     leave_if_answered();
     }, [this](const instance_ended& x) { answer_ends(ends_.hear(x.how)); },
+    [this](const ends_told& x) {
+    ends_.hear_of(x.ids);
+    look_at_ends(system().clock().now());
+    },
     [this](tick x) {
     if (alarm_.rings(x))
       drive();
@@ -401,6 +405,9 @@ void gateway_worker::finish(std::uint64_t ticket, pq::reply reply) {
   if (ticket == end_unit) {
     auto now = system().clock().now();
     answer_ends(ends_.finish(reply, now));
+    if (auto ids = ends_.take_going_on(); !ids.empty())
+      if (auto hints = home_->children.find(role::hints))
+        anon(hints, ends_awaited{std::move(ids)});
     return look_at_ends(now);
   }
   finish_reading(ticket, reply);
@@ -845,10 +852,10 @@ gateway_door::behavior_type gateway_door::make_behavior() {
            drain{last_answers});
     weak_ref{this}.tell(close_door{});
   },
-    [this](link_message& x) { pass_on(x); }, [this](rows_due& x) {
+    [this](link_message& x) { pass_on(x); }, [this](node_hint& x) {
       if (auto hints = home_->children.find(role::hints))
         anon(hints, std::move(x));
-      return rows_noted{};
+      return hint_noted{};
     });
 }
 

@@ -72,8 +72,8 @@ struct reading_line {
 
 /// The gateway with its private messages.
 using gateway_impl
-  = extended<gateway, void(unit_done), void(instance_ended), void(tick),
-             void(node_gone), void(answers_unread), void(drain)>;
+  = extended<gateway, void(unit_done), void(instance_ended), void(ends_told),
+             void(tick), void(node_gone), void(answers_unread), void(drain)>;
 
 /// Does the gateway's work: groups the inserts, signals and transitions of all senders
 /// into shared transactions, and reads for them.
@@ -228,7 +228,7 @@ private:
 /// The gateway with the messages that tell it its worker, and what other nodes say
 /// beside their requests.
 using gateway_door_impl = extended<gateway, void(set_worker), void(close_door),
-                                   void(link_message), rows_noted(rows_due)>;
+                                   void(link_message), hint_noted(node_hint)>;
 
 /// What users and other nodes hold: forwards to the worker, and outlives its restarts.
 /// What is more than a sender's share does not even come into its mailbox. Nothing that

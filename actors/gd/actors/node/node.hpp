@@ -278,6 +278,8 @@ struct node {
   shared_room said;
   /// Of whom the gateway has been asked how they end.
   std::shared_ptr<awaited_ids> awaited = std::make_shared<awaited_ids>();
+  /// The same of other nodes' gateways.
+  awaited_ids awaited_elsewhere;
   open_place<far_nodes> far;
   refused_rows refused;
   std::shared_ptr<database> db;
@@ -319,10 +321,18 @@ struct node {
       tell(events::version_not_served{std::move(machine), std::move(x.queue)});
   }
 
+  bool anybody_awaits(std::int64_t id) const {
+    return (awaited->any() && awaited->contains(id))
+           || (awaited_elsewhere.any() && awaited_elsewhere.contains(id));
+  }
+
   /// An instance has ended, and the commit is known: whoever awaits that is told.
   void see_end(const gd::awaited& how) {
     if (auto worker = children.find(role::worker))
       anon(worker, instance_ended{how});
+    if (awaited_elsewhere.contains(how.id))
+      if (auto hints = children.find(role::hints))
+        anon(hints, instance_ended{how});
   }
 
   /// There may be rows to pick in these queues: tells their pickers, those that

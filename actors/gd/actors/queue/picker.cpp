@@ -667,8 +667,9 @@ void picker_actor::collect_flushed(turn::flushed& x) {
                                            ran->failed(), ran->took()});
       if (ran && x.row->what == store::verb::stop)
         home_->tell(ran->end_told(*x.row));
-      if (ran && home_->awaited->any())
-        tell_end(ran->held().row(), *x.row);
+      if (ran && home_->anybody_awaits(x.row->id))
+        if (auto how = store::ended_by(ran->held().row(), *x.row))
+          home_->see_end(*how);
       break;
     case verdict::stale:
       home_->tell(events::outcome_stale{x.row->id, x.row->token});
@@ -695,14 +696,6 @@ void picker_actor::collect_flushed(turn::flushed& x) {
   else if (found->at_worker())
     answer(*found, x);
   settle(*found, well);
-}
-
-/// To whoever awaits it.
-void picker_actor::tell_end(const store::picked_row& of,
-                            const store::outcome_row& by) const {
-  if (home_->awaited->contains(of.id))
-    if (auto how = store::ended_by(of, by))
-      home_->see_end(*how);
 }
 
 /// Its next step, under the next token: where this one was, if that is elsewhere.

@@ -96,8 +96,6 @@ private:
   void free_slot() override;
   void add_outcome(entry& x, outcome_ptr outcome, gd::run after) override;
   void collect_flushed(turn::flushed& x);
-  void tell_end(const store::picked_row& of,
-                const store::outcome_row& by) const;
   void go_on(const entry& x, turn::flushed& written);
   void crash(entry& x, const gd::run& what, const std::string& why) override;
   void skip(entry& x) override {

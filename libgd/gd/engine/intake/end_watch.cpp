@@ -109,6 +109,12 @@ end_watch::answers end_watch::hear(const gd::awaited& x) {
   return out;
 }
 
+void end_watch::hear_of(const std::vector<std::int64_t>& ids) {
+  for (auto id : ids)
+    if (targets_.contains(id))
+      fresh_.insert(id);
+}
+
 end_watch::answers end_watch::give_up_late(clock::time_point now) {
   answers out;
   while (!expiries_.empty() && expiries_.begin()->first <= now) {
@@ -201,6 +207,8 @@ void end_watch::found(std::int64_t id, const store::awaited_row& row,
 
 void end_watch::goes_on(std::int64_t id, std::int64_t seq, answers& to) {
   auto& what = targets_.at(id);
+  if (!what.seq)
+    going_on_.push_back(id);
   what.seq = seq;
   for (auto ticket : asked_by(what.tickets)) {
     auto& x = waiting_.at(ticket);

@@ -99,6 +99,14 @@ public:
   /// An instance has ended, and the commit is known.
   answers hear(const gd::awaited& x);
 
+  /// Those have ended, as a stranger says: they are looked for at once.
+  void hear_of(const std::vector<std::int64_t>& ids);
+
+  /// The instances that a look has found to go on, for those who have just come.
+  std::vector<std::int64_t> take_going_on() {
+    return std::exchange(going_on_, {});
+  }
+
   /// Those that have waited for as long as they wanted to, and were looked for.
   answers give_up_late(clock::time_point now);
 
@@ -163,6 +171,7 @@ private:
   std::set<std::pair<clock::time_point, std::uint64_t>> expiries_;
   /// That somebody has asked for whom no look was for.
   std::unordered_set<std::int64_t> fresh_;
+  std::vector<std::int64_t> going_on_;
   std::optional<look> under_way_;
   std::uint64_t looks_ = 0;
   clock::time_point poll_at_{};

@@ -26,6 +26,11 @@ constexpr milliseconds longest_retry{60'000};
 constexpr milliseconds peers_last{5'000};
 /// Names that are kept for others that are not known yet: anybody may insert into any queue.
 constexpr std::size_t most_unheard = 100;
+/// Instances that are kept to be told of, of each kind, and that one hint tells of.
+constexpr std::size_t most_ids = 10'000;
+constexpr std::size_t ids_of_a_hint = 1'000;
+/// Of which half are kept for so long, and the others as long again.
+constexpr std::chrono::minutes wanted_for{10};
 /// What a beat of a node may wait for a stranger's lock.
 constexpr milliseconds announce_wait{100};
 
@@ -39,19 +44,61 @@ gateway_finder finder_for(caf::actor_system& sys, const node_ptr& home) {
 
 } // namespace
 
+void wanted_ends::add(std::int64_t id, const std::string& who,
+                      clock::time_point now) {
+  if (young_.size() >= most_ids / 2 || now - aged_at_ >= wanted_for) {
+    for (const auto& [gone, by] : std::exchange(old_, std::move(young_)))
+      if (!old_.contains(gone))
+        watched_.remove(gone);
+    young_.clear();
+    aged_at_ = now;
+  }
+  young_[id].insert(who);
+  watched_.add(id);
+}
+
+std::set<std::string> wanted_ends::take(std::int64_t id) {
+  std::set<std::string> who;
+  for (auto* of : {&young_, &old_})
+    if (auto found = of->extract(id); !found.empty())
+      who.merge(found.mapped());
+  watched_.remove(id);
+  return who;
+}
+
+node_hint hints_actor::news::take(const std::string& sender) {
+  node_hint out{.sender = awaited.empty() ? std::string{} : sender};
+  for (const auto& [queue, anywhere] : std::exchange(due, {})) {
+    out.queues.push_back(queue);
+    out.anywhere = out.anywhere || anywhere;
+  }
+  auto move_some =
+    [](std::set<std::int64_t>& from, std::vector<std::int64_t>& to) {
+    while (!from.empty() && to.size() < ids_of_a_hint)
+      to.push_back(from.extract(from.begin()).value());
+  };
+  move_some(awaited, out.awaited);
+  move_some(ended, out.ended);
+  return out;
+}
+
 hints_actor::hints_actor(caf::actor_config& cfg, node_ptr home,
                          gateway_finder find)
   : caf::event_based_actor(cfg),
     home_(std::move(home)),
-    finder_(std::move(find)) {
-  // nop
+    finder_(std::move(find)),
+    wanted_(home_->awaited_elsewhere) {
+  home_->awaited_elsewhere
+    .clear(); // whoever was here before has forgotten them
 }
 
 caf::behavior hints_actor::make_behavior() {
   watcher_.install(this);
   return {
     [this](const rows_left& x) { leave(x); },
-    [this](const rows_due& x) { hear(x); },
+    [this](const ends_awaited& x) { await_ends(x); },
+    [this](const instance_ended& x) { see_end(x.how.id); },
+    [this](const node_hint& x) { hear(x); },
     [this](const peer_found& x) { found(x); },
     [this](unit_done& x) { read_peers(*x.reply); },
     [this](tick x) {
@@ -76,7 +123,28 @@ void hints_actor::leave(const rows_left& what) {
     unheard_[what.queue] |= what.anywhere;
   for (auto& [who, to] : peers_)
     if (to.queues.contains(what.queue))
-      to.due[what.queue] |= what.anywhere;
+      to.news.due[what.queue] |= what.anywhere;
+  tell_all();
+}
+
+void hints_actor::await_ends(const ends_awaited& what) {
+  look_for_peers(system().clock().now());
+  auto add = [&](std::set<std::int64_t>& to) {
+    for (auto id : what.ids)
+      if (to.size() < most_ids)
+        to.insert(id);
+  };
+  if (looking_)
+    add(unheard_awaited_);
+  for (auto& [who, to] : peers_)
+    add(to.news.awaited);
+  tell_all();
+}
+
+void hints_actor::see_end(std::int64_t id) {
+  for (const auto& who : wanted_.take(id))
+    if (auto at = peers_.find(who); at != peers_.end())
+      at->second.news.ended.insert(id);
   tell_all();
 }
 
@@ -94,6 +162,7 @@ void hints_actor::read_peers(const pq::reply& reply) {
   looking_ = false;
   looked_at_ = now;
   auto unheard = std::exchange(unheard_, {});
+  auto awaited = std::exchange(unheard_awaited_, {});
   if (!reply.ok())
     return;
   auto before = std::exchange(peers_, {});
@@ -106,10 +175,12 @@ void hints_actor::read_peers(const pq::reply& reply) {
     auto old = before.extract(x.incarnation);
     if (!old.empty() && old.mapped().address == one.address)
       one = std::move(old.mapped());
-    else
+    else {
       for (const auto& [queue, anywhere] : unheard)
         if (one.queues.contains(queue))
-          one.due[queue] |= anywhere;
+          one.news.due[queue] |= anywhere;
+      one.news.awaited = awaited;
+    }
     peers_.emplace(std::move(x.incarnation), std::move(one));
   }
   tell_all();
@@ -123,28 +194,24 @@ void hints_actor::tell_all() {
 
 void hints_actor::tell(const std::string& who, peer& to,
                        clock::time_point now) {
-  if (to.due.empty() || to.asked != 0)
+  if (to.news.empty() || to.asked != 0)
     return;
   if (now < to.next) {
-    // Who does not answer finds its rows by itself until then.
+    // Who does not answer finds its rows, and ends, by itself until then.
     if (to.failures > 0)
-      to.due.clear();
+      to.news = {};
     else
       alarm_.set(this, to.next);
     return;
   }
   if (!to.door)
     return find(who, to);
-  rows_due what;
-  for (const auto& [queue, anywhere] : std::exchange(to.due, {})) {
-    what.queues.push_back(queue);
-    what.anywhere = what.anywhere || anywhere;
-  }
+  auto what = to.news.take(home_->incarnation);
   to.next = now + hint_window;
   auto ticket = to.asked = ++tickets_;
   request_from(this, to.door, answer_at_most, std::move(what))
     .then(
-      [this, who, ticket](const rows_noted&) { answered(who, ticket, true); },
+      [this, who, ticket](const hint_noted&) { answered(who, ticket, true); },
       [this, who, ticket](const caf::error&) { answered(who, ticket, false); });
 }
 
@@ -200,18 +267,27 @@ void hints_actor::found(const peer_found& what) {
 void hints_actor::lose(peer& which, clock::time_point now) {
   which.door = nullptr;
   which.connection = nullptr;
-  which.due.clear();
+  which.news = {};
   which.next = now + pause_after(which.failures++, first_retry, longest_retry);
 }
 
 // -- what others leave --------------------------------------------------------
 
-void hints_actor::hear(const rows_due& what) {
+void hints_actor::hear(const node_hint& what) {
+  auto now = system().clock().now();
+  if (!what.awaited.empty()) {
+    look_for_peers(now); // so that its sender can be told
+    for (auto id : what.awaited)
+      wanted_.add(id, what.sender, now);
+  }
+  if (!what.ended.empty())
+    if (auto worker = home_->children.find(role::worker))
+      anon(worker, ends_told{what.ended});
   for (const auto& queue : home_->config.queues)
     if (std::find(what.queues.begin(), what.queues.end(), queue.name)
         != what.queues.end())
       here_[queue.name] |= what.anywhere;
-  wake_here(system().clock().now());
+  wake_here(now);
 }
 
 void hints_actor::wake_here(clock::time_point now) {

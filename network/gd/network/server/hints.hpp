@@ -24,8 +24,33 @@ constexpr std::chrono::milliseconds hint_window{5};
 using gateway_finder = std::function<void(
   const std::string& address, std::function<void(result<held_gateway>)> tell)>;
 
+/// Instances whose ends other nodes want to be told of, and who does. Those that came long
+/// ago, or before many others, are forgotten.
+class wanted_ends {
+public:
+  using clock = database::clock;
+
+  /// `watched` gets their ids.
+  explicit wanted_ends(awaited_ids& watched) : watched_(watched) {
+    // nop
+  }
+
+  void add(std::int64_t id, const std::string& who, clock::time_point now);
+
+  /// Who wanted to be told of it, and has not been.
+  std::set<std::string> take(std::int64_t id);
+
+private:
+  using by_id = std::map<std::int64_t, std::set<std::string>>;
+
+  awaited_ids& watched_;
+  by_id young_;
+  by_id old_;
+  clock::time_point aged_at_{};
+};
+
 /// Tells the other nodes of rows that this one leaves to them, and hears what they
-/// leave to it. Asks for others when there is something to tell, never by itself. Each
+/// leave to it; and the same of ends that somebody awaits at another node. Asks for others when there is something to tell, never by itself. Each
 /// of them has one hint under way at the most, so that one which is stopped holds up
 /// nobody, and nothing waits for it.
 class hints_actor : public caf::event_based_actor {
@@ -43,13 +68,26 @@ private:
   /// Queues, and whether their rows may be anywhere.
   using due_queues = std::map<std::string, bool, std::less<>>;
 
+  /// What is to be told.
+  struct news {
+    due_queues due{};
+    std::set<std::int64_t> awaited{};
+    std::set<std::int64_t> ended{};
+
+    bool empty() const {
+      return due.empty() && awaited.empty() && ended.empty();
+    }
+    /// What one hint has room for; the rest stays.
+    node_hint take(const std::string& sender);
+  };
+
   struct peer {
     std::string address;
     std::set<std::string, std::less<>> queues;
     /// Null: it is to be found.
     caf::actor door{};
     std::shared_ptr<void> connection{};
-    due_queues due{};
+    struct news news {};
     /// The hint under way; zero: none.
     std::uint64_t asked = 0;
     clock::time_point next{};
@@ -58,6 +96,8 @@ private:
   };
 
   void leave(const rows_left& what);
+  void await_ends(const ends_awaited& what);
+  void see_end(std::int64_t id);
   void look_for_peers(clock::time_point now);
   void read_peers(const pq::reply& reply);
   void tell(const std::string& who, peer& to, clock::time_point now);
@@ -65,7 +105,7 @@ private:
   void find(const std::string& who, const peer& what);
   void found(const peer_found& what);
   void lose(peer& which, clock::time_point now);
-  void hear(const rows_due& what);
+  void hear(const node_hint& what);
   void wake_here(clock::time_point now);
   void tell_all();
 
@@ -78,6 +118,8 @@ private:
   bool looking_ = false;
   /// What was left while nobody knew the others.
   due_queues unheard_;
+  std::set<std::int64_t> unheard_awaited_;
+  wanted_ends wanted_;
   bool finding_ = false;
   std::uint64_t tickets_ = 0;
   /// What others have left to this node, and when its pickers may hear of it.
