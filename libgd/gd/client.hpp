@@ -154,6 +154,16 @@ public:
   /// Whether a machine, its version, a step or a queue of the filter is one that nobody
   /// has: then a sentence that names what may have been meant. Empty: all are known.
   result<std::optional<std::string>> unknown(const filter& names);
+  /// Of what a person has written by hand: what is wrong with it that an insert, or a signal,
+  /// would not be refused for, as far as nodes have made known what the machine's states, and
+  /// its signals' payloads, look like (`machine_builder::signal`): a field or a name that no
+  /// step can mean, with the one that may be meant, and a type that none can read. For each
+  /// of the rows a sentence, or nothing.
+  result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::insert>& rows);
+  /// The same of signals. A name for which the instance waits now is none.
+  result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::signal>& signals);
   /// The queues that are served, paused, or have something runnable or executing. So many
   /// instances are counted at the most, of all queues together. Asked again, it tells up to
   /// a minute late that one has come back which is due for longer than those it knew.

@@ -537,6 +537,13 @@ std::string clean_text(std::string_view text, std::size_t most);
 /// as question marks.
 std::string printable(std::string_view text);
 
+/// Behind what is said of a name that nobody has: "; did you mean order?", of the known one
+/// that differs by the fewest letters, at most a third of its own (rounded up where both
+/// begin with the same two): left out, added, another, or two that have changed places.
+/// Empty: there is none. Capital letters of ASCII count as small ones. (`gd_unknown` says
+/// the same in SQL.)
+std::string meant(std::string_view name, const std::vector<std::string>& known);
+
 /// A unique key as it is shown: as it is, if it is UTF-8 without control characters, those
 /// of bidirectional text among them, and does not begin with \\x; else \\x and the
 /// hexadecimal digits of its bytes. So no two keys are shown alike.

@@ -11,6 +11,13 @@
 #include <optional>
 #include <ratio>
 #include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
+#include <vector>
 
 /// \cond
 namespace gd {
@@ -60,6 +67,54 @@ result<T> from_json_strict(std::string_view text) {
   return detail::decode_json<T>(text, true);
 }
 
+// -- shapes -------------------------------------------------------------------
+
+namespace detail {
+
+/// Writes what a type reads as JSON Schema: of `type`, `properties`,
+/// `additionalProperties`, `items`, `minItems`, `maxItems`, `minimum`, `maximum`, `enum`,
+/// `format` and `anyOf` (a value, or null) as much as `gd_insert(strict => true)` knows.
+class shape_writer {
+public:
+  /// A type with a codec of the user's, and one within itself, reads anything, as far as
+  /// this tells.
+  template <class T>
+  void add() {
+    constexpr std::type_identity<T> which{};
+    if constexpr (requires { json_codec<T>::shape(*this, which); })
+      json_codec<T>::shape(*this, which);
+    else
+      text += "{}";
+  }
+
+  /// Of a struct that may have fields of its own type.
+  template <class F>
+  void add_once(std::type_index type, F f) {
+    if (std::find(within_.begin(), within_.end(), type) != within_.end()) {
+      text += "{}";
+      return;
+    }
+    within_.push_back(type);
+    f();
+    within_.pop_back();
+  }
+
+  std::string text;
+
+private:
+  std::vector<std::type_index> within_;
+};
+
+/// As text.
+template <class T>
+std::string shape_of() {
+  shape_writer to;
+  to.add<T>();
+  return std::move(to.text);
+}
+
+} // namespace detail
+
 // -- numbers ------------------------------------------------------------------
 
 namespace detail {
@@ -92,6 +147,10 @@ struct json_codec<bool> {
     x = in.raw() == "true";
     return {};
   }
+
+  static void shape(detail::shape_writer& to, std::type_identity<bool>) {
+    to.text += R"({"type":"boolean"})";
+  }
 };
 
 template <std::integral T>
@@ -113,6 +172,11 @@ struct json_codec<T> {
     x = static_cast<T>(*n);
     return {};
   }
+
+  static void shape(detail::shape_writer& to, std::type_identity<T>) {
+    to.text += R"({"type":"integer","minimum":)" + std::to_string(limits::min())
+               + R"(,"maximum":)" + std::to_string(limits::max()) + '}';
+  }
 };
 
 /// The shortest text that reads back as the same number.
@@ -125,6 +189,10 @@ struct json_codec<T> {
 
   static result<void> read(const json_value& in, T& x) {
     return detail::read_number(in, x);
+  }
+
+  static void shape(detail::shape_writer& to, std::type_identity<T>) {
+    to.text += R"({"type":"number"})";
   }
 };
 
@@ -156,6 +224,10 @@ struct json_codec<std::string> : json_codec<std::string_view> {
     x = in.text();
     return {};
   }
+
+  static void shape(detail::shape_writer& to, std::type_identity<std::string>) {
+    to.text += R"({"type":"string"})";
+  }
 };
 
 /// JSON within JSON, as it is.
@@ -186,6 +258,15 @@ struct json_codec<T> {
       }
     return in.expected(detail::one_of(detail::enum_names_of<T>));
   }
+
+  static void shape(detail::shape_writer& to, std::type_identity<T>) {
+    to.text += R"({"enum":[)";
+    for (std::string_view before; auto name : detail::enum_names_of<T>) {
+      to.text.append(before).append(1, '"').append(name).append(1, '"');
+      before = ",";
+    }
+    to.text += "]}";
+  }
 };
 
 // -- times --------------------------------------------------------------------
@@ -215,6 +296,10 @@ struct json_codec<std::chrono::duration<Rep, Period>> {
     x = duration{count};
     return res;
   }
+
+  static void shape(detail::shape_writer& to, std::type_identity<duration>) {
+    to.add<Rep>();
+  }
 };
 
 /// RFC 3339 text in UTC with microseconds; what is finer is cut off.
@@ -238,6 +323,10 @@ struct json_codec<std::chrono::sys_time<std::chrono::duration<Rep, Period>>> {
       return t.error();
     x = time_point{t->time_since_epoch()};
     return {};
+  }
+
+  static void shape(detail::shape_writer& to, std::type_identity<time_point>) {
+    to.text += R"({"type":"string","format":"date-time"})";
   }
 };
 
@@ -294,6 +383,13 @@ struct json_codec<std::optional<T>> {
     x.reset();
     return {};
   }
+
+  static void shape(detail::shape_writer& to,
+                    std::type_identity<std::optional<T>>) {
+    to.text += R"({"anyOf":[)";
+    to.add<T>();
+    to.text += R"(,{"type":"null"}]})";
+  }
 };
 
 template <class T>
@@ -336,6 +432,16 @@ struct json_codec<T> {
       });
     }
   }
+
+  static void shape(detail::shape_writer& to, std::type_identity<T>) {
+    to.text += R"({"type":"array","items":)";
+    to.add<typename T::value_type>();
+    if constexpr (detail::is_array<T>) {
+      auto count = std::to_string(std::tuple_size_v<T>);
+      to.text += R"(,"minItems":)" + count + R"(,"maxItems":)" + count;
+    }
+    to.text += '}';
+  }
 };
 
 template <detail::map_like T>
@@ -370,6 +476,12 @@ struct json_codec<T> {
         return detail::repeated_key(child);
       return {};
     });
+  }
+
+  static void shape(detail::shape_writer& to, std::type_identity<T>) {
+    to.text += R"({"type":"object","additionalProperties":)";
+    to.add<typename T::mapped_type>();
+    to.text += '}';
   }
 };
 
@@ -416,6 +528,23 @@ result<void> no_json_form_of_field() {
   return no_json_form<Form, field<T, text<name.size()>{name}>>();
 }
 
+template <class T, std::size_t I>
+void add_field(shape_writer& to) {
+  using fields = decltype(std::declval<T&>().gd_fields());
+  to.text.append(I > 0 ? ",\"" : "\"").append(names_of<T>[I]).append("\":");
+  to.add<std::remove_cvref_t<std::tuple_element_t<I, fields>>>();
+}
+
+template <class T>
+void add_fields(shape_writer& to) {
+  to.text += R"({"type":"object","properties":{)";
+  [&to]<std::size_t... Is>(std::index_sequence<Is...>) {
+    (add_field<T, Is>(to), ...);
+  }
+  (std::make_index_sequence<names_of<T>.size()>{});
+  to.text += R"(},"additionalProperties":false})";
+}
+
 } // namespace detail
 
 template <detail::described T>
@@ -453,6 +582,10 @@ struct json_codec<T> {
         res = read_json(*found[i], field);
     });
     return res;
+  }
+
+  static void shape(detail::shape_writer& to, std::type_identity<T>) {
+    to.add_once(typeid(T), [&to] { detail::add_fields<T>(to); });
   }
 
 private:

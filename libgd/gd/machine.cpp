@@ -286,6 +286,15 @@ std::string detail::describe_exception() {
   }
 }
 
+void detail::add_signal(machine& to, std::string name, std::string shape) {
+  if (auto ok = check_name(to.title() + ": signal name", name, {}); !ok)
+    to.problem = ok.error();
+  else if (!to.signals.emplace(name, std::move(shape)).second)
+    to.problem = error{errc::invalid_argument,
+                       to.title() + ": signal " + name + " is told twice",
+                       {}};
+}
+
 void detail::add_conversion(machine& to, machine::conversion what) {
   if (to.find_conversion(what.version) != nullptr)
     to.problem = error{errc::invalid_argument,

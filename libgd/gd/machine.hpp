@@ -261,6 +261,10 @@ public:
   std::function<result<void>(const std::string&)> check_state;
   /// What encrypts content; null: it is stored as it is.
   std::shared_ptr<const cipher> encrypted_by{};
+  /// What states of `state_type` look like, as JSON Schema; empty: anything.
+  std::string state_shape{};
+  /// The same of the payloads of signals, by name; see `machine_builder::signal`.
+  std::map<std::string, std::string> signals{};
   /// What `define` was given that cannot be.
   std::optional<error> problem{};
 
@@ -337,6 +341,9 @@ struct declared_by<to<Steps...>> {
   }
 };
 
+template <class Outcome, class State>
+struct declared_by<carries<Outcome, State>> : declared_by<Outcome> {};
+
 /// What `who`, a step or the handler, declares by its type and by a list. What
 /// contradicts is a problem of the machine.
 std::optional<std::vector<std::string>>
@@ -361,6 +368,9 @@ void open_outside(machine& of, std::size_t step, const step_list& to);
 /// What is in flight, as text; for a `catch (...)`.
 std::string describe_exception();
 
+/// Adds a signal. A name that cannot be, or that is told twice, is a problem of the machine.
+void add_signal(machine& to, std::string name, std::string shape);
+
 /// Adds a conversion. A second one of the same version is a problem of the machine.
 void add_conversion(machine& to, machine::conversion what);
 
@@ -370,6 +380,16 @@ inline constexpr bool call_stays_in = [] {
   if constexpr (std::is_invocable_v<F, Args...>)
     return stays_in<std::remove_cvref_t<std::invoke_result_t<F, Args...>>,
                     Step>::value;
+  else
+    return true;
+}();
+
+/// Whether the outcome of a call has that state, as far as its type tells.
+template <class State, class F, class... Args>
+inline constexpr bool call_may_carry = [] {
+  if constexpr (std::is_invocable_v<F, Args...>)
+    return may_carry<std::remove_cvref_t<std::invoke_result_t<F, Args...>>,
+                     State>::value;
   else
     return true;
 }();
@@ -396,6 +416,17 @@ public:
         return x.error();
       return {};
     };
+    built_.state_shape = detail::shape_of<State>();
+  }
+
+  /// Tells of a signal that its steps wait for, and what its payload is:
+  /// `.signal<payment>("payment_confirmed")`. Nodes make that known, so that who sends one
+  /// by gdctl, the page or `gd_signal(strict => true)` is told of a name, or a payload, that
+  /// no step can mean. Steps take and await what they like, whatever is told here.
+  template <class Payload>
+  machine_builder signal(std::string name) && {
+    detail::add_signal(built_, std::move(name), detail::shape_of<Payload>());
+    return std::move(*this);
   }
 
   /// The queue of instances that are inserted without one; "default" if unset.
@@ -534,6 +565,9 @@ public:
       static_assert(detail::call_stays_in<Step, F&, context<State>&>,
                     "this step goes on with a step of another machine: "
                     "gd::next takes the enum that gd::define was given");
+      static_assert(detail::call_may_carry<State, F&, context<State>&>,
+                    "this step's outcome has a state of another type than the "
+                    "one that gd::define was given");
       slot.run =
         [f = std::move(f)](context_base& base,
                            const std::string& state) mutable -> outcome {
@@ -666,6 +700,10 @@ public:
       detail::call_stays_in<Step, F&, const failure&, context<State>&>,
       "this handler goes on with a step of another machine: "
       "gd::next takes the enum that gd::define was given");
+    static_assert(
+      detail::call_may_carry<State, F&, const failure&, context<State>&>,
+      "this handler's outcome has a state of another type than the one that "
+      "gd::define was given");
     built_.handler_to = detail::declared(
       built_, "its handler",
       declared_by_call<F&, const failure&, context<State>&>(), how.to);

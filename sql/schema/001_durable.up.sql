@@ -10,6 +10,7 @@
 -- include schema/functions/keep.sql
 -- include schema/functions/unknown.sql
 -- include schema/functions/insert.sql
+-- include schema/functions/shape.sql
 -- include schema/functions/signal.sql
 -- include schema/functions/transition.sql
 -- include schema/functions/history.sql

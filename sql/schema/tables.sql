@@ -211,6 +211,10 @@ create table :"schema".gen_durable_machines (
   -- For how long instances are kept, by the status in which they have ended, in us, and how young nothing may be that is deleted
   -- (resend): null, for ever.
   retention    jsonb,
+  -- What its states look like, and the payloads of the signals that it tells of, by name, as JSON Schema: who writes one by hand is
+  -- told of a name, or a type, that no step can read (_gd_shape_fault). {"state": {"type": "object", "properties": {"order":
+  -- {"type": "integer", ...}}, "additionalProperties": false}, "signals": {"paid": {...}}}; {}: a state may be anything.
+  shape        jsonb,
   primary key (fsm, version),
   -- What nobody may insert cannot be what all insert.
   constraint gen_durable_machines_pinned check (not (pinned and retired))

@@ -163,6 +163,8 @@ columns_by read_by_name() {
     {&sql::awaited, columns_of<store::awaited_row>()},
     {&sql::history, columns_of<gd::ledger_entry>()},
     {&sql::in_step, columns_of<gd::in_step_row>()},
+    {&sql::state_faults, columns_of<store::fault_row>()},
+    {&sql::signal_faults, columns_of<store::fault_row>()},
     {&sql::why, columns_of<gd::why>()},
     {&sql::fork, {"id"}},
     {&sql::stats, columns_of<gd::stats_row>()},

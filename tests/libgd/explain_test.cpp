@@ -206,7 +206,8 @@ const std::vector exempt{&sql::begin,        &sql::release_savepoint,
                          &sql::jobs,         &sql::end_silent_session,
                          &sql::upgrade,      &sql::foreign_sessions,
                          &sql::open_job,     &sql::paused_queues,
-                         &sql::pick_summary, &sql::bring_older};
+                         &sql::pick_summary, &sql::bring_older,
+                         &sql::state_faults};
 
 bool is_exempt(const sql::statement& x) {
   return std::find(exempt.begin(), exempt.end(), &x) != exempt.end();
@@ -594,6 +595,8 @@ struct million_rows {
       // The names of 7,000 rows, 3,200 pages; while nobody has analyzed the table, all of it.
       measured{sql::unknown, "'{rare}', '{Order}', '{1}', '{}'", 16}.of(7'000),
       measured{sql::unknown, "'{rear}', '{}', '{}', '{}'", 16}.of(7'000),
+      measured{sql::signal_faults, "'{777777}', '{}', '{paid}', '{3}'", 12}.of(
+        1),
       measured{sql::operate,
                "'stop', 777777, '{}', '', '{}', 'why', 'who', false, 0, '{}'",
                150, there}
@@ -640,7 +643,8 @@ struct million_rows {
       measured{sql::upgrade_page, "1, 1000000, 2000", 4, upgrade_job}.of(2'000),
       // Of each kind of index, of each version: of those it takes the first 100.
       measured{sql::older_page,
-               "'{Order,Other}', '{1,7}', '{9,9}', '{default}', 1000000", 10}
+               "'{Order,Other}', '{1,7}', '{9,9}', '{default}', 1000000, '{}'",
+               10}
         .of(600),
       // Of each status, and of a backlog of its partition key: of those before it a
       // thousand are counted.

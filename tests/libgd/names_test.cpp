@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace names_suite {
 
@@ -69,6 +70,8 @@ CAF_TEST(the nearest name is the one that differs by the fewest letters) {
     CAF_CHECK_EQUAL(nearest(typed), "mail");
   CAF_CHECK_EQUAL(nearest("defalut"), "default");
   CAF_CHECK_EQUAL(nearest("paymnts"), "payments");
+  CAF_CHECK_EQUAL(nearest("mane"), "mail"); // they begin alike
+  CAF_CHECK_EQUAL(nearest("teal"), "");
   for (const auto* other : {"x", "zzz", "letters", "mail"}) // itself is none
     CAF_CHECK_EQUAL(nearest(other), "");
   CAF_CHECK_EQUAL(nearest(""), "");
@@ -77,6 +80,25 @@ CAF_TEST(the nearest name is the one that differs by the fewest letters) {
   CAF_CHECK_EQUAL(
     db.scalar("select _gd_nearest(repeat('ä', 255), array[repeat('ä', 250)])"),
     db.scalar("select repeat('ä', 250)"));
+}
+
+CAF_TEST(programs are told the same name as SQL tells) {
+  std::vector<std::string> known{"mail", "slow", "default", "payments", "Loan"};
+  for (const auto* typed :
+       {"mial",    "mai",     "maill",
+        "nail",    "Mail",    "mail ",
+        "mail",    "defalut", "paymnts",
+        "paymnst", "Lone",    "lone",
+        "x",       "",        "zzz",
+        "letters", "mane",    "slwo",
+        "swol",    "defauts", "a name that is much longer than all"})
+    CAF_CHECK_EQUAL(
+      gd::meant(typed, known),
+      db.scalar("select _gd_meant($1, '{mail,slow,default,payments,Loan}')",
+                {typed}));
+  std::string longest(300, 'x');
+  CAF_CHECK_EQUAL(gd::meant(longest, {longest + "y"}),
+                  "; did you mean " + longest + "y?");
 }
 
 CAF_TEST(a name is known that a machine or a node or a row or a pause has) {

@@ -3,6 +3,7 @@
 #include <gd/client.hpp>
 
 #include <gd/client/client_impl.hpp>
+#include <gd/engine/intake/resolve.hpp>
 #include <gd/machine.hpp>
 #include <gd/store/ends.hpp>
 #include <gd/store/nodes.hpp>
@@ -11,10 +12,13 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gd {
 
@@ -140,6 +144,53 @@ result<std::optional<std::string>> client::unknown(const filter& names) {
     if (auto ok = check_name("queue", names.queue, {.name = 1'024}); !ok)
       return ok.error();
   return read_by(store::read_unknown, impl_->read(store::unknown(names)));
+}
+
+/// Asks about those rows that can be stored at all: what is wrong with the others the
+/// call says that they are for.
+template <class Row, class Check, class Call>
+static result<std::vector<std::optional<std::string>>>
+faults_of(const std::vector<Row>& rows, Check can_be, Call ask) {
+  std::vector<std::size_t> places;
+  std::vector<Row> sound;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (can_be(rows[i])) {
+      places.push_back(i);
+      sound.push_back(rows[i]);
+    }
+  std::vector<std::optional<std::string>> faults(rows.size());
+  if (sound.empty())
+    return faults;
+  auto found = read_as<store::fault_row>(ask(sound));
+  if (!found)
+    return found.error();
+  for (std::size_t i = 0; i < found->size(); ++i)
+    faults[places[i]] = std::move((*found)[i].fault);
+  return faults;
+}
+
+result<std::vector<std::optional<std::string>>>
+client::faults(const std::vector<gd::insert>& rows) {
+  return faults_of(
+    rows,
+    [this](const auto& x) {
+    return check(x, impl_->limits_) && check_object(x.state);
+    },
+    [this](const auto& sound) {
+    return impl_->read(store::state_faults(sound));
+  });
+}
+
+result<std::vector<std::optional<std::string>>>
+client::faults(const std::vector<gd::signal>& signals) {
+  return faults_of(
+    signals,
+    [this](const auto& x) {
+    return static_cast<bool>(check(x, impl_->limits_));
+    },
+    [this](const auto& sound) {
+    return impl_->read(store::signal_faults(sound));
+  });
 }
 
 result<std::vector<queue_row>> client::queues(std::int32_t most) {

@@ -47,6 +47,19 @@ static retention retention_of(const machine& x,
   return out;
 }
 
+/// {"state": {...}, "signals": {"paid": {...}}}; of what is not known, nothing.
+static std::string shape_of(const machine& x) {
+  std::map<std::string, json> parts;
+  if (!x.state_shape.empty())
+    parts.emplace("state", json::raw(x.state_shape));
+  std::map<std::string, json> signals;
+  for (const auto& [name, shape] : x.signals)
+    signals.emplace(name, json::raw(shape));
+  if (!signals.empty())
+    parts.emplace("signals", to_json(signals));
+  return to_json(parts).text();
+}
+
 std::vector<known_machine> known(const std::vector<machine>& machines,
                                  std::chrono::microseconds resend) {
   std::vector<known_machine> xs;
@@ -56,7 +69,8 @@ std::vector<known_machine> known(const std::vector<machine>& machines,
                   .initial_step = x.initial_step,
                   .queue = x.queue,
                   .history = static_cast<std::int16_t>(x.history),
-                  .retention = retention_of(x, resend)});
+                  .retention = retention_of(x, resend),
+                  .shape = shape_of(x)});
     auto& one = xs.back();
     if (x.history_keep)
       one.keep_us = x.history_keep->count();
@@ -163,7 +177,7 @@ pq::call register_machines(const std::vector<known_machine>& machines) {
     column(machines, declared_json), column(machines, &known_machine::history),
     column(machines, &known_machine::keep_us), column(machines, open_json),
     column(machines, &known_machine::forget_us),
-    column(machines, retention_json));
+    column(machines, retention_json), column(machines, &known_machine::shape));
 }
 
 pq::call replaced_machines(const std::vector<known_machine>& machines) {

@@ -92,6 +92,8 @@ struct known_machine {
   transitions declared{};
   outside_steps open{};
   store::retention retention{};
+  /// What its states and the payloads of its signals look like, as JSON.
+  std::string shape{};
 
   GD_FIELDS(fsm, version, initial_step, queue, steps, pinned, retired, history,
             open, retention);

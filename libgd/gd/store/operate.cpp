@@ -105,6 +105,20 @@ std::optional<std::string> read_unknown(const pq::rows& rows) {
   return std::string{rows.text(0, 0)};
 }
 
+pq::call state_faults(const std::vector<gd::insert>& rows) {
+  return make_call(
+    sql::state_faults, pq::column(rows, &gd::insert::fsm),
+    pq::column(rows, &gd::insert::version),
+    pq::column(rows, [](const gd::insert& x) { return x.state.text(); }));
+}
+
+pq::call signal_faults(const std::vector<gd::signal>& rows) {
+  return make_call(
+    sql::signal_faults, pq::ids_of(rows), pq::keys_of(rows),
+    pq::column(rows, &gd::signal::name),
+    pq::column(rows, [](const gd::signal& x) { return x.payload.text(); }));
+}
+
 pq::call queue_looks::ask(std::int32_t most) {
   auto now = std::chrono::steady_clock::now();
   std::lock_guard guard{mutex_};
@@ -230,11 +244,12 @@ pq::call upgrade(std::int64_t job, const upgrade_batch& what) {
 }
 
 pq::call older_page(const std::vector<version_change>& changes,
-                    const std::vector<std::string>& queues,
-                    std::int64_t bytes) {
+                    const std::vector<std::string>& queues, std::int64_t bytes,
+                    const std::vector<std::int64_t>& without) {
   return make_call(sql::older_page, pq::column(changes, &version_change::fsm),
                    pq::column(changes, &version_change::from),
-                   pq::column(changes, &version_change::to), queues, bytes);
+                   pq::column(changes, &version_change::to), queues, bytes,
+                   without);
 }
 
 pq::call bring_older(const std::vector<brought_row>& rows,

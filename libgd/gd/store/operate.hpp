@@ -36,6 +36,15 @@ pq::call resume(const std::string& queue, bool force);
 /// Which of a filter's names nobody has.
 pq::call unknown(const filter& names);
 std::optional<std::string> read_unknown(const pq::rows& rows);
+/// What is wrong with one of some rows, if anything is.
+struct fault_row {
+  std::optional<std::string> fault{};
+
+  GD_FIELDS(fault);
+};
+/// Read as `fault_row`, one for each.
+pq::call state_faults(const std::vector<gd::insert>& rows);
+pq::call signal_faults(const std::vector<gd::signal>& rows);
 /// A queue, or, if `fronts` is there, what the next look may begin with.
 struct looked_queue : queue_row {
   std::optional<std::string> fronts{};
@@ -143,9 +152,10 @@ struct older_row : upgrade_row {
 
   GD_FIELDS(id, fsm, version, step, seq, to_version, to_step, state, place);
 };
-/// In these queues, with so many bytes of states, or one state.
+/// In these queues, with so many bytes of states, or one state; without these ids.
 pq::call older_page(const std::vector<version_change>& changes,
-                    const std::vector<std::string>& queues, std::int64_t bytes);
+                    const std::vector<std::string>& queues, std::int64_t bytes,
+                    const std::vector<std::int64_t>& without);
 /// What is to become of one of them.
 struct brought_row {
   std::int64_t id = 0;

@@ -186,7 +186,7 @@ begin atomic
       when k.retired then format('version: %s v%s is retired', _gd_insert_faults.fsm, _gd_insert_faults.version)
       when k.found and _gd_insert_faults.step <> '' and not _gd_insert_faults.step = any(m.steps)
       then format('step: expected one of %s of %s v%s, got %s', array_to_string(m.steps, '|'), _gd_insert_faults.fsm, m.version,
-                  _gd_insert_faults.step)
+                  _gd_insert_faults.step) || :"schema"._gd_meant(_gd_insert_faults.step, m.steps)
       when (_gd_insert_faults.eligible_at is not null or _gd_insert_faults.delay > interval '0')
         and (select a.status <> 'runnable'
              from :"schema"._gd_arrival(_gd_insert_faults.fsm, m.version, coalesce(nullif(_gd_insert_faults.step, ''), m.initial_step)) a)
@@ -196,6 +196,7 @@ begin atomic
       when k.versions is null
       then format('fsm: no node has made %s known; expected a known machine, or step and queue as well',
                   _gd_insert_faults.fsm || coalesce(' v' || _gd_insert_faults.version, ''))
+           || :"schema"._gd_meant(_gd_insert_faults.fsm, array(select n.fsm from :"schema".gen_durable_machines n))
       else format('version: %s is known in version %s, got %s; or give step and queue as well', _gd_insert_faults.fsm,
                   k.versions, _gd_insert_faults.version) end as fault
     from (
@@ -228,11 +229,11 @@ end;
 -- Makes an instance, or finds the one that has its unique key. What is left open is filled in from what nodes have made
 -- known. May wait for another transaction that inserts the same unique key, as long as lock_timeout lets it. An instance is
 -- where it rests, or ends, at once: no time can be given for that. The session keeps the plans: to make them takes longer than to
--- insert a small state.
+-- insert a small state. strict: what a person has written by hand, whose typing errors are refused (_gd_state_fault).
 create function :"schema".gd_insert(
   fsm text, state jsonb default '{}', version int default null, step text default null, queue text default null,
   priority int default 0, eligible_at timestamptz default null, delay interval default null,
-  partition_key text default null, unique_key text default null, unique_scope text[] default null,
+  partition_key text default null, unique_key text default null, unique_scope text[] default null, strict boolean default false,
   out id bigint, out duplicate boolean)
 language plpgsql
 set search_path = :"schema", pg_temp
@@ -241,6 +242,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   refused record;
+  misfit text;
 begin
   select f.code, f.fault
   into refused
@@ -249,6 +251,10 @@ begin
   limit 1;
   if found then
     raise exception using errcode = refused.code, message = refused.fault;
+  end if;
+  misfit := case when gd_insert.strict then _gd_state_fault(gd_insert.fsm, gd_insert.version, gd_insert.state) end;
+  if misfit is not null then
+    raise exception using errcode = '22023', message = misfit, hint = 'strict => false does it all the same.';
   end if;
   select r.instance, r.duplicate
   into gd_insert.id, gd_insert.duplicate

@@ -90,22 +90,27 @@ end;
 
 -- Sends a signal, as _gd_signal_id says, to an instance that is named by its id, or by the key that it has. One function for both:
 -- of two, PostgreSQL could not tell which one is meant by arguments without a type, as many drivers send them. The trigger does
--- not check again what _gd_signal_id has checked.
+-- not check again what _gd_signal_id has checked. strict: what a person has written by hand, whose typing errors are refused
+-- (_gd_signal_fault).
 create function :"schema".gd_signal(
   target bigint default null, name text default null, payload jsonb default '{}', dedup_key text default null,
-  key text default null, key_bytes bytea default null) returns text
+  key text default null, key_bytes bytea default null, strict boolean default false) returns text
 language plpgsql
 set search_path = :"schema", pg_temp
 set row_security = off
 as $$
 declare
   named bytea := _gd_address('target', target, gd_signal.key, key_bytes);
+  whom bigint := case when named is null then target else _gd_hold(named) end;
+  misfit text := case when strict then _gd_signal_fault(whom, gd_signal.name, payload) end;
   trusted text := coalesce(current_setting('gd.trusted', true), '');
   answer text;
 begin
+  if misfit is not null then
+    raise exception using errcode = '22023', message = misfit, hint = 'strict => false does it all the same.';
+  end if;
   perform set_config('gd.trusted', 'json', true);
-  answer := _gd_signal_id(case when named is null then target else _gd_hold(named) end, gd_signal.name, payload,
-                      gd_signal.dedup_key);
+  answer := _gd_signal_id(whom, gd_signal.name, payload, gd_signal.dedup_key);
   perform set_config('gd.trusted', trusted, true);
   return answer;
 end

@@ -27,19 +27,37 @@ begin
 end
 $$;
 
--- Which of these names may have been meant: a third of its letters may be wrong. Null: none.
+-- Which of these names may have been meant: a third of its letters may be wrong, rounded up where both begin with the same two (Lone,
+-- Loan). Null: none.
 create function :"schema"._gd_nearest(name text, known text[]) returns text
 language sql immutable
 begin atomic
   select k.name
   from unnest(_gd_nearest.known) k (name)
-  cross join lateral (select greatest(1, least(length(_gd_nearest.name), length(k.name)) / 3) as most) m
+  cross join lateral (
+    select greatest(1, (least(length(_gd_nearest.name), length(k.name))
+      + case when lower(left(_gd_nearest.name, 2)) = lower(left(k.name, 2)) then 2 else 0 end) / 3) as most) m
   cross join lateral (
     select case when abs(length(k.name) - length(_gd_nearest.name)) <= m.most
                 then :"schema"._gd_distance(_gd_nearest.name, k.name) end as distance) d
   where k.name <> _gd_nearest.name and d.distance <= m.most
   order by d.distance, k.name
   limit 1;
+end;
+
+-- "; did you mean order?", of names that differ by little; else nothing.
+create function :"schema"._gd_meant(name text, known text[]) returns text
+language sql immutable
+begin atomic
+  select coalesce('; did you mean ' || left(:"schema"._gd_nearest(_gd_meant.name, _gd_meant.known), 255) || '?', '');
+end;
+
+-- Names as sentences list them: a|b|c.
+create function :"schema"._gd_one_of(known text[]) returns text
+language sql immutable
+begin atomic
+  select case when cardinality(_gd_one_of.known) = 0 then 'none'
+              else 'one of ' || left(array_to_string(_gd_one_of.known, '|'), 1000) end;
 end;
 
 -- All names of a kind that somebody has, some of them more than once: queue, machine; of a machine, or of all, step; of a machine,
@@ -91,7 +109,7 @@ language sql stable
 begin atomic
   select format(w.sentence, left(w.name, 255)) || case
     when w.kind = 'version' then coalesce('; known are ' || nullif(array_to_string(k.known, ', '), ''), '')
-    else coalesce('; did you mean ' || left(:"schema"._gd_nearest(w.name, k.known), 255) || '?', '') end
+    else :"schema"._gd_meant(w.name, k.known) end
   from (values
     (1, 'queue', _gd_unknown.queue, 'queue: no node serves %s, and nothing is in it'),
     (2, 'machine', _gd_unknown.fsm, 'machine: no node has made %s known, and there is no instance of it'),

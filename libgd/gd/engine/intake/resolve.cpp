@@ -50,12 +50,15 @@ result<void> check_scope(const insert& x) {
   return {};
 }
 
-std::string names_of_steps(const machine& of) {
-  return of.step_names();
+std::vector<std::string> steps_of(const machine& x) {
+  std::vector<std::string> names;
+  for (const auto& step : x.steps)
+    names.push_back(step.name);
+  return names;
 }
 
-std::string names_of_steps(const store::known_machine& of) {
-  return fmt::format("{}", fmt::join(of.steps, "|"));
+const std::vector<std::string>& steps_of(const store::known_machine& x) {
+  return x.steps;
 }
 
 bool has_step(const machine& x, const std::string& step) {
@@ -115,12 +118,14 @@ result<void> fill_in(store::insert_row& row, const Machine& by) {
     row.step = by.initial_step;
   if (row.queue.empty())
     row.queue = by.queue;
-  if (!has_step(by, row.step))
+  if (!has_step(by, row.step)) {
+    const auto& steps = steps_of(by);
     return error{errc::unknown_step,
-                 fmt::format("step: expected one of {} of {} v{}, got {}",
-                             names_of_steps(by), row.fsm, row.version,
-                             row.step),
+                 fmt::format("step: expected one of {} of {} v{}, got {}{}",
+                             fmt::join(steps, "|"), row.fsm, row.version,
+                             row.step, meant(row.step, steps)),
                  {}};
+  }
   if (auto ok = check_kept(row, by); !ok)
     return ok;
   row.rests = resting_at(by, row.step);
