@@ -66,22 +66,6 @@ struct fixture : gd::test::database_of_gdctl {
 
 CAF_TEST_FIXTURE_SCOPE(gdctl_words_tests, fixture)
 
-CAF_TEST(a command that there is not is told with the one that may be meant) {
-  for (auto [typed, meant] :
-       std::initializer_list<std::pair<const char*, const char*>>{
-         {"ls", "gdctl list?"},
-         {"status", "gdctl show?"},
-         {"cancel 1", "gdctl stop?"},
-         {"version", "gdctl --version?"},
-         {"help list", "gdctl list --help?"},
-         {"help", "gdctl --help?"},
-         {"lsit", "gdctl list?"},
-         {"signl 1 paid", "gdctl signal?"}})
-    CAF_CHECK_EQUAL(
-      told(typed, 2, "expected a command; did you mean "s + meant), "");
-  CAF_CHECK_EQUAL(told("xyzzy", 2, "xyzzy: expected a command\n"), "");
-}
-
 CAF_TEST(a queue that nobody has is told with the one that may be meant) {
   auto meant = "did you mean mail?; --force does it all the same"s;
   for (const auto* verb :
@@ -142,11 +126,111 @@ CAF_TEST(the first row of a machine that nobody knows is told and made) {
 
 CAF_TEST(a signal that its instance does not wait for is stored and told) {
   CAF_CHECK_EQUAL(
-    told("signal 1 payd", 0, "payd is stored, and instance 1 waits for paid"),
+    told("signal 1 news", 0, "news is stored, and instance 1 waits for paid"),
     "");
   auto x = run("signal 1 paid");
   CAF_CHECK_EQUAL(x.said, "{\"target\":1,\"answer\":\"accepted\"}\n");
   CAF_CHECK_EQUAL(count("gen_durable_signals"), "2");
+}
+
+CAF_TEST(a signal that is almost what its instance waits for is refused) {
+  CAF_CHECK_EQUAL(told("signal 1 payd", 1,
+                       "instance 1 waits for paid, got payd; did you mean "
+                       "paid?; --force does it all the same"),
+                  "");
+  auto x = run("signal --file " + file_of(R"({"target": 1, "name": "piad"})"));
+  CAF_CHECK_EQUAL(x.code, 1);
+  CAF_CHECK(contains(x.said, "did you mean paid?\",\"code\":"));
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "0");
+  CAF_CHECK_EQUAL(told("signal 1 payd --force", 0, "payd is stored"), "");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "1");
+}
+
+CAF_TEST(what a machine tells of its states and signals is asked before) {
+  db.rows(
+    "update gen_durable_machines set shape = '{\"state\": {\"type\":"
+    " \"object\", \"properties\": {\"applicant\": {\"type\": \"string\"}},"
+    " \"additionalProperties\": false}, \"signals\": {\"documents\":"
+    " {\"type\": \"object\", \"properties\": {\"complete\": {\"type\":"
+    " \"boolean\"}}, \"additionalProperties\": false}}}'");
+  auto meant = "did you mean applicant?; --force does it all the same"s;
+  CAF_CHECK_EQUAL(told(R"(insert Order --state '{"aplicant": "x"}')", 1, meant),
+                  "");
+  CAF_CHECK_EQUAL(told(R"(insert Order --state '{"applicant": 20}')", 1,
+                       "$.applicant: expected string, got number 20"),
+                  "");
+  auto lines = run("insert Order --file "
+                   + file_of("{\"state\": {\"aplicant\": \"x\"}}\n{}\n"));
+  CAF_CHECK_EQUAL(lines.code, 1);
+  CAF_CHECK(contains(lines.said, "{\"line\":1,\"error\":\"state: $.aplicant"));
+  CAF_CHECK(contains(lines.said, "{\"line\":2,\"id\":"));
+  CAF_CHECK_EQUAL(count("gen_durable"), "2");
+  CAF_CHECK_EQUAL(
+    told(R"(insert Order --state '{"aplicant": 1}' --force)", 0, "\"id\":"),
+    "");
+  CAF_CHECK_EQUAL(
+    told("signal 1 document", 1,
+         "Order v1 takes one of documents, got document; did you mean "
+         "documents?"),
+    "");
+  CAF_CHECK_EQUAL(
+    told(R"(signal 1 documents --payload '{"compete": true}')", 1,
+         "payload: $.compete: unknown key, expected one of complete; did you "
+         "mean complete?"),
+    "");
+  CAF_CHECK_EQUAL(count("gen_durable_signals"), "0");
+  CAF_CHECK_EQUAL(
+    told(R"(signal 1 documents --payload '{"complete": true}')", 0, "accepted"),
+    "");
+  // For which it waits now, whatever is told.
+  CAF_CHECK_EQUAL(told("signal 1 paid", 0, "accepted"), "");
+}
+
+CAF_TEST(a word that is no command is told with the one that may be meant) {
+  using pair = std::pair<const char*, const char*>;
+  for (auto [typed, meant] :
+       {pair{"ls", "list"}, pair{"status", "show"}, pair{"cancel 7", "stop"},
+        pair{"lsit", "list"}, pair{"help", "gdctl --help"},
+        pair{"help list", "gdctl list --help"},
+        pair{"version", "gdctl --version"}, pair{"machines pni", "pin"},
+        pair{"machines help", "gdctl machines --help"},
+        pair{"list --machin Order", "--machine"}})
+    CAF_CHECK_EQUAL(told(typed, 2, "; did you mean "s + meant + '?'), "");
+  CAF_CHECK_EQUAL(told("xyzzy", 2, "xyzzy: expected a command\n"), "");
+}
+
+CAF_TEST(a machine is named by its place or by its option alike) {
+  using pair = std::pair<const char*, const char*>;
+  for (auto [placed, named] :
+       {pair{"list Order", "list --machine Order"},
+        pair{"list Lone", "list --machine Lone"},
+        pair{"in-step Order pay", "in-step --machine Order --step pay"},
+        pair{"graph Order", "graph --machine Order"},
+        pair{"prune Order --older-than 1d",
+             "prune --machine Order --older-than 1d"},
+        pair{"machines pin Order 7", "machines pin --machine Order 7"},
+        pair{"insert Odrer", "insert --machine Odrer"}}) {
+    auto x = run(placed);
+    auto y = run(named);
+    CAF_CHECK_EQUAL(x.code, y.code);
+    CAF_CHECK_EQUAL(x.said, y.said);
+  }
+  db.rows("update gen_durable_machines set fsm = 'Loan'");
+  CAF_CHECK_EQUAL(told("list Lone", 5, "did you mean Loan?"), "");
+}
+
+CAF_TEST(what is in a step is listed whether it keeps a history or not ) {
+  db.rows("insert into gen_durable (fsm, step, queue, history, ledger_step)"
+          " values ('Order', 'pay', 'mail', 1, 'pay')");
+  auto x = run("in-step Order pay");
+  CAF_CHECK_EQUAL(x.code, 0);
+  CAF_CHECK(contains(x.said, "\n 2  Order v1  pay"));
+  CAF_CHECK(contains(x.said, "\n 1  Order v1  pay"));
+  CAF_CHECK_EQUAL(run("list Order --step pay").said, x.said);
+  CAF_CHECK_EQUAL(run("in-step Order pay --json").said,
+                  run("list Order --step pay --json").said);
+  CAF_CHECK(contains(run("in-step Order pay --limit 1").said, "--before 2\n"));
+  CAF_CHECK(!contains(run("in-step Order pay --status runnable").said, "\n 1"));
 }
 
 CAF_TEST(numbers out of bounds are told with their bounds) {

@@ -24,7 +24,8 @@ struct filter_options {
   bool empty() const;
 };
 
-void add_filter(CLI::App& to, filter_options& opts);
+/// `placed`: the machine may stand without its option's name.
+void add_filter(CLI::App& to, filter_options& opts, bool placed = false);
 
 /// Fills in what is still text.
 gd::result<void> read_filter(filter_options& opts);

@@ -79,6 +79,14 @@ public:
   gd::result<std::optional<std::string>> unknown(const gd::filter&) override {
     return std::optional<std::string>{};
   }
+  gd::result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::insert>& rows) override {
+    return std::vector<std::optional<std::string>>(rows.size());
+  }
+  gd::result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::signal>& signals) override {
+    return std::vector<std::optional<std::string>>(signals.size());
+  }
 
 private:
   /// Asks all at once, and waits for all answers: each comes.

@@ -42,7 +42,7 @@ void add_graph(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<graph_options>();
   auto* sub = app.add_subcommand(
     "graph", "Show where the steps of a machine declare that they go");
-  sub->add_option("MACHINE", opts->fsm, "Its name")->required();
+  sub->add_option("MACHINE,--machine", opts->fsm, "Its name")->required();
   sub
     ->add_option("--version", opts->version,
                  "Its version; default: what inserts take")

@@ -57,6 +57,11 @@ public:
     // nop
   }
 
+  /// What nobody has is meant.
+  bool force() const noexcept {
+    return force_;
+  }
+
   /// What is wrong with a row's queue. Of a machine that nobody knows either, it may be the
   /// first row of all: that is told, and done.
   gd::result<void> check(const gd::insert& x) {
@@ -170,6 +175,15 @@ std::string answer_text(const gd::inserted& x) {
                      x.duplicate ? ",\"duplicate\":true" : "");
 }
 
+/// What no machine can mean is refused, unless it is forced.
+std::vector<gd::result<gd::inserted>>
+insert_sound(service& db, std::vector<gd::insert> rows, bool force) {
+  return send_sound<gd::inserted>(db, std::move(rows), force,
+                                  [&db](std::vector<gd::insert> sound) {
+    return db.insert_all(std::move(sound));
+  });
+}
+
 int insert_one(service& db, const row& what, known_queues& queues) {
   auto request = complete({}, what);
   if (!request)
@@ -177,7 +191,10 @@ int insert_one(service& db, const row& what, known_queues& queues) {
   if (auto ok = queues.check(*request); !ok)
     return fail(ok.error());
   auto names = gd::filter{.fsm = request->fsm, .version = request->version};
-  auto answer = db.insert(std::move(*request));
+  std::vector<gd::insert> row;
+  row.push_back(std::move(*request));
+  auto answer = std::move(
+    insert_sound(db, std::move(row), queues.force()).front());
   if (!answer) {
     // What is wrong is the row, not how gdctl was called.
     bool unknown = answer.error().code == gd::errc::unknown_machine;
@@ -211,7 +228,7 @@ int run(const globals& global, options opts) {
   bulk_job<gd::insert, gd::inserted> job{
     [&](std::string_view text) { return parse(text, opts.defaults, queues); },
     [&](std::vector<gd::insert> rows) {
-    return (*db)->insert_all(std::move(rows));
+    return insert_sound(**db, std::move(rows), opts.force);
     },
     [](const gd::insert&) { return std::string{}; },
     [](const gd::inserted& x) { return "," + answer_text(x); },
@@ -225,7 +242,7 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<options>();
   auto& x = opts->defaults;
   auto* sub = app.add_subcommand("insert", "Make one instance, or many");
-  auto* fsm = sub->add_option("FSM", x.fsm, "The machine's name");
+  auto* fsm = sub->add_option("FSM,--machine", x.fsm, "The machine's name");
   sub->add_option("--state", opts->state,
                   "A JSON object; fields left out take their defaults");
   sub
@@ -260,7 +277,8 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
                               "Many instances, as JSON Lines; - is stdin")
                  ->type_name("FILE");
   sub->add_flag("--force", opts->force,
-                "Also in a queue that nobody has: it is meant");
+                "Also in a queue that nobody has, or with a state that its "
+                "machine does not know: it is meant");
   sub->add_flag("--progress", opts->progress,
                 "Tell the progress even if stderr is no terminal");
   describe(
@@ -275,7 +293,8 @@ void add_insert(CLI::App& app, const globals& global, action& chosen) {
     "the place of \"id\": a bad line is refused\nby itself. Blank lines are "
     "skipped. Where another instance has the unique\nkey, \"id\" is that "
     "one's, and \"duplicate\" is true.\n\nA machine that no node has made "
-    "known is refused, unless step and queue\nare given.",
+    "known is refused, unless step and queue\nare given; so are fields "
+    "of a state that it does not have, and types that it cannot\nread.",
     {"gdctl insert Checkout --state '{\"order\": 42}'",
      "gdctl insert Reminder --delay 60d --queue slow",
      "gdctl insert --file orders.jsonl > inserted.jsonl",

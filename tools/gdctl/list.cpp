@@ -22,8 +22,9 @@ bool filter_options::empty() const {
   return which == gd::filter{} && older.empty();
 }
 
-void add_filter(CLI::App& to, filter_options& opts) {
-  to.add_option("--machine", opts.which.fsm, "Those of this machine");
+void add_filter(CLI::App& to, filter_options& opts, bool placed) {
+  to.add_option(placed ? "MACHINE,--machine" : "--machine", opts.which.fsm,
+                "Those of this machine");
   to.add_option("--machine-version", opts.which.version, "Of this version")
     ->check(version_number());
   to.add_option("--step", opts.which.step, "At this step");
@@ -137,11 +138,7 @@ void add_paging(CLI::App& sub, const std::shared_ptr<list_options>& opts,
 void add_list(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<list_options>();
   auto* sub = app.add_subcommand("list", "List instances, the newest first");
-  add_filter(*sub, opts->which);
-  sub
-    ->add_option("MACHINE", opts->which.which.fsm,
-                 "Those of this machine, as --machine")
-    ->excludes(sub->get_option("--machine"));
+  add_filter(*sub, opts->which, true);
   add_paging(*sub, opts, global, chosen);
   describe(
     *sub,
@@ -155,8 +152,10 @@ void add_list(CLI::App& app, const globals& global, action& chosen) {
 void add_in_step(CLI::App& app, const globals& global, action& chosen) {
   auto opts = std::make_shared<list_options>();
   auto* sub = app.add_subcommand("in-step", "List the instances in a step");
-  sub->add_option("MACHINE", opts->which.which.fsm, "Its name")->required();
-  sub->add_option("STEP", opts->which.which.step, "Its step")->required();
+  sub->add_option("MACHINE,--machine", opts->which.which.fsm, "Its name")
+    ->required();
+  sub->add_option("STEP,--step", opts->which.which.step, "Its step")
+    ->required();
   sub
     ->add_option("--status", opts->which.which.status,
                  "Only those in this status")

@@ -221,7 +221,7 @@ int pin(const globals& global, const named_version& what) {
 void add_retire(CLI::App& to, const globals& global, action& chosen) {
   auto opts = std::make_shared<named_version>();
   auto* sub = to.add_subcommand("retire", "Let a version take no more inserts");
-  sub->add_option("MACHINE", opts->fsm, "Its name")->required();
+  sub->add_option("MACHINE,--machine", opts->fsm, "Its name")->required();
   sub->add_option("VERSION", opts->version, "Its version")
     ->required()
     ->check(version_number());
@@ -236,7 +236,7 @@ void add_pin(CLI::App& to, const globals& global, action& chosen) {
   auto opts = std::make_shared<named_version>();
   auto* sub = to.add_subcommand(
     "pin", "Let inserts that name no version take this one");
-  sub->add_option("MACHINE", opts->fsm, "Its name")->required();
+  sub->add_option("MACHINE,--machine", opts->fsm, "Its name")->required();
   auto* version = sub->add_option("VERSION", opts->version, "Its version")
                     ->check(version_number());
   auto* undo = sub->add_flag("--undo", opts->undo,

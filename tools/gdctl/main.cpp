@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -51,57 +50,47 @@ gd::result<void> check_given(const CLI::App& command) {
 
 /// What others call our commands.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 20> habits{{
-  {"add", "insert"},    {"cancel", "stop"},       {"count", "stats"},
-  {"delete", "erase"},  {"describe", "show"},     {"get", "show"},
-  {"info", "show"},     {"init", "migrate up"},   {"kill", "stop"},
-  {"log", "history"},   {"logs", "history"},      {"ls", "list"},
-  {"ps", "list"},       {"remove", "erase"},      {"restart", "retry"},
-  {"rm", "erase"},      {"send", "signal"},       {"status", "show"},
-  {"submit", "insert"}, {"version", "--version"},
+  {"add", "insert"},    {"cancel", "stop"},
+  {"count", "stats"},   {"delete", "erase"},
+  {"describe", "show"}, {"get", "show"},
+  {"info", "show"},     {"init", "migrate up"},
+  {"kill", "stop"},     {"log", "history"},
+  {"logs", "history"},  {"ls", "list"},
+  {"ps", "list"},       {"remove", "erase"},
+  {"restart", "retry"}, {"rm", "erase"},
+  {"send", "signal"},   {"status", "show"},
+  {"submit", "insert"}, {"version", "gdctl --version"},
 }};
 
-/// By how many letters two words differ: one left out, added or another, or two that have
-/// changed places. The same as in _gd_distance.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before;
-  std::vector<std::size_t> last(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::vector<std::size_t> now{i + 1};
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      auto same = last[j] + (a[i] == b[j] ? 0u : 1u);
-      now.push_back(std::min({now[j] + 1, last[j + 1] + 1, same}));
-      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
-        now.back() = std::min(now.back(), before[j - 1] + 1);
-    }
-    before = std::exchange(last, std::move(now));
+/// What may have been meant by the first word that has no meaning where it stands.
+std::string meant_in(const CLI::App& app) {
+  auto rest = app.remaining(true);
+  if (rest.empty())
+    return {};
+  const auto& typed = rest.front();
+  const auto* at = &app;
+  auto path = app.get_name();
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().back();
+    path += ' ' + at->get_name();
   }
-  return last.back();
-}
-
-/// Of a word that is no command; `then` is one that stands beside it.
-std::string no_command(const CLI::App& app, const std::string& word,
-                       const std::string& then) {
-  auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  std::string meant;
-  if (word == "help") {
-    meant = then.empty() ? "--help" : then + " --help";
-  } else if (auto habit = std::find_if(
-               habits.begin(), habits.end(),
-               [&](const auto& x) { return x.first == word; });
-             habit != habits.end()) {
-    meant = habit->second;
-  } else if (!commands.empty()) {
-    auto far = [&](const CLI::App* x) { return distance(word, x->get_name()); };
-    auto nearest = *std::min_element(commands.begin(), commands.end(),
-                                     [&](const auto* a, const auto* b) {
-      return far(a) < far(b);
-    });
-    if (far(nearest) <= std::max<std::size_t>(1, word.size() / 3))
-      meant = nearest->get_name();
-  }
-  return word + ": expected a command"
-         + (meant.empty() ? "" : "; did you mean gdctl " + meant + '?');
+  if (typed == "help")
+    return fmt::format("; did you mean {} --help?", path);
+  auto habit = std::find_if(habits.begin(), habits.end(), [&](const auto& x) {
+    return at == &app && x.first == typed;
+  });
+  if (habit != habits.end())
+    return fmt::format("; did you mean {}?", habit->second);
+  std::vector<std::string> known;
+  if (typed.starts_with('-'))
+    for (const auto* of : {at, &app})
+      for (const auto* option : of->get_options())
+        known.push_back(option->get_name());
+  else
+    for (const auto* sub :
+         at->get_subcommands([](const CLI::App*) { return true; }))
+      known.push_back(sub->get_name());
+  return gd::meant(typed, known);
 }
 
 int refuse(const CLI::App& app, const CLI::ParseError& why) {
@@ -113,14 +102,14 @@ int refuse(const CLI::App& app, const CLI::ParseError& why) {
   if (auto ok = check_given(app); !ok)
     return gdctl::fail(ok.error());
   std::string message = why.what();
-  auto given = app.get_subcommands();
   if (auto rest = app.remaining();
-      !rest.empty() && (given.empty() || rest.front() == "help"))
-    message = no_command(app, rest.front(),
-                         given.empty() ? "" : given.front()->get_name());
+      !rest.empty() && app.get_subcommands().empty())
+    message = rest.front() + ": expected a command";
   if (gdctl::may_tell_a_secret(message))
     message = "an argument was not expected; a connection string with spaces "
               "needs quotes";
+  else
+    message += meant_in(app);
   gdctl::complain(fmt::format("gdctl: {}\nRun with --help for more.\n",
                               gd::printable(message)));
   return gdctl::usage;

@@ -34,10 +34,10 @@ std::vector<const CLI::App*> commands_of(const CLI::App& x) {
   return x.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// Those of its options that have a place and no name, or a name and no place.
+/// Those of its options that have a place, or a name: some have both.
 std::vector<const CLI::Option*> options_of(const CLI::App& x, bool placed) {
   return x.get_options([placed](const CLI::Option* option) {
-    return option->get_positional() == placed;
+    return placed ? option->get_positional() : option->nonpositional();
   });
 }
 
@@ -124,7 +124,7 @@ std::string roff_text(std::string_view text) {
   return out + (as_it_is ? ".fi\n" : "");
 }
 
-std::string roff_option(const CLI::Option& x) {
+std::string roff_option(const CLI::Option& x, bool placed) {
   auto text = x.get_description();
   auto values = values_of(x);
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -138,10 +138,10 @@ std::string roff_option(const CLI::Option& x) {
     text += fmt::format("\nDefault: {}.", x.get_default_str());
   if (!x.get_envname().empty())
     text += fmt::format("\nIn the environment: {}.", x.get_envname());
-  if (x.get_required())
+  if (x.get_required() && (placed || !x.get_positional()))
     text += "\nRequired.";
-  auto name = x.get_name(x.get_positional(), true);
-  if (!x.get_positional() && has_value(x))
+  auto name = placed ? x.get_name(true) : x.get_name(false, true);
+  if (!placed && has_value(x))
     return fmt::format(".TP\n.BR {} \" {}\"\n{}\n", for_roff(name),
                        for_roff(kind_of(x)), for_roff(text));
   return fmt::format(".TP\n.B {}\n{}\n", for_roff(name), for_roff(text));
@@ -208,12 +208,14 @@ std::string man_page(const CLI::App& root, const CLI::App& x) {
     for (const auto* one : xs)
       text += f(*one);
   };
-  section("ARGUMENTS", options_of(x, true), roff_option);
+  section("ARGUMENTS", options_of(x, true),
+          [](const CLI::Option& one) { return roff_option(one, true); });
   section("COMMANDS", commands_of(x), [](const CLI::App& below) {
     return fmt::format(".TP\n.B {}\n{}.\n", for_roff(below.get_name()),
                        for_roff(below.get_description()));
   });
-  section("OPTIONS", options_of(x, false), roff_option);
+  section("OPTIONS", options_of(x, false),
+          [](const CLI::Option& one) { return roff_option(one, false); });
   if (&x != &root)
     text += ".PP\nThe options of\n.BR gdctl (1)\nmay stand here, too.\n";
   return text + ".SH EXAMPLES\n" + roff_text(told.examples)

@@ -134,7 +134,7 @@ void add_prune(CLI::App& app, const globals& global, action& chosen) {
     ->add_option("--older-than", opts->older_than,
                  "How long ago they have ended, like 90d; 1m at least")
     ->required();
-  auto* fsm = sub->add_option("--machine", opts->what.fsm,
+  auto* fsm = sub->add_option("MACHINE,--machine", opts->what.fsm,
                               "Of this machine; default: of any");
   sub
     ->add_option("--version", opts->what.version,

@@ -41,6 +41,14 @@ public:
   unknown(const gd::filter& names) override {
     return db_.unknown(names);
   }
+  gd::result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::insert>& rows) override {
+    return db_.faults(rows);
+  }
+  gd::result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::signal>& signals) override {
+    return db_.faults(signals);
+  }
 
 private:
   gd::client db_;

@@ -7,6 +7,7 @@
 #include <gd/instance.hpp>
 #include <gd/operate.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,13 @@ public:
   virtual gd::result<std::optional<std::string>>
   unknown(const gd::filter& names) = 0;
 
+  /// As `gd::client::faults`; a gateway tells of none: what it inserts it decodes as strictly,
+  /// where its program has the machine.
+  virtual gd::result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::insert>& rows) = 0;
+  virtual gd::result<std::vector<std::optional<std::string>>>
+  faults(const std::vector<gd::signal>& signals) = 0;
+
   gd::result<gd::inserted> insert(gd::insert what) {
     std::vector<gd::insert> one;
     one.push_back(std::move(what));
@@ -56,6 +64,37 @@ enum class does : bool { write, read };
 /// The one that the command line names.
 gd::result<std::unique_ptr<service>> open_service(const globals& global,
                                                   does what = does::write);
+
+/// Sends those, by `send`, in which nothing is wrong as far as nodes have made known: an answer
+/// for each, in their order. `force`: whatever is wrong.
+template <class Answer, class Request, class F>
+std::vector<gd::result<Answer>>
+send_sound(service& db, std::vector<Request> rows, bool force, F send) {
+  if (force)
+    return send(std::move(rows));
+  auto faults = db.faults(rows);
+  std::vector<gd::result<Answer>> answers(
+    rows.size(), faults ? gd::error{gd::errc::unknown_fate, "no answer", {}}
+                        : faults.error());
+  if (!faults)
+    return answers;
+  std::vector<std::size_t> places;
+  std::vector<Request> sound;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (auto& fault = (*faults)[i]) {
+      answers[i] = gd::error{gd::errc::invalid_argument, std::move(*fault),
+                             std::string{gd::unknown_name}};
+    } else {
+      places.push_back(i);
+      sound.push_back(std::move(rows[i]));
+    }
+  if (sound.empty())
+    return answers;
+  auto sent = send(std::move(sound));
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    answers[places[i]] = std::move(sent[i]);
+  return answers;
+}
 
 /// The database, for what no gateway answers.
 gd::result<gd::client> open_database(const globals& global,

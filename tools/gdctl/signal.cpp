@@ -62,6 +62,7 @@ struct signal_options {
   std::string file;
   std::string targets;
   bool progress = false;
+  bool force = false;
 };
 
 gd::result<target_map> read_targets(const std::string& path) {
@@ -170,6 +171,15 @@ void tell_awaited(service& db, const gd::look_up& whom,
           + gd::printable(fmt::format("{}", fmt::join(names, "|")))));
 }
 
+/// What the instance's machine cannot mean is refused, unless it is forced.
+std::vector<gd::result<gd::signalled>>
+signal_sound(service& db, std::vector<gd::signal> signals, bool force) {
+  return send_sound<gd::signalled>(db, std::move(signals), force,
+                                   [&db](std::vector<gd::signal> sound) {
+    return db.signal_all(std::move(sound));
+  });
+}
+
 int send_one(service& db, const signal_options& opts) {
   auto request = complete(opts.one, opts, {});
   if (!request)
@@ -177,7 +187,9 @@ int send_one(service& db, const signal_options& opts) {
   auto head = target_label(*request).substr(1);
   gd::look_up whom{.id = request->target, .key = request->key};
   auto name = request->name;
-  auto answer = db.signal(std::move(*request));
+  std::vector<gd::signal> one;
+  one.push_back(std::move(*request));
+  auto answer = std::move(signal_sound(db, std::move(one), opts.force).front());
   if (!answer) {
     // What is wrong is the signal, not how gdctl was called.
     auto code = fail(answer.error());
@@ -225,7 +237,7 @@ int run_signal(const globals& global, signal_options opts) {
   bulk_job<gd::signal, gd::signalled> job{
     [&](std::string_view text) { return parse(text, opts, ids); },
     [&](std::vector<gd::signal> rows) {
-    return (*db)->signal_all(std::move(rows));
+    return signal_sound(**db, std::move(rows), opts.force);
     },
     target_label,
     answer_text,
@@ -262,6 +274,9 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
                  "What gdctl insert printed, to find instances by their ref")
     ->type_name("FILE")
     ->needs(file);
+  sub->add_flag("--force", opts->force,
+                "Also a name, or a payload, that the instance's machine does "
+                "not know: it is meant");
   sub->add_flag("--progress", opts->progress,
                 "Tell the progress even if stderr is no terminal");
   describe(
@@ -275,7 +290,10 @@ void add_signal(CLI::App& app, const globals& global, action& chosen) {
     "each line, in order, there is a line on stdout: {\"line\": 1, \"target\": "
     "7,\n\"answer\": \"accepted\"} (or \"duplicate\"), or \"error\" and "
     "\"code\" in the place of\n\"answer\": a bad line is refused by itself. "
-    "Blank lines are skipped.",
+    "Blank lines are skipped.\n\nWhat a machine tells of its signals "
+    "(.signal<T>(name)) is asked before: a name that it\ndoes not know, and "
+    "a payload that no step can read, are refused. Where it tells\nnothing, "
+    "so is a name that is almost the one that the instance waits for.",
     {"gdctl signal 7 payment_confirmed --payload '{\"amount\": 100}' --dedup "
      "evt-7",
      "gdctl signal --key 'order 42' payment_confirmed",

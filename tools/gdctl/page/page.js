@@ -562,7 +562,8 @@ const verbs = {
     name: "Signal", fits: x => !ended(x),
     fields: x => [field("name", "Name", {required: true, maxlength: 255, value: x.awaits ?? ""}),
       h("label", {}, "Payload, as JSON", h("textarea", {name: "payload", rows: 4, spellcheck: "false"})),
-      field("dedup_key", "Dedup key", {maxlength: 1024})],
+      field("dedup_key", "Dedup key", {maxlength: 1024}),
+      field("force", "Also a name or a payload that its machine does not know", {type: "checkbox"})],
     effect: "Into its inbox, where its step takes it.",
   },
   replace: {

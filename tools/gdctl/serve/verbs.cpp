@@ -89,7 +89,7 @@ const std::map<std::string, std::set<std::string_view>, std::less<>> verb_takes{
   {"replace", {"target", "why", "signal", "payload"}},
   {"erase", {"target", "why"}},
   {"rewind", {"target", "why", "seq"}},
-  {"signal", {"target", "name", "payload", "dedup_key"}},
+  {"signal", {"target", "name", "payload", "dedup_key", "force"}},
   {"pause", {"queue", "why", "force"}},
   {"resume", {"queue", "force"}},
   {"cancel", {"job"}},
@@ -282,7 +282,18 @@ gd::result<errand> signal_of(const verb_shape& x) {
   what.dedup_key = said(x.dedup_key);
   if (auto ok = gd::check(what, {}); !ok)
     return ok.error();
-  return errand{[what](gd::client& db) { return ok_with(db.signal(what)); }};
+  bool force = x.force.value_or(false);
+  return errand{[what, force](gd::client& db) -> made {
+    if (!force) {
+      auto faults = db.faults(std::vector{what});
+      if (!faults)
+        return faults.error();
+      if (const auto& fault = faults->front())
+        return gd::error{gd::errc::invalid_argument, *fault,
+                         std::string{gd::unknown_name}};
+    }
+    return ok_with(db.signal(what));
+  }};
 }
 
 gd::result<errand> queue_of(const verb_shape& x) {
