@@ -12,6 +12,7 @@
 #    those between it and whoever asks, where it is handled, and nowhere else.
 # 9. sql/README.md has each statement, and each function of SQL, in the table of
 #    its folder, and no other.
+# 10. Markdown is wrapped at 100 columns, but for tables, headings, code and links.
 #
 # Run as cmake -P tests/house.cmake [-DROOT=<tree>].
 
@@ -240,6 +241,30 @@ foreach(file IN LISTS made)
 endforeach()
 list(REMOVE_DUPLICATES functions)
 check_told("### Functions" "${functions}")
+
+# -- width of Markdown ---------------------------------------------------------
+
+# Files, and folders with all that is in them. A folder that is not there yet may stand here.
+set(wrapped CONTRIBUTING.md docs/reference.md)
+set(pages "")
+foreach(name IN LISTS wrapped)
+  if(IS_DIRECTORY "${ROOT}/${name}")
+    file(GLOB_RECURSE found RELATIVE "${ROOT}" "${ROOT}/${name}/*.md")
+    list(APPEND pages ${found})
+  elseif(EXISTS "${ROOT}/${name}")
+    list(APPEND pages "${name}")
+  endif()
+endforeach()
+if(pages)
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" -E env LC_ALL=C "${AWK}" -v columns=100 -f "${CMAKE_CURRENT_LIST_DIR}/columns.awk" ${pages}
+    WORKING_DIRECTORY "${ROOT}" OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" lines "${lines}")
+  foreach(line IN LISTS lines)
+    message("${line}")
+    math(EXPR broken "${broken} + 1")
+  endforeach()
+endif()
 
 if(broken)
   message(FATAL_ERROR "the rules of the house are broken ${broken} times")
