@@ -80,7 +80,7 @@ cmp <(gdctl completion bash) "$root/usr/share/bash-completion/completions/gdctl"
 cmp <(gdctl completion zsh) "$root/usr/share/zsh/vendor-completions/_gdctl"
 cmp <(gdctl completion fish) "$root/usr/share/fish/vendor_completions.d/gdctl.fish"
 doc=$root/usr/share/doc/libgen-durable-dev # where Debian has those of a -doc
-for file in README.md docs/{guide.md,page.md,grafana.json,images/overview.png} sql/README.md \
+for file in README.md docs/{guide/machines.md,page.md,grafana.json,images/overview.png} sql/README.md \
   examples/{embedded/main.cpp,data/orders.jsonl}; do
   cmp "$tree/$file" "$doc/$file"
 done

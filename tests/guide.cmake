@@ -1,7 +1,8 @@
-# The guide tells everything that it should: its contents list each of its
-# sections, its table of options has each option of gd::config with its default,
-# its table of events each event with its severity, the two behind it what each of
-# them tells, and that of the context each of its members.
+# The guide tells everything that it should: each document has contents that list each of
+# its sections, the index leads to each document, the glossary stays short, the table of
+# options has each option of gd::config with its default, the table of events each event
+# with its severity, the two behind it what each of them tells, and that of the context
+# each of its members.
 #
 # Run as cmake -P tests/guide.cmake [-DROOT=<tree>].
 
@@ -13,51 +14,86 @@ endif()
 
 set(broken 0)
 macro(broken text)
-  message("docs/guide.md: ${text}")
+  message("${document}: ${text}")
   math(EXPR broken "${broken} + 1")
 endmacro()
 
-# The text without what means something in CMake's lists.
-file(READ "${ROOT}/docs/guide.md" guide)
-string(REPLACE "[" "(" guide "\n${guide}")
-string(REPLACE "]" ")" guide "${guide}")
-string(REPLACE ";" "," guide "${guide}")
-string(REGEX REPLACE "\n```[^`]*\n```" "\n" guide "${guide}")
+# read_document(<file>): its text in `guide`, without what means something in CMake's
+# lists and without code.
+macro(read_document file)
+  set(document "${file}")
+  file(READ "${ROOT}/${document}" guide)
+  string(REPLACE "[" "(" guide "\n${guide}")
+  string(REPLACE "]" ")" guide "${guide}")
+  string(REPLACE ";" "," guide "${guide}")
+  string(REGEX REPLACE "\n```[^`]*\n```" "\n" guide "${guide}")
+endmacro()
 
 # -- sections ------------------------------------------------------------------
 
-string(FIND "${guide}" "\n## " begin)
-string(SUBSTRING "${guide}" 0 ${begin} contents)
+# check_contents(): the contents of the document list its sections, in their order.
+function(check_contents)
+  string(FIND "${guide}" "\n## " begin)
+  string(SUBSTRING "${guide}" 0 ${begin} contents)
+  set(sections "")
+  string(REGEX MATCHALL "\n##+ [^\n]+" headings "${guide}")
+  foreach(heading IN LISTS headings)
+    string(REGEX REPLACE "^\n##+ " "" heading "${heading}")
+    string(TOLOWER "${heading}" anchor)
+    string(REGEX REPLACE "[^a-z0-9 _-]" "" anchor "${anchor}")
+    string(REPLACE " " "-" anchor "${anchor}")
+    list(APPEND sections "(${heading})(#${anchor})")
+  endforeach()
+  if(NOT sections)
+    broken("it has no sections")
+  endif()
+  string(REGEX MATCHALL "\\([^()]+\\)\\(#[^)]+\\)" listed "${contents}")
+  foreach(section IN LISTS sections)
+    if(NOT section IN_LIST listed)
+      broken("its contents do not list the section ${section}")
+    endif()
+  endforeach()
+  foreach(entry IN LISTS listed)
+    if(NOT entry IN_LIST sections)
+      broken("its contents list ${entry}, and there is no such section")
+    endif()
+  endforeach()
+  if(NOT broken AND NOT sections STREQUAL listed)
+    broken("its contents list the sections in another order than they have")
+  endif()
+  set(broken "${broken}" PARENT_SCOPE)
+endfunction()
 
-set(sections "")
-string(REGEX MATCHALL "\n##+ [^\n]+" headings "${guide}")
-foreach(heading IN LISTS headings)
-  string(REGEX REPLACE "^\n##+ " "" heading "${heading}")
-  string(TOLOWER "${heading}" anchor)
-  string(REGEX REPLACE "[^a-z0-9 _-]" "" anchor "${anchor}")
-  string(REPLACE " " "-" anchor "${anchor}")
-  list(APPEND sections "(${heading})(#${anchor})")
-endforeach()
-string(REGEX MATCHALL "\\([^()]+\\)\\(#[^)]+\\)" listed "${contents}")
-foreach(section IN LISTS sections)
-  if(NOT section IN_LIST listed)
-    broken("its contents do not list the section ${section}")
-  endif()
-endforeach()
-foreach(entry IN LISTS listed)
-  if(NOT entry IN_LIST sections)
-    broken("its contents list ${entry}, and there is no such section")
-  endif()
-endforeach()
-if(NOT broken AND NOT sections STREQUAL listed)
-  broken("its contents list the sections in another order than they have")
+file(GLOB documents RELATIVE "${ROOT}" "${ROOT}/docs/guide/*.md")
+list(APPEND documents docs/concepts.md docs/run/configuration.md docs/run/events.md
+  docs/run/metrics.md docs/distributed/gateways.md docs/distributed/workers.md)
+list(LENGTH documents count)
+if(count LESS 14)
+  set(document docs/guide)
+  broken("only ${count} documents were found")
 endif()
+foreach(each IN LISTS documents)
+  read_document("${each}")
+  check_contents()
+endforeach()
+
+# -- the index -----------------------------------------------------------------
+
+# A decision is found by those beside it.
+read_document(docs/index.md)
+file(GLOB_RECURSE documents RELATIVE "${ROOT}/docs" "${ROOT}/docs/*.md")
+foreach(each IN LISTS documents)
+  string(FIND "${guide}" ")(${each})" found)
+  if(found EQUAL -1 AND NOT each STREQUAL "index.md" AND NOT each MATCHES "decisions/")
+    broken("it does not lead to docs/${each}")
+  endif()
+endforeach()
 
 # section_of(<heading> <result>): the text of a section.
 function(section_of heading result)
   string(FIND "${guide}" "\n## ${heading}\n" begin)
   if(begin EQUAL -1)
-    message(FATAL_ERROR "docs/guide.md has no section \"${heading}\"")
+    message(FATAL_ERROR "${document} has no section \"${heading}\"")
   endif()
   string(SUBSTRING "${guide}" ${begin} -1 text)
   string(REGEX REPLACE "^(\n## [^\n]*)" "" text "${text}")
@@ -65,6 +101,17 @@ function(section_of heading result)
   string(SUBSTRING "${text}" 0 ${end} text)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
+
+# -- the glossary --------------------------------------------------------------
+
+read_document(docs/concepts.md)
+section_of("Glossary" table)
+string(REGEX MATCHALL "\n\\| [a-z][^|]* \\| [^|\n]+ \\| [^|\n]*\\|" rows "${table}")
+list(LENGTH rows count)
+math(EXPR count "${count} - 1") # its heading
+if(count LESS 40 OR count GREATER 60)
+  broken("its glossary has ${count} terms: expected 40 to 60")
+endif()
 
 # -- options -------------------------------------------------------------------
 
@@ -113,7 +160,8 @@ function(default_of type value result)
   set(${result} "${shown}" PARENT_SCOPE)
 endfunction()
 
-section_of("Configuration" options)
+read_document(docs/run/configuration.md)
+section_of("Settings" options)
 
 # check_options(<header> <struct> <prefix>): the members of a struct are in the
 # table.
@@ -193,7 +241,8 @@ foreach(level IN LISTS levels)
   endif()
 endforeach()
 
-section_of("Events and logging" table)
+read_document(docs/run/events.md)
+section_of("Events" table)
 set(told "")
 foreach(level IN ITEMS debug info warning failure)
   string(REGEX MATCH "\n\\| ${level} \\| ([^\n]*) \\|" row "${table}")
@@ -278,6 +327,7 @@ if(count LESS 10)
   broken("only ${count} members of gd::context were found in context.hpp")
 endif()
 
+read_document(docs/guide/machines.md)
 section_of("The context" table)
 string(REGEX MATCHALL "\n\\| `[^|]*" rows "${table}")
 string(REGEX MATCHALL "`[a-z_]+" told "${rows}")
@@ -294,5 +344,5 @@ foreach(name IN LISTS told)
 endforeach()
 
 if(broken)
-  message(FATAL_ERROR "docs/guide.md is not complete: ${broken} times")
+  message(FATAL_ERROR "the documents are not complete: ${broken} times")
 endif()

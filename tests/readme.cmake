@@ -1,7 +1,7 @@
-# Documentation that cannot go stale: every C++ block of README.md,
-# docs/caf.md and docs/guide.md stands, but for its indentation, in a file that is compiled; what
-# is marked [readme] there is in README.md; and links lead to files and to their
-# headings.
+# Documentation that cannot go stale: every C++ block of README.md and of the documents
+# stands, but for its indentation, in a file that is compiled; what is marked [shown] there
+# is in README.md or in docs/guide/machines.md; and links lead to files and to their
+# headings. The tutorial's blocks are compiled as it is typed: see readme.sh.
 #
 # Run as cmake -P tests/readme.cmake [-DROOT=<tree>].
 
@@ -36,7 +36,10 @@ endforeach()
 # -- blocks are compiled -------------------------------------------------------
 
 set(blocks 0)
-foreach(file IN ITEMS README.md docs/caf.md docs/guide.md)
+file(GLOB_RECURSE documents RELATIVE "${ROOT}" "${ROOT}/docs/*.md")
+list(PREPEND documents README.md)
+list(REMOVE_ITEM documents docs/tutorial.md)
+foreach(file IN LISTS documents)
   read_flat("${file}" rest)
   while(TRUE)
     string(FIND "${rest}" "\n```cpp\n" begin)
@@ -56,27 +59,31 @@ foreach(file IN ITEMS README.md docs/caf.md docs/guide.md)
     math(EXPR blocks "${blocks} + 1")
   endwhile()
 endforeach()
-if(blocks LESS 10)
+if(blocks LESS 60)
   broken("only ${blocks} blocks of C++ were found")
 endif()
 
 # -- what is marked is shown ---------------------------------------------------
 
-read_flat(README.md readme)
-foreach(file IN ITEMS examples/checkout/checkout.hpp examples/embedded/main.cpp)
+foreach(pair IN ITEMS "README.md|examples/checkout/checkout.hpp"
+        "docs/guide/machines.md|examples/embedded/main.cpp")
+  string(REPLACE "|" ";" pair "${pair}")
+  list(GET pair 0 document)
+  list(GET pair 1 file)
+  read_flat("${document}" shown)
   read_flat("${file}" text)
-  string(FIND "${text}" "\n// [readme]\n" begin)
-  string(FIND "${text}" "\n// [/readme]\n" end)
+  string(FIND "${text}" "\n// [shown]\n" begin)
+  string(FIND "${text}" "\n// [/shown]\n" end)
   if(begin EQUAL -1 OR end LESS begin)
-    broken("${file}: nothing is marked [readme]")
+    broken("${file}: nothing is marked [shown]")
     continue()
   endif()
-  math(EXPR begin "${begin} + 12")
+  math(EXPR begin "${begin} + 11")
   math(EXPR length "${end} - ${begin} + 1")
   string(SUBSTRING "${text}" ${begin} ${length} marked)
-  string(FIND "${readme}" "${marked}" found)
+  string(FIND "${shown}" "${marked}" found)
   if(found EQUAL -1)
-    broken("README.md does not show what ${file} marks [readme]")
+    broken("${document} does not show what ${file} marks [shown]")
   endif()
 endforeach()
 
@@ -94,9 +101,8 @@ function(anchors_of file result)
   set(${result} "${anchors}" PARENT_SCOPE)
 endfunction()
 
-foreach(file IN ITEMS README.md CHANGELOG.md docs/caf.md docs/guide.md docs/ARCHITECTURE.md
-        docs/decisions.md docs/distribution.md docs/operations.md docs/page.md docs/performance.md
-        docs/log/performance.md sql/README.md)
+list(APPEND documents CHANGELOG.md docs/tutorial.md sql/README.md)
+foreach(file IN LISTS documents)
   file(READ "${ROOT}/${file}" text)
   cmake_path(GET file PARENT_PATH directory)
   string(REGEX REPLACE "[][;]" "|" text "${text}") # they mean something in lists

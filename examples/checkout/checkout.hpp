@@ -6,7 +6,7 @@
 #include <cstdint>
 
 // clang-format off
-// [readme]
+// [shown]
 GD_ENUM(checkout_step, start, await_pay, ship); // stored by name
 
 struct checkout_state {
@@ -48,5 +48,5 @@ inline gd::machine checkout(std::chrono::milliseconds pay_within
     .step(ship, [](context&) { return gd::done(receipt{.shipped = true}); })
     .retry({.attempts = 6}); // with a delay that grows; then it has failed
 }
-// [/readme]
+// [/shown]
 // clang-format on

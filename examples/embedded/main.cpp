@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // clang-format off
-// [readme]
+// [shown]
 struct config : caf::actor_system_config {
   std::string database;
 
@@ -54,7 +54,7 @@ gd::result<void> run(caf::actor_system& sys, const config& cfg) {
   sys.spawn(shopper, engine->gateway());
   return engine->run_until_signal();
 }
-// [/readme]
+// [/shown]
 
 } // namespace
 

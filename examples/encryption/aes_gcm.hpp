@@ -1,6 +1,6 @@
 #pragma once
 
-/// A cipher for docs/guide.md, with OpenSSL's AES-256-GCM.
+/// A cipher for docs/guide/history-and-retention.md, with OpenSSL's AES-256-GCM.
 
 #include <gd/cipher.hpp>
 

@@ -1,4 +1,4 @@
-/// The blocking client of docs/guide.md.
+/// The blocking client of docs/guide/inserting-and-keys.md.
 
 #include "../checkout/checkout.hpp"
 

@@ -1,4 +1,4 @@
-/// The encrypted machine of docs/guide.md.
+/// The encrypted machine of docs/guide/history-and-retention.md.
 
 #include "../encryption/aes_gcm.hpp"
 

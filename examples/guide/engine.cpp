@@ -1,4 +1,4 @@
-/// The configuration of docs/guide.md.
+/// The configuration of docs/run/configuration.md and docs/run/events.md.
 
 #include <gd/config.hpp>
 

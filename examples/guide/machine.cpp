@@ -1,4 +1,4 @@
-/// The machines of docs/guide.md.
+/// The machines of docs/guide.
 
 #include <gd/machine.hpp>
 

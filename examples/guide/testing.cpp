@@ -1,4 +1,4 @@
-/// The tests in a database of docs/guide.md.
+/// The tests in a database of docs/guide/testing.md.
 
 #include "../checkout/checkout.hpp"
 

@@ -1,4 +1,4 @@
-/// Transitions from outside, of docs/guide.md.
+/// Transitions from outside, of docs/guide/inserting-and-keys.md.
 
 #include <gd/machine.hpp>
 #include <gd/retry.hpp>

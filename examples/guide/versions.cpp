@@ -1,4 +1,4 @@
-/// The machine of docs/guide.md that takes states of older versions.
+/// The machine of docs/guide/upgrades.md that takes states of older versions.
 
 #include <gd/machine.hpp>
 #include <gd/testing.hpp>

@@ -1,4 +1,4 @@
-/// The worker without a database of docs/guide.md.
+/// The worker without a database of docs/distributed/workers.md.
 
 #include <gd/actors/engine.hpp>
 #include <gd/actors/join.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Small machines for what many need: one for each recipe of docs/guide.md.
+/// Small machines for what many need: one for each recipe of docs/guide/recipes.md.
 
 #include <gd/instance.hpp>
 #include <gd/machine.hpp>

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
@@ -40,6 +41,21 @@ using gd::test::temporary_database;
 using gd::test::temporary_role;
 
 namespace {
+
+/// The documents for those who write machines, and for those who run them.
+std::string told_to_users() {
+  std::vector<std::filesystem::path> files{GD_SOURCE_DIR "/docs/operations.md"};
+  for (const auto* folder : {"guide", "run"})
+    for (const auto& entry :
+         std::filesystem::directory_iterator{GD_SOURCE_DIR "/docs/"s + folder})
+      files.push_back(entry.path());
+  std::string told;
+  for (const auto& name : files) {
+    std::ifstream file{name};
+    told.append(std::istreambuf_iterator<char>{file}, {});
+  }
+  return told;
+}
 
 /// -1: an error.
 int count_of(const gd::result<int>& x) {
@@ -519,11 +535,7 @@ CAF_TEST(who connects while older libraries are left behind is told so) {
 
 CAF_TEST(functions for users are those that the documentation tells with all
            arguments) {
-  std::string told;
-  for (const auto* name : {"guide", "operations"}) {
-    std::ifstream file{GD_SOURCE_DIR "/docs/"s + name + ".md"};
-    told.append(std::istreambuf_iterator<char>{file}, {});
-  }
+  auto told = told_to_users();
   temporary_database db;
   db.migrate();
   std::set<std::string> names;

@@ -206,8 +206,8 @@ class Looks(Case):
 
     @staticmethod
     def documented(heading):
-        """The metrics of a table of docs/operations.md."""
-        with open(os.path.join(SOURCE, "docs/operations.md"), encoding="utf-8") as file:
+        """The metrics of a table of docs/run/metrics.md."""
+        with open(os.path.join(SOURCE, "docs/run/metrics.md"), encoding="utf-8") as file:
             table = file.read().partition(f"| {heading} |")[2].partition("\n\n")[0]
         return set(re.findall(r"^\| `(gen_durable_[a-z_]+)` \|", table, re.M))
 

@@ -16,7 +16,7 @@
 
 /// \file
 /// Workers without a database: they run steps for an engine's node, which they join over
-/// its published gateway. See docs/guide.md, "Workers without a database".
+/// its published gateway. See docs/distributed/workers.md.
 namespace gd::actors {
 
 /// What a worker is, beside its machines and queues. Leases, limits and how often both
