@@ -57,7 +57,7 @@ endif()
 
 if(GD_BUILD_METRICS)
   install(FILES metrics/gd/metrics.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gd")
-  install(FILES docs/alerts.yml docs/grafana.json DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable")
+  install(FILES docs/run/alerts.yml docs/run/grafana.json DESTINATION "${CMAKE_INSTALL_DATADIR}/gen_durable")
 endif()
 
 if(TARGET gdctl)

@@ -80,15 +80,15 @@ cmp <(gdctl completion bash) "$root/usr/share/bash-completion/completions/gdctl"
 cmp <(gdctl completion zsh) "$root/usr/share/zsh/vendor-completions/_gdctl"
 cmp <(gdctl completion fish) "$root/usr/share/fish/vendor_completions.d/gdctl.fish"
 doc=$root/usr/share/doc/libgen-durable-dev # where Debian has those of a -doc
-for file in README.md docs/{guide/machines.md,page.md,grafana.json,images/overview.png} sql/README.md \
+for file in README.md docs/{guide/machines.md,run/{page.md,grafana.json},images/overview.png} sql/README.md \
   examples/{embedded/main.cpp,data/orders.jsonl}; do
   cmp "$tree/$file" "$doc/$file"
 done
 compressed=$(find "$doc/" -name '*.gz' ! -name 'changelog*')
 [[ -z $compressed ]] || fail "links lead to $compressed"
 cmp {"$tree/sql","$root/usr/share/gen_durable"}/grants/look.sql
-cmp {"$tree/docs","$root/usr/share/gen_durable"}/alerts.yml
-cmp {"$tree/docs","$root/usr/share/gen_durable"}/grafana.json
+cmp {"$tree/docs/run","$root/usr/share/gen_durable"}/alerts.yml
+cmp {"$tree/docs/run","$root/usr/share/gen_durable"}/grafana.json
 
 # -- built with ----------------------------------------------------------------
 
@@ -130,13 +130,13 @@ grep -q 'GD_WORKER: is not set in /etc/gen-durable/shop.env' said || fail "it sa
 
 [[ $(GD_WORKER='echo * ?' bash -c "exec $command") == '* ?' ]] || fail "GD_WORKER is expanded"
 
-# As operations.md has it: its role, with the rights of an engine.
+# As the documents have it: its role, with the rights of an engine.
 psql "create database $database"
 gdctl migrate up > migrate.log
 connection=" $GD_DATABASE"
 host=${connection#* host=}
-psql "$(grep -o "create role \"$role\" login" "$tree/docs/operations.md")"
-grep '^grant .* to worker;$' "$tree/docs/operations.md" > grants.sql
+psql "$(grep -o "create role \"$role\" login" "$tree/docs/run/operations.md")"
+grep '^grant .* to worker;$' "$tree/docs/run/security.md" > grants.sql
 sed -i "s/ to worker;/ to \"$role\";/" grants.sql
 "$GD_TEST_POSTGRES_BIN/psql" -Xq -v ON_ERROR_STOP=1 -d "$GD_DATABASE" -f grants.sql > grants.log 2>&1 ||
   fail "the rights"

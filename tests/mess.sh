@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # At three in the morning: eleven orders hang, for eleven reasons at once. What is wrong is
 # asked of gdctl, and mended with gdctl. Each cause has to be told, and each order done in
-# the end. What an operator types and sees is printed: it stands in docs/operations.md.
+# the end. What an operator types and sees is printed: it stands in docs/run/operations.md.
 # With OTHER, that program does it in the place of these commands, in the same directory.
 #
 #   tools/private-postgres run -- tests/mess.sh GDCTL MESS [OTHER]
@@ -10,7 +10,7 @@ set -euo pipefail
 gdctl=$(realpath "$1")
 mess=$(realpath "$2")
 other=${3:+$(realpath "$3")}
-guide=$(realpath "$(dirname "$0")/../docs/operations.md")
+guide=$(realpath "$(dirname "$0")/../docs/run/operations.md")
 scratch=$(mktemp -d)
 cd "$scratch"
 database=mess_$$
@@ -202,4 +202,4 @@ echo
 try list --status failed
 try queues
 diff <(sed -n '/^### A mess, taken apart/,/^##* [^A]/p' "$guide" | grep '^\$ gdctl') typed_here \
-  || fail "docs/operations.md shows other commands"
+  || fail "docs/run/operations.md shows other commands"

@@ -101,7 +101,7 @@ function(anchors_of file result)
   set(${result} "${anchors}" PARENT_SCOPE)
 endfunction()
 
-list(APPEND documents CHANGELOG.md docs/tutorial.md sql/README.md)
+list(APPEND documents CHANGELOG.md CONTRIBUTING.md docs/tutorial.md sql/README.md)
 foreach(file IN LISTS documents)
   file(READ "${ROOT}/${file}" text)
   cmake_path(GET file PARENT_PATH directory)

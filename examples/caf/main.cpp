@@ -1,4 +1,4 @@
-/// What people who know CAF do with actors, done with a gateway: docs/caf.md shows it piece
+/// What people who know CAF do with actors, done with a gateway: docs/distributed/caf.md shows it piece
 /// by piece. An engine in one actor system, and a second system, as another process has it:
 ///
 ///     caf_habits --gd.engine.database=dbname=shop --socket=/run/shop/habits.sock

@@ -437,7 +437,7 @@ public:
 
   /// After a `next`, goes on with the next step as soon as it is committed,
   /// instead of giving the row back to its queue: up to `steps` times in a row,
-  /// 1 to 10,000. Faster for chains of short steps (docs/performance.md); what
+  /// 1 to 10,000. Faster for chains of short steps (docs/internals/performance.md); what
   /// is more urgent waits for so many steps at the most. Not for instances with
   /// a partition key, nor after a `next` of the handler's.
   machine_builder run_ahead(std::int32_t steps = 100) && {

@@ -32,7 +32,7 @@ struct options {
 };
 
 /// For `config::on_event`: keeps the metrics of what a node, or a worker, tells, in this
-/// registry, which it keeps alive. Which ones there are, docs/operations.md says. Error:
+/// registry, which it keeps alive. Which ones there are, docs/run/metrics.md says. Error:
 /// `invalid_argument` (a name or label that Prometheus does not allow, or a name that
 /// something else in the registry has).
 result<event_sink> sink(const std::shared_ptr<prometheus::Registry>& registry,

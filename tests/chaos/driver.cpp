@@ -1,5 +1,5 @@
 /// Breaks something under steady load, lets the system recover, and checks the
-/// table. See docs/operations.md and tools/chaos.
+/// table. See docs/internals/chaos.md and tools/chaos.
 
 #include "chaos/checks.hpp"
 #include "chaos/world.hpp"

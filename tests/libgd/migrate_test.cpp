@@ -44,7 +44,7 @@ namespace {
 
 /// The documents for those who write machines, and for those who run them.
 std::string told_to_users() {
-  std::vector<std::filesystem::path> files{GD_SOURCE_DIR "/docs/operations.md"};
+  std::vector<std::filesystem::path> files;
   for (const auto* folder : {"guide", "run"})
     for (const auto& entry :
          std::filesystem::directory_iterator{GD_SOURCE_DIR "/docs/"s + folder})

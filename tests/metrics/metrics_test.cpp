@@ -245,7 +245,7 @@ struct alert {
 /// Of the form that the file has: a list of rules, each with lines of its own.
 std::vector<alert> alerts() {
   std::vector<alert> out;
-  auto text = file("docs/alerts.yml");
+  auto text = file("docs/run/alerts.yml");
   const auto* begins = "      - alert: ";
   for (auto at = text.find(begins); at != std::string::npos;) {
     auto next = text.find(begins, at + 1);
@@ -409,9 +409,9 @@ CAF_TEST(names are as Prometheus wants them) {
 CAF_TEST(each alert is about metrics that there are and leads to a chapter) {
   auto known = exported();
   std::set<std::string> chapters;
-  auto text = file("docs/operations.md");
+  auto text = file("docs/run/alerts.md");
   for (auto& x : all_matches(text, "\n#+ ([^\n]+)"))
-    chapters.insert("docs/operations.md#" + anchor_of(x));
+    chapters.insert("docs/run/alerts.md#" + anchor_of(x));
   auto all = alerts();
   CAF_CHECK_GREATER(all.size(), 10u);
   std::set<std::string> names;
@@ -435,10 +435,10 @@ CAF_TEST(each alert is about metrics that there are and leads to a chapter) {
                         name, std::regex{"_(bucket|count|sum)$"}, "")),
                       1u);
   }
-  auto begin = text.find("\n## When an alert fires\n");
-  auto part = text.substr(begin, text.find("\n## ", begin + 1) - begin);
-  for (auto& x : all_matches(part, "\n### ([^\n]+)"))
-    CAF_CHECK_EQUAL(led_to.count("docs/operations.md#" + anchor_of(x)), 1u);
+  auto sections = all_matches(text, "\n## ([^\n]+)");
+  CAF_CHECK_GREATER(sections.size(), 10u);
+  for (auto& x : sections)
+    CAF_CHECK_EQUAL(led_to.count("docs/run/alerts.md#" + anchor_of(x)), 1u);
 }
 
 CAF_TEST(what a step costs in the sink) {

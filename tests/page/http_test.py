@@ -212,7 +212,7 @@ class Looks(Case):
         return set(re.findall(r"^\| `(gen_durable_[a-z_]+)` \|", table, re.M))
 
     def test_the_dashboard_shows_metrics_that_there_are(self):
-        with open(os.path.join(SOURCE, "docs/grafana.json"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "docs/run/grafana.json"), encoding="utf-8") as file:
             text = file.read()
         there = self.documented("metric of the database") | self.documented("metric")
         named = {re.sub("_(bucket|sum|count)$", "", x) for x in re.findall(r"\bgen_durable_[a-z_]+", text)}

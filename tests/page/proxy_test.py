@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`gdctl serve` behind proxies with TLS, configured as docs/page.md says.
+"""`gdctl serve` behind proxies with TLS, configured as docs/run/page.md says.
 
     tools/private-postgres run -- tests/page/proxy_test.py GDCTL [unittest's arguments]
 """
@@ -66,7 +66,7 @@ class Proxied:
     @classmethod
     def configure(cls):
         """The documentation's, with this test's places."""
-        with open(os.path.join(SOURCE, "docs/page.md"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "docs/run/page.md"), encoding="utf-8") as file:
             text = re.search(rf"```{cls.kind}\n(.*?)```", file.read(), re.S)[1]
         for here, there in {":443": f"127.0.0.1:{cls.proxy_port}", "/etc/page": cls.folder, "/run/gdctl/page.sock": cls.socket}.items():
             assert here in text

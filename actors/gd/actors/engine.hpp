@@ -21,7 +21,7 @@ struct publish_options;
 /// Registers our message types and errors with a CAF configuration; call it in
 /// the constructor of yours. Of the scheduler it sets one thing, its policy, to
 /// "sharing", unless you have set that before: the threads of CAF's default, "stealing", wake
-/// up all the time to look for work, and cost twice the CPU (docs/decisions.md). What you set
+/// up all the time to look for work, and cost twice the CPU (docs/internals/decisions). What you set
 /// after it stays, as what the command line or the file says.
 void add_to(caf::actor_system_config& cfg);
 

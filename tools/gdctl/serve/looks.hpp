@@ -8,7 +8,7 @@
 
 #include <string>
 
-/// What the page shows, as JSON; see docs/page.md. What gdctl's commands show comes from the
+/// What the page shows, as JSON; see docs/run/page.md. What gdctl's commands show comes from the
 /// same functions.
 namespace gdctl::serve {
 
