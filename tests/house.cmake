@@ -244,8 +244,8 @@ check_told("### Functions" "${functions}")
 
 # -- width of Markdown ---------------------------------------------------------
 
-# Files, and folders with all that is in them. A folder that is not there yet may stand here.
-set(wrapped CONTRIBUTING.md docs/reference.md)
+# Files, and folders with all that is in them.
+set(wrapped README.md CONTRIBUTING.md docs sql/README.md)
 set(pages "")
 foreach(name IN LISTS wrapped)
   if(IS_DIRECTORY "${ROOT}/${name}")
