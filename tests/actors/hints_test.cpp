@@ -439,7 +439,7 @@ CAF_TEST(an end at another node is told by a hint alone) {
     end.receive([&](gd::awaited& x) { how = x.status + x.result->text(); },
                 [](caf::error&) {});
   }
-  CAF_CHECK_EQUAL(how, R"(done{"text":"well"})");
+  CAF_CHECK_EQUAL(how, R"(done{"text": "well"})");
 }
 
 CAF_TEST(a node whose slots are taken leaves what comes to others) {

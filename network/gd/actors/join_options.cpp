@@ -1,5 +1,5 @@
-#include <gd/actors/node/read_options.hpp>
 #include <gd/actors/join.hpp>
+#include <gd/actors/node/read_options.hpp>
 
 #include <gd/state.hpp>
 
