@@ -8,8 +8,8 @@
 # in the place of ../gd: the tutorial is typed. Each line of a block that
 # is marked ```sh is typed, into one shell for each document, and has to succeed. Blocks
 # that a test cannot type are marked ```sh untyped, which no reader sees, as they see no
-# <!-- typed: ... -->: what is typed there besides, such as what a reader does not notice
-# to wait for. A block behind <!-- file: NAME --> is written into that file before.
+# <!-- typed: ... -->, in one line or in several: what is typed there besides, such as what a
+# reader does not notice to wait for. A block behind <!-- file: NAME --> is written into that file before.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -53,6 +53,9 @@ typed_of() {
     /^```sh$/ { inside = 1; next }
     /^```/ { inside = 0; next }
     inside { print; next }
+    /^<!-- typed:$/ { hidden = 1; next }
+    hidden && /^-->$/ { hidden = 0; next }
+    hidden { print; next }
     /^<!-- typed: .* -->$/ { sub(/^<!-- typed: /, ""); sub(/ -->$/, ""); print }
   ' "$root/$1"
 }
@@ -72,6 +75,9 @@ type_all() {
   local code=0
   expect_blocks "$@"
   typed_of "$1" > typed
+  ! grep -n 'typed:' typed || fail "$1: a comment of what is typed stands within another"
+  [[ $(grep -c '<!-- typed:' "$root/$1") == $(grep -c '^<!-- typed:\( .* -->\)\?$' "$root/$1") ]] ||
+    fail "$1: <!-- typed: begins a line and ends it, or has --> on a line of its own"
   ! grep -nE '(^|[ /])(sudo|apt|tools/(demo|setup|test|package))( |$)' typed ||
     fail "$1: that is not for a test to type; mark its block \`sh untyped\`"
   cat typed
